@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from harness.system.contract import system
+
+# How fast a machine is must not decide whether a test passes.
+settings.register_profile("any-speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-speed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from harness.errors import UsageError
 from harness.events import Relay, RelayReply
-from harness.events.operation import Command
-from harness.sources.loop.approval_choices import choices_of, granted, label_of
+from harness.events.operation import Command, Write
+from harness.sources.loop.approval_choices import choices_of, granted, label_of, permission_of_program
 from harness.sources.loop.approvals import check_reply, problems_of
 from harness.sources.loop.permissions import matches, matches_any
 from harness.sources.tool import Renamed, Tool, ToolPermission
@@ -185,7 +185,7 @@ def test_a_tool_cannot_have_another_one_granted() -> None:
         (ToolPermission("bash", {"command": "git log **"}), "bash: git log …"),
         (ToolPermission("lab__echo"), "lab__echo, whatever its arguments"),
         (ToolPermission("deploy", closed=True), "deploy without arguments"),
-        (ToolPermission("write", {"filePath": "a\u202eb"}), "write with filePath: a<U+202E>b"),
+        (ToolPermission("write", {"filePath": "a\u202eb"}), "write: a<U+202E>b"),
     ],
 )
 def test_a_label_says_what_is_granted(permission: ToolPermission, label: str) -> None:
@@ -235,3 +235,36 @@ def test_a_choice_that_was_not_offered_is_refused() -> None:
 )
 def test_an_answer_is_checked_by_the_schema_that_was_sent(value: Any, schema: Any, is_right: bool) -> None:
     assert (not list(problems_of(value, schema))) is is_right
+
+
+EDIT = {"file_path": "/w/cart.py", "old_string": "a", "new_string": "b"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_allowed"),
+    [
+        (EDIT, True),
+        ({**EDIT, "new_string": "another"}, True),
+        ({**EDIT, "file_path": "/w/other.py"}, False),
+        ({**EDIT, "move_to": "/etc/passwd"}, False),
+    ],
+)
+def test_always_for_an_edit_of_a_program_is_that_file(arguments: dict[str, Any], is_allowed: bool) -> None:
+    allowed = permission_of_program("Edit", EDIT, [Write(path="/w/cart.py")])
+    assert allowed is not None
+    assert label_of(allowed) == "Edit: /w/cart.py"
+    assert matches(allowed, "Edit", arguments) is is_allowed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "paths"),
+    [
+        ({"changes": [{"path": "/w/a.py"}]}, ["/w/a.py"]),
+        ({"file_path": "/w/a.py"}, ["/w/a.py", "/w/b.py"]),
+        ({"path": "/w/a.py", "to": "/w/a.py"}, ["/w/a.py"]),
+    ],
+)
+def test_there_is_no_always_for_changes_that_no_argument_names(
+    arguments: dict[str, Any], paths: list[str]
+) -> None:
+    assert permission_of_program("Edit", arguments, [Write(path=path) for path in paths]) is None

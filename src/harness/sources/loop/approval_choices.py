@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.events import Grant, Operation, Relay, RelayChoice, RelayReply
-from harness.events.operation import Command
+from harness.events.operation import Command, Write
 from harness.sources.formats.shell.commands import prefix_of
 from harness.sources.tool import (
     FileChange,
@@ -37,12 +37,15 @@ def choices_of(tool: Tool, arguments: dict[str, Any], operations: Sequence[Opera
     return choices_for(permission_of(tool, arguments), operations)
 
 
-def choices_for(permission: ToolPermission, operations: Sequence[Operation]) -> list[RelayChoice]:
-    """The choices: once, always as `permission` says, always a command that begins like it, or deny."""
-    found = [
-        RelayChoice(id=ONCE, kind="allow-once", label="Allow once"),
-        RelayChoice(id=ALWAYS, kind="allow-always", label=_label(permission), grants=[_grant(permission)]),
-    ]
+def choices_for(permission: ToolPermission | None, operations: Sequence[Operation]) -> list[RelayChoice]:
+    """The choices: once, always as `permission` says (if any), always a command that begins like it, or deny."""
+    found = [RelayChoice(id=ONCE, kind="allow-once", label="Allow once")]
+    reject = RelayChoice(id=REJECT, kind="reject-once", label="Deny")
+    if permission is None:
+        return [*found, reject]
+    found.append(
+        RelayChoice(id=ALWAYS, kind="allow-always", label=_label(permission), grants=[_grant(permission)])
+    )
     if (prefix := _prefix(permission, operations)) is not None:
         name, words = prefix
         free = {argument: glob for argument, glob in (permission.params or {}).items() if glob == "*"}
@@ -54,7 +57,7 @@ def choices_for(permission: ToolPermission, operations: Sequence[Operation]) -> 
         found.append(
             RelayChoice(id=PATTERN, kind="allow-always", label=label, grants=[_grant(one) for one in alike])
         )
-    return [*found, RelayChoice(id=REJECT, kind="reject-once", label="Deny")]
+    return [*found, reject]
 
 
 def granted(relay: Relay, reply: RelayReply, tool: Tool | None) -> list[ToolPermission]:
@@ -99,16 +102,36 @@ def permission_of(tool: Tool, arguments: dict[str, Any]) -> ToolPermission:
     return permission
 
 
+_SUBJECTS = frozenset({"command", "file_path", "filePath", "path", "notebook_path", "absolute_path"})
+"""Arguments that need no name in front of them."""
 _DESCRIPTIVE = frozenset({"description", "explanation", "justification", "reason", "title"})
 """Arguments with which a model says why it makes a call: they change nothing."""
 
 
-def permission_of_program(tool: str, arguments: dict[str, Any]) -> ToolPermission:
-    """What "always" means for a call of an agent program's own tool: the same arguments, whatever the model says of it."""
+def permission_of_program(
+    tool: str, arguments: dict[str, Any], operations: Sequence[Operation]
+) -> ToolPermission | None:
+    """What "always" means for a call of an agent program's own tool: the same arguments, whatever the model says of it.
+
+    Of a call that changes a file: any change of that file by the same tool with the same arguments at most. None: the
+    call changes files, and no argument names the one.
+    """
+    writes = [one for one in operations if isinstance(one, Write)]
+    if writes:
+        names = [name for name, value in arguments.items() if len(writes) == 1 and _is_path(value, writes[0])]
+        if len(names) != 1 or len(operations) != 1:
+            return None
+        params = dict.fromkeys(arguments, "*") | {names[0]: exactly(arguments[names[0]])}
+        return ToolPermission(tool, params, closed=True)
     params = {
         name: "*" if name in _DESCRIPTIVE else exactly(spelled(value)) for name, value in arguments.items()
     }
     return ToolPermission(tool, params or None, closed=True)
+
+
+def _is_path(value: object, write: Write) -> bool:
+    """Whether an argument names the file: a program may name it relative to its directory."""
+    return isinstance(value, str) and bool(value) and f"/{write.path}".endswith(f"/{value}")
 
 
 def _runs_commands(tool: Tool, arguments: dict[str, Any]) -> bool:
@@ -124,8 +147,8 @@ def label_of(permission: ToolPermission) -> str:
     if permission.params is None:
         return f"{name} without arguments" if permission.closed else f"{name}, whatever its arguments"
     bound = {argument: glob for argument, glob in permission.params.items() if glob != "*"}
-    if list(bound) == ["command"]:
-        return f"{name}: {_shown_glob(bound['command'])}"
+    if len(bound) == 1 and (subject := next(iter(bound))) in _SUBJECTS:
+        return f"{name}: {_shown_glob(bound[subject])}"
     listed = ", ".join(f"{_shown(argument)}: {_shown_glob(glob)}" for argument, glob in bound.items())
     return f"{name} with {listed}" if listed else f"{name}, whatever its arguments"
 

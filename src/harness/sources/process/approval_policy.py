@@ -97,7 +97,7 @@ def arguments_of(relay: Relay) -> dict[str, Any]:
 
 def offered_choices(relay: Relay, operations: Sequence[Operation]) -> list[RelayChoice]:
     """The answers to a question for permission: once, for always in our own rules, or not."""
-    return choices_for(permission_of_program(relay.tool_name, arguments_of(relay)), operations)
+    return choices_for(permission_of_program(relay.tool_name, arguments_of(relay), operations), operations)
 
 
 def grants_of(relay: Relay, reply: RelayReply) -> list[ToolPermission]:

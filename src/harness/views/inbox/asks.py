@@ -13,6 +13,7 @@ from harness.errors import UsageError
 from harness.events import Operation, Relay
 from harness.events.operation import Command, Fetch, List, Read, Search, Skill, Spawn, Tasks, Write
 from harness.log.codec import storable
+from harness.views.changes.asked import asked_preview
 from harness.views.formatting.approval import choices_data, preview_data
 from harness.views.formatting.escapes import single_line
 from harness.views.formatting.json_text import compact
@@ -31,6 +32,7 @@ _VERBS = {"create": "create", "update": "edit", "delete": "delete", "move": "mov
 CHANGED = "It changed, look again"
 _MARKED = "it has characters that cannot be seen or look like others"
 _DELETES = "it deletes"
+_ONE_CALL = "only this call can be allowed"
 
 
 def arguments_hash(relay: Relay) -> str:
@@ -59,9 +61,10 @@ def ask_of(
 ) -> RowAsk:
     """`operations`: of the call, where it is in the log already. `project`: what `alike` is bound to."""
     operations = operations or derived_operations(relay)
+    preview = asked_preview(relay, operations)
     title, whole = _words(relay, operations, cwd)
     subject, marks = _cut(whole)
-    no_always_why = _no_always(operations, has_marks=bool(marks)) if relay.kind == "permission" else ""
+    no_always_why = _no_always(relay, operations, has_marks=bool(marks))
     return RowAsk(
         id=relay.id,
         kind=relay.kind,
@@ -80,7 +83,7 @@ def ask_of(
         options=_options(relay, is_always=not no_always_why),
         payload=relay.payload,
         resume_schema=relay.resume_schema,
-        preview=preview_data(relay),
+        preview=preview,
         marks=tuple(mark.data() for mark in marks),
         no_always_why=no_always_why,
         alike="" if marks else _alike(relay, operations, project),
@@ -132,16 +135,21 @@ def _words(relay: Relay, operations: Sequence[Operation], cwd: str) -> tuple[str
     if relay.kind == "tool" or not operations:
         return _tool_words(relay)
     title, subject = _operation_words(operations[0], cwd)
-    if title.startswith("edit ") and _replaces_all(relay):
-        title = f"overwrite {subject}"
+    if title.startswith(("edit ", "write ")):
+        title = f"{_verb_of_change(relay, operations[0])} {subject}"
     if len(operations) > 1:
         title = f"{title} and {len(operations) - 1} more"
         subject = "\n".join(_operation_words(one, cwd)[1] for one in operations)
     return _titled(title), subject
 
 
-def _replaces_all(relay: Relay) -> bool:
-    return isinstance(relay.input, dict) and any(name in relay.input for name in _WHOLE_TEXTS)
+def _verb_of_change(relay: Relay, operation: Operation) -> str:
+    """Whether a part of a file is replaced or all of it, where the arguments say so."""
+    given = relay.input if isinstance(relay.input, dict) else {}
+    is_update = isinstance(operation, Write) and operation.change == "update"
+    if any(name in given for name in _WHOLE_TEXTS):
+        return "overwrite" if is_update else "write"
+    return "edit" if is_update or any(name in given for name in _NEW_TEXTS) else "write"
 
 
 def _plan_of(relay: Relay) -> str:
@@ -187,10 +195,15 @@ def _operation_words(operation: Operation, cwd: str) -> tuple[str, str]:
             assert_never(operation)
 
 
-def _no_always(operations: Sequence[Operation], *, has_marks: bool) -> str:
+def _no_always(relay: Relay, operations: Sequence[Operation], *, has_marks: bool) -> str:
+    if relay.kind != "permission":
+        return ""
     if has_marks:
         return _MARKED
-    return _DELETES if any(map(_is_deleting, operations)) else ""
+    if any(map(_is_deleting, operations)):
+        return _DELETES
+    is_offered = relay.choices is None or any(one.kind == "allow-always" for one in relay.choices)
+    return "" if is_offered else _ONE_CALL
 
 
 def _is_deleting(operation: Operation) -> bool:
