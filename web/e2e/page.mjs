@@ -31,11 +31,12 @@ function isExpected(text) {
 
 export async function begin(page, { prompt, model, folder }) {
   await page.goto(new URL("/#/new", page.url()).href);
-  await page.waitForSelector(".new textarea");
-  await page.getByRole("combobox", { name: "Model", exact: true }).fill(model);
-  await page.getByLabel("Workspace folder").fill(folder);
-  await page.fill(".new textarea", prompt);
-  await page.locator(".new textarea").press("Enter");
+  await page.fill(".start-prompt", prompt);
+  await page.getByRole("button", { name: "Another model…" }).click();
+  await page.getByRole("textbox", { name: "Model", exact: true }).fill(model);
+  await page.getByLabel("Folder", { exact: true }).fill(folder);
+  await page.getByRole("button", { name: "The folder itself" }).click();
+  await page.locator(".start-prompt").press("Control+Enter");
   await page.waitForSelector(".entry");
 }
 

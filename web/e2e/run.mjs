@@ -81,30 +81,6 @@ test("a newcomer runs an agent, allows a change and a command, and reads what ca
   await page.locator(".tool[data-kind=write] > .tool-head").click();
 });
 
-test("a newcomer is told what answers, what is missing and something to try; runners are offered by name", async () => {
-  const { page, context } = await opened({ viewport: { width: 390, height: 800 } });
-  const agent = (name, over) => ({ name, title: name.toUpperCase(), version: "", installed: true, usable: true, builtIn: false, install: "", models: true, capabilities: {}, ...over });
-  const agents = [agent("native", { title: "Harness agent", builtIn: true }), agent("claude"), agent("codex", { usable: false, install: "npm install codex" }), agent("remote", { builtIn: true })];
-  await page.route("**/api/agents", (route) => route.fulfill({ json: { agents, runners: [{ name: "box", agent: "claude", url: "", cwd: "" }] } }));
-  await page.route("**/api/models*", (route) => route.fulfill({ json: { models: [], defaultModel: "scripted/demo" } }));
-  await page.goto(origin.origin);
-  await page.waitForSelector(".welcome-note");
-  const told = await page.locator(".welcome").innerText();
-  for (const expected of ["a demonstration answers", "Installed on this machine: CLAUDE", "1 agent you could install"]) assert.ok(told.includes(expected), told);
-  await shot(page, "welcome-narrow");
-  await page.locator(".example").click();
-  assert.match(await page.locator(".new textarea").inputValue(), /Explain what this project does/);
-  const choice = page.getByRole("combobox", { name: "Agent" });
-  assert.deepEqual((await choice.locator("option").allInnerTexts()).map((one) => one.trim()), ["Harness agent", "CLAUDE", "box: CLAUDE", "CODEX"]);
-  await choice.selectOption({ label: "box: CLAUDE" });
-  const sent = page.waitForRequest((request) => request.method() === "POST" && request.url().endsWith("/api/sessions"));
-  await page.route("**/api/sessions", (route) => route.abort());
-  await page.locator(".new textarea").press("Enter");
-  const { agent: name, runner } = (await sent).postDataJSON();
-  assert.deepEqual([name, runner], ["remote", "box"]);
-  await context.close();
-});
-
 test("reloading, and another browser, show the same", async () => {
   const { page } = first;
   const said = await words(page);
@@ -364,13 +340,12 @@ const SOURCE = { name: "main.rs", mimeType: "", buffer: Buffer.from("fn main() {
 test("files go with a message, are shown with it, and what is no use to a model is refused", async () => {
   const { page, context, troubles } = await opened();
   await page.goto(origin.origin);
-  await page.setInputFiles(".new input[type=file]", [PICTURE, { name: "program", mimeType: "", buffer: Buffer.from([0, 159, 1]) }]);
+  await page.setInputFiles(".start input[type=file]", [PICTURE, { name: "program", mimeType: "", buffer: Buffer.from([0, 159, 1]) }]);
   await page.waitForSelector(".chosen .problem");
   assert.deepEqual(await page.locator(".chosen li .clipped").allInnerTexts(), ["dot.png"]);
   await page.locator(".chosen").scrollIntoViewIfNeeded();
-  await page.getByRole("combobox", { name: "Model", exact: true }).fill(place.paced);
-  await page.fill(".new textarea", "what is it?");
-  await page.locator(".new textarea").press("Enter");
+  await page.fill(".start-prompt", "what is it?");
+  await page.locator(".start-prompt").press("Control+Enter");
   await page.waitForSelector(".bubble canvas.picture[width='1']");
   await untilMark(page, "idle");
   await page.setInputFiles(".composer input[type=file]", [SOURCE, PICTURE]);
@@ -394,10 +369,10 @@ test("a message is rephrased in a conversation of its own", async () => {
   await page.waitForFunction(() => document.querySelectorAll(".run-facts").length === 2);
   await page.locator(".message.user").nth(1).hover();
   await page.getByLabel("Rephrase").nth(1).click();
-  await page.waitForFunction(() => document.querySelector(".new textarea")?.value === "second thing");
+  await page.waitForFunction(() => document.querySelector(".start-prompt")?.value === "second thing");
   await shot(page, "rephrase");
-  await page.fill(".new textarea", "another thing");
-  await page.locator(".new textarea").press("Enter");
+  await page.fill(".start-prompt", "another thing");
+  await page.locator(".start-prompt").press("Control+Enter");
   await page.waitForFunction(() => document.querySelectorAll(".run-facts").length === 2);
   assert.deepEqual(await page.locator(".bubble").allInnerTexts(), ["first thing", "another thing"]);
   assert.deepEqual(troubles, []);
@@ -412,7 +387,7 @@ test("the record of a run is continued in a conversation", async (t) => {
   await page.locator("a[data-session]", { hasText: "ended long ago" }).click();
   await page.getByRole("link", { name: "Continue in a new conversation" }).click();
   await page.getByLabel("Prompt").fill("go on");
-  await page.getByLabel("Prompt").press("Enter");
+  await page.getByLabel("Prompt").press("Control+Enter");
   await page.waitForFunction(() => document.querySelectorAll(".run-facts").length === 2);
   assert.deepEqual(await page.locator(".bubble").allInnerTexts(), ["ended long ago", "go on"]);
   await context.close();

@@ -1,5 +1,6 @@
 // The conversation, the start dialog, the first-time page and the usage page in a real Chromium.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { after, before, test } from "node:test";
 import { LONG_ID, writeLongLog } from "./long_log.mjs";
 import { begin, launchBrowser, openPage, shot, untilMark } from "./page.mjs";
@@ -22,7 +23,7 @@ before(async () => {
   browser = await launchBrowser();
   const visitor = await openPage(browser, origin);
   await visitor.page.goto(server.link);
-  await visitor.page.waitForSelector("textarea");
+  await visitor.page.waitForSelector(".frame");
   storageState = await visitor.context.storageState();
   await visitor.context.close();
 });
@@ -40,13 +41,18 @@ test(`${TURNS * 2} messages: few nodes, short frames, and the reader's place sta
   t.diagnostic(`the end is shown after ${(performance.now() - started).toFixed(0)} ms`);
   const nodes = () => page.evaluate(() => document.querySelectorAll("*").length);
   const counts = [await nodes()];
+  const session = await context.newCDPSession(page);
+  await session.send("Performance.enable", { timeDomain: "threadTicks" }); // others may use the processor as well
+  const busy_s = async () => (await session.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value;
+  const before_s = await busy_s();
   const scrolled = await page.evaluate(scrollThrough);
+  const frame_ms = (1000 * ((await busy_s()) - before_s)) / scrolled.frames.length;
   counts.push(await nodes());
   const sorted = scrolled.frames.toSorted((left, right) => left - right);
   const at = (share) => sorted[Math.floor((sorted.length - 1) * share)].toFixed(1);
-  t.diagnostic(`${Math.max(...counts, scrolled.nodes)} nodes at most; ${sorted.length} frames while scrolling: p50 ${at(0.5)} ms, p95 ${at(0.95)} ms, longest ${at(1)} ms; own work per frame: p50 ${scrolled.work50.toFixed(1)} ms, p95 ${scrolled.work95.toFixed(1)} ms`);
+  t.diagnostic(`${Math.max(...counts, scrolled.nodes)} nodes at most; ${sorted.length} frames while scrolling: p50 ${at(0.5)} ms, p95 ${at(0.95)} ms, longest ${at(1)} ms; ${frame_ms.toFixed(1)} ms of the page's processor time each`);
   assert.ok(Math.max(...counts, scrolled.nodes) <= NODES_MAX, `${counts} ${scrolled.nodes}`);
-  assert.ok(sorted[sorted.length >> 1] <= FRAME_MS * 1.5, `the median frame took ${at(0.5)} ms`);
+  assert.ok(frame_ms <= FRAME_MS, `a frame took ${frame_ms} ms`);
   const jumps = await page.evaluate(scrollUpAndWatch);
   assert.ok(jumps < 2, `what is read moved by ${jumps} px`);
   await shot(page, "long-conversation");
@@ -57,28 +63,20 @@ test(`${TURNS * 2} messages: few nodes, short frames, and the reader's place sta
 /** Scrolls through some hundred screens, as a wheel does. Runs in the page. */
 async function scrollThrough() {
   const viewport = document.querySelector(".viewport");
-  const [frames, work] = [[], []];
+  const frames = [];
   let nodes = 0;
   viewport.scrollTop = viewport.scrollHeight / 2;
   await new Promise((resolve) => setTimeout(resolve, 300));
   let last = performance.now();
   for (let step = 0; step < 240; step++) {
-    const begun = performance.now();
     viewport.scrollTop -= 90;
     await new Promise((resolve) => requestAnimationFrame(resolve));
     const now = performance.now();
     frames.push(now - last);
     last = now;
-    await new Promise((resolve) => {
-      const channel = new MessageChannel();
-      channel.port1.onmessage = resolve;
-      channel.port2.postMessage(0);
-    });
-    work.push(performance.now() - now);
     if (step % 20 === 0) nodes = Math.max(nodes, document.querySelectorAll("*").length);
   }
-  work.sort((left, right) => left - right);
-  return { frames, nodes, work50: work[work.length >> 1], work95: work[Math.floor(work.length * 0.95)] };
+  return { frames, nodes };
 }
 
 /** How far what is read jumps when what is above it gets its real size. Runs in the page. */
@@ -102,3 +100,100 @@ async function scrollUpAndWatch() {
   }
   return worst;
 }
+
+test("find looks through what is not drawn, and shows it", async () => {
+  const { page, context, troubles } = await opened();
+  await page.goto(address(LONG_ID));
+  await page.waitForSelector(".entry");
+  await page.keyboard.press("Control+f");
+  await page.keyboard.type("needle is here");
+  await page.getByText("1 of 1", { exact: true }).waitFor();
+  await page.waitForFunction(() => document.querySelector(".column").innerText.includes("The needle is here."));
+  await page.waitForFunction(() => [...CSS.highlights.get("found-now")].length === 1);
+  await shot(page, "find");
+  await page.locator(".find input").press("Control+a");
+  await page.keyboard.type("second 2");
+  await page.getByText(/^\d+ of 611$/).waitFor();
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("Escape");
+  assert.equal(await page.locator(".find").count(), 0);
+  assert.deepEqual(troubles, []);
+  await context.close();
+});
+
+const AGENT = { version: "1.2.3", installed: true, usable: true, builtIn: false, install: "", models: true, capabilities: { resume: true, read_only: true }, twoWay: ["approve", "ask", "steer"], keys: [] };
+const AGENTS = [
+  { ...AGENT, name: "claude", title: "Claude Code" },
+  { ...AGENT, name: "opencode", title: "OpenCode", twoWay: ["approve"] },
+  { ...AGENT, name: "native", title: "Harness agent", builtIn: true },
+  { ...AGENT, name: "mini-swe", title: "mini-SWE-agent", twoWay: [], capabilities: {} },
+  { ...AGENT, name: "codex", title: "Codex", usable: false, installed: false, install: "npm i -g @openai/codex" },
+];
+const MODELS = [
+  { id: "opus", name: "Opus", description: "", provider: "anthropic", usable: true, priceIn: 5, priceOut: 25 },
+  { id: "sonnet", name: "Sonnet", description: "", provider: "anthropic", usable: true, priceIn: 3, priceOut: 15 },
+  { id: "odd", name: "odd", description: "", provider: "", usable: true, priceIn: null, priceOut: null },
+];
+
+async function withAgents(page) {
+  await page.route("**/api/agents", (route) => route.fulfill({ json: { agents: AGENTS, runners: [] } }));
+  await page.route("**/api/models*", (route) => route.fulfill({ json: { models: MODELS, defaultModel: "opus" } }));
+}
+
+test("the start dialog says what agents can do, disables what they cannot, and proposes a worktree", async () => {
+  for (const [name, options] of Object.entries({ "": {}, "-dark": { colorScheme: "dark" }, "-390": { viewport: { width: 390, height: 844 } } })) {
+    const { page, context, troubles } = await opened(options);
+    await withAgents(page);
+    const project = { folder: place.folder, name: "shop", branch: "main", isRepository: true, usedMs: 1, liveAgents: ["Codex", "Gemini"], changed: 2 };
+    await page.route("**/api/projects", (route) => route.fulfill({ json: { projects: [project, { ...project, folder: "/tmp/billing", name: "billing-api" }] } }));
+    await page.route("**/api/projects/one*", (route) => route.fulfill({ json: project }));
+    await page.goto(new URL("/#/", origin).href);
+    await page.waitForSelector(".frame");
+    await page.keyboard.press("c");
+    await page.waitForSelector(".start[open]");
+    await page.getByRole("radio", { name: /Claude Code/ }).check({ force: true });
+    await page.locator(".start-prompt").fill("Let customers pay with several gift cards");
+    await page.getByRole("button", { name: "A new worktree", pressed: true }).waitFor();
+    assert.equal(await page.getByLabel("Branch").inputValue(), "customers-pay-several-gift");
+    await page.getByText("2 other agents work in this folder, so a worktree is proposed.").waitFor();
+    assert.match(await page.locator(".start-models").innerText(), /Opus\s+default\s+\$5 in · \$25 out/);
+    await shot(page, `start${name}`);
+    await page.getByRole("radio", { name: /mini-SWE/ }).check({ force: true });
+    for (const mode of ["Before changes", "Before commands", "Read only"]) assert.ok(await page.getByRole("button", { name: mode }).isDisabled());
+    assert.ok(await page.getByRole("button", { name: "Never", pressed: true }).count());
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => !document.querySelector(".start"));
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "nothing sticks out");
+    assert.deepEqual(troubles, []);
+    await context.close();
+  }
+});
+
+test("files and templates complete a prompt, a draft stays, and a run starts in a worktree of its own", async () => {
+  execFileSync("git", ["init", "-q", "-b", "main"], { cwd: place.folder });
+  execFileSync("git", ["-c", "user.name=A", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first"], { cwd: place.folder });
+  const { page, context, troubles } = await opened();
+  await page.goto(new URL("/#/new", origin).href);
+  const prompt = page.locator(".start-prompt");
+  await prompt.pressSequentially("WORDS about @http_c");
+  await page.getByRole("option", { name: "http_client.py" }).waitFor();
+  await shot(page, "start-files");
+  await prompt.press("Enter");
+  assert.equal(await prompt.inputValue(), "WORDS about @http_client.py ");
+  await page.keyboard.press("Escape");
+  await page.waitForFunction(() => !document.querySelector(".start"));
+  await page.keyboard.press("c");
+  assert.equal(await prompt.inputValue(), "WORDS about @http_client.py ");
+  await page.getByRole("button", { name: "A new worktree" }).click();
+  await page.getByLabel("Branch").fill("try-words");
+  await page.getByRole("button", { name: /^Start / }).click();
+  await page.waitForSelector(".run-facts");
+  assert.match(await page.locator(".header").innerText(), /try-words/);
+  await page.goto(new URL("/#/new", origin).href);
+  await prompt.fill("");
+  await prompt.pressSequentially("/expl");
+  await page.getByRole("option", { name: /explain/ }).click();
+  assert.match(await prompt.inputValue(), /^Explain what this project does/);
+  assert.deepEqual(troubles, []);
+  await context.close();
+});

@@ -49,6 +49,35 @@ export interface Agent {
   readonly builtIn: boolean;
   readonly install: string;
   readonly models: boolean;
+  readonly capabilities: { readonly [name: string]: boolean };
+  /** What can be done with it while it runs: approve, ask, steer … */
+  readonly twoWay: readonly string[];
+  /** Variables of the environment that it takes its key from. */
+  readonly keys: readonly string[];
+}
+
+export interface Project {
+  readonly folder: string;
+  readonly name: string;
+  readonly branch: string;
+  readonly isRepository: boolean;
+  readonly usedMs: number;
+  readonly liveAgents: readonly string[];
+  /** Files that are not committed; null: not looked. */
+  readonly changed: number | null;
+}
+
+export interface FolderPage {
+  readonly path: string;
+  readonly above: string;
+  readonly folders: readonly { readonly name: string; readonly path: string; readonly isProject: boolean }[];
+  readonly hasMore: boolean;
+}
+
+export interface Worktree {
+  readonly folder: string;
+  readonly branch: string;
+  readonly base: string;
 }
 
 /** A sandbox runner that the user has set up. */
@@ -64,6 +93,10 @@ export interface Model {
   readonly description: string;
   readonly provider: string;
   readonly usable: boolean;
+  readonly name: string;
+  /** Dollars per million tokens; null: unknown. */
+  readonly priceIn: number | null;
+  readonly priceOut: number | null;
 }
 
 /** Something that `/` completes: a template's text, or a command of the agent itself. */
@@ -86,6 +119,9 @@ export interface NewSession {
   readonly continues?: string;
   readonly before?: string;
   readonly attachments?: readonly Attachment[];
+  readonly maxTurns?: number;
+  readonly effort?: string;
+  readonly systemPrompt?: string;
 }
 
 /** One of several questions that are answered together; each is answered for itself. */
@@ -188,6 +224,11 @@ export const api = {
   call: (id: string, callId: string) =>
     request<{ input: JSONValue; output: string; files: readonly HarnessFilePart[] }>("GET", `${at(id)}/calls/${encodeURIComponent(callId)}`),
   agents: (signal?: AbortSignal) => request<{ agents: readonly Agent[]; runners: readonly Runner[] }>("GET", "api/agents", undefined, signal),
+  projects: (signal?: AbortSignal) => request<{ projects: readonly Project[] }>("GET", "api/projects", undefined, signal),
+  project: (folder: string, signal?: AbortSignal) => request<Project>("GET", `api/projects/one?${query({ folder })}`, undefined, signal),
+  folders: (path: string, signal?: AbortSignal) => request<FolderPage>("GET", `api/folders?${query({ path })}`, undefined, signal),
+  makeWorktree: (wanted: { folder: string; branch: string; kind: "worktree" | "branch" }) => request<Worktree>("POST", "api/worktrees", wanted),
+  removeWorktree: (folder: string, force = false) => request<void>("DELETE", "api/worktrees", { folder, force }),
   files: (wanted: { query: string; session: string; cwd: string }, signal?: AbortSignal) =>
     request<{ files: readonly string[] }>("GET", `api/files?${query(wanted)}`, undefined, signal),
   commands: (wanted: { session: string; cwd: string; agent: string }, signal?: AbortSignal) =>

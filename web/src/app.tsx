@@ -1,10 +1,10 @@
 /** The frame: where one can go, and what is shown there. What the first screen does not need is loaded when it is shown. */
 
-import { lazy, Suspense, useEffect, useRef, useState, type RefObject } from "react";
+import { lazy, Suspense, useCallback, useEffect, useRef, useState, type RefObject } from "react";
 import { startCalling, useSaid } from "./inbox/calling.js";
 import { Home } from "./inbox/home.js";
 import { inboxStore, useInboxRow } from "./inbox/inbox_store.js";
-import { go, INBOX_ADDRESS, NEW_ADDRESS, USAGE_ADDRESS, useRoute, type Route } from "./route.js";
+import { go, INBOX_ADDRESS, NEW_ADDRESS, NO_FILTER, USAGE_ADDRESS, useRoute, type Route } from "./route.js";
 import { FleetPage } from "./shell/fleet_page.js";
 import { KeysDialog, useKeys } from "./shell/keys.js";
 import { useNarrow } from "./shell/media.js";
@@ -13,7 +13,7 @@ import { Tabs } from "./shell/tabs.js";
 import { Sidebar } from "./sessions/sidebar.js";
 
 const Conversation = lazy(() => import("./conversation/page.js").then((module) => ({ default: module.Conversation })));
-const NewConversation = lazy(() => import("./sessions/new_conversation.js").then((module) => ({ default: module.NewConversation })));
+const StartDialog = lazy(() => import("./start/start_dialog.js").then((module) => ({ default: module.StartDialog })));
 const SettingsPage = lazy(() => import("./settings/settings_page.js").then((module) => ({ default: module.SettingsPage })));
 
 export function App() {
@@ -24,6 +24,7 @@ export function App() {
   const searchField = useRef<HTMLInputElement>(null);
   useEffect(startCalling, []);
   useEffect(() => setDrawerOpen(false), [route]);
+  const [under, closeStart] = useUnder(route);
   const isAnswering = route.view === "inbox" && !!route.answering;
   useKeys({
     c: () => go(NEW_ADDRESS),
@@ -31,7 +32,7 @@ export function App() {
     "g i": () => go(INBOX_ADDRESS),
     "g u": () => go(USAGE_ADDRESS),
     "?": () => setKeysShown(true),
-    m: () => document.querySelector<HTMLTextAreaElement>(".composer-input, .new textarea")?.focus(),
+    m: () => document.querySelector<HTMLTextAreaElement>(".composer-input")?.focus(),
     Escape: () => (isDrawerOpen ? setDrawerOpen(false) : route.view === "inbox" ? false : go(INBOX_ADDRESS)),
   });
   return (
@@ -39,13 +40,30 @@ export function App() {
       <Sidebar route={route} onKeys={() => setKeysShown(true)} />
       <div className="shade" onClick={() => setDrawerOpen(false)} aria-hidden="true" />
       <Suspense fallback={<main className="main" aria-busy="true" />}>
-        <Shown route={route} searchField={searchField} onMenu={() => setDrawerOpen(true)} />
+        <Shown route={under} searchField={searchField} onMenu={() => setDrawerOpen(true)} />
       </Suspense>
+      {route.view === "new" && (
+        <Suspense fallback={null}>
+          <StartDialog key={`${route.continues} ${route.before}`} continues={route.continues} before={route.before} onClose={closeStart} />
+        </Suspense>
+      )}
       {isNarrow && route.view !== "session" && route.view !== "review" && !isAnswering && <Tabs route={route} onProjects={() => setDrawerOpen(true)} />}
       <KeysDialog isOpen={areKeysShown} onClose={() => setKeysShown(false)} />
       <Announcement />
     </div>
   );
+}
+
+type Page = Exclude<Route, { readonly view: "new" }>;
+
+/** What a new conversation's dialog lies over, and the way back to it. */
+function useUnder(route: Route): readonly [Page, () => void] {
+  const last = useRef<{ readonly page: Page; readonly address: string }>({ page: { view: "inbox", filter: NO_FILTER, answering: "" }, address: INBOX_ADDRESS });
+  if (route.view !== "new") last.current = { page: route, address: window.location.hash || INBOX_ADDRESS };
+  const close = useCallback(() => {
+    if (window.location.hash.startsWith(NEW_ADDRESS)) go(last.current.address);
+  }, []);
+  return [last.current.page, close];
 }
 
 /** The search is on the inbox. */
@@ -55,7 +73,7 @@ function searchWhenShown(field: RefObject<HTMLInputElement | null>): void {
 }
 
 interface ShownProps {
-  readonly route: Route;
+  readonly route: Page;
   readonly searchField: RefObject<HTMLInputElement | null>;
   readonly onMenu: () => void;
 }
@@ -67,10 +85,6 @@ function Shown({ route, searchField, onMenu }: ShownProps) {
     case "session":
     case "review":
       return <ShownConversation key={route.id} id={route.id} onMenu={onMenu} />;
-    case "new":
-      return (
-        <NewConversation key={`${route.continues} ${route.before}`} continues={route.continues} before={route.before} onMenu={onMenu} onStarted={nothing} />
-      );
     case "settings":
       return <SettingsPage />;
     case "fleet":

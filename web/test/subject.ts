@@ -22,3 +22,4 @@ export { alikeIn, arranged, choicesIn, dayOf, groupsOf, openAsks, passes, projec
 export { continuingAddress, inboxAddress, NO_FILTER, parse, reviewAddress, sessionAddress } from "../src/route.js";
 export { PageSocket } from "../src/socket/page_socket.js";
 export { SessionTransport } from "../src/socket/session_transport.js";
+export { abilitiesOf, branchFor, nearestMode } from "../src/start/abilities.js";

@@ -1,0 +1,123 @@
+/** A new conversation: a dialog over whatever is shown. Its component lives as long as it is for the same thing. */
+
+import { useEffect, useRef, useState, type FormEvent, type KeyboardEvent } from "react";
+import { useChosenFiles } from "../files/chosen_files.js";
+import { AttachButton, ChosenList } from "../files/chosen_list.js";
+import { useDraft } from "../prompt/drafts.js";
+import { PromptField } from "../prompt/prompt_field.js";
+import { FLEET_ADDRESS, sessionAddress } from "../route.js";
+import { attachmentsOf, useOrigin, type Origin } from "../sessions/origin.js";
+import { Icon } from "../shell/icon.js";
+import "../style/dock.css";
+import "../style/start.css";
+import { AgentChoice } from "./agent_choice.js";
+import { AsksChoice } from "./asks_choice.js";
+import { FolderChoice } from "./folder_choice.js";
+import { ModelChoice } from "./model_choice.js";
+import { MoreOptions } from "./more_options.js";
+import { PlaceChoice } from "./place_choice.js";
+import { Templates } from "./templates.js";
+import { useStart } from "./use_start.js";
+
+interface StartDialogProps {
+  /** A session that it goes on with; empty: none. */
+  readonly continues: string;
+  /** A message there: only what was said before it. */
+  readonly before: string;
+  readonly onClose: () => void;
+}
+
+export function StartDialog({ continues, before, onClose }: StartDialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [prompt, setPrompt] = useDraft(continues ? `new ${continues} ${before}` : "new");
+  const [isMoreShown, setMoreShown] = useState(false);
+  const { origin, problem: originProblem } = useOrigin(continues, before);
+  const chosen = useChosenFiles();
+  const form = useStart({ continues, before, origin, prompt, files: chosen.files, onStarted: () => setPrompt("") });
+  useEffect(() => {
+    dialog.current?.showModal();
+  }, []);
+  useEffect(() => {
+    if (!origin?.message) return;
+    setPrompt(origin.message.content);
+    chosen.replace(attachmentsOf(origin.message));
+  }, [origin, chosen.replace, setPrompt]);
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    form.start();
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    form.start();
+  };
+  const trouble = form.problem ?? originProblem ?? form.choices.problem;
+  return (
+    <dialog ref={dialog} className="start" aria-labelledby="start-title" onClose={onClose} onKeyDown={onKeyDown}>
+      <form onSubmit={submit} aria-label="New conversation" {...chosen.target}>
+        <div className="start-head">
+          <h2 id="start-title">{before ? "Rephrase" : continues ? "Continue in a new conversation" : "New conversation"}</h2>
+          <Templates cwd={form.cwd} onChoose={setPrompt} />
+          <button type="button" className="quiet round" onClick={() => dialog.current?.close()} aria-label="Close">
+            <Icon name="close" />
+          </button>
+        </div>
+        {origin && <OriginNote origin={origin} isPartial={!!before} />}
+        <PromptField
+          className="start-prompt"
+          label="Prompt"
+          placeholder={continues ? "Write the next message" : "Describe the task in your own words"}
+          value={prompt}
+          onChange={setPrompt}
+          onKeyDown={() => undefined}
+          source={{ cwd: form.cwd, agent: form.agent }}
+          rowsMin={3}
+          rowsMax={10}
+          isFocused
+        />
+        <ChosenList chosen={chosen} />
+        <div className="start-tools">
+          <AttachButton chosen={chosen} />
+          <span className="faint">
+            <kbd>@</kbd> file <kbd>/</kbd> template or command · paste pictures
+          </span>
+        </div>
+        <div className="start-choices">
+          <AgentChoice agents={form.choices.agents} runners={form.choices.runners} agent={form.agent} runner={form.runner} onChange={form.chooseAgent} />
+          <div className="start-column">
+            <ModelChoice key={form.agent} known={form.models} model={form.model} usual={form.usualModel} onChange={form.setModel} />
+            <FolderChoice projects={form.projects} folder={form.folder} placeholder={form.usualFolder} onChange={form.setFolder} />
+            {!form.runner && <PlaceChoice project={form.project} place={form.place} branch={form.branch} onPlace={form.setPlace} onBranch={form.setBranch} />}
+            <AsksChoice abilities={form.abilities} mode={form.mode} onChange={form.setMode} />
+            {isMoreShown && <MoreOptions modes={form.choices.server?.modes ?? []} chosen={form.more} onChange={form.setMore} />}
+          </div>
+        </div>
+        {trouble && (
+          <p className="problem" role="alert">
+            {trouble.message} {trouble.hint}
+          </p>
+        )}
+        <div className="start-foot">
+          <button type="button" className="quiet" aria-expanded={isMoreShown} onClick={() => setMoreShown(!isMoreShown)}>
+            <Icon name="settings" /> More: mode, turns, effort, system prompt
+          </button>
+          <a className="button" href={FLEET_ADDRESS}>
+            Start several…
+          </a>
+          <button type="submit" className="button primary" disabled={!form.canStart}>
+            {form.isStarting ? "Starting…" : "Start"} <kbd>Ctrl ↵</kbd>
+          </button>
+        </div>
+      </form>
+    </dialog>
+  );
+}
+
+function OriginNote({ origin: { session }, isPartial }: { origin: Origin; isPartial: boolean }) {
+  return (
+    <p className="start-hint">
+      A new conversation, which begins with {isPartial ? "what was said before this message in" : "all that was said in"}{" "}
+      <a href={sessionAddress(session.id)}>{session.title || "the other one"}</a>. That one stays as it is{isPartial ? ", and so do the files that it changed" : ""}.
+    </p>
+  );
+}
