@@ -19,7 +19,7 @@ const words = wordsOf;
 async function letIn() {
   const visitor = await openPage(browser, origin);
   await visitor.page.goto(await server.command("--link"));
-  await visitor.page.waitForSelector(".new textarea");
+  await visitor.page.waitForSelector(".home");
   return { ...visitor, storageState: await visitor.context.storageState() };
 }
 
@@ -37,17 +37,16 @@ after(async () => {
 test("the link lets in, once, and leads to a page that is usable within two seconds", async (t) => {
   const visitor = await openPage(browser, origin);
   await visitor.page.goto(server.link);
-  await visitor.page.waitForSelector(".new textarea");
+  await visitor.page.waitForSelector(".home");
   storageState = await visitor.context.storageState();
   const again = await opened();
   const started = performance.now();
   await again.page.goto(origin.origin);
-  await again.page.waitForSelector(".new textarea");
-  await again.page.waitForFunction(() => document.querySelector(".sessions, .list-note:not(:empty)"));
+  await again.page.waitForSelector(".list, .empty");
   const usable_ms = performance.now() - started;
   t.diagnostic(`usable after ${usable_ms.toFixed(0)} ms`);
   assert.ok(usable_ms < USABLE_MS, `usable after ${usable_ms} ms`);
-  await shot(again.page, "new");
+  await shot(again.page, "empty");
   assert.deepEqual(again.troubles, []);
   await again.context.close();
   await visitor.context.close();
@@ -58,6 +57,7 @@ test("a newcomer runs an agent, allows a change and a command, and reads what ca
   const { page } = first;
   await page.goto(origin.origin);
   await begin(page, paced("RETRIES: make the HTTP client back off between retries"));
+  first.address = page.url();
   await page.waitForSelector(".dock .diff");
   await shot(page, "approval-of-a-change");
   await page.getByRole("button", { name: "Allow once" }).press("Enter");
@@ -147,7 +147,7 @@ test("what harness run recorded is listed, and shows its sub-agent and its whole
   await server.record("RECORD: who counts attempts?");
   const { page, context } = await opened();
   await page.goto(origin.origin);
-  await page.locator("a[data-session]", { hasText: "RECORD" }).click();
+  await page.locator(".item", { hasText: "RECORD" }).click();
   await page.waitForSelector(".read-only");
   await page.locator(".tool[data-kind=spawn] > .tool-head").click();
   assert.ok((await page.locator(".tool[data-kind=spawn] .tool-body").innerText()).includes("Only test_gives_up does."));
@@ -339,7 +339,7 @@ const SOURCE = { name: "main.rs", mimeType: "", buffer: Buffer.from("fn main() {
 
 test("files go with a message, are shown with it, and what is no use to a model is refused", async () => {
   const { page, context, troubles } = await opened();
-  await page.goto(origin.origin);
+  await page.goto(new URL("/#/new", origin).href);
   await page.setInputFiles(".start input[type=file]", [PICTURE, { name: "program", mimeType: "", buffer: Buffer.from([0, 159, 1]) }]);
   await page.waitForSelector(".chosen .problem");
   assert.deepEqual(await page.locator(".chosen li .clipped").allInnerTexts(), ["dot.png"]);
@@ -384,7 +384,7 @@ test("the record of a run is continued in a conversation", async (t) => {
   await server.record("ended long ago");
   const { page, context } = await opened();
   await page.goto(origin.origin);
-  await page.locator("a[data-session]", { hasText: "ended long ago" }).click();
+  await page.locator(".item", { hasText: "ended long ago" }).click();
   await page.getByRole("link", { name: "Continue in a new conversation" }).click();
   await page.getByLabel("Prompt").fill("go on");
   await page.getByLabel("Prompt").press("Control+Enter");
@@ -431,37 +431,37 @@ test("search, keys and the theme work without a mouse", async () => {
   const { page } = first;
   await page.locator(".brand").focus();
   await page.keyboard.press("/");
+  await page.waitForFunction(() => document.activeElement.matches("input[type=search]"));
   await page.keyboard.type("make the HTTP");
-  await page.waitForFunction(() => document.querySelectorAll("a[data-session]").length === 1);
-  await page.keyboard.press("ArrowDown");
-  assert.ok(await page.evaluate(() => document.activeElement.matches("a[data-session]")));
-  await page.keyboard.press("ArrowUp");
-  assert.ok(await page.evaluate(() => document.activeElement.matches("input[type=search]")));
+  await page.waitForFunction(() => document.querySelectorAll(".found .item").length === 1);
   await page.keyboard.press("Enter");
+  await page.waitForSelector(".run-facts");
   await page.waitForFunction(() => document.querySelector("a[data-session][aria-current=page]"));
-  await page.keyboard.press("Escape");
-  await page.waitForFunction(() => document.querySelectorAll("a[data-session]").length > 1);
   await page.locator(".brand").focus();
+  await page.keyboard.press("Escape");
+  await page.waitForSelector(".list");
   await page.keyboard.press("j");
-  assert.ok(await page.evaluate(() => document.activeElement.matches("a[data-session]")));
+  assert.ok(await page.evaluate(() => document.activeElement.matches("[data-stop]")));
   await page.keyboard.press("?");
   await page.waitForSelector("dialog[open]");
   await shot(page, "keys");
   await page.keyboard.press("Escape");
-  const before = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const colour = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const before = await colour();
   await page.getByRole("button", { name: /theme/ }).click();
-  const chosen = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const chosen = await colour();
   assert.notEqual(chosen, before);
   await page.reload();
-  assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), chosen);
+  assert.equal(await colour(), chosen);
   await page.getByRole("button", { name: /theme/ }).click();
 });
 
 test("on a narrow screen the list is a drawer", async () => {
   const { page, context } = await opened({ viewport: { width: 390, height: 800 }, deviceScaleFactor: 2 });
-  await page.goto(first.page.url());
+  await page.goto(origin.origin);
+  await page.locator(".item", { hasText: "make the HTTP" }).first().click();
   await page.waitForSelector(".run-facts");
-  assert.equal(await page.locator(".sidebar").isVisible(), false);
+  assert.equal(await page.locator(".side").isVisible(), false);
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "nothing sticks out");
   await shot(page, "narrow");
   await page.getByRole("button", { name: "Show conversations" }).click();
@@ -533,7 +533,7 @@ test("another server on this machine gets nothing from the same browser that ope
   if (!server.command) return t.skip("the server is not ours");
   const { page, context } = await openPage(browser, origin);
   await page.goto(await server.command("--link"));
-  await page.waitForSelector(".new textarea");
+  await page.waitForSelector(".home");
   const received = [];
   const foreign = createServer((request, response) => {
     received.push(`${request.method} ${request.url}\n${JSON.stringify(request.rawHeaders)}`);
@@ -560,7 +560,7 @@ test("a browser that is logged out sees nothing more, and goes on when it is let
   if (!server.command) return t.skip("the server is not ours");
   const { page, context } = await openPage(browser, origin);
   await page.goto(await server.command("--link"));
-  await page.waitForSelector(".new textarea");
+  await page.waitForSelector(".home");
   await begin(page, paced("DENY it"));
   await page.waitForSelector(".dock .command");
   await server.command("--logout");
@@ -568,7 +568,7 @@ test("a browser that is logged out sees nothing more, and goes on when it is let
   await shot(page, "logged-out");
   const again = await context.newPage();
   await again.goto(await server.command("--link"));
-  await again.waitForSelector(".new textarea");
+  await again.waitForSelector(".home");
   assert.equal(new URL(again.url()).search, "");
   await page.waitForFunction(() => !document.querySelector(".logged-out") && !document.querySelector(".banner"));
   await page.getByRole("button", { name: "Stop" }).click();
@@ -584,7 +584,7 @@ test("a browser that is logged out sees nothing more, and goes on when it is let
 test("when the server is gone the page says so, and is whole again when it is back", async (t) => {
   if (!server.restart) return t.skip("the server is not ours to restart");
   const { page } = await letIn();
-  await page.goto(first.page.url());
+  await page.goto(first.address);
   await page.waitForSelector(".run-facts");
   const said = await words(page);
   await server.restart(async () => {

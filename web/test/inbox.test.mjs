@@ -111,6 +111,7 @@ test("a patch is numbered on both sides, and what is folded is counted", () => {
 test("choices, fields and steps are read from what the agent sent, and nothing else", () => {
   assert.deepEqual(choicesOf({ options: ["a"], payload: null }), [{ label: "a", description: "" }]);
   assert.deepEqual(choicesOf({ options: null, payload: { options: [{ label: "a", description: "b" }, { x: 1 }, null, "c"] } }), [{ label: "a", description: "b" }, { label: "c", description: "" }]);
+  assert.deepEqual(choicesOf({ options: ["a", "z"], payload: { options: [{ label: "a", description: "b" }] } }), [{ label: "a", description: "b" }, { label: "z", description: "" }]);
   assert.equal(allowsSeveral({ payload: { selectionMode: "multi_select" } }), true);
   const schema = { type: "object", required: ["a"], properties: { a: { enum: ["x", "y"], title: "A?" }, b: { type: "array", items: { enum: ["1", "2"] } }, c: { type: "integer" }, d: { type: "boolean" } } };
   assert.deepEqual(fieldsOf(schema).map(({ name, title, kind, isRequired }) => [name, title, kind, isRequired]), [["a", "A?", "choice", true], ["b", "b", "choices", false], ["c", "c", "number", false], ["d", "d", "boolean", false]]);

@@ -8,7 +8,7 @@
 import { useSyncExternalStore } from "react";
 import type { HarnessCommand, JSONValue } from "../../client/src/index.js";
 import { api, type ManyAnswer, type ManyResult } from "../api.js";
-import type { ErrorFrame, PageSocket } from "../socket/page_socket.js";
+import type { AnsweredNote, ErrorFrame, PageSocket } from "../socket/page_socket.js";
 import { pageSocket } from "../socket/socket.js";
 import { inboxStore, type Inbox, type InboxStore } from "./inbox_store.js";
 import type { AskOption, InboxRow } from "./row.js";
@@ -30,18 +30,23 @@ export type Outcomes = ReadonlyMap<string, Outcome>;
 const SHOWN_MS = 5_000;
 const WITHDRAWN_SHOWN_MS = 12_000;
 const CHANGED = "It changed, look again";
+const NOTES_MAX = 200;
 const ENDED: ReadonlySet<InboxRow["state"]> = new Set(["succeeded", "failed", "interrupted", "lost", "idle"]);
 
 export class AnswerDesk {
   readonly #socket: PageSocket;
   readonly #listeners = new Set<() => void>();
   readonly #commands = new Map<string, string>();
+  readonly #notes = new Map<string, AnsweredNote>();
   #outcomes: Outcomes = new Map();
   #count = 0;
 
   constructor(socket: PageSocket, store: InboxStore) {
     this.#socket = socket;
-    store.watch((before, after, isWhole) => this.#compare(before, after, isWhole));
+    store.watch((before, after, answered) => {
+      for (const note of answered) this.#note(note);
+      if (before.isLoaded) this.#compare(before, after);
+    });
     socket.onError((error) => this.#refused(error));
     socket.subscribe(() => socket.status !== "open" && this.#disconnected());
   }
@@ -90,7 +95,16 @@ export class AnswerDesk {
     this.#become(outcomes);
   }
 
-  #compare(before: Inbox, after: Inbox, isWhole: boolean): void {
+  /** Comes with the change of the row, before it or after it. */
+  #note(note: AnsweredNote): void {
+    const key = askKey(note.session, note.relayId);
+    this.#notes.set(key, note);
+    if (this.#notes.size > NOTES_MAX) this.#notes.delete(this.#notes.keys().next().value!);
+    const known = this.#outcomes.get(key);
+    if (known?.kind === "elsewhere") this.#set({ ...known, text: elsewhere(known, note) });
+  }
+
+  #compare(before: Inbox, after: Inbox): void {
     const open = new Map(openAsks(after.rows.values()).map((one) => [one.key, one]));
     for (const one of openAsks(before.rows.values())) {
       const now = open.get(one.key);
@@ -98,13 +112,14 @@ export class AnswerDesk {
       if (now && now.ask.argumentsHash !== one.ask.argumentsHash && known?.kind !== "sending") this.#set({ ...now, kind: "refused", text: CHANGED });
       if (now) continue;
       if (known?.kind === "sending") this.#end({ ...known, kind: "answered" });
-      else if (!isWhole || before.isLoaded) this.#vanished(one, after.rows.get(one.row.id));
+      else this.#vanished(one, after.rows.get(one.row.id));
     }
   }
 
   #vanished(one: OpenAsk, row: InboxRow | undefined): void {
-    if (!row || ENDED.has(row.state))
-      this.#end({ ...one, kind: "withdrawn", text: `No longer asked: ${row?.state === "interrupted" ? "the run was stopped" : "the run has ended"}` });
+    const note = this.#notes.get(one.key);
+    if (note) this.#end({ ...one, kind: "elsewhere", text: elsewhere(one, note) });
+    else if (!row || ENDED.has(row.state)) this.#end({ ...one, kind: "withdrawn", text: `No longer asked: ${row?.state === "interrupted" ? "the run was stopped" : "the run has ended"}` });
     else this.#end({ ...one, kind: "elsewhere", text: "Answered elsewhere" });
   }
 
@@ -116,7 +131,7 @@ export class AnswerDesk {
   #refuse(key: string, text: string): void {
     const known = this.#outcomes.get(key);
     if (!known) return;
-    if (/answered (?:first )?(?:by|already|elsewhere)/i.test(text)) this.#end({ ...known, kind: "elsewhere", text });
+    if (/\banswered (?:first|already)\b/i.test(text)) this.#end({ ...known, kind: "elsewhere", text });
     else this.#set({ ...known, kind: "refused", text });
   }
 
@@ -153,6 +168,13 @@ function wordsFor({ ask }: OpenAsk, answer: Answer): string {
   const what = ask.subject.split("\n")[0] || ask.title;
   if (answer.kind === "deny") return `Denied: ${what}`;
   return answer.option?.kind === "allow-always" ? `Allowed from now on: ${what}` : `Allowed once: ${what}`;
+}
+
+const DONE = { approve: "Allowed", deny: "Denied", answer: "Answered" } as const;
+
+/** “Allowed by Firefox in another window: npm run build” */
+function elsewhere({ ask }: OpenAsk, { by, action }: AnsweredNote): string {
+  return `${DONE[action] ?? "Answered"} by ${by || "another client"}: ${ask.subject.split("\n")[0] || ask.title}`;
 }
 
 let shared: AnswerDesk | null = null;

@@ -72,6 +72,24 @@ function focusStop(stop: string): void {
   place?.scrollIntoView({ block: "nearest" });
 }
 
+/** What has the focus is drawn anew when it is answered: the focus stays in its place. */
+function useFocusKept(): () => void {
+  const held = useRef("");
+  useEffect(() => {
+    const note = ({ target }: Event) => (held.current = stopOf(target)?.dataset["stop"] ?? "");
+    document.addEventListener("focusin", note);
+    document.addEventListener("pointerdown", note);
+    return () => {
+      document.removeEventListener("focusin", note);
+      document.removeEventListener("pointerdown", note);
+    };
+  }, []);
+  return useCallback(() => {
+    if (!held.current || document.activeElement !== document.body) return;
+    document.querySelector<HTMLElement>(`[data-stop="${CSS.escape(held.current)}"]`)?.focus({ preventScroll: true });
+  }, []);
+}
+
 /**
  * The cursor is the real focus, once somebody has moved it; it never comes by itself. What is pressed with a pointer does
  * not move it before it is released, as that would move what is pressed.
@@ -83,10 +101,11 @@ export function useCursor(stops: readonly string[]): Cursor {
   const at = stops.includes(wanted) ? wanted : (stops[0] ?? "");
   const latest = useRef({ stops, at });
   latest.current = { stops, at };
+  const holds = useFocusKept();
   useEffect(() => {
-    if (!takesFocus.current) return;
+    if (takesFocus.current) focusStop(at);
+    else holds();
     takesFocus.current = false;
-    focusStop(at);
   });
   const put = useCallback((stop: string) => {
     takesFocus.current = true;

@@ -2,7 +2,7 @@
 
 import { useSyncExternalStore } from "react";
 import { api } from "../api.js";
-import type { InboxFrame, PageSocket } from "../socket/page_socket.js";
+import type { AnsweredNote, InboxFrame, PageSocket } from "../socket/page_socket.js";
 import { pageSocket } from "../socket/socket.js";
 import type { InboxCounts, InboxPage, InboxRow, InboxToday } from "./row.js";
 
@@ -22,8 +22,8 @@ const NOTHING: Inbox = {
   today: { costUsd: 0, isCostComplete: true, limitUsd: null, byAgent: [] },
 };
 
-/** `wasWhole`: the server sent everything anew, so that what is missing may have ended long ago. */
-export type InboxChange = (before: Inbox, after: Inbox, wasWhole: boolean) => void;
+/** `answered`: by whom what is not asked any more was answered, as far as the server knows. */
+export type InboxChange = (before: Inbox, after: Inbox, answered: readonly AnsweredNote[]) => void;
 
 export class InboxStore {
   readonly #socket: PageSocket;
@@ -60,23 +60,23 @@ export class InboxStore {
     const page = await api.inbox(limit);
     const rows = new Map(page.rows.map((row) => [row.id, row]));
     for (const [id, row] of this.#inbox.rows) rows.set(id, row);
-    this.#become({ ...this.#inbox, rows, total: page.total }, false);
+    this.#become({ ...this.#inbox, rows, total: page.total }, []);
   }
 
   #apply(frames: readonly InboxFrame[]): void {
     let inbox = this.#inbox;
-    let isWhole = false;
+    const answered: AnsweredNote[] = [];
     for (const frame of frames) {
-      if (frame.type === "inbox") [inbox, isWhole] = [whole(inbox, frame), true];
-      else inbox = changed(inbox, frame);
+      if (frame.type === "rows") answered.push(...(frame.answered ?? []));
+      inbox = frame.type === "inbox" ? whole(inbox, frame) : changed(inbox, frame);
     }
-    this.#become(inbox, isWhole);
+    this.#become(inbox, answered);
   }
 
-  #become(inbox: Inbox, isWhole: boolean): void {
+  #become(inbox: Inbox, answered: readonly AnsweredNote[]): void {
     const before = this.#inbox;
     this.#inbox = inbox;
-    for (const watcher of this.#watchers) watcher(before, inbox, isWhole);
+    for (const watcher of this.#watchers) watcher(before, inbox, answered);
     for (const listener of this.#listeners) listener();
   }
 }

@@ -27,9 +27,15 @@ export function payloadText(ask: Pick<RowAsk, "payload">, key: string): string {
   return typeof value === "string" ? value : "";
 }
 
+/** What the payload says of a choice is more than its name. */
 export function choicesOf(ask: Pick<RowAsk, "options" | "payload">): readonly AnswerChoice[] {
-  const given: readonly unknown[] = ask.options ?? [];
-  const offered = given.length ? given : isFields(ask.payload) && Array.isArray(ask.payload["options"]) ? (ask.payload["options"] as readonly unknown[]) : [];
+  const described = isFields(ask.payload) && Array.isArray(ask.payload["options"]) ? namedIn(ask.payload["options"]) : [];
+  const given = namedIn(ask.options ?? []);
+  if (!given.length) return described;
+  return given.map((one) => described.find(({ label }) => label === one.label) ?? one);
+}
+
+function namedIn(offered: readonly unknown[]): readonly AnswerChoice[] {
   return offered.flatMap((one): AnswerChoice[] => {
     if (typeof one === "string") return [{ label: one, description: "" }];
     const option = one as { label?: unknown; description?: unknown } | null;

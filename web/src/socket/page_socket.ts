@@ -13,6 +13,14 @@ export type SessionFrame =
   | { readonly type: "state"; readonly session: string; readonly state: HarnessState }
   | { readonly type: "delta"; readonly session: string; readonly operations: readonly DeltaOperation[] };
 
+/** Who has answered a question, for all others who saw it. */
+export interface AnsweredNote {
+  readonly session: string;
+  readonly relayId: string;
+  readonly by: string;
+  readonly action: "approve" | "deny" | "answer";
+}
+
 export type InboxFrame =
   | ({ readonly type: "inbox" } & InboxPage)
   | {
@@ -22,6 +30,7 @@ export type InboxFrame =
       readonly counts: InboxCounts;
       readonly today?: InboxToday;
       readonly total?: number;
+      readonly answered?: readonly AnsweredNote[];
     };
 
 export interface ErrorFrame {
