@@ -36,13 +36,19 @@ function connected() {
   return { socket, wires };
 }
 
+function following(socket, session) {
+  const transport = new SessionTransport(socket, session);
+  transport.open();
+  return transport;
+}
+
 test("one socket carries the inbox and every conversation that is followed", (t) => {
   const { socket, wires } = connected();
   t.after(() => socket.close());
   const heard = [];
   socket.onInbox((frames) => heard.push(...frames.map(({ type }) => type)));
-  const one = new SessionTransport(socket, "s1");
-  const two = new SessionTransport(socket, "s2");
+  const one = following(socket, "s1");
+  const two = following(socket, "s2");
   assert.deepEqual(wires[0].sent, [{ type: "subscribe", session: "s1" }, { type: "subscribe", session: "s2" }]);
   assert.equal(one.status, "connecting");
   wires[0].say({ type: "state", session: "s1", state: state({ title: "one" }) });
@@ -59,7 +65,7 @@ test("a lost connection is made again, subscriptions with it, and messages that 
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const { socket, wires } = connected();
   t.after(() => socket.close());
-  const one = new SessionTransport(socket, "s1");
+  const one = following(socket, "s1");
   wires[0].say({ type: "state", session: "s1", state: state() });
   wires[0].drop();
   assert.deepEqual([socket.status, one.status, one.loaded], ["waiting", "waiting", true]);
@@ -78,7 +84,7 @@ test("an answer is never sent later", (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const { socket, wires } = connected();
   t.after(() => socket.close());
-  const one = new SessionTransport(socket, "s1");
+  const one = following(socket, "s1");
   const said = [];
   one.onError((message) => said.push(message));
   wires[0].say({ type: "state", session: "s1", state: state() });
@@ -92,7 +98,7 @@ test("an answer is never sent later", (t) => {
 test("what does not fit is asked for again, as a whole", (t) => {
   const { socket, wires } = connected();
   t.after(() => socket.close());
-  const one = new SessionTransport(socket, "s1");
+  const one = following(socket, "s1");
   wires[0].say({ type: "state", session: "s1", state: state({ title: "a" }) });
   wires[0].say({ type: "delta", session: "s1", operations: [{ type: "append-text", path: ["messages", "7", "content"], value: "x" }] });
   assert.deepEqual(wires[0].sent.slice(-2), [{ type: "unsubscribe", session: "s1" }, { type: "subscribe", session: "s1" }]);
@@ -105,7 +111,7 @@ test("what does not fit is asked for again, as a whole", (t) => {
 test("a session that is unknown is over, a command that is refused is said", (t) => {
   const { socket, wires } = connected();
   t.after(() => socket.close());
-  const [unknown, known] = [new SessionTransport(socket, "s0"), new SessionTransport(socket, "s1")];
+  const [unknown, known] = [following(socket, "s0"), following(socket, "s1")];
   const said = [];
   known.onError((message) => said.push(message));
   wires[0].say({ type: "state", session: "s1", state: state() });

@@ -1,6 +1,6 @@
 /** The conversation that the server keeps, followed for as long as it is shown. */
 
-import { useEffect, useState, useSyncExternalStore } from "react";
+import { useState, useSyncExternalStore } from "react";
 import { HarnessClient, type ConnectionStatus, type HarnessState } from "../../client/src/index.js";
 import { SessionTransport } from "../socket/session_transport.js";
 import { pageSocket } from "../socket/socket.js";
@@ -29,11 +29,17 @@ class LiveStore {
     return { state, connection: status, isLoaded: loaded, closeReason, waitingCommands: waitingCommands.length };
   }
 
-  readonly subscribe = (listener: () => void): (() => void) =>
-    this.transport.subscribe(() => {
+  readonly subscribe = (listener: () => void): (() => void) => {
+    const stop = this.transport.subscribe(() => {
       this.#snapshot = this.#look();
       listener();
     });
+    this.transport.open(); // not when it is made: what is rendered may never be shown
+    return () => {
+      stop();
+      this.transport.close();
+    };
+  };
 
   readonly snapshot = (): LiveState => this.#snapshot;
 }
@@ -46,10 +52,6 @@ export interface LiveConversation extends LiveState {
 /** For a component that lives as long as the session is shown: `sessionId` is read once. */
 export function useLiveConversation(sessionId: string): LiveConversation {
   const [store] = useState(() => new LiveStore(sessionId));
-  useEffect(() => {
-    store.transport.open();
-    return () => store.transport.close();
-  }, [store]);
   const live = useSyncExternalStore(store.subscribe, store.snapshot);
   return { ...live, client: store.client, transport: store.transport };
 }

@@ -25,7 +25,6 @@ export class SessionTransport implements HarnessTransport, SessionListener {
   constructor(socket: PageSocket, session: string) {
     this.#socket = socket;
     this.session = session;
-    this.open();
   }
 
   get state(): HarnessState {
@@ -85,7 +84,7 @@ export class SessionTransport implements HarnessTransport, SessionListener {
     this.#socket.reconnectNow();
   }
 
-  /** Follow the session again after `close`. */
+  /** Follow the session: after this it has a state, until `close`. */
   open(): void {
     if (this.#leave) return;
     this.#leave = this.#socket.follow(this);
