@@ -60,7 +60,7 @@ def test_the_list_shows_the_newest_first_on_one_line_each(world: World) -> None:
     ids = _recorded(world, 3)
     lines = world.call("sessions", "list").out.strip().split("\n")
     assert [line.split()[0] for line in lines[1:]] == [session_ids.abbreviated(one, ids) for one in ids]
-    assert all("claude" in line and "completed" in line and "$0.043" in line for line in lines[1:])
+    assert all("claude" in line and "succeeded" in line and "$0.043" in line for line in lines[1:])
     assert all(line.endswith("look␛[31m at it") for line in lines[1:])
     limited = world.call("sessions", "--limit", "1")
     assert (len(limited.out.strip().split("\n")), limited.err) == (
@@ -195,7 +195,7 @@ def test_a_session_whose_harness_was_killed_is_completed_when_somebody_looks(wor
     wait_until(lambda: world.logs() and len(world.log()) == 3)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    wait_until(lambda: "interrupted" in world.call("sessions", "list").out)
+    wait_until(lambda: "lost" in world.call("sessions", "list").out)
     assert world.log()[-1]["type"] == "Result"
     assert world.metadata()["outcome"] == "interrupted"
     assert world.call("sessions", "check", "last").code == 0

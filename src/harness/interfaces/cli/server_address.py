@@ -45,6 +45,14 @@ def add_token(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token-file", default="", metavar="FILE", help=help_text)
 
 
+def add_server(parser: argparse.ArgumentParser) -> None:
+    """For a command that reads the files here, or asks a server."""
+    help_text = "of a `harness serve` (default: the files of this machine)"
+    parser.add_argument("--server", default="", metavar="URL", help=help_text)
+    help_text = "where the server's token is (default: where `harness serve` keeps it)"
+    parser.add_argument("--token-file", default="", metavar="FILE", help=help_text)
+
+
 def token_of_environment() -> str:
     """Taken out of the environment: what is started from here has no use for it."""
     return os.environ.pop(TOKEN_VARIABLE, "").strip()

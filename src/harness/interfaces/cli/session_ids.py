@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from harness.errors import StoreError, UnknownSession
 from harness.log.ids import is_log_id, is_run_id
@@ -18,6 +18,7 @@ from harness.log.stores.files import FileStore
 from harness.views.formatting.amounts import duration, money
 from harness.views.formatting.columns import columns, cut
 from harness.views.formatting.escapes import single_line
+from harness.views.inbox.row import InboxRow, state_words
 
 LAST = "last"
 MARK = "*"
@@ -27,7 +28,7 @@ _BEGINNING = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _AGENT_AND_ID = re.compile(r"(?:[A-Za-z0-9_-]{1,64}:)?[A-Za-z0-9_-]{1,128}")
 _SHORTEST = 8
 _LONGEST_SHOWN = 60
-_HEADINGS = ("ID", "STARTED", "AGENT", "OUTCOME", "TIME", "COST", "TASK")
+_HEADINGS = ("ID", "STARTED", "AGENT", "STATE", "TIME", "COST", "TASK")
 _LONGEST_TASK = 60
 _SHORTEST_TASK = 12
 
@@ -108,18 +109,23 @@ def in_order(ids: Iterable[str]) -> list[str]:
 
 
 def table(
-    sessions: Sequence[Metadata], known: list[str], width: int = 0, marked: Collection[str] = ()
+    sessions: Sequence[Metadata],
+    known: list[str],
+    width: int = 0,
+    marked: Collection[str] = (),
+    rows: Mapping[str, InboxRow] | None = None,
 ) -> str:
     """`known`: all ids there are, so that the shown ones are as short as they can be. `width`: of the screen.
-    `marked`: ids of sessions that are not stored by Harness.
+    `marked`: ids of sessions that are not stored by Harness. `rows`: what the others do, by id.
     """
-    rows = [
+    states = {log_id: state_words(row) for log_id, row in (rows or {}).items()}
+    lines = [
         _HEADINGS,
-        *(_row(session, known, is_marked=session.session_id in marked) for session in sessions),
+        *(_row(session, known, states, is_marked=session.session_id in marked) for session in sessions),
     ]
-    *widths, longest = [max(columns(row[position]) for row in rows) for position in range(len(_HEADINGS))]
+    *widths, longest = [max(columns(line[position]) for line in lines) for position in range(len(_HEADINGS))]
     room = max(_SHORTEST_TASK, width - sum(widths) - 2 * len(widths)) if width else longest
-    return "".join(_line((*row[:-1], cut(row[-1], room)), (*widths, min(room, longest))) for row in rows)
+    return "".join(_line((*line[:-1], cut(line[-1], room)), (*widths, min(room, longest))) for line in lines)
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
@@ -127,14 +133,16 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(cells).rstrip() + "\n"
 
 
-def _row(session: Metadata, known: list[str], *, is_marked: bool) -> tuple[str, ...]:
+def _row(
+    session: Metadata, known: list[str], states: Mapping[str, str], *, is_marked: bool
+) -> tuple[str, ...]:
     task = session.name or session.prompt
     agent = session.agent_name or session.agent
     return (
         abbreviated(session.session_id, known),
         _when(session.start_time),
         single_line(f"{agent}{MARK}" if is_marked else agent),
-        single_line(session.outcome).replace("_", " "),
+        states.get(session.session_id) or single_line(session.outcome).replace("_", " "),
         "" if session.duration_ms is None else duration(session.duration_ms),
         "" if session.total_cost_usd is None else money(session.total_cost_usd),
         cut(single_line(task[:1000]), _LONGEST_TASK),

@@ -55,15 +55,15 @@ def _look(cwd: str) -> ProjectPlace:
             mode = os.lstat(git).st_mode
         except (OSError, ValueError):
             mode = 0
-        if stat.S_ISDIR(mode):
+        if stat.S_ISDIR(mode) and os.path.lexists(os.path.join(git, "HEAD")):
             return ProjectPlace(_named(folder), _branch(git))
         if stat.S_ISREG(mode) and (link := _LINK.fullmatch(_text(git))):
             repository = os.path.dirname(link["git"])
             head = os.path.join(link["git"], "worktrees", link["name"])
             return ProjectPlace(_named(repository), _branch(head), os.path.basename(folder))
         above = os.path.dirname(folder)
-        if mode or above == folder or not os.path.isabs(above):
-            return ProjectPlace(_named(folder if mode else cwd))
+        if above == folder or not os.path.isabs(above):
+            return ProjectPlace(_named(cwd))
         folder = above
 
 

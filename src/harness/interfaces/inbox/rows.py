@@ -142,6 +142,12 @@ class InboxRows:
         limit = None if self._store.version() is not None else _MOST_OTHERWISE
         return self._stored.of(self._store.find(Query(without_settings=(HIDDEN_SETTING,), limit=limit)))
 
+    def of(self, found: Iterable[Metadata]) -> dict[str, InboxRow]:
+        """The rows of these logs alone. Raises StoreError."""
+        self._reachable = reachable_ids()
+        self.show(self._stored.of(found))
+        return self.rows
+
     def show(self, found: list[StoredRow]) -> None:
         with self._lock:
             self._base = {one.metadata.session_id: one for one in found}

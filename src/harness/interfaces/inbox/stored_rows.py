@@ -29,6 +29,8 @@ _AT_REST_MS = 5_000
 _LONG_EVENTS = 2_000
 """From here on, reading a log again costs more than saving its fold."""
 _SAVED_AT_ONCE = 500
+_FEW = 50
+"""Logs whose rows are asked for one by one."""
 
 
 class StoredRow(NamedTuple):
@@ -112,7 +114,7 @@ class StoredRows:
     def _saved(self, logs: list[Metadata]) -> dict[str, _SavedRow]:
         data: dict[str, bytes] = {}
         with suppress(HarnessError):
-            if isinstance(self._store, FileStore) and len(logs) > 1:
+            if isinstance(self._store, FileStore) and len(logs) > _FEW:
                 data = self._store.snapshots(_ROW)
             else:
                 for metadata in logs:

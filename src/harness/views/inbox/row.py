@@ -157,3 +157,10 @@ class InboxRow(_Shown, frozen=True, kw_only=True):
     is_unseen: bool = False
     """It has ended, and has not been opened since."""
     can: RowCan = RowCan()
+
+
+def state_words(row: InboxRow) -> str:
+    """The state for a column of a list: "needs approval", "timed out"."""
+    if row.failure is not None and row.state == "failed":
+        return row.failure.code.replace("_", " ")
+    return row.state.replace("-", " ")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.interfaces.cli import playback, session_diff, session_filters
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from harness.log.stores.files import FileStore
     from harness.sources.imports.catalogue import CataloguedSession
     from harness.sources.imports.stored_log import StoredLog
+    from harness.views.inbox.row import InboxRow
 
 SUMMARY = "sessions: list, search, show, replay, diff, check, path, delete"
 DEFAULT_ACTION = "list"
@@ -117,18 +118,20 @@ def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
     rest += theirs.rest + max(0, len(sessions) - most)
     sessions = sessions[:most]
     marked = {session.session_id for session in sessions} & theirs.by_id.keys()
-    if arguments.json:
-        write_json([_as_data(session, theirs.by_id.get(session.session_id)) for session in sessions])
-    elif arguments.ids:
+    if arguments.ids:
         write_text("".join(f"{session.session_id}\n" for session in sessions))
+        return 0
+    rows = _rows(store, [one.session_id for one in sessions if one.session_id not in marked])
+    if arguments.json:
+        write_json([_as_data(one, theirs.by_id.get(one.session_id), rows) for one in sessions])
     elif not sessions:
         console.say(_nothing_found(arguments, store, [*known, *theirs.ids]))
     else:
         width = screen_width(os.environ) if is_terminal(STDOUT) else 0
-        write_text(table(sessions, in_order([*known, *theirs.ids]), width, marked))
-    if marked and not arguments.json and not arguments.ids:
+        write_text(table(sessions, in_order([*known, *theirs.ids]), width, marked, rows))
+    if marked and not arguments.json:
         console.say(f"{MARK} stored by the agent itself")
-    if rest and not arguments.ids:
+    if rest:
         console.say(f"… and {rest} older ones (--limit 0 shows all)")
     return 0
 
@@ -150,6 +153,13 @@ def _search(arguments: argparse.Namespace, store: FileStore, console: Console) -
     if is_cut:
         console.say("… and more (--limit 0 shows all)")
     return 0
+
+
+def _rows(store: FileStore, log_ids: Sequence[str]) -> dict[str, InboxRow]:
+    """What each of them does, as the inbox shows it."""
+    from harness.interfaces.inbox.listing import known_prices, rows_of
+
+    return rows_of(store, known_prices(), log_ids) if log_ids else {}
 
 
 def _merged(ours: Sequence[Metadata], theirs: Sequence[Metadata]) -> list[Metadata]:
@@ -223,11 +233,15 @@ def _recover(store: FileStore, log_id: str, console: Console) -> None:
         console.warning(f"session {log_id} was cut off and cannot be completed: {error}")
 
 
-def _as_data(metadata: Metadata, stored: CataloguedSession | None) -> dict[str, Any]:
+def _as_data(
+    metadata: Metadata, stored: CataloguedSession | None, rows: Mapping[str, InboxRow]
+) -> dict[str, Any]:
     import msgspec
 
     data: dict[str, Any] = msgspec.to_builtins(metadata)
     data |= {"log_id": metadata.session_id, "running": metadata.outcome == "running"}
+    if (row := rows.get(metadata.session_id)) is not None:
+        data |= {"state": row.state, "state_since_ms": row.state_since_ms}
     if stored is None:
         return data
     about = {"path": stored.path, "runs": stored.runs, "parent_id": stored.parent_id}

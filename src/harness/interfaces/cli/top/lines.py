@@ -1,0 +1,326 @@
+"""The inbox as lines of a terminal: rows in sections, the ask of the row under the cursor. Pure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from harness.interfaces.inbox.rows import InboxPage
+from harness.interfaces.inbox.today import Today
+from harness.views.formatting.columns import columns, cut, wrapped
+from harness.views.formatting.escapes import revealed, single_line
+from harness.views.formatting.terminal import Segment, Style
+from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, InboxState, RowAsk, RowChild
+
+NARROWEST = 40
+_ASK_LINES = 4
+"""How many lines of an ask are shown in the list."""
+_MOST_CHILDREN = 4
+_SIGNS: dict[InboxState, tuple[str, Style]] = {
+    "needs-approval": ("!", "yellow"),
+    "asks": ("?", "yellow"),
+    "running": ("●", "cyan"),
+    "background": ("◌", "cyan"),
+    "idle": ("○", "dim"),
+    "succeeded": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "interrupted": ("■", "dim"),
+    "lost": ("~", "red"),
+}
+_WORDS: dict[InboxState, str] = {
+    "background": "background",
+    "idle": "idle",
+    "succeeded": "done",
+    "interrupted": "you stopped it",
+    "lost": "lost contact",
+}
+_SHORT_AGENTS = {"native": "H"}
+KEYS: tuple[tuple[str, str], ...] = (
+    ("j k ↓ ↑", "move"),
+    ("↵", "open: follow it, or read what was said"),
+    ("y", "allow once, approve the plan"),
+    ("a p", "always allow what is printed"),
+    ("n", "deny"),
+    ("e", "deny with a reason, or answer in your own words"),
+    ("1-9", "choose an answer"),
+    ("v", "the whole of what is asked"),
+    ("s", "steer it, or send the next message"),
+    ("x", "stop it"),
+    ("c", "new conversation"),
+    ("g G", "first, last"),
+    ("?", "these keys"),
+    ("q", "quit"),
+)
+_KEY_LINE = "j k move  ↵ open  y a n e answer  s steer  x stop  c new  ? keys  q quit"
+
+ScreenLine = Sequence[Segment]
+
+
+class Look(NamedTuple):
+    """What the screen shows at a moment."""
+
+    page: InboxPage
+    today: Today
+    cursor: str
+    """The id of the row under it."""
+    now_ms: int
+    width: int
+    height: int
+    message: str = ""
+    """Of the last action, or a problem."""
+    prompt: str = ""
+    """What is being typed, with the words before it."""
+
+
+def screen_lines(look: Look) -> list[ScreenLine]:
+    """As many lines as the screen has, none wider."""
+    body, focus = _body(look)
+    room = max(1, look.height - 3)
+    start = max(0, min(focus - room // 2, len(body) - room))
+    shown: list[ScreenLine] = [_header(look), *body[start : start + room]]
+    shown += [[("", "")]] * (room + 1 - len(shown))
+    more = len(body) - start - room
+    note = look.prompt or look.message or (f"{more} more lines below" if more > 0 else "")
+    shown.append([("bold" if look.prompt else "", cut(single_line(note), look.width))])
+    shown.append([("dim", cut(_KEY_LINE, look.width))])
+    return shown[: look.height]
+
+
+def card_place(look: Look) -> tuple[str, str, int]:
+    """Which ask the keys would answer, and on which line it is: while this changes, no key answers."""
+    row = next((row for row in look.page.rows if row.id == look.cursor), None)
+    ask = row.asks[0] if row is not None and row.asks else None
+    return look.cursor, "" if ask is None else ask.id + ask.arguments_hash, _body(look)[1]
+
+
+def is_whole(ask: RowAsk, width: int) -> bool:
+    """Whether the list shows everything that is asked."""
+    return len(_subject_lines(ask, width, most=1_000)) <= _ASK_LINES and not ask.preview
+
+
+def full_lines(row: InboxRow, ask: RowAsk, width: int) -> list[ScreenLine]:
+    """Everything about an ask, for a screen of its own."""
+    lines: list[ScreenLine] = [
+        [("bold", cut(single_line(row.title or row.id), width))],
+        [("dim", cut(single_line(f"{row.agent} in {row.cwd}"), width))],
+        [("", "")],
+        [("yellow", cut(_asks_to(ask), width))],
+    ]
+    if ask.why:
+        lines += [[("dim", line)] for line in wrapped(single_line(ask.why), width, most=6)]
+    lines += [[("", line)] for line in _subject_lines(ask, width, most=2_000)]
+    for file in ask.preview or ():
+        lines.append([("bold", cut(revealed(str(file.get("path", "")), is_line=True), width))])
+        lines += [_diff_line(line, width) for line in str(file.get("diff", "")).split("\n")]
+        if hidden := file.get("hiddenLines"):
+            lines.append([("red", f"… {hidden} more lines of this difference are not here")])
+    return [*lines, [("", "")], *_answers(ask, width)]
+
+
+def _diff_line(line: str, width: int) -> ScreenLine:
+    style: Style = "green" if line.startswith("+") else "red" if line.startswith("-") else ""
+    return [(style, cut(revealed(line, is_line=True), width))]
+
+
+def _header(look: Look) -> ScreenLine:
+    counts, today = look.page.counts, look.today
+    parts = [f"{counts.needs_you} need you", f"{counts.running} running"]
+    if today.cost_usd is not None:
+        limit = "" if today.limit_usd is None else f" of ${today.limit_usd:.0f}"
+        parts.append(f"{'' if today.is_cost_complete else '≥'}${today.cost_usd:.2f}{limit} today")
+    left, right = f"{' · '.join(parts)}", "? keys  q quit"
+    room = look.width - columns(" harness  ") - columns(right) - 1
+    left = cut(left, max(0, room))
+    gap = " " * max(1, room - columns(left))
+    return [("bold", " harness  "), ("yellow" if counts.needs_you else "", left), ("dim", gap + right)]
+
+
+def _body(look: Look) -> tuple[list[ScreenLine], int]:
+    """All lines of the list, and which of them has the cursor."""
+    lines: list[ScreenLine] = []
+    focus = 0
+    if not look.page.rows:
+        lines += [[("", "")], [("dim", cut("  no session yet: c begins a conversation", look.width))]]
+    for heading, rows in _sections(look.page.rows):
+        lines.append(_rule(heading, look.width))
+        for row in rows:
+            is_current = row.id == look.cursor
+            focus = len(lines) if is_current else focus
+            lines.append(_row_line(row, look, is_current=is_current))
+            if is_current and row.asks:
+                lines += _card(row, look.width)
+            elif row.state in WORKS:
+                lines += [_child_line(one, look) for one in row.children[:_MOST_CHILDREN]]
+    return lines, focus
+
+
+def _sections(rows: Sequence[InboxRow]) -> Iterator[tuple[str, Sequence[InboxRow]]]:
+    needs = [row for row in rows if row.state in NEEDS_YOU]
+    works = [row for row in rows if row.state in WORKS]
+    if needs:
+        yield f"NEEDS YOU {len(needs)}", needs
+    if works:
+        yield f"RUNNING {len(works)}", works
+    rest: dict[str, list[InboxRow]] = {}
+    for row in rows:
+        if row.state not in NEEDS_YOU and row.state not in WORKS:
+            rest.setdefault(row.project.name, []).append(row)
+    for name, some in rest.items():
+        yield f"EARLIER · {name}" if name else "EARLIER", some
+
+
+def shown_order(rows: Sequence[InboxRow]) -> list[str]:
+    """The ids of the rows as they stand on the screen."""
+    return [row.id for _heading, some in _sections(rows) for row in some]
+
+
+def _rule(heading: str, width: int) -> ScreenLine:
+    text = cut(single_line(heading), width - 1)
+    return [("bold", text), ("dim", f" {'─' * (width - columns(text) - 1)}")]
+
+
+def _row_line(row: InboxRow, look: Look, *, is_current: bool) -> ScreenLine:
+    sign, style = _SIGNS[row.state]
+    title_width = max(10, min(28, look.width // 3))
+    when = _when(row, look.now_ms)
+    agent = _SHORT_AGENTS.get(row.agent_name) or (row.agent or row.agent_name or "?")[:2]
+    numbers = _numbers(row) if look.width >= 50 else ""
+    room = look.width - 2 - title_width - 1 - 3 - 2 - columns(numbers) - columns(when) - 2
+    mark = "▶ " if is_current else "  "
+    title = _padded(single_line(row.title or row.id), title_width)
+    title_style: Style = "bold" if is_current or row.is_unseen else ""
+    return [
+        ("cyan", mark),
+        (title_style, title + " "),
+        ("dim", _padded(single_line(agent), 2) + " "),
+        (style, f"{sign} "),
+        ("", _padded(_says(row), max(0, room))),
+        ("dim", f" {numbers} {when}"),
+    ]
+
+
+def _says(row: InboxRow) -> str:
+    if row.asks:
+        first = row.asks[0]
+        more = f" (+{len(row.asks) - 1})" if len(row.asks) > 1 else ""
+        who = f"{first.run_name}: " if first.run_name else ""
+        return revealed(f"{who}{first.title}{more}", is_line=True)
+    if row.state in WORKS and row.state != "background":
+        return revealed(row.last_operation.text, is_line=True) if row.last_operation else "working"
+    if row.failure is not None and row.state == "failed":
+        return single_line(row.failure.text)
+    if row.state == "succeeded" and row.changes is not None:
+        return f"+{row.changes.added} −{row.changes.removed}"
+    return _WORDS.get(row.state, row.state)
+
+
+def _numbers(row: InboxRow) -> str:
+    cost = ""
+    if row.cost_usd is not None:
+        cost = f"{'' if row.is_cost_complete else '≥'}${row.cost_usd:.2f}"
+    context = ""
+    if row.context is not None and row.context.limit:
+        context = f"{100 * row.context.used // row.context.limit}%"
+    return f"{cost:>7} {context:>4}"
+
+
+def _when(row: InboxRow, now_ms: int) -> str:
+    if row.state in NEEDS_YOU or row.state in WORKS:
+        return f"{age(now_ms - row.state_since_ms):>5}"
+    at = time.localtime(row.updated_ms / 1000)
+    is_today = at[:3] == time.localtime(now_ms / 1000)[:3]
+    return time.strftime("%H:%M" if is_today else "%d %b", at).rjust(5)[:6]
+
+
+def age(duration_ms: int) -> str:
+    """48s, 6m, 3h, 2d."""
+    seconds = max(0, duration_ms // 1000)
+    for size, letter in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{letter}"
+    return f"{seconds}s"
+
+
+def _child_line(child: RowChild, look: Look) -> ScreenLine:
+    said = revealed(child.last_operation.text, is_line=True) if child.last_operation else ""
+    text = f"  └ {single_line(child.name)}  {said}"
+    when = age(look.now_ms - child.started_ms)
+    return [("dim", _padded(text, look.width - columns(when) - 1) + f" {when}")]
+
+
+def _card(row: InboxRow, width: int) -> list[ScreenLine]:
+    ask = row.asks[0]
+    lines = _subject_lines(ask, width - 4, most=1_000)
+    shown: list[ScreenLine] = [[("", f"    {line}")] for line in lines[:_ASK_LINES]]
+    hidden = len(lines) - _ASK_LINES
+    if hidden > 0 or ask.preview:
+        changes = sum(str(file.get("diff", "")).count("\n") + 1 for file in ask.preview or ())
+        count = max(0, hidden) + changes
+        shown.append([("yellow", cut(f"    … {count} more lines: v shows all of it", width))])
+    if ask.marks:
+        shown.append([("red", cut("    ‼ characters that cannot be seen or look like others", width))])
+    return [*shown, *_answers(ask, width, indent="    ")]
+
+
+def _subject_lines(ask: RowAsk, width: int, *, most: int) -> list[str]:
+    is_command = any(one.get("kind") == "command" for one in ask.operations)
+    text = revealed(ask.subject)
+    lines = [piece for line in text.split("\n") for piece in _chunks(line, max(10, width - 2))]
+    return [
+        f"{'$ ' if is_command and not number else '  '}{line}" for number, line in enumerate(lines[:most])
+    ]
+
+
+def _chunks(line: str, width: int) -> Iterator[str]:
+    """Cut, not wrapped: every blank stays where it is."""
+    line = line.expandtabs(4)
+    while columns(line) > width:
+        piece = cut(line, width)[:-1]
+        yield piece
+        line = line[len(piece) :]
+    yield line
+
+
+def _asks_to(ask: RowAsk) -> str:
+    who = f"{ask.run_name} " if ask.run_name else ""
+    return revealed(f"{who}asks to {ask.title}", is_line=True)
+
+
+def _answers(ask: RowAsk, width: int, indent: str = "") -> list[ScreenLine]:
+    """Wrapped, never cut: what an answer allows is read before it is given."""
+    room = max(10, width - len(indent) - 2)
+    shown: list[ScreenLine] = []
+    for text in answer_words(ask):
+        for number, piece in enumerate(_chunks(text, room)):
+            shown.append([("bold", f"{indent}{'  ' if number else ''}{piece}")])
+    return shown
+
+
+def answer_words(ask: RowAsk) -> list[str]:
+    """What each key would answer, in full."""
+    if ask.kind == "permission":
+        words = ["y once   n no   e no, because …"]
+        for key, label in always_labels(ask):
+            words.append(f"{key} {label}")
+        if ask.no_always_why:
+            words.append(f"(no always: {ask.no_always_why})")
+        return words
+    if ask.kind == "plan":
+        return ["y approve   n no   e no, because …"]
+    options = ask.options if isinstance(ask.options, list) else []
+    numbered = [f"{number} {revealed(str(one), is_line=True)}" for number, one in enumerate(options[:9], 1)]
+    return [*numbered, "e something else …   n no answer"]
+
+
+def always_labels(ask: RowAsk) -> list[tuple[str, str]]:
+    """Key and label of each answer that allows something from now on."""
+    options = ask.options if isinstance(ask.options, list) else []
+    always = [one for one in options if isinstance(one, dict) and one.get("kind") == "allow-always"]
+    labels = (revealed(str(one.get("label", "")), is_line=True) for one in always)
+    return [(key, f"{label} (in this conversation)") for key, label in zip("ap", labels, strict=False)]
+
+
+def _padded(text: str, width: int) -> str:
+    shown = cut(text, width)
+    return shown + " " * max(0, width - columns(shown))
