@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -93,8 +95,6 @@ def test_any_session_is_shown_replayed_checked_and_located_by_its_own_id(filled:
 
 
 def test_what_cannot_be_done_with_a_session_of_another_program_is_refused(filled: World) -> None:
-    answer = filled.call("sessions", "show", CLAUDE, "--follow")
-    assert (answer.code, "cannot be followed" in answer.err) == (2, True)
     answer = filled.call("sessions", "delete", CLAUDE)
     assert (answer.code, "unknown session" in answer.err) == (2, True)
     assert filled.call("sessions", "path", CLAUDE).code == 0
@@ -159,3 +159,40 @@ def test_usage_of_a_run_that_harness_has_recorded_counts_once(filled: World) -> 
     writer.close()
     rows = {row["agent"]: row for row in filled.call("usage", "--json").data["rows"]}
     assert (rows["claude"]["sessions"], rows["claude"]["input"]) == (2, 4_000)
+
+
+def test_a_session_that_no_process_has_open_is_followed_to_its_end(filled: World) -> None:
+    followed = filled.call("sessions", "show", CLAUDE, "--follow", "--format", "ndjson")
+    assert followed.code == 0
+    assert followed.out == filled.call("sessions", "show", CLAUDE, "--format", "ndjson").out
+
+
+def test_a_session_is_copied_once_and_stays_when_its_agent_deletes_it(filled: World) -> None:
+    before = filled.call("usage", "--json").data["total"]
+    answer = filled.call("sessions", "keep", CLAUDE)
+    assert (answer.code, answer.err[:8]) == (0, "1 copied")
+    assert "0 copied, 1 were there" in filled.call("sessions", "keep", CLAUDE).err
+    (listed,) = filled.call("sessions", "list", "--json", "--agent", "claude").data
+    assert listed["agent_session_id"] == CLAUDE
+    assert "history" not in listed
+    assert filled.call("usage", "--json").data["total"] == before
+    assert filled.call("sessions", "check", listed["session_id"]).code == 0
+    (path,) = filled.home.rglob(f"{CLAUDE}.jsonl")
+    path.unlink()
+    shown = filled.call("sessions", "show", listed["session_id"], "--format", "ndjson")
+    assert "Please say hello" in shown.out
+    assert filled.call("usage", "--json").data["total"] == before
+    assert filled.call("sessions", "keep").code == 2
+
+
+def test_what_an_agent_is_about_to_delete_is_said_and_copied_if_asked_for(
+    filled: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path,) = filled.home.rglob(f"{CLAUDE}.jsonl")
+    old_s = time.time() - 29 * 86_400
+    os.utime(path, (old_s, old_s))
+    assert "claude will delete 1 session" in filled.call("histories").err
+    monkeypatch.setenv("HARNESS_HISTORIES_KEEP", "true")
+    assert "will delete" not in filled.call("histories").err
+    listed = filled.call("sessions", "list", "--json", "--agent", "claude").data
+    assert [(entry["prompt"], "history" in entry) for entry in listed] == [("Please say hello", False)]

@@ -176,6 +176,15 @@ TABLE = (
         environment="HARNESS_LOG_REDACT",
     ),
     Setting(
+        "histories.keep",
+        "flag",
+        "user",
+        "Copy sessions that other programs have stored, before they delete them.",
+        True,
+        default=False,
+        environment="HARNESS_HISTORIES_KEEP",
+    ),
+    Setting(
         "agents.<agent>.binary",
         "text",
         "trusted",

@@ -77,6 +77,8 @@ def find_session(store: FileStore, text: str) -> AnySession:
 
 
 def _ours(store: FileStore, metadata: Metadata) -> AnySession:
+    from harness.interfaces.cli.history_sessions import is_copy
+
     return AnySession(
         agent=metadata.agent_name,
         session_id=metadata.agent_session_id,
@@ -84,7 +86,7 @@ def _ours(store: FileStore, metadata: Metadata) -> AnySession:
         title=metadata.name or metadata.prompt,
         store=store,
         log_id=metadata.session_id,
-        is_thread=metadata.kind == "thread",
+        is_thread=metadata.kind == "thread" and not is_copy(metadata),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +25,7 @@ from harness.log.stores.files import FileStore
 from harness.sources.imports.catalogue import Catalogue, CataloguedSession
 from harness.sources.imports.catalogue_filter import EVERYTHING, SessionFilter
 from harness.sources.imports.catalogue_usage import UsageSum
-from harness.sources.imports.history import Activity, AgentHistory, current_home
+from harness.sources.imports.history import KEPT, Activity, AgentHistory, current_home
 from harness.sources.imports.registry import load, load_all
 from harness.sources.registry import load as load_agent
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from harness.sources.imports.catalogue_search import FoundSession, SessionSearch
 
 _CATALOGUE = "histories.sqlite"
+
 _READ_AT_ONCE = 50
 _MANY = 200
 """From this many sessions to read on, a message says so."""
@@ -86,6 +87,13 @@ class HistorySessions:
 
     def search(self, asked: SessionSearch, chosen: SessionFilter) -> Iterator[FoundSession]:
         return self._catalogue.search(asked, chosen)
+
+    def names(self) -> set[tuple[str, str]]:
+        """Agent and id of all sessions."""
+        return {*self._catalogue.ids()}
+
+    def read(self, sessions: Iterable[CataloguedSession]) -> list[CataloguedSession]:
+        return self._catalogue.read(sessions)
 
     def read_all(self, console: Console, chosen: SessionFilter = EVERYTHING) -> None:
         """All that are not read and may be meant; a message says so when it takes a while."""
@@ -208,12 +216,17 @@ def _recorded_times(store: FileStore) -> dict[tuple[str, str], list[tuple[int, i
     """When Harness has recorded runs of a session, by agent and its id of the session."""
     times: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for one in store.find(Query()):
-        if one.agent_session_id:
+        if one.agent_session_id and not is_copy(one):
             started_ms, _ = age(one)
             ended_ms = max(one.updated_ms, started_ms + (one.duration_ms or 0))
             known = times.setdefault((one.agent_name, one.agent_session_id), [])
             known.append((started_ms, ended_ms))
     return times
+
+
+def is_copy(metadata: Metadata) -> bool:
+    """Whether a log is a copy of a stored session, which the catalogue counts."""
+    return KEPT in metadata.settings
 
 
 def _is_within(at_ms: int, times: tuple[int, int]) -> bool:

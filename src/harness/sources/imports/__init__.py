@@ -14,6 +14,8 @@ translator that the live agent already has:
 | files | `store_files.py` | folders, lines and documents, read without following links, locking or changing anything |
 | databases | `database.py` | SQLite, opened with `mode=ro` only, and only the tables that are named |
 | log | `stored_log.py` | a session as a log: events with stamps, the same each time it is read |
+| following | `stored_follow.py` | the log of a session while its agent writes it |
+| copies | `session_copy.py` | a session copied into the store of Harness, provable |
 | summary | `summary.py` | what a session was about, how it ended, what it used, what it said, read in parts |
 | short way | `file_scan.py`, `scan_claude.py`, `scan_codex.py` | the same for the large files of Claude and Codex, and only what is new of them |
 | catalogue | `catalogue.py` and `catalogue_*.py` | all sessions of all histories, in SQLite: found without reading them, each read once; filters, search, usage |

@@ -117,6 +117,7 @@ class Rewording:
                 cwd=self.cwd,
                 model=model,
                 prompt=storable(prompt),
+                session_id=self.session.session_id,
             )
         )
         self.opening()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -30,7 +30,15 @@ _EVENTS_IN_A_BATCH = 1_000
 class StoredLog:
     """Reads one session. Secrets are masked unless `redact` is false."""
 
-    def __init__(self, history: AgentHistory, session: StoredSession, *, redact: bool = True) -> None:
+    def __init__(
+        self,
+        history: AgentHistory,
+        session: StoredSession,
+        *,
+        redact: bool = True,
+        on_entry: Callable[[str, RawEntry], object] | None = None,
+    ) -> None:
+        """`on_entry`: is given each raw entry as it is translated, with the id of its run."""
         self.session = session
         self.log_id = ""
         """That of its first run, once it is read."""
@@ -45,6 +53,7 @@ class StoredLog:
         self._rewording: Rewording = history.rewording(session)
         self._stamps = _Stamps(session)
         self._redact = redact
+        self._on_entry = on_entry
         self._redactor: Redactor | None = None
         self._secrets: dict[str, str] = {}
         self._pipeline: Pipeline | None = None
@@ -69,16 +78,17 @@ class StoredLog:
         """Where the agent worked, as far as it is read."""
         return self._rewording.cwd
 
-    def entries(self) -> Iterator[RawEntry]:
-        """The raw entries of its runs, one after the other."""
+    def entries(self, *, is_over: bool = True) -> Iterator[RawEntry]:
+        """The raw entries of its runs, one after the other; the last run ends only if the session is over."""
         for record in self._history.records(self.session):
             yield from self._rewording.feed(record)
-        yield from self._rewording.finish()
+        if is_over:
+            yield from self._rewording.finish()
 
-    def batches(self) -> Iterator[Sequence[Event]]:
+    def batches(self, *, is_over: bool = True) -> Iterator[Sequence[Event]]:
         """Its events. May be called once."""
         batch: list[Event] = []
-        for entry in self.entries():
+        for entry in self.entries(is_over=is_over):
             batch += self._stamps.stamped(self._translated(entry), entry.at_ms)
             if len(batch) >= _EVENTS_IN_A_BATCH:
                 yield batch
@@ -99,7 +109,10 @@ class StoredLog:
             return ()
         if isinstance(entry, RawOutput):
             self.lines += entry.data.count(b"\n")
-        return self._pipeline.feed(self._masked(entry))
+        masked = self._masked(entry)
+        if self._on_entry is not None:
+            self._on_entry(self._stamps.run_id, masked)
+        return self._pipeline.feed(masked)
 
     def _begin(self, start: RawStart) -> None:
         if self._pipeline is not None:
@@ -141,6 +154,11 @@ class _Stamps:
         self._now_ms = 0
         self._run_ids: dict[str, str] = {}
         self._run = ""
+
+    @property
+    def run_id(self) -> str:
+        """Of the run that is open."""
+        return self._run_ids[""]
 
     def begin_run(self, at_ms: int, number: int) -> None:
         self._run = str(number)

@@ -1,7 +1,7 @@
 """Run the installed agents against a scripted model, and report which of them have changed.
 
-It costs nothing, and nothing of yours is read or written: each scenario has a temporary home and project, and no
-network but loopback where the system allows that. A verdict per scenario: verified, degraded (something is no
+It costs nothing, and nothing of yours is changed: each scenario has a temporary home and project, and no network but
+loopback where the system allows that. It also says which stored sessions are about to be deleted by their agents. A verdict per scenario: verified, degraded (something is no
 longer visible), drift (unknown records or fields), broken, unfinished (--quick ran out of time). Exit codes:
 0 all verified, or none installed; 1 degraded or drift; 2 broken or unfinished, or none of the named agents
 could be run.
@@ -77,7 +77,19 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
                 write_text(_table(report))
     if arguments.json:
         write_json([_as_data(report) for report in reports])
+    else:
+        _warn_of_loss(arguments, console)
     return exit_code(reports)
+
+
+def _warn_of_loss(arguments: argparse.Namespace, console: Console) -> None:
+    """Say which sessions the agents of this machine are about to delete."""
+    from harness.interfaces.cli import preferences
+    from harness.interfaces.cli.history_sessions import HistorySessions
+    from harness.interfaces.cli.session_keep import warn_of_expiring
+
+    settings = preferences.load(console, has_verbose=arguments.verbose)
+    warn_of_expiring(HistorySessions(), preferences.open_store(settings), console)
 
 
 def _require_all(names: list[str], statuses: list[ExaminedAgent]) -> None:

@@ -28,10 +28,13 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli import preferences
     from harness.interfaces.cli.history_sessions import HistorySessions
     from harness.interfaces.cli.output import write_json, write_text
+    from harness.interfaces.cli.session_keep import keep_expiring, warn_of_expiring
     from harness.sources.imports.registry import load_all
 
-    preferences.load(console, has_verbose=arguments.verbose)
+    settings = preferences.load(console, has_verbose=arguments.verbose)
+    store = preferences.open_store(settings)
     found = HistorySessions()
+    keep_expiring(found, store, settings, console)
     data = [_about(history, found) for history in load_all()]
     if arguments.json:
         write_json(data)
@@ -41,6 +44,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         console.say("no agent has stored a session here")
         return 0
     write_text(_table([_HEADINGS, *map(_row, shown)]))
+    warn_of_expiring(found, store, console)
     return 0
 
 

@@ -11,11 +11,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.interfaces.cli import playback, session_diff, session_filters
+from harness.interfaces.cli import playback, session_diff, session_filters, session_keep
 from harness.interfaces.cli.console import Console, is_terminal, screen_width
 from harness.interfaces.cli.parser import add_actions, completes, count_or_zero, positive
 
 if TYPE_CHECKING:
+    from harness.config import Settings
     from harness.events import Event
     from harness.log.store import Metadata
     from harness.log.stores.files import FileStore
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from harness.sources.imports.stored_log import StoredLog
     from harness.views.inbox.row import InboxRow
 
-SUMMARY = "sessions: list, search, show, replay, diff, check, path, delete"
+SUMMARY = "sessions: list, search, show, replay, keep, check, delete …"
 DEFAULT_ACTION = "list"
 ACTIONS = {
     "list": "list sessions: waiting ones first, then running ones, then the newest",
@@ -31,6 +32,7 @@ ACTIONS = {
     "show": "show a session in any format",
     "replay": "show a session with its original timing",
     "diff": "print what a session changed as a patch",
+    "keep": "copy sessions that agents have stored, before they delete them",
     "check": "prove that a log contains everything that the agent wrote",
     "path": "print where a session's log is",
     "delete": "delete sessions permanently",
@@ -50,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("show", "replay"):
         playback.add_arguments(actions[name])
     session_diff.add_arguments(actions["diff"])
+    session_keep.add_arguments(actions["keep"])
     actions["show"].add_argument("--follow", action="store_true", help="follow it while it is being written")
     pace = actions["replay"].add_mutually_exclusive_group()
     pace.add_argument("--speed", type=positive, default=1.0, metavar="N", help="speed factor")
@@ -97,12 +100,22 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         "search": _search,
         "show": _show,
         "replay": _replay,
+        "keep": session_keep.keep,
         "diff": _diff,
         "check": _check,
         "path": _path,
         "delete": _delete,
     }[arguments.action]
+    if arguments.action == "list":
+        _keep_expiring(store, settings, console)
     return action(arguments, store, console)
+
+
+def _keep_expiring(store: FileStore, settings: Settings, console: Console) -> None:
+    if settings.value("histories.keep"):
+        from harness.interfaces.cli.history_sessions import HistorySessions
+
+        session_keep.keep_expiring(HistorySessions(), store, settings, console)
 
 
 def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
@@ -273,20 +286,24 @@ def _stored_log(session: CataloguedSession) -> StoredLog:
 def _show(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
     log_id = _found(arguments, store, console)
     if not isinstance(log_id, str):
-        _refuse_to_follow(arguments, log_id)
-        playback.show(_stored_log(log_id).batches(), arguments, console)
+        follows = arguments.follow
+        batches = _followed_in_store(log_id, console) if follows else _stored_log(log_id).batches()
+        playback.show(batches, arguments, console, is_live=follows)
         return 0
     batches = _followed(store, log_id, console) if arguments.follow else playback.stored(store, log_id)
     playback.show(batches, arguments, console, is_live=arguments.follow)
     return 0
 
 
-def _refuse_to_follow(arguments: argparse.Namespace, session: CataloguedSession) -> None:
-    from harness.errors import UsageError
+def _followed_in_store(session: CataloguedSession, console: Console) -> Iterator[Sequence[Event]]:
+    from harness.interfaces.cli.history_sessions import history_of
+    from harness.sources.imports.history import current_home
+    from harness.sources.imports.stored_follow import StoredFollower
 
-    if arguments.follow:
-        hint = "leave out --follow to see it as it is now"
-        raise UsageError(f"a session that {session.agent} stores cannot be followed", hint=hint)
+    follower = StoredFollower(history_of(session), session.stored, current_home())
+    yield from follower.batches()
+    if follower.is_gone:
+        console.say(f"{session.agent} has deleted this session")
 
 
 def _followed(store: FileStore, log_id: str, console: Console) -> Iterator[Sequence[Event]]:

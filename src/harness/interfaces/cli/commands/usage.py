@@ -16,6 +16,7 @@ from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.parser import moment_ms
 
 if TYPE_CHECKING:
+    from harness.interfaces.cli.history_sessions import HistorySessions
     from harness.ledger import Amount, Charge, Ledger, Row
     from harness.log.stores.files import FileStore
 
@@ -51,8 +52,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     prices = load(settings, arguments.prices)
     store = preferences.open_store(settings)
     ledger = Ledger()
-    _read(store, ledger, console)
     histories = HistorySessions()
+    _read(store, ledger, histories, console)
     histories.read_all(console, SessionFilter(since_ms=max(0, arguments.since)))
     theirs = histories.used(store, arguments.by, arguments.since, prices)
     for metadata, events in theirs.rest:
@@ -77,8 +78,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _read(store: FileStore, ledger: Ledger, console: Console) -> None:
-    """Every log of the store; replays are left out, because nothing was used a second time."""
+def _read(store: FileStore, ledger: Ledger, histories: HistorySessions, console: Console) -> None:
+    """Every log of the store but replays and copies of stored sessions: nothing was used a second time."""
+    from harness.interfaces.cli.history_sessions import is_copy
     from harness.interfaces.cli.inventory import player
     from harness.interfaces.cli.session_ids import all_ids
     from harness.ledger import WORDS
@@ -87,9 +89,12 @@ def _read(store: FileStore, ledger: Ledger, console: Console) -> None:
 
     log_ids = all_ids(store)
     replays = player() if log_ids else None
+    names = histories.names() if log_ids else set()
     for log_id in reversed(log_ids):
         metadata = store.metadata(log_id)
         if replays is not None and metadata.agent_name == replays.name:
+            continue
+        if is_copy(metadata) and (metadata.agent_name, metadata.agent_session_id) in names:
             continue
         try:
             with os.fdopen(open_private(store.path(log_id), os.O_RDONLY), "rb", buffering=0) as file:

@@ -1,0 +1,82 @@
+"""A stored session while its agent writes it: what is there, then what comes.
+
+Whenever the store changes, the session is read again, and what is new of its log is passed on. That holds for every
+store, also for those that rewrite a document or keep the session in a database. A log that is read again begins as it
+began before; where a store has rewritten what was passed on already, the earlier version stays.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from harness.events import Event
+from harness.sources.imports.database import mark_of
+from harness.sources.imports.history import AgentHistory, Home, StoredSession
+from harness.sources.imports.stored_log import StoredLog
+
+POLL_S = 0.2
+_SHARE = 3
+"""Reading takes at most one part in so many of the time."""
+QUIET_S = 60.0
+"""An agent that does not say which sessions it has open is done with one that has not changed for so long."""
+
+
+class StoredFollower:
+    """Follows one session until its agent has closed it, or has deleted it."""
+
+    def __init__(
+        self,
+        history: AgentHistory,
+        session: StoredSession,
+        home: Home,
+        *,
+        wait: Callable[[float], object] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.is_gone = False
+        """The agent has deleted it meanwhile."""
+        self._history = history
+        self._session = session
+        self._home = home
+        self._wait = wait
+        self._clock = clock
+        self._passed = 0
+        """How many events were passed on."""
+
+    def batches(self) -> Iterator[Sequence[Event]]:
+        """May be called once. Its last events say how the last run ended, as far as the store says it."""
+        mark, changed_s = "", self._clock()
+        while True:
+            now = mark_of(self._session.path)
+            if not now:
+                self.is_gone = True
+                break
+            is_open = self._is_open()  # asked before reading: what came in between is then read below
+            begun_s = self._clock()
+            if now != mark:
+                mark, changed_s = now, begun_s
+                yield from self._new(is_over=False)
+            elif not is_open and begun_s - changed_s >= self._patience_s():
+                break
+            self._wait(max(POLL_S, (self._clock() - begun_s) * _SHARE))
+        if not self.is_gone:
+            yield from self._new(is_over=True)
+
+    def _is_open(self) -> bool:
+        if self._history.live is None:
+            return False
+        return self._session.session_id in self._history.live(self._home)
+
+    def _patience_s(self) -> float:
+        return QUIET_S if self._history.live is None else POLL_S
+
+    def _new(self, *, is_over: bool) -> Iterator[Sequence[Event]]:
+        log = StoredLog(self._history, self._session)
+        seen = 0
+        for batch in log.batches(is_over=is_over):
+            new = batch[max(0, self._passed - seen) :]
+            seen += len(batch)
+            if new:
+                self._passed = seen
+                yield new
