@@ -197,3 +197,46 @@ test("files and templates complete a prompt, a draft stays, and a run starts in 
   assert.deepEqual(troubles, []);
   await context.close();
 });
+
+/** Fourteen days of five agents in three projects, as the server would say it. */
+function usageOf(url) {
+  const { searchParams } = new URL(url);
+  const [by, split] = [searchParams.get("by"), searchParams.get("split")];
+  const values = { agent: ["claude", "codex", "gemini", "native", "opencode"], project: ["/code/shop", "/code/billing-api", "/code/infra"], model: ["opus-5", "gpt-5.6-sol", "gemini-3.1-pro", "kimi-k3", "local/qwen"] };
+  const amounts = (cost, index) => ({ sessions: 3, input: 1_900_000 / (index + 1), cache_read: 8_200_000 / (index + 1), cache_write: index % 2 ? null : 220_000, output: 61_000, reasoning: null, cost_usd: index === 4 && by === "model" ? null : cost, cost_source: index % 2 ? "computed" : "stated", is_cost_complete: index !== 4 });
+  const days = Array.from({ length: 28 }, (_, index) => new Date(Date.now() - (27 - index) * 86_400_000).toLocaleDateString("en-CA"));
+  const inner = values[split] ?? [];
+  const rows =
+    by === "day"
+      ? days.flatMap((day, at) => (inner.length ? inner : [""]).map((key, index) => ({ day, ...(split && { [split]: key }), ...amounts((2 + ((at * 7) % 11)) / (index + 1), index) })))
+      : (values[by] ?? [LONG_ID]).map((key, index) => ({ [by]: key, ...(split && { [split]: inner[index % inner.length] }), ...amounts(79.68 / (index + 1), index) }));
+  return { by, rows, total: amounts(159.37, 0), prices_date: "2026-09-12" };
+}
+
+test("usage is shown by day, project, agent and model, as plots and as tables", async () => {
+  for (const [name, options] of Object.entries({ "": { viewport: { width: 1440, height: 1010 } }, "-dark": { viewport: { width: 1440, height: 1010 }, colorScheme: "dark" }, "-390": { viewport: { width: 390, height: 844 } } })) {
+    const { page, context, troubles } = await opened(options);
+    await page.route("**/api/usage*", (route) => route.fulfill({ json: usageOf(route.request().url()) }));
+    await page.goto(new URL("/#/usage", origin).href);
+    await page.waitForSelector(".usage .plot rect");
+    await shot(page, `usage${name}`);
+    assert.match(await page.locator(".usage-models").innerText(), /no price/);
+    await page.getByRole("button", { name: "As a table" }).click();
+    assert.equal(await page.locator(".usage-days tbody tr").count(), 14);
+    await page.getByRole("group", { name: "Split by" }).getByRole("button", { name: "Project" }).click();
+    await page.locator(".usage-days th", { hasText: "billing-api" }).waitFor();
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "nothing sticks out");
+    assert.deepEqual(troubles, []);
+    await context.close();
+  }
+});
+
+test("usage of the server itself is shown, with nothing used as well", async () => {
+  const { page, context, troubles } = await opened();
+  await page.goto(new URL("/#/usage", origin).href);
+  await page.waitForSelector(".usage .plot");
+  await page.getByRole("button", { name: "Today" }).click();
+  await page.waitForSelector(".usage .plot");
+  assert.deepEqual(troubles, []);
+  await context.close();
+});

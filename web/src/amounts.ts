@@ -31,9 +31,9 @@ export function clockTime(time_ms: number): string {
 /** Hours and minutes; the day before them when it is not today. */
 export function shortTime(time_ms: number, now_ms = Date.now()): string {
   const date = new Date(time_ms);
-  const time = date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
+  const time = date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
   if (date.toDateString() === new Date(now_ms).toDateString()) return time;
-  return `${date.toLocaleDateString(undefined, { day: "numeric", month: "short" })} ${time}`;
+  return `${date.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${time}`;
 }
 
 const DAY_MS = 86_400_000;

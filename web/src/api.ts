@@ -180,7 +180,7 @@ interface Extras {
   readonly onAnswer?: (response: Response) => void;
 }
 
-async function request<Answer>(method: string, path: string, body?: unknown, signal?: AbortSignal, extras: Extras = {}): Promise<Answer> {
+export async function request<Answer>(method: string, path: string, body?: unknown, signal?: AbortSignal, extras: Extras = {}): Promise<Answer> {
   let response: Response;
   try {
     response = await authorizedFetch(path, {

@@ -8,12 +8,12 @@ import { go, INBOX_ADDRESS, NEW_ADDRESS, NO_FILTER, USAGE_ADDRESS, useRoute, typ
 import { FleetPage } from "./shell/fleet_page.js";
 import { KeysDialog, useKeys } from "./shell/keys.js";
 import { useNarrow } from "./shell/media.js";
-import { Placeholder } from "./shell/placeholder.js";
 import { Tabs } from "./shell/tabs.js";
 import { Sidebar } from "./sessions/sidebar.js";
 
 const Conversation = lazy(() => import("./conversation/page.js").then((module) => ({ default: module.Conversation })));
 const StartDialog = lazy(() => import("./start/start_dialog.js").then((module) => ({ default: module.StartDialog })));
+const UsagePage = lazy(() => import("./usage/usage_page.js").then((module) => ({ default: module.UsagePage })));
 const SettingsPage = lazy(() => import("./settings/settings_page.js").then((module) => ({ default: module.SettingsPage })));
 
 export function App() {
@@ -90,11 +90,7 @@ function Shown({ route, searchField, onMenu }: ShownProps) {
     case "fleet":
       return <FleetPage />;
     case "usage":
-      return (
-        <main className="main">
-          <Placeholder title="Usage" text="What agents used, by day, project, agent and model: in the terminal with “harness usage”." />
-        </main>
-      );
+      return <UsagePage />;
   }
 }
 

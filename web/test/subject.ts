@@ -23,3 +23,4 @@ export { continuingAddress, inboxAddress, NO_FILTER, parse, reviewAddress, sessi
 export { PageSocket } from "../src/socket/page_socket.js";
 export { SessionTransport } from "../src/socket/session_transport.js";
 export { abilitiesOf, branchFor, nearestMode } from "../src/start/abilities.js";
+export { ceilingOf, csvOf, lastDays, seriesOf, sourceOf, sumOf } from "../src/usage/bill.js";

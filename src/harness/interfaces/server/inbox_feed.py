@@ -16,7 +16,7 @@ from harness.interfaces.inbox.store_watch import StoreWatch
 from harness.interfaces.inbox.today import Today, midnight_ms, today_of
 from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.frames import Packet
-from harness.interfaces.server.machine_api import UsageReports
+from harness.interfaces.server.machine_api import BillQuery, UsageReports
 from harness.log.hub import Hub
 from harness.log.store import Metadata
 from harness.session.open_thread import complete
@@ -265,7 +265,7 @@ class InboxFeed:
             self._send()
 
     def _today(self) -> Today:
-        return today_of(self._usage.bill("agent", midnight_ms()))
+        return today_of(self._usage.bill(BillQuery("agent", midnight_ms())))
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         if self._is_closed:

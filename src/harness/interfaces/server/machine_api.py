@@ -130,7 +130,9 @@ class MachineApi:
             since_ms = moment_ms(since) if since else -1
         except argparse.ArgumentTypeError as error:
             raise UsageError(str(error)) from error
-        return json_response(await asyncio.to_thread(self._bills.bill, by, since_ms, split or None))
+        agent, project = request.query_params.get("agent", ""), request.query_params.get("project", "")
+        wanted = BillQuery(by, since_ms, split or None, agent, project)
+        return json_response(await asyncio.to_thread(self._bills.bill, wanted))
 
 
 def _all_agents() -> list[dict[str, Any]]:
@@ -192,6 +194,19 @@ class _Known(NamedTuple):
     account: Account
 
 
+class BillQuery(NamedTuple):
+    by: By
+    since_ms: int = -1
+    split: By | None = None
+    """With it, there is a row for each value of both."""
+    agent: str = ""
+    """Only this one; empty: all."""
+    project: str = ""
+
+    def includes(self, charge: Charge) -> bool:
+        return self.agent in ("", charge.agent) and self.project in ("", charge.project)
+
+
 class UsageReports:
     """Contract: thread-safe."""
 
@@ -202,25 +217,24 @@ class UsageReports:
         self._known: dict[str, _Known] = {}
         self._version: int | None = None
         self._has_loaded = False
-        self._made: dict[tuple[By, int, By | None], dict[str, Any]] = {}
+        self._made: dict[BillQuery, dict[str, Any]] = {}
 
-    def bill(self, by: By, since_ms: int, split: By | None = None) -> dict[str, Any]:
-        """As `harness usage --json`; with `split`, a row for each value of both. Raises StoreError."""
-        wanted = (by, since_ms, split)
+    def bill(self, wanted: BillQuery) -> dict[str, Any]:
+        """As `harness usage --json`. Raises StoreError."""
         with self._lock:
             if self._catch_up() or len(self._made) > _MOST_MADE:
                 self._made.clear()
             if wanted not in self._made:
-                self._made[wanted] = self._make(*wanted)
+                self._made[wanted] = self._make(wanted)
             return self._made[wanted]
 
-    def _make(self, by: By, since_ms: int, split: By | None) -> dict[str, Any]:
+    def _make(self, wanted: BillQuery) -> dict[str, Any]:
         ledger = Ledger(known.account for known in self._known.values())
         prices = load_prices(self._settings, "")
-        charges = ledger.charges(prices, _day_of, since_ms)
+        charges = [*filter(wanted.includes, ledger.charges(prices, _day_of, wanted.since_ms))]
         return {
-            "by": by,
-            "rows": [*_rows(charges, by, split)],
+            "by": wanted.by,
+            "rows": [*_rows(charges, wanted.by, wanted.split)],
             "total": asdict(total(charges)),
             "prices_date": prices.date,
         }

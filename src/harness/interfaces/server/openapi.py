@@ -212,7 +212,7 @@ ENDPOINTS = (
         "/api/usage",
         "Tokens and cost of all sessions",
         schemas.UsageTotals,
-        query=("by", "since", "split"),
+        query=("by", "since", "split", "agent", "project"),
     ),
     Endpoint("get", "/models", "Models for /chat", ChatModelList),
     Endpoint("post", "/chat", "One answer, as server-sent events", _STREAM, ChatRequest),

@@ -1,0 +1,120 @@
+/** What the server says was used, and what is made of it for the plots. Nothing here invents a number: unknown stays unknown. */
+
+/** A row of `GET /api/usage`: what it is grouped by, and amounts; null where nothing is said. */
+export interface UsageRow {
+  readonly day?: string | null;
+  readonly agent?: string | null;
+  readonly model?: string | null;
+  readonly project?: string | null;
+  readonly session?: string | null;
+  readonly sessions: number;
+  readonly input: number | null;
+  readonly cache_read: number | null;
+  readonly cache_write: number | null;
+  readonly output: number | null;
+  readonly reasoning: number | null;
+  readonly cost_usd: number | null;
+  readonly cost_source: "stated" | "computed" | "mixed" | null;
+  readonly is_cost_complete: boolean;
+}
+
+export interface Bill {
+  readonly rows: readonly UsageRow[];
+  readonly total: UsageRow;
+  readonly prices_date: string;
+}
+
+export type Split = "agent" | "project" | "model";
+export type Measure = "cost" | "tokens";
+
+export interface UsageFilter {
+  readonly agent: string;
+  readonly project: string;
+}
+
+export function tokensOf(row: UsageRow): number {
+  return (row.input ?? 0) + (row.cache_read ?? 0) + (row.cache_write ?? 0) + (row.output ?? 0) + (row.reasoning ?? 0);
+}
+
+export function valueOf(row: UsageRow, measure: Measure): number {
+  return measure === "cost" ? (row.cost_usd ?? 0) : tokensOf(row);
+}
+
+/** A date as the server writes it, in this browser's time. */
+export function dayOf(date: Date): string {
+  return `${date.getFullYear()}-${String(date.getMonth() + 1).padStart(2, "0")}-${String(date.getDate()).padStart(2, "0")}`;
+}
+
+/** The last so many days, the oldest first. */
+export function lastDays(count: number, today: Date): readonly string[] {
+  return Array.from({ length: count }, (_, index) => dayOf(new Date(today.getFullYear(), today.getMonth(), today.getDate() - (count - 1 - index))));
+}
+
+export interface Sum {
+  readonly value: number;
+  readonly isComplete: boolean;
+}
+
+export function sumOf(rows: readonly UsageRow[], measure: Measure): Sum {
+  return { value: rows.reduce((sum, row) => sum + valueOf(row, measure), 0), isComplete: rows.every((row) => measure === "tokens" || row.is_cost_complete) };
+}
+
+export interface Series {
+  readonly key: string;
+  readonly isOthers: boolean;
+  /** One per day. */
+  readonly values: readonly number[];
+  readonly total: number;
+}
+
+const SERIES_MAX = 5;
+
+/** The largest few over the days, and all others in one. */
+export function seriesOf(rows: readonly UsageRow[], days: readonly string[], split: Split, measure: Measure): readonly Series[] {
+  const places = new Map(days.map((day, index) => [day, index]));
+  const groups = new Map<string, number[]>();
+  for (const row of rows) {
+    const place = places.get(row.day ?? "");
+    if (place === undefined) continue;
+    const key = row[split] ?? "";
+    const values = groups.get(key) ?? new Array<number>(days.length).fill(0);
+    values[place]! += valueOf(row, measure);
+    groups.set(key, values);
+  }
+  const series = [...groups].map(([key, values]) => ({ key, isOthers: false, values, total: values.reduce((sum, value) => sum + value, 0) })).filter(({ total }) => total > 0);
+  series.sort((left, right) => right.total - left.total || left.key.localeCompare(right.key));
+  if (series.length <= SERIES_MAX) return series;
+  const rest = series.slice(SERIES_MAX);
+  const values = days.map((_, index) => rest.reduce((sum, one) => sum + one.values[index]!, 0));
+  return [...series.slice(0, SERIES_MAX), { key: "others", isOthers: true, values, total: values.reduce((sum, value) => sum + value, 0) }];
+}
+
+/** A round number at or above the highest, in quarters that are round as well. */
+export function ceilingOf(highest: number): number {
+  if (highest <= 0) return 1;
+  const power = 10 ** Math.floor(Math.log10(highest));
+  return [1, 2, 3, 4, 5, 6, 8, 10].map((step) => step * power).find((step) => step >= highest)!;
+}
+
+/** How the cost of a row is known. */
+export function sourceOf(row: UsageRow): string {
+  if (row.cost_usd === null) return "no price";
+  const known = row.cost_source === "stated" ? "stated" : row.cost_source === "computed" ? "priced" : "stated and priced";
+  return row.is_cost_complete ? known : `${known}, part has no price`;
+}
+
+/** What a spreadsheet reads; a text that it would take for a formula is kept a text. */
+export function csvOf(rows: readonly UsageRow[]): string {
+  const names = ["day", "agent", "project", "model", "sessions", "input", "cache_read", "cache_write", "output", "reasoning", "cost_usd", "cost_source", "is_cost_complete"] as const;
+  const used = names.filter((name) => rows.some((row) => row[name] !== undefined));
+  const cell = (value: unknown) => {
+    const text = value === null || value === undefined ? "" : String(value);
+    const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+    return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+  return [used.join(","), ...rows.map((row) => used.map((name) => cell(row[name])).join(","))].join("\r\n");
+}
+
+export function lastFolder(path: string): string {
+  return path.split("/").filter(Boolean).at(-1) ?? path;
+}

@@ -1,0 +1,38 @@
+// What is made of the bill: unknown stays unknown, and nothing is counted twice.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ceilingOf, csvOf, lastDays, seriesOf, sourceOf, sumOf } from "./dist/subject.js";
+
+const row = (over) => ({ sessions: 1, input: null, cache_read: null, cache_write: null, output: null, reasoning: null, cost_usd: null, cost_source: null, is_cost_complete: true, ...over });
+
+test("days are those of this browser, across months and years", () => {
+  assert.deepEqual(lastDays(3, new Date(2026, 0, 1, 23, 59)), ["2025-12-30", "2025-12-31", "2026-01-01"]);
+});
+
+test("the largest few are series of their own, all others are one, and the sum stays", () => {
+  const days = ["2026-11-01", "2026-11-02"];
+  const rows = Array.from({ length: 9 }, (_, index) => row({ day: days[index % 2], agent: `a${index}`, cost_usd: index + 1, cost_source: "stated" }));
+  const series = seriesOf([...rows, row({ day: "2026-10-01", agent: "old", cost_usd: 99 })], days, "agent", "cost");
+  assert.equal(series.length, 6);
+  assert.equal(series[0].key, "a8");
+  assert.equal(series.at(-1).isOthers, true);
+  assert.equal(series.reduce((sum, one) => sum + one.total, 0), 45);
+});
+
+test("stated, priced and unknown are told apart, and a part without a price is said", () => {
+  assert.equal(sourceOf(row({ cost_usd: 1, cost_source: "stated" })), "stated");
+  assert.equal(sourceOf(row({ cost_usd: 1, cost_source: "computed" })), "priced");
+  assert.equal(sourceOf(row({})), "no price");
+  assert.match(sourceOf(row({ cost_usd: 1, cost_source: "mixed", is_cost_complete: false })), /part has no price/);
+  assert.deepEqual(sumOf([row({ cost_usd: 1 }), row({ is_cost_complete: false })], "cost"), { value: 1, isComplete: false });
+});
+
+test("an axis ends at a round number", () => {
+  assert.deepEqual([0, 0.07, 1, 24.4, 99, 161].map(ceilingOf), [1, 0.08, 1, 30, 100, 200]);
+});
+
+test("a table for a spreadsheet has no formulas", () => {
+  const text = csvOf([row({ day: "2026-11-01", project: "=cmd|' /C calc'!A0", agent: 'a,"b"' })]);
+  assert.ok(text.includes("'=cmd|"), text);
+  assert.ok(text.includes('"a,""b"""'), text);
+});
