@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -87,6 +87,17 @@ class RunLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     max_turns: int | None = None
 
 
+class CaseResources(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """What a case needs of a machine, for engines that ask."""
+
+    cpus: Annotated[float, msgspec.Meta(ge=0)] = 1.0
+    gpus: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    memory_mb: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    custom: dict[str, Annotated[float, msgspec.Meta(gt=0)]] = {}
+
+
 class FleetPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     name: str
     tasks: tuple[FleetTask, ...]
@@ -98,6 +109,7 @@ class FleetPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, d
     budget_usd: float | None = None
     providers: dict[str, int] = {}
     limits: RunLimits = RunLimits()
+    resources: CaseResources = CaseResources()
     workspaces: WorkspaceKind = "auto"
     seed: int = 0
     directory: str = ""

@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from harness.errors import UsageError
-from harness.fleet.plan import FleetTask, RunLimits, Variant, WorkspaceKind
+from harness.fleet.plan import CaseResources, FleetTask, RunLimits, Variant, WorkspaceKind
 from harness.sources.models.file_positions import Path, Positions
 
 _PATH_IN_REASON = re.compile(r" - at `\$([^`]*)`$")
@@ -88,6 +88,7 @@ class PlanFile(_Strict, frozen=True, kw_only=True):
     budget_usd: Positive | None = None
     providers: dict[str, Count] = {}
     limits: LimitsTable = LimitsTable()
+    resources: CaseResources = CaseResources()
     workspaces: WorkspaceKind = "auto"
     repositories: str = ""
     """A folder of Git clones, for tasks that name a repository."""

@@ -42,6 +42,7 @@ def plan_of_file(path: str, name: str = "") -> FleetPlan:
         budget_usd=given.budget_usd,
         providers=given.providers,
         limits=text.limits(),
+        resources=given.resources,
         workspaces=given.workspaces,
         seed=given.seed,
     )

@@ -66,8 +66,9 @@ class Scheduler:
         show: Callable[[Event], None],
         *,
         retry: bool = False,
+        watch: Callable[[Scheduler], None] = lambda _: None,
     ) -> None:
-        """`retry`: cases whose attempts all ended without a result get as many again."""
+        """`retry`: cases whose attempts all ended without a result get as many again. `watch` is called twice a second."""
         self.fleet = fleet
         self.running: dict[str, _Running] = {}
         self.waiting: list[str] = []
@@ -88,6 +89,7 @@ class Scheduler:
         self._faults: Counter[str] = Counter()
         self._retries = dict.fromkeys(plan.cases, plan.retries)
         self._retry = retry
+        self._watch = watch
         self._stop: StopRequest = ""
         self._look_at = 0.0
         self._is_over_budget = False
@@ -103,6 +105,7 @@ class Scheduler:
                 self._worker_ended(case_id, how)
             if time.monotonic() >= self._look_at:
                 self._look()
+                self._watch(self)
         return self._end()
 
     def stop(self) -> None:

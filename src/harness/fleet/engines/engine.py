@@ -9,7 +9,8 @@ from typing import Literal, Protocol, TypeAlias
 from harness.fleet.fleet import Fleet
 from harness.fleet.plan import FleetCase
 
-EngineName: TypeAlias = Literal["local"]
+EngineName: TypeAlias = Literal["local", "ray"]
+ENGINES: tuple[EngineName, ...] = ("local", "ray")
 
 
 class Engine(Protocol):
@@ -37,9 +38,12 @@ def worker_command(fleet: Fleet, case: FleetCase) -> list[str]:
     return [sys.executable, "-m", "harness", "fleet", "work", *options, *fleet.words, case.id]
 
 
-def open_engine(name: EngineName, fleet: Fleet) -> Engine:
-    """Raises UsageError, MissingExtra where the engine is not there."""
-    del name
+def open_engine(name: EngineName, fleet: Fleet, address: str = "") -> Engine:
+    """`address`: of a cluster. Raises UsageError, MissingExtra where the engine is not there."""
+    if name == "ray":
+        from harness.fleet.engines.ray_engine import RayEngine
+
+        return RayEngine(fleet, address)
     from harness.fleet.engines.local import LocalEngine
 
     return LocalEngine(fleet)

@@ -22,6 +22,7 @@ from harness.interfaces.cli.parser import (
 SUMMARY = "run tasks with several agents and compare them"
 ACTIONS = {
     "run": "carry out a plan; one that was begun is continued",
+    "try": "one prompt for several agents in copies of this project; then apply the changes of one",
     "resume": "continue a fleet that was begun",
     "status": "what is done, what runs, and what is left",
     "list": "list fleets",
@@ -33,12 +34,13 @@ ACTIONS = {
     "stop": "stop a fleet that is being run; it can be continued",
     "work": "attempt one case; this is what an engine starts",
 }
-_ENGINES = ("local",)
+_ENGINES = ("local", "ray")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser, ACTIONS)
     _add_run(actions["run"])
+    _add_try(actions["try"])
     for name in ("resume", "retry"):
         _add_execution(actions[name])
     for name in ("resume", "status", "retry", "stop", "work", "report", "diff", "export"):
@@ -107,10 +109,35 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_execution(parser)
 
 
+def _add_try(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("prompt", nargs="?", default="", metavar="PROMPT", help="what to do")
+    help_text = "an agent, or AGENT/MODEL (may be repeated)"
+    completes(add("-a", "--agent", action="append", default=[], metavar="NAME", help=help_text), "agents")
+    add("--repeats", type=count, metavar="N", help="runs of each agent")
+    add(
+        "--apply",
+        default="",
+        metavar="CASE",
+        help="apply the changes of this case; the fleet is that of --name",
+    )
+    add("--check", default="", metavar="COMMAND", help="ends with 0 when the task is solved")
+    add("--setup", default="", metavar="COMMAND", help="prepares each copy")
+    add("--dirty", action="store_true", help="copy the folder as it is, not the last commit")
+    add("-d", "--cwd", default="", metavar="DIR", help="the project (default: here)")
+    add("--budget-usd", type=positive, metavar="USD", help="for all runs")
+    add("--max-budget-usd", type=positive, metavar="USD", help="for each run")
+    add("--timeout", type=seconds, metavar="SECONDS", help="for each run; for example 90, 90s, 5m or 2h")
+    add("--name", default="", metavar="NAME", help="what the fleet is called")
+    _add_execution(parser)
+
+
 def _add_execution(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-j", "--jobs", type=count, metavar="N", help="cases at once (default: one for each processor)")
     add("--engine", choices=_ENGINES, default="local", metavar="NAME", help=", ".join(_ENGINES))
+    help_text = "of a Ray cluster (default: $RAY_ADDRESS, else one on this machine)"
+    add("--ray-address", default="", metavar="ADDRESS", help=help_text)
     _add_keep(parser)
     add("--join", action="store_true", help="work beside another process that runs the fleet")
 
@@ -121,8 +148,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
     arguments.store = arguments.store or os.environ.get(STORE_VARIABLE, "")
     match arguments.action:
-        case "run":
-            return _run(arguments, console)
+        case "run" | "try":
+            return _plan_and_run(arguments, console)
         case "list":
             return status.list_fleets(arguments, console)
         case "compare":
@@ -151,10 +178,12 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
             return status.show_status(fleet, arguments)
 
 
-def _run(arguments: argparse.Namespace, console: Console) -> int:
+def _plan_and_run(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli import preferences
-    from harness.interfaces.cli.fleet import planned, running
+    from harness.interfaces.cli.fleet import best_of, planned, running
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     settings.require_valid()
+    if arguments.action == "try":
+        return best_of.try_prompt(arguments, settings, console)
     return running.run_fleet(planned.fleet_of(arguments, settings, console), arguments, console)

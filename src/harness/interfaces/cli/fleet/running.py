@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -12,9 +13,12 @@ from harness.errors import LogLocked
 from harness.events import Event, FleetEnded
 from harness.fleet.engines.engine import open_engine
 from harness.fleet.fleet import Fleet
+from harness.fleet.report import report_of
 from harness.fleet.scheduler import Scheduler
-from harness.interfaces.cli.console import Console
-from harness.interfaces.cli.output import write_out
+from harness.interfaces.cli.console import Console, can_erase, wants_color
+from harness.interfaces.cli.fleet.live_table import LiveTable
+from harness.interfaces.cli.fleet.results import report_text
+from harness.interfaces.cli.output import STDOUT, write_out, write_text
 from harness.log import codec
 from harness.log.hub import Hub
 
@@ -22,19 +26,32 @@ EXIT_CODES = {"completed": 0, "budget": 3, "stopped": 130}
 """By why the fleet ended."""
 
 
-def run_fleet(fleet: Fleet, arguments: argparse.Namespace, console: Console, *, retry: bool = False) -> int:
-    """Work on the fleet until it is done. Raises LogLocked when another process does and --join was not given."""
+def run_fleet(
+    fleet: Fleet, arguments: argparse.Namespace, console: Console, *, retry: bool = False, quiet: bool = False
+) -> int:
+    """Work on the fleet until it is done. `quiet`: no events on standard output.
+
+    Raises LogLocked when another process does and --join was not given.
+    """
     fleet.keeps_workspaces = arguments.keep
     hub = _log(fleet, joins=arguments.join)
-    engine = open_engine(arguments.engine, fleet)
-    scheduler = Scheduler(fleet, engine, arguments.jobs or default_jobs(), hub, _show, retry=retry)
+    address = arguments.ray_address or os.environ.get("RAY_ADDRESS", "")
+    engine = open_engine(arguments.engine, fleet, address)
+    table = LiveTable(fleet, color=_has_color(arguments)) if can_erase(STDOUT, os.environ) else None
+    show: Callable[[Event], None] = table.show if table else _ignore if quiet else _write
+    jobs = arguments.jobs or default_jobs()
+    scheduler = Scheduler(fleet, engine, jobs, hub, show, retry=retry, watch=table.draw if table else _ignore)
     try:
         with _Signals(scheduler, console):
             ended = scheduler.run()
     finally:
+        if table is not None:
+            table.clear()
         engine.close()
         scheduler.close()
         fleet.close()
+    if table is not None and not quiet:
+        write_text(report_text(report_of(fleet)))
     _summarize(fleet, ended, console)
     return EXIT_CODES[ended.reason]
 
@@ -52,7 +69,15 @@ def default_jobs() -> int:
     return max(2, os.cpu_count() or 1)
 
 
-def _show(event: Event) -> None:
+def _has_color(arguments: argparse.Namespace) -> bool:
+    return wants_color(arguments.color, os.environ, is_terminal=True)
+
+
+def _ignore(_: object) -> None:
+    return
+
+
+def _write(event: Event) -> None:
     write_out(codec.encode_lines([event]))
 
 

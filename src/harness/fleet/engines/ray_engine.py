@@ -1,0 +1,138 @@
+"""Workers as tasks of a Ray cluster: one on this machine, or that of an address.
+
+Ray only starts the command and says when it has ended. Its own retries are off, because whether to spend money again
+is the fleet's decision. A worker ends with the process of its task, however that ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from harness.errors import HarnessError, MissingExtra, UsageError
+from harness.fleet.engines.engine import EngineName, worker_command
+from harness.fleet.fleet import Fleet
+from harness.fleet.plan import FleetCase
+from harness.sources.process.child import Child
+from harness.sources.process.invocation import Invocation
+
+_SLOTS = "provider:"
+"""A cluster may have a resource of this name and that of a provider: then each run takes one of it."""
+_LOOK_EVERY_S = 1.0
+_LONGEST_OUTPUT = 500
+
+
+class RayEngine:
+    name: EngineName = "ray"
+
+    def __init__(self, fleet: Fleet, address: str = "") -> None:
+        """`address`: of a cluster; empty: one on this machine. Raises MissingExtra, UsageError."""
+        try:
+            self._ray: Any = import_module("ray")
+        except ImportError as error:
+            raise MissingExtra("the engine `ray` needs Ray, which is not installed", "ray") from error
+        self._fleet = fleet
+        self._tasks: dict[Any, str] = {}
+        self._is_ours = not self._ray.is_initialized()
+        if self._is_ours:
+            self._connect(address)
+        try:
+            self._needs = {case.id: self._resources(case) for case in fleet.plan.cases.values()}
+            self._require_resources()
+        except BaseException:
+            self.close()
+            raise
+        self._attempt = self._ray.remote(max_retries=0)(attempt)
+
+    def start(self, case: FleetCase) -> None:
+        needs = dict(self._needs[case.id])
+        options = {"num_cpus": needs.pop("CPU"), "num_gpus": needs.pop("GPU", 0), "resources": needs}
+        if memory := needs.pop("memory", 0):
+            options["memory"] = memory
+        words = worker_command(self._fleet, case)[1:]
+        task = self._attempt.options(name=f"fleet {case.id}", **options).remote(
+            words, self._fleet.environment
+        )
+        self._tasks[task] = case.id
+
+    def ended(self, timeout_s: float) -> Sequence[tuple[str, str]]:
+        if not self._tasks:
+            time.sleep(timeout_s)
+            return ()
+        ready, _rest = self._ray.wait(list(self._tasks), num_returns=1, timeout=timeout_s)
+        return [(self._tasks.pop(task), self._how(task)) for task in ready]
+
+    def stop(self, case_id: str, *, force: bool = False) -> None:
+        for task, started in self._tasks.items():
+            if started == case_id:
+                self._ray.cancel(task, force=force)
+
+    def close(self) -> None:
+        if self._is_ours:
+            self._ray.shutdown()
+
+    def _connect(self, address: str) -> None:
+        try:
+            self._ray.init(
+                address=address or None,
+                include_dashboard=None if address else False,
+                log_to_driver=False,
+                configure_logging=False,
+            )
+        except Exception as error:  # Ray raises what its parts raise
+            where = f"the Ray cluster at {address}" if address else "Ray on this machine"
+            reason = " ".join(str(error).split())[:_LONGEST_OUTPUT]
+            raise UsageError(f"cannot connect to {where}: {reason}", hint="see --ray-address") from error
+
+    def _resources(self, case: FleetCase) -> dict[str, float]:
+        wanted = self._fleet.plan.resources
+        needs = {"CPU": wanted.cpus, **wanted.custom}
+        if wanted.gpus:
+            needs["GPU"] = wanted.gpus
+        if wanted.memory_mb:
+            needs["memory"] = wanted.memory_mb * 1024 * 1024
+        slots = f"{_SLOTS}{case.variant.slots_of}"
+        if slots in self._ray.cluster_resources():
+            needs[slots] = 1.0
+        return needs
+
+    def _require_resources(self) -> None:
+        """A resource that no node has would be waited for without end, and without an error."""
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        for needs in self._needs.values():
+            if not any(all(node.get(name, 0) >= count for name, count in needs.items()) for node in nodes):
+                wanted = ", ".join(f"{name} = {count:g}" for name, count in needs.items())
+                raise UsageError(
+                    f"no node of the Ray cluster has {wanted}",
+                    hint="see [resources] of the plan, and `ray status`",
+                )
+
+    def _how(self, task: Any) -> str:
+        try:
+            return str(self._ray.get(task))
+        except Exception as error:  # the task, its process or its node died
+            return f"{type(error).__name__}: {' '.join(str(error).split())[:_LONGEST_OUTPUT]}"
+
+
+def attempt(words: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Runs on a node of the cluster, in a process of Ray: attempt a case. Returns how its worker ended."""
+    invocation = Invocation((sys.executable, *words), {**os.environ, **environment}, os.getcwd())
+    output = b""
+    try:
+        child = Child(invocation)
+    except HarnessError as error:
+        return error.words
+    with child:
+        while child.exit is None:
+            try:
+                chunks = child.read(_LOOK_EVERY_S)
+            except KeyboardInterrupt:  # `ray.cancel`
+                child.stop()
+                continue
+            output = b"".join([output, *(chunk.data for chunk in chunks)])[-_LONGEST_OUTPUT:]
+    code = child.exit.code if child.exit.code is not None else -(child.exit.signal or 0)
+    return f"exit code {code}: {output.decode('utf-8', 'replace')}".rstrip(": ")

@@ -1,0 +1,120 @@
+"""`harness fleet` as a person types it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from pty_terminal import PtyTerminal
+from world import World
+
+SOLVES = """
+turns = [
+  [{ tool = "write", input = { file_path = "answer.txt", content = "42\\n" } }],
+  [{ text = "Done." }],
+]
+"""
+PLAN = """
+agents = [
+  { name = "good", agent = "native", model = "scripted/good.toml" },
+  { name = "bad", agent = "native", model = "scripted/bad.toml" },
+]
+[[task]]
+id = "answer"
+prompt = "Write the answer."
+check = "grep -q 42 answer.txt"
+"""
+
+
+@pytest.fixture
+def planned(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setenv("PATH", f"{world.bin}:/usr/local/bin:/usr/bin:/bin")
+    (world.project / "good.toml").write_text(SOLVES)
+    (world.project / "bad.toml").write_text('turns = [[{ text = "No." }]]\n')
+    (world.project / "plan.toml").write_text(PLAN)
+    return world
+
+
+def test_a_plan_is_carried_out_reported_and_compared(planned: World) -> None:
+    done = planned.call("fleet", "run", "plan.toml")
+    assert done.code == 0
+    assert done.types[0] == "FleetPlanned"
+    assert done.types[-1] == "FleetEnded"
+    assert "fleet plan: completed: 2 scored, 0 errors, 0 left" in done.err
+    status = planned.call("fleet", "status", "plan", "--json").data
+    assert [(case["variant"], case["state"]) for case in status["cases"]] == [
+        ("good", "passed"),
+        ("bad", "failed"),
+    ]
+    good, bad = (case["case"] for case in status["cases"])
+    report = planned.call("fleet", "report", "plan")
+    assert "good     1     100%" in report.out
+    assert "no clear winner" in report.out
+    assert "about 6 tasks would be enough" in report.out
+    assert planned.call("fleet", "compare", "plan").code == 0
+    assert planned.call("fleet", "compare", "plan:good", "plan:bad", "--max-drop", "0.1").code == 3
+    assert "the same for 0 steps of 1 and 0" in planned.call("fleet", "diff", "plan", good, bad).out
+    assert "plan" in planned.call("fleet", "list").out
+    for name in ("csv", "json", "html", "swe-bench"):
+        assert planned.call("fleet", "export", "plan", "-f", name).out
+    assert planned.call("fleet", "export", "plan", "-f", "atif", "-o", "out").code == 0
+    assert json.loads((planned.project / f"out/{good}.json").read_text())["schema_version"] == "ATIF-v1.7"
+    assert planned.call("sessions", "list", "--tag", "fleet=plan", "--ids").out.count("\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("run",), "no plan was named"),
+        (("run", "missing.toml"), "cannot read the plan"),
+        (("run", "plan.toml", "--name", "a b"), "cannot be the name of a fleet"),
+        (("status", "nothing"), "there is no fleet in"),
+        (("compare", "nothing"), "there is no fleet in"),
+        (("export", "nothing", "-f", "pdf"), "invalid choice"),
+        (("try",), "a prompt and at least one agent are needed"),
+        (("try", "--apply", "x"), "no fleet was named"),
+    ],
+)
+def test_what_cannot_be_asked_is_said_in_one_line(
+    planned: World, words: tuple[str, ...], expected: str
+) -> None:
+    answer = planned.call("fleet", *words)
+    assert answer.code == 2
+    assert expected in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_the_best_of_several_is_applied(planned: World, tmp_path: Path) -> None:
+    project = tmp_path / "code"
+    project.mkdir()
+    (project / "answer.txt").write_text("41\n")
+    scripts = [f"native/scripted/{planned.project}/{name}.toml" for name in ("good", "bad")]
+    (planned.project / "good.toml").write_text(
+        SOLVES.replace(
+            "turns = [", 'turns = [\n  [{ tool = "read", input = { file_path = "answer.txt" } }],', 1
+        )
+    )
+    words = ("fleet", "try", "Write the answer.", "-a", scripts[0], "-a", scripts[1], "-d", str(project))
+    tried = planned.call(*words, "--name", "best", "--check", "grep -q 42 answer.txt")
+    assert tried.code == 0
+    assert "-41 " in tried.out
+    assert "+42 " in tried.out
+    case = next(line.split()[0] for line in tried.out.split("\n") if "passed" in line)
+    assert (project / "answer.txt").read_text() == "41\n"
+    applied = planned.call("fleet", "try", "--apply", case, "--name", "best", "-d", str(project))
+    assert (applied.code, (project / "answer.txt").read_text()) == (0, "42\n")
+    again = planned.call("fleet", "try", "--apply", case, "--name", "best", "-d", str(project))
+    assert again.code == 2
+    assert "do not fit here" in again.err
+
+
+def test_on_a_terminal_the_table_is_redrawn_and_the_report_stays(planned: World) -> None:
+    planned.environ["PATH"] = os.environ["PATH"]
+    with PtyTerminal(planned, "fleet", "run", "plan.toml", "--color", "never") as terminal:
+        terminal.until("answer")
+        terminal.until("running")
+        terminal.until("pass rate")
+        terminal.until("fleet plan: completed")
+    assert "FleetPlanned" not in terminal.text
