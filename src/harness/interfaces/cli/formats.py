@@ -17,9 +17,11 @@ ALIASES = {
     "md": "markdown",
 }
 FOR_PROGRAMS, FOR_PEOPLE = "stream", "transcript"
-SHOW_ERRORS_THEMSELVES = ("stream", "log", "transcript", "events", "session-events")
+SHOW_ERRORS_THEMSELVES = ("stream", "log", "transcript", "events", "session-events", "html")
 JSON_LINES = ("activity", "delta", "events", "log", "session-events", "stream")
 """These write one JSON document a line, for programs."""
+TO_PASS_ON = ("html",)
+"""Documents that people give to others: secrets are masked in them once more, however the log was recorded."""
 SUMMED_UP = ("text", "markdown")
 """After these, tokens and cost are printed on standard error."""
 

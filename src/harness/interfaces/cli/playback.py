@@ -12,6 +12,7 @@ from harness.interfaces.cli import formats
 from harness.interfaces.cli.console import Console, can_erase, is_terminal, wants_color, width_of
 from harness.interfaces.cli.output import STDOUT, OutputWriter
 from harness.interfaces.cli.parser import completes
+from harness.interfaces.cli.shown_events import LEVELS, at_level, without_names, without_secrets
 from harness.log.stores.files import FileStore
 from harness.stage import ViewOptions, feed_all
 from harness.views.formatting.escapes import neutralised
@@ -32,6 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--usage", action="store_true", help=help_text)
     help_text = "in pretty and activity: also the model's reasoning"
     parser.add_argument("--reasoning", action="store_true", help=help_text)
+    help_text = "talk: only what was said; calls: also what was done; all (default): inputs and outputs too"
+    parser.add_argument("--level", choices=LEVELS, default="all", metavar="LEVEL", help=help_text)
+    help_text = "replace the path of your home and your user name, before you pass it on"
+    parser.add_argument("--hide-names", action="store_true", help=help_text)
 
 
 def show(
@@ -54,6 +59,11 @@ def show(
     name = formats.choose(arguments.format, is_terminal=on_terminal)
     view = formats.open_view(name, options)
     output = OutputWriter(console, arguments.output_file)
+    batches = at_level(batches, arguments.level)
+    if name in formats.TO_PASS_ON:
+        batches = without_secrets(batches)
+    if arguments.hide_names:
+        batches = without_names(batches)
     try:
         for batch in batches:
             output.write_pieces(feed_all(view, batch))

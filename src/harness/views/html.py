@@ -1,0 +1,311 @@
+"""The session as one HTML document, to be read in a browser, kept, printed or passed on.
+
+Rules
+1. One file without any outside reference and without scripts: it opens offline, and a policy in it forbids both.
+2. Everything that an agent or a tool wrote is escaped.
+3. A call is one line that opens to its input and output; what sub-agents do is indented.
+4. The last line says how many secrets are masked in it.
+
+`--level talk` leaves out calls, `--level calls` their inputs and outputs; `--hide-names` replaces the names of the home
+and the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from harness.events import (
+    Compacted,
+    Error,
+    Event,
+    Message,
+    Operation,
+    ReasoningDelta,
+    Result,
+    SessionStart,
+    TextDelta,
+    TextRetracted,
+    ToolEnd,
+    ToolStart,
+    Usage,
+    UsageDelta,
+    Warning,
+)
+from harness.events.operation import Command
+from harness.log.run_tree import RunTree
+from harness.stage import View, ViewOptions
+from harness.views.formatting.amounts import duration, money, tokens
+from harness.views.formatting.calls import gist
+from harness.views.formatting.escapes import single_line
+from harness.views.formatting.html_style import STYLE
+from harness.views.formatting.html_text import html_of, html_of_markdown
+from harness.views.formatting.json_text import pretty
+from harness.views.formatting.operations import words
+from harness.views.formatting.totals import settled
+
+_MASK = "[REDACTED:"
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_LONGEST_TITLE = 120
+_SLOW_MS = 1_000
+
+
+class HtmlDocument:
+    def __init__(self) -> None:
+        self._out: list[str] = []
+        self._tree = RunTree()
+        self._names: dict[str, str] = {}
+        self._cwd = ""
+        self._start: SessionStart | None = None
+        """The first one, until the head is written."""
+        self._has_head = False
+        self._calls: dict[tuple[str, str], ToolStart] = {}
+        self._unfinished: dict[tuple[str, str], list[str]] = {}
+        self._thoughts: dict[str, list[str]] = {}
+        """By run: reasoning that has not been followed by anything else."""
+        self._used = Usage()
+        self._masked = 0
+        self._handlers: dict[type[Event], Callable[[Any], None]] = {
+            SessionStart: self._on_start,
+            TextDelta: self._on_text_delta,
+            TextRetracted: self._on_text_retracted,
+            ReasoningDelta: self._on_reasoning,
+            Message: self._on_message,
+            ToolStart: self._on_call,
+            ToolEnd: self._on_call_end,
+            UsageDelta: self._on_usage,
+            Error: self._on_error,
+            Warning: self._on_warning,
+            Compacted: self._on_compacted,
+            Result: self._on_result,
+        }
+
+    def feed(self, event: Event, /) -> Sequence[bytes]:
+        self._tree.feed(event)
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)
+        return self._take()
+
+    def finish(self) -> Sequence[bytes]:
+        for run_id in [*self._thoughts]:
+            self._write_thoughts(run_id)
+        for start in list(self._calls.values()):
+            self._write_call(start, None)
+        for run_id, message_id in list(self._unfinished):
+            self._write_unfinished(run_id, message_id)
+        self._write_head("")
+        secrets = f" · {self._masked} secret{'' if self._masked == 1 else 's'} masked" if self._masked else ""
+        self._out.append(
+            f"</main>\n<footer>Exported by Harness{secrets or ' · no secrets masked'}</footer>\n"
+        )
+        self._out.append("</body>\n</html>\n")
+        return self._take()
+
+    def _on_start(self, event: SessionStart) -> None:
+        if self._tree.run.depth:
+            self._names[event.run_id] = event.name or event.agent or "sub-agent"
+            return
+        self._names[event.run_id] = event.agent or "agent"
+        self._cwd = event.cwd or self._cwd
+        self._used = Usage()
+        if not self._has_head:
+            self._start = event
+
+    def _on_message(self, event: Message) -> None:
+        self._unfinished.pop((event.run_id, event.id), None)
+        self._write_thoughts(event.run_id)
+        if not event.text and not event.parts:
+            return
+        self._write_head(event.text if event.role == "user" else "")
+        is_user = event.role == "user" and not self._tree.depth(event.run_id)
+        names = {"assistant": self._name(event), "user": "You" if is_user else "task"}
+        name = names.get(event.role, event.role)
+        files = f"<p><em>{len(event.parts)} attached</em></p>" if event.parts else ""
+        who = f'<div class="who"><b>{html_of(name)}</b><span>{_time(event.timestamp_ms)}</span></div>'
+        kind = "user" if is_user else "said"
+        self._block(event, f'<article class="{kind}">{who}{html_of_markdown(event.text)}{files}</article>')
+
+    def _on_text_delta(self, event: TextDelta) -> None:
+        self._unfinished.setdefault((event.run_id, event.id), []).append(event.text)
+
+    def _on_text_retracted(self, event: TextRetracted) -> None:
+        self._unfinished.pop((event.run_id, event.id), None)
+
+    def _on_reasoning(self, event: ReasoningDelta) -> None:
+        self._thoughts.setdefault(event.run_id, []).append(event.text)
+
+    def _on_call(self, event: ToolStart) -> None:
+        self._write_thoughts(event.run_id)
+        self._calls[event.run_id, event.call_id] = event
+
+    def _on_call_end(self, event: ToolEnd) -> None:
+        start = self._calls.pop((event.run_id, event.call_id), None)
+        if start is None:
+            start = ToolStart(call_id=event.call_id, tool_name=event.tool_name, run_id=event.run_id)
+        self._write_call(start, event)
+
+    def _on_usage(self, event: UsageDelta) -> None:
+        self._used = self._used.plus(event.usage)
+
+    def _on_error(self, event: Error) -> None:
+        self._block(event, _notice("error", event.message))
+
+    def _on_warning(self, event: Warning) -> None:
+        self._block(event, _notice("warning", event.message))
+
+    def _on_compacted(self, event: Compacted) -> None:
+        self._block(event, _notice("", "The agent shortened its context."))
+
+    def _on_result(self, event: Result) -> None:
+        self._write_thoughts(event.run_id)
+        for key in [key for key in self._unfinished if key[0] == event.run_id]:
+            self._write_unfinished(*key)
+        if self._tree.run.depth:
+            return
+        used = settled(self._used, event.usage, event.total_cost_usd)
+        outcome = event.outcome.replace("_", " ")
+        kind = "completed" if event.success else "failed"
+        facts = [f'<span class="outcome {kind}">{html_of(outcome)}</span>']
+        facts += [f"<span>{fact}</span>" for fact in _amounts(used, event)]
+        self._block(event, f'<div class="end">{"".join(facts)}</div>')
+
+    def _write_unfinished(self, run_id: str, message_id: str) -> None:
+        text = "".join(self._unfinished.pop((run_id, message_id)))
+        self._on_message(Message(role="assistant", text=text, run_id=run_id, id=message_id))
+
+    def _write_thoughts(self, run_id: str) -> None:
+        text = "".join(self._thoughts.pop(run_id, ())).strip()
+        if text:
+            line = '<span class="line"><span class="what">reasoning</span></span>'
+            thought = f'<details class="thought"><summary>{line}</summary><p>{html_of(text)}</p></details>'
+            self._block(Message(role="assistant", text="", run_id=run_id), thought)
+
+    def _write_call(self, start: ToolStart, end: ToolEnd | None) -> None:
+        operations = start.operations
+        if end is not None and end.operations is not None:
+            operations = end.operations
+        kind = "" if end is None or end.success is None else " ok" if end.success else " failed"
+        line = f'<span class="line">{_what(start, operations, self._cwd)}{_mark(start, end)}</span>'
+        parts = "".join(_parts(start, end, operations))
+        if parts:
+            block = f'<details class="call{kind}"><summary>{line}</summary>{parts}</details>'
+        else:
+            block = f'<div class="call{kind}">{line}</div>'
+        self._block(start, block)
+
+    def _name(self, event: Event) -> str:
+        return self._names.get(event.run_id, "agent")
+
+    def _block(self, event: Event, html: str) -> None:
+        self._write_head("")
+        depth = min(2, self._tree.depth(event.run_id))
+        if depth:
+            html = f'<div class="{"child" if depth == 1 else "child2"}">{html}</div>'
+        self._masked += html.count(_MASK)
+        self._out.append(f"{html}\n")
+
+    def _write_head(self, prompt: str) -> None:
+        if self._has_head:
+            return
+        self._has_head = True
+        start = self._start or SessionStart()
+        first = next((line for line in prompt.split("\n") if line.strip()), "")
+        title = single_line(first).replace("`", "").strip()[:_LONGEST_TITLE]
+        title = title or f"{start.agent or 'Agent'} session"
+        facts = {
+            "Agent": " ".join(filter(None, (start.agent, start.version))),
+            "Model": start.model,
+            "Started": _date(start.timestamp_ms),
+            "Directory": start.cwd,
+            "Session": start.session_id,
+        }
+        rows = "".join(
+            f"<div><dt>{name}</dt><dd>{html_of(single_line(value))}</dd></div>"
+            for name, value in facts.items()
+            if value
+        )
+        self._out.append(
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+            '<meta name="referrer" content="no-referrer">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f"<title>{html_of(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+            f"<header><h1>{html_of(title)}</h1><dl>{rows}</dl></header>\n<main>\n"
+        )
+
+    def _take(self) -> Sequence[bytes]:
+        if not self._out:
+            return ()
+        text = "".join(self._out)
+        self._out.clear()
+        return (text.encode("utf-8", "replace"),)
+
+
+def _what(start: ToolStart, operations: Sequence[Operation], cwd: str) -> str:
+    if not operations:
+        asked = "" if start.input is None else gist(start.input)
+        said = [(start.tool_name, asked)]
+    else:
+        said = [(one.verb or "$", one.subject) for one in (words(each, cwd) for each in operations)]
+    shown = [
+        f'<span class="verb">{html_of(verb)}</span> {html_of(single_line(subject))}' for verb, subject in said
+    ]
+    return f'<span class="what">{"<br>".join(shown)}</span>'
+
+
+def _mark(start: ToolStart, end: ToolEnd | None) -> str:
+    if end is None:
+        return '<span class="mark">no result</span>'
+    mark = {True: "✓", False: "✗", None: ""}[end.success]
+    code = f" exit {end.exit_code}" if end.exit_code else ""
+    took_ms = end.duration_ms
+    if took_ms is None:
+        took_ms = max(0, end.timestamp_ms - start.timestamp_ms)
+    took = f" {duration(took_ms)}" if took_ms >= _SLOW_MS else ""
+    return f'<span class="mark">{mark}{code}{took}</span>'
+
+
+def _parts(start: ToolStart, end: ToolEnd | None, operations: Sequence[Operation]) -> Iterator[str]:
+    """Input and output; a command stands in the line already."""
+    asked = start.input
+    is_in_line = all(isinstance(one, Command) and "\n" not in one.command for one in operations)
+    if asked not in (None, {}, "") and not (operations and is_in_line):
+        shown = asked if isinstance(asked, str) else pretty(asked)
+        yield f'<div class="part">input</div><pre>{html_of(shown)}</pre>'
+    if end is not None and end.output:
+        yield f'<div class="part">output</div><pre>{html_of(end.output)}</pre>'
+
+
+def _notice(kind: str, text: str) -> str:
+    return f'<div class="notice {kind}"><p>{html_of(text)}</p></div>'
+
+
+def _amounts(used: Usage, event: Result) -> Iterator[str]:
+    if event.duration_ms is not None:
+        yield duration(event.duration_ms)
+    if event.turns:
+        yield f"{event.turns} turn{'' if event.turns == 1 else 's'}"
+    output = (used.output or 0) + (used.reasoning or 0)
+    if used.input or output:
+        yield f"{tokens(used.input or 0)} in / {tokens(output)} out"
+    if used.cost_usd:
+        yield money(used.cost_usd)
+
+
+def _time(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%H:%M}" if _is_time(at_ms) else ""
+
+
+def _date(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC" if _is_time(at_ms) else ""
+
+
+def _is_time(at_ms: int) -> bool:
+    return 0 < at_ms < 2**47
+
+
+def open(options: ViewOptions) -> View:
+    del options
+    return HtmlDocument()
