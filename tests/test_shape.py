@@ -16,7 +16,12 @@ MAXIMUM_FUNCTION_LINES = 50
 
 NAMES_THAT_SAY_NOTHING = re.compile(r"utils?|helpers?|common|misc|shared|lib|types|managers?|base_.*")
 
-SPAWNERS = {"sources/process/child.py", "sources/process/watchdog.py", "sources/process/detached.py"}
+SPAWNERS = {
+    "sources/process/child.py",
+    "sources/process/watchdog.py",
+    "sources/process/detached.py",
+    "interfaces/tui/editor.py",  # the person's own $EDITOR, which gets the terminal: nothing of an agent
+}
 SPAWNING = (
     "subprocess",
     "_posixsubprocess",
@@ -191,7 +196,7 @@ def _re_exports(statement: ast.stmt, *, lazily: bool) -> bool:
             return False
 
 
-def test_only_the_process_module_and_its_watchdog_spawn() -> None:
+def test_only_the_process_module_its_watchdog_and_the_editor_of_a_person_spawn() -> None:
     others = [module for module in package_modules() if module.inside_package not in SPAWNERS]
     expect_none([use for module in others for use in uses_of(module, SPAWNING)])
 

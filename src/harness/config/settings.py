@@ -185,6 +185,15 @@ TABLE = (
         environment="HARNESS_HISTORIES_KEEP",
     ),
     Setting(
+        "tui.notify",
+        "flag",
+        "user",
+        "`harness tui` rings the bell, notifies (OSC 9) and sets the title when something needs you or ends.",
+        True,
+        default=True,
+        environment="HARNESS_TUI_NOTIFY",
+    ),
+    Setting(
         "agents.<agent>.binary",
         "text",
         "trusted",

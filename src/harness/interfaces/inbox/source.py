@@ -91,13 +91,13 @@ class FileInbox:
     chat` and `harness run`, else to the server of this machine.
     """
 
-    def __init__(self, store: FileStore, prices: Prices) -> None:
-        """Reads all rows. Raises StoreError."""
+    def __init__(self, store: FileStore, prices: Prices, *, can_continue: bool = False) -> None:
+        """Reads all rows. `can_continue`: this program can run a conversation at rest itself. Raises StoreError."""
         self._store = store
         self._prices = prices
         self._changes = _Changes()
         self._links = LiveLinks(self._on_link)
-        self._rows = InboxRows(store, prices, status=self._status)
+        self._rows = InboxRows(store, prices, status=self._status, can_continue=can_continue)
         self._is_over = threading.Event()
         self.today = Today()
         self.problem = ""

@@ -1,0 +1,61 @@
+"""The program in the terminal: it begins with the inbox, and leaves the terminal as it was, however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import ClassVar
+
+from textual.app import App
+from textual.binding import BindingType
+
+from harness.interfaces.cli import exit_codes
+from harness.interfaces.tui.actions import InboxScreen
+from harness.interfaces.tui.data import ScreenData
+from harness.interfaces.tui.lines import COLOURED, PLAIN
+from harness.interfaces.tui.notices import Notices
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+class InboxApp(App[int], inherit_bindings=False):
+    """Contract: `run` returns the exit code; `failure` has what went wrong in it."""
+
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = []
+
+    def __init__(self, data: ScreenData, environ: Mapping[str, str], *, is_notifying: bool = True) -> None:
+        self._is_plain = bool(environ.get("NO_COLOR"))
+        super().__init__(ansi_color=True)
+        self.theme = "ansi-dark"
+        self.animation_level = "none"
+        self.failure: Exception | None = None
+        self._data = data
+        self._notices = Notices(self._write, is_on=is_notifying)
+
+    def on_mount(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in _ENDING:
+            with suppress(RuntimeError, ValueError):  # not in the main thread
+                loop.add_signal_handler(number, self.exit, exit_codes.of_signal(number))
+        self.push_screen(InboxScreen(self._data, PLAIN if self._is_plain else COLOURED, self._notices))
+
+    def exit_now(self) -> None:
+        """What is written last, before the terminal is given back."""
+        self._notices.close()
+        self._data.close()
+
+    def on_unmount(self) -> None:
+        self.exit_now()
+
+    def _write(self, text: str) -> None:
+        if self._driver is not None and not self.is_headless:
+            with suppress(OSError, ValueError):
+                self._driver.write(text)
+
+    def _fatal_error(self) -> None:
+        """Textual would print a traceback: the command line writes it into a file."""
+        self.failure = self._exception
+        self._close_messages_no_wait()

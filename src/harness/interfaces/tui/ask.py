@@ -1,0 +1,297 @@
+"""What a run asks, as a box with the keys that answer it; and the rules that keep a key from answering by accident."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from harness.interfaces.cli.approval import Asking, TypedReply, answering_command
+from harness.interfaces.commands import AnswerCommand, Approve, Deny
+from harness.interfaces.tui.lines import Line, Part, fitted, length
+from harness.interfaces.tui.rows import age, home_path
+from harness.views.formatting.approval import bounded, lines_of
+from harness.views.formatting.columns import wrapped
+from harness.views.formatting.escapes import neutralised, revealed
+from harness.views.inbox.row import InboxRow, RowAsk
+
+SETTLED_S = 0.4
+"""So long an ask must have been on the screen before a key can answer it."""
+RESTED_S = 0.7
+"""The same key answers again only after it was at rest so long: a key that is held down repeats sooner."""
+_ALWAYS_KEYS = ("a", "p")
+_QUESTIONS = {"plan": "is this plan good?", "question": "it asks", "tool": "it waits for an answer"}
+_ALL = 10_000
+_INLINE_YES: tuple[Part, ...] = (("", "    "), ("key", "y"), ("", " once"))
+_INLINE_NO: tuple[Part, ...] = (("", "  "), ("key", "n"), ("", " no  "), ("key", "e"), ("", " because …"))
+
+
+class AskKey(NamedTuple):
+    """Which ask it is: an answer counts for this one only."""
+
+    session: str
+    ask: str
+    arguments_hash: str
+
+
+def key_of(row: InboxRow, ask: RowAsk) -> AskKey:
+    return AskKey(row.id, ask.id, ask.arguments_hash)
+
+
+class AnswerGuard:
+    """Times are those of `time.monotonic`."""
+
+    def __init__(self) -> None:
+        self._shown: tuple[object, float] = (None, 0.0)
+        self._pressed: dict[str, float] = {}
+
+    def show(self, place: object, at_s: float) -> None:
+        """An ask was drawn: `place` says which one, and where."""
+        if self._shown[0] != place:
+            self._shown = (place, at_s)
+
+    def refuses(self, key: str, place: object, typed_s: float) -> str:
+        """Why a key does not answer; empty: it does. `typed_s`: when it was typed, not when it is looked at."""
+        before = self._pressed.get(key, -RESTED_S)
+        self._pressed[key] = typed_s
+        shown, at_s = self._shown
+        if shown != place or typed_s < at_s + SETTLED_S:
+            return "that was too quick to be an answer to this: look, then press again"
+        if typed_s < before + RESTED_S:
+            return "a key that repeats does not answer: let it go, then press again"
+        return ""
+
+
+def relay_of(ask: RowAsk) -> dict[str, Any]:
+    """The same as in the state of a conversation."""
+    return {
+        "id": ask.id,
+        "kind": ask.kind,
+        "toolName": ask.tool_name,
+        "input": None,
+        "question": ask.question,
+        "options": ask.options,
+        "payload": ask.payload,
+        "resumeSchema": ask.resume_schema,
+        "subagent": ask.run_name,
+    }
+
+
+def options_of(ask: RowAsk) -> dict[str, tuple[str, str]]:
+    """Of a permission: key → the id of the option, and what it says."""
+    options = [one for one in ask.options or () if isinstance(one, dict)]
+    always = [one for one in options if one.get("kind") == "allow-always"]
+    found = {"y": ("", "once")}
+    if not ask.marks:
+        keys = zip(_ALWAYS_KEYS, always, strict=False)
+        found |= {key: (str(one["id"]), _always(one)) for key, one in keys}
+    return found
+
+
+def _always(option: dict[str, Any]) -> str:
+    label = revealed(str(option.get("label", "")), is_line=True)
+    return f"always{label.removeprefix('Always allow')}" if label.startswith("Always allow") else label
+
+
+def reply_to_key(ask: RowAsk, key: str) -> TypedReply | None:
+    """What a key answers; None: nothing."""
+    if ask.kind == "permission":
+        if key == "n":
+            return TypedReply(False)
+        option = options_of(ask).get(key)
+        return None if option is None else TypedReply(True, option[0])
+    if ask.kind == "plan" and key in ("y", "n"):
+        return TypedReply(key == "y", answer={"action": "approved" if key == "y" else "rejected"})
+    return None
+
+
+def command_of(ask: RowAsk, reply: TypedReply) -> AnswerCommand | Approve | Deny:
+    """Bound to what was shown: if the ask is another one by then, nothing happens."""
+    return replace(answering_command(relay_of(ask), reply), arguments_hash=ask.arguments_hash)
+
+
+def said(ask: RowAsk, reply: TypedReply) -> str:
+    """What was answered, in words."""
+    if ask.kind == "permission":
+        return ("allowed always" if reply.choice else "allowed once") if reply.approved else "denied"
+    if ask.kind == "plan":
+        return "approved" if reply.approved and reply.answer.get("action") == "approved" else "sent back"
+    return "answered"
+
+
+# How it looks
+
+
+def box(row: InboxRow, ask: RowAsk, asking: Asking, width: int, now_ms: int, most: int) -> list[Line]:
+    """The ask in a frame, in at most so many lines."""
+    inner = width - 6
+    answers = answer_lines(row, ask, inner)
+    room = max(most - len(answers) - 3, 1)
+    body = body_lines(row, ask, asking, inner)
+    is_cut = len(body) > room
+    if is_cut:
+        body = [*body[: room - 1], [("dim", f"… {len(body) - room + 1} more lines: v view in full")]]
+    waits = f" waits {age(now_ms - ask.asked_ms)} ──╮ " if ask.asked_ms else " ──╮ "
+    number = f" 1 of {len(row.asks)} " if len(row.asks) > 1 else ""
+    heading = fitted([("yellow", f" ╭─ {title(ask)} {number}")], width - len(waits))
+    filled: Part = ("yellow", "─" * (width - len(waits) - length(heading)))
+    lines: list[Line] = [[*heading, filled, ("yellow", waits)]]
+    gap: list[Line] = [()] if not is_cut and len(body) + len(answers) + 3 <= most else []
+    lines += [_framed(line, width) for line in (*body, *gap, *answers)]
+    return [*lines, [("yellow", f" ╰{'─' * (width - 4)}╯ ")]]
+
+
+def title(ask: RowAsk) -> str:
+    who = f"{ask.run_name}: " if ask.run_name else ""
+    if ask.kind != "permission":
+        return f"{who}{_QUESTIONS[ask.kind]}"
+    is_command = any(one.get("kind") == "command" for one in ask.operations)
+    return f"{who}may it {'run this' if is_command else ask.title or 'do this'}?"
+
+
+def body_lines(row: InboxRow, ask: RowAsk, asking: Asking, width: int) -> list[Line]:
+    """What it wants, all of it."""
+    if ask.kind in ("question", "tool"):
+        asked = asking.text().removeprefix("? ").split("\n")
+        return [
+            [("" if at else "bold", piece)] for at, line in enumerate(asked) for piece in _wrap(line, width)
+        ]
+    if ask.kind == "plan":
+        plan = ask.payload.get("plan") if isinstance(ask.payload, dict) else None
+        text = plan if isinstance(plan, str) else ask.subject
+        return [[("", piece)] for piece in _wrap(neutralised(text), width)]
+    lines = _subject(ask, width)
+    if ask.preview:
+        lines += [[(_diff_style(line), line)] for line in bounded(lines_of({}, ask.preview), _ALL)]
+    lines.append([("dim", f"in {revealed(home_path(row.cwd), is_line=True)}")])
+    if ask.marks:
+        lines.append(
+            [("yellow", "It has characters that cannot be seen or look like others: they are spelled out.")]
+        )
+    return lines
+
+
+def _subject(ask: RowAsk, width: int) -> list[Line]:
+    """With every mark as its label."""
+    raw = ask.subject.encode("utf-16-le", "surrogatepass")
+    out, at = [], 0
+    for mark in sorted(ask.marks, key=lambda one: int(one["start"])):
+        start, end = 2 * int(mark["start"]), 2 * int(mark["end"])
+        if start >= at:
+            out += [raw[at:start].decode("utf-16-le", "replace"), str(mark.get("label") or mark["kind"])]
+            at = end
+    text = revealed("".join([*out, raw[at:].decode("utf-16-le", "replace")]))
+    is_command = any(one.get("kind") == "command" for one in ask.operations)
+    lead = "$ " if is_command else ""
+    pieces = [piece for line in text.split("\n") for piece in _wrap(line, width - len(lead))]
+    return [[("bold", f"{lead if at == 0 else ' ' * len(lead)}{piece}")] for at, piece in enumerate(pieces)]
+
+
+def answer_lines(row: InboxRow, ask: RowAsk, width: int) -> list[Line]:
+    """The keys. Never more than they say."""
+    if not row.can.answer:
+        return [[("dim", "It cannot be answered from here.")]]
+    view: list[Part] = [("key", "v"), ("", " view in full")]
+    because: list[Part] = [("key", "e"), ("", " no, because …  ")]
+    if ask.kind in ("question", "tool"):
+        numbers: list[Part] = [("key", "1–9"), ("", " choose   ")] if _has_options(ask) else []
+        return [[*numbers, ("key", "e"), ("", " your own words   "), *view]]
+    if ask.kind == "plan":
+        plan = (("y", " approve   "), ("n", " send back   "), ("e", " what to change …   "))
+        return [[*(part for key, words in plan for part in (("key", key), ("", words))), *view]]
+    options = options_of(ask)
+    yes: list[Part] = [("key", "y"), ("", " once   " if not ask.marks else " once, after another look   ")]
+    always = [
+        line for key, (_, words) in options.items() if key != "y" for line in _key_lines(key, words, width)
+    ]
+    lines: list[Line] = [yes, *always]
+    if len(always) == 1 and length([*yes, *always[0]]) <= width:
+        lines = [[*yes, *always[0]]]
+    if ask.no_always_why and not always:
+        lines.append([("dim", f'no "always": {ask.no_always_why}')])
+    return [*lines, [("key", "n"), ("", " no     "), *because, *view]]
+
+
+def _key_lines(key: str, words: str, width: int) -> list[Line]:
+    """What a key allows, all of it."""
+    first, *rest = _wrap(words, width - 2)
+    return [[("key", key), ("blue", f" {first}")], *([("blue", f"  {line}")] for line in rest)]
+
+
+def fits_inline(ask: RowAsk, width: int) -> bool:
+    """Whether two lines below a row show all of it, so that it can be answered there."""
+    is_simple = ask.kind in ("permission", "question") and not ask.marks and not ask.preview
+    return is_simple and length([_inline_subject(ask)]) <= width and not _has_several(ask)
+
+
+def inline_keys(ask: RowAsk, width: int) -> str:
+    """The keys that answer it there: what would be allowed must stand beside its key."""
+    if not fits_inline(ask, width):
+        return ""
+    return "".join(key for key in "yan123456789e" if key != "a" or _inline_always(ask, width))
+
+
+def inline_lines(ask: RowAsk, width: int) -> tuple[Line, Line]:
+    """The ask in two lines, below a row of the list."""
+    first: Line = [_inline_subject(ask)]
+    if not fits_inline(ask, width):
+        return first, [("", "    "), ("key", "↵"), ("", " look at it, then answer")]
+    if ask.kind != "permission":
+        numbers: list[Part] = [("key", "1–9"), ("", " choose  ")] if _has_options(ask) else []
+        return first, [
+            ("", "    "),
+            *numbers,
+            ("key", "e"),
+            ("", " your own words  "),
+            ("key", "v"),
+            ("", " view"),
+        ]
+    return first, [*_INLINE_YES, *_inline_always(ask, width), *_INLINE_NO]
+
+
+def _inline_subject(ask: RowAsk) -> Part:
+    is_command = any(one.get("kind") == "command" for one in ask.operations)
+    return "bold", f"    {'$ ' if is_command else ''}{revealed(ask.subject or ask.question, is_line=True)}"
+
+
+def _inline_always(ask: RowAsk, width: int) -> list[Part]:
+    words = [words for key, (_, words) in options_of(ask).items() if key == "a"]
+    parts: list[Part] = [("", "  "), ("key", "a"), ("blue", f" {words[0]}")] if words else []
+    return parts if length([*_INLINE_YES, *parts, *_INLINE_NO]) <= width else []
+
+
+def full_lines(row: InboxRow, ask: RowAsk, asking: Asking, width: int) -> list[Line]:
+    """Everything that is known of it, for `v`."""
+    lines: list[Line] = [[("yellow", title(ask))], ()]
+    if ask.why:
+        lines += [*([("dim", piece)] for piece in _wrap(neutralised(ask.why), width)), ()]
+    lines += body_lines(row, ask, asking, width)
+    facts = (("tool", ask.tool_name), ("asked by", ask.run_name), ("run", ask.run_id), ("call", ask.call_id))
+    lines += [(), *([("dim", f"{name}: {revealed(value, is_line=True)}")] for name, value in facts if value)]
+    return lines
+
+
+def _has_options(ask: RowAsk) -> bool:
+    payload = ask.payload if isinstance(ask.payload, dict) else {}
+    return bool(ask.options or payload.get("options") or payload.get("questions"))
+
+
+def _has_several(ask: RowAsk) -> bool:
+    """Whether it asks more than one question at once."""
+    several = ask.payload.get("questions") if isinstance(ask.payload, dict) else None
+    return isinstance(several, list) and len(several) > 1
+
+
+def _framed(line: Line, width: int) -> Line:
+    inner = fitted(line, width - 6)
+    return [("yellow", " │ "), *inner, ("", " " * (width - 6 - length(inner))), ("yellow", " │ ")]
+
+
+def _wrap(text: str, width: int) -> Sequence[str]:
+    return [piece for line in text.split("\n") for piece in wrapped(line, max(width, 10), most=_ALL)]
+
+
+def _diff_style(line: str) -> str:
+    mark = line.lstrip()[:1]
+    return {"+": "green", "-": "red"}.get(mark, "dim" if line.startswith("  ") else "")

@@ -1,0 +1,259 @@
+"""A row of the inbox as lines of a terminal: who, what it does, what it costs, since when."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from harness.interfaces.tui.lines import Line, Part, aligned, fitted, length, rule
+from harness.views.formatting.columns import cut
+from harness.views.formatting.escapes import single_line
+from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, InboxState, RowChild
+
+SIGNS: dict[InboxState, Part] = {
+    "needs-approval": ("yellow", "!"),
+    "asks": ("yellow", "?"),
+    "running": ("blue", "●"),
+    "background": ("blue", "◌"),
+    "idle": ("dim", "○"),
+    "succeeded": ("green", "✓"),
+    "failed": ("red", "✗"),
+    "interrupted": ("", "■"),
+    "lost": ("dim", "~"),
+}
+WORDS: dict[InboxState, str] = {
+    "needs-approval": "needs you",
+    "asks": "asks",
+    "running": "running",
+    "background": "background",
+    "idle": "idle",
+    "succeeded": "done",
+    "failed": "failed",
+    "interrupted": "stopped",
+    "lost": "lost contact",
+}
+_CODES = {"native": "H", "codex": "Cx", "opencode": "Oc", "cline": "Cn", "kimi": "Km", "continue": "Ct"}
+"""Where the first two letters would be those of another agent."""
+_WIDE = 56
+"""From here on there is room for cost and context."""
+_NARROW_TITLE, _WIDE_TITLE = 18, 21
+_DAY_S = 86_400
+UNKNOWN = "–"
+
+
+class ListEntry(NamedTuple):
+    """A line of the list before it is drawn."""
+
+    kind: Literal["heading", "row", "child", "subject", "answers"]
+    row: InboxRow | None = None
+    heading: Line = ()
+    child: RowChild | None = None
+    is_last: bool = False
+
+
+def entries(
+    rows: Sequence[InboxRow], sections: dict[str, str], selected: str, *, is_inline: bool
+) -> list[ListEntry]:
+    """The list. `sections`: rows that stay where they were, by id; `is_inline`: the row at the cursor shows what it
+    asks, because there is no room for it elsewhere.
+    """
+    groups: dict[str, list[InboxRow]] = {"needs": [], "running": []}
+    for row in rows:
+        groups.setdefault(sections.get(row.id) or section_of(row), []).append(row)
+    found: list[ListEntry] = []
+    for section, members in groups.items():
+        if not members:
+            continue
+        found.append(ListEntry("heading", heading=_heading(section, len(members))))
+        for row in members:
+            found.append(ListEntry("row", row))
+            if is_inline and row.id == selected and row.asks:
+                found += [ListEntry("subject", row), ListEntry("answers", row)]
+            children = [child for child in row.children if child.state in WORKS | NEEDS_YOU]
+            found += [ListEntry("child", row, child=one, is_last=one is children[-1]) for one in children]
+    return found
+
+
+def section_of(row: InboxRow) -> str:
+    if row.state in NEEDS_YOU:
+        return "needs"
+    return "running" if row.state in WORKS else f"earlier · {row.project.name or row.cwd or 'no folder'}"
+
+
+def _heading(section: str, count: int) -> Line:
+    if section == "needs":
+        return [("yellow", f"NEEDS YOU {count} ")]
+    if section == "running":
+        return [("blue", f"RUNNING {count} ")]
+    return [("dim", section.replace("earlier", "EARLIER", 1) + " ")]
+
+
+def row_line(row: InboxRow, width: int, now_ms: int, *, is_selected: bool, words: str = "") -> list[Part]:
+    """`words`: what is said in place of its state, such as the answer that was just given."""
+    room = _WIDE_TITLE if width >= _WIDE else _NARROW_TITLE
+    title = single_line(row.title[:200]) or row.id[:8]
+    code = agent_code(row)
+    lead: list[Part] = [
+        ("bold", "▶ ") if is_selected else ("", "  "),
+        ("bold" if row.is_unseen else "", f"{_padded(title, room)}"),
+        ("", f"{code:<2} "),
+        SIGNS[row.state],
+        ("", " "),
+    ]
+    ends: list[Part] = []
+    if width >= _WIDE and row.state not in NEEDS_YOU:
+        ends.append(("dim", f"{_right(cost_of(row), 8)}{_right(context_of(row), 5)}"))
+    at = when(row, now_ms) if not words else ""
+    at = _right(at, 6) if width >= _WIDE else f" {at}" if at else ""
+    ends.append(("dim" if row.state not in NEEDS_YOU else "", at))
+    said = words or state_words(row, is_wide=width >= _WIDE)
+    return aligned([*lead, ("green" if words else "", said)], [*ends, ("", " ")], width)
+
+
+def child_line(entry: ListEntry, width: int, now_ms: int) -> list[Part]:
+    child = entry.child
+    assert child is not None
+    room = (_WIDE_TITLE if width >= _WIDE else _NARROW_TITLE) - 2
+    bar = "└" if entry.is_last else "├"
+    doing = _doing(child.last_operation.text) if child.last_operation is not None else WORDS[child.state]
+    mark = SIGNS[child.state] if child.state in NEEDS_YOU else ("", " ")
+    lead: list[Part] = [("dim", f"  {bar} {_padded(single_line(child.name[:100]) or 'sub-agent', room)}   ")]
+    return aligned(
+        [*lead, mark, ("dim", f" {doing}")],
+        [("dim", f" {age(now_ms - child.started_ms)}"), ("", " ")],
+        width,
+    )
+
+
+def heading_line(entry: ListEntry, width: int) -> list[Part]:
+    return rule(entry.heading, width)
+
+
+def agent_code(row: InboxRow) -> str:
+    name = row.agent_name or row.agent
+    return _CODES.get(name, name[:2].capitalize())
+
+
+def state_words(row: InboxRow, *, is_wide: bool) -> str:
+    """What it does, or how it ended."""
+    ask = row.asks[0] if row.asks else None
+    match row.state:
+        case "needs-approval":
+            title = ask.title if ask is not None else WORDS[row.state]
+            verb = title.partition(" ")[0]
+            doing = verb if title == "run a command" or not is_wide else _doing(title)
+            return f"{doing} · {row.project.name}" if is_wide and row.project.name else doing
+        case "asks":
+            question = (ask.subject or ask.question) if ask is not None else ""
+            return _one_line(question) if is_wide and question else "asks"
+        case "running":
+            return _doing(row.last_operation.text) if row.last_operation is not None else "running"
+        case "succeeded" | "idle" if row.changes is not None and row.changes.files:
+            return f"+{row.changes.added} −{row.changes.removed}"
+        case "failed" if row.failure is not None:
+            return _one_line(row.failure.text or row.failure.code.replace("_", " "))
+        case "lost" if not is_wide:
+            return "lost"
+        case state:
+            return WORDS[state]
+
+
+def cost_of(row: InboxRow) -> str:
+    if row.cost_usd is None:
+        return ""
+    return f"{'' if row.is_cost_complete else '≥'}${row.cost_usd:.2f}"
+
+
+def context_of(row: InboxRow) -> str:
+    context = row.context
+    if context is None or not context.limit:
+        return ""
+    return f"{100 * context.used // context.limit}%"
+
+
+def when(row: InboxRow, now_ms: int) -> str:
+    """How long it has been so; for what has ended, when that was."""
+    if row.state in NEEDS_YOU | WORKS:
+        return age(now_ms - row.state_since_ms) if row.state_since_ms else ""
+    return clock(row.updated_ms, now_ms)
+
+
+def age(duration_ms: int) -> str:
+    """48s, 6m, 2h, 3d."""
+    seconds = max(duration_ms, 0) // 1000
+    for size, sign in ((_DAY_S, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{sign}"
+    return f"{seconds}s"
+
+
+def clock(at_ms: int, now_ms: int) -> str:
+    """13:40, Fri, 12 Nov."""
+    if at_ms <= 0:
+        return ""
+    then, now = time.localtime(at_ms / 1000), time.localtime(now_ms / 1000)
+    if then[:3] == now[:3]:
+        return time.strftime("%H:%M", then)
+    is_near = 0 <= now_ms - at_ms < 6 * _DAY_S * 1000
+    return time.strftime("%a", then) if is_near else time.strftime("%d %b", then)
+
+
+def head_lines(row: InboxRow, width: int, now_ms: int) -> list[Line]:
+    """Above the conversation: what it is, where, how it stands."""
+    place = [row.agent_name or row.agent, row.model, home_path(row.cwd), row.branch or row.worktree]
+    since = (
+        f" {age(now_ms - row.state_since_ms)}"
+        if row.state in NEEDS_YOU | WORKS and row.state_since_ms
+        else ""
+    )
+    style, _ = SIGNS[row.state]
+    state = state_words(row, is_wide=False) if row.state == "failed" else WORDS[row.state]
+    facts: list[Part] = [(style, f"{state}{since}")]
+    facts += [("dim", f" · {fact}") for fact in _facts(row)]
+    if row.changes is not None and row.changes.files:
+        facts += [("dim", " · "), ("green", f"+{row.changes.added}"), ("red", f" −{row.changes.removed}")]
+    if row.queued:
+        facts.append(("dim", f" · {row.queued} queued"))
+    agent = " ".join(single_line(one) for one in place[:2] if one)
+    where = " · ".join(single_line(one) for one in (agent, *place[2:]) if one)
+    return [
+        fitted([("bold", f" {row.title or row.id}")], width),
+        fitted([("dim", f" {where}")], width),
+        fitted([("", " "), *facts], width),
+        [("dim", "─" * width)],
+    ]
+
+
+def _facts(row: InboxRow) -> Iterator[str]:
+    yield cost_of(row) or UNKNOWN
+    if share := context_of(row):
+        yield f"context {share}"
+
+
+def home_path(path: str) -> str:
+    import os
+
+    home = os.path.expanduser("~")
+    return f"~{path[len(home) :]}" if home != "/" and (path == home or path.startswith(f"{home}/")) else path
+
+
+def _doing(text: str) -> str:
+    """An operation in few characters: `Edit src/cart/gift.ts` is `edit gift.ts`."""
+    verb, _, rest = _one_line(text).partition(" ")
+    if "/" in rest and " " not in rest:
+        rest = rest.rstrip("/").rpartition("/")[2]
+    return f"{verb.lower()} {rest}".strip()
+
+
+def _one_line(text: str) -> str:
+    return single_line(text[:300]).strip()
+
+
+def _padded(text: str, width: int) -> str:
+    shown = cut(text, width - 1)
+    return shown + " " * (width - length([("", shown)]))
+
+
+def _right(text: str, width: int) -> str:
+    return " " * (width - length([("", text)])) + text
