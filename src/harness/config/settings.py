@@ -194,6 +194,13 @@ TABLE = (
         environment="HARNESS_TUI_NOTIFY",
     ),
     Setting(
+        "notify.urls",
+        "texts",
+        "user",
+        "Where `harness serve` sends word when a session needs you or ends: webhooks, or ntfy+https://HOST/TOPIC.",
+        ["ntfy+https://ntfy.example.com/my-topic"],
+    ),
+    Setting(
         "agents.<agent>.binary",
         "text",
         "trusted",

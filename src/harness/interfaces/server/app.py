@@ -36,6 +36,7 @@ from harness.interfaces.server.inbox_feed import InboxFeed
 from harness.interfaces.server.login_api import PUBLIC, LoginApi
 from harness.interfaces.server.machine_api import MachineApi
 from harness.interfaces.server.names import HostNames
+from harness.interfaces.server.notifier import Notifier, NotifyTarget
 from harness.interfaces.server.openapi import document
 from harness.interfaces.server.responses import NotFound, error_response, json_response, plain_error
 from harness.interfaces.server.sessions_api import SessionsApi
@@ -75,6 +76,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     failures: Failures | None = None
     """Gets every internal error."""
     tick_s: float = 1 / 30
+    notify: Sequence[NotifyTarget] = ()
+    """Where to send word when a session needs a person, or ends."""
 
     @property
     def new_link(self) -> str:
@@ -140,17 +143,19 @@ class ServerApp:
         channels.open()
         chat = ChatApi(plan.settings, plan.default)
         self.inbox = inbox = InboxFeed(channels, plan.settings)
+        notifier = Notifier(plan.notify, plan.names.url)
         inbox.open()
-        app.router.routes[:] = self._all_routes(channels, chat, inbox)
+        app.router.routes[:] = self._all_routes(channels, chat, InboxApi(channels, inbox, notifier))
         try:
             yield
         finally:
+            notifier.close()
             inbox.close()
             await chat.close()
             await channels.close()
             catching_up.stop()
 
-    def _all_routes(self, channels: Channels, chat: ChatApi, inbox: InboxFeed) -> list[BaseRoute]:
+    def _all_routes(self, channels: Channels, chat: ChatApi, inbox: InboxApi) -> list[BaseRoute]:
         plan = self.plan
 
         async def socket(websocket: WebSocket) -> None:
@@ -164,7 +169,7 @@ class ServerApp:
         return [
             WebSocketRoute("/ws", socket),
             Route("/openapi.json", openapi, methods=["GET"]),
-            *InboxApi(channels, inbox).routes(),
+            *inbox.routes(),
             *SessionsApi(channels).routes(),
             *ChangesApi(channels).routes(),
             *StreamsApi(channels).routes(),

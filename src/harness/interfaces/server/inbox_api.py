@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.interfaces.inbox.rows import RowCounts
 from harness.interfaces.inbox.today import Today
 from harness.interfaces.server.channels import Channels
@@ -20,6 +22,7 @@ from harness.interfaces.server.inbox_socket import (
     OneAnswer,
     answer_many,
 )
+from harness.interfaces.server.notifier import Notifier, NotifyChoices
 from harness.interfaces.server.responses import Handler, json_response, number, read_body, with_errors
 from harness.interfaces.server.sockets import client_name
 from harness.views.inbox.row import InboxRow
@@ -42,15 +45,25 @@ class AnswerResults(msgspec.Struct, frozen=True):
     answers: list[AnswerResult]
 
 
+class NotifyTest(msgspec.Struct, frozen=True):
+    problems: list[str]
+    """One for each target; empty where the message arrived."""
+
+
 class InboxApi:
-    def __init__(self, channels: Channels, feed: InboxFeed) -> None:
+    def __init__(self, channels: Channels, feed: InboxFeed, notifier: Notifier) -> None:
         self._channels = channels
         self._feed = feed
+        self._notifier = notifier
+        feed.listeners.append(notifier.note)
 
     def routes(self) -> list[BaseRoute]:
         table: list[tuple[str, str, Handler]] = [
             ("GET", "/api/inbox", self._list),
             ("POST", "/api/inbox/answers", self._answer),
+            ("POST", "/api/inbox/notify/test", self._test_notify),
+            ("GET", "/api/settings/notify", self._notify),
+            ("PUT", "/api/settings/notify", self._change_notify),
         ]
         return [
             WebSocketRoute("/ws/inbox", self._socket),
@@ -71,3 +84,23 @@ class InboxApi:
             raise UsageError(f"at most {MOST_ANSWERS} answers at once")
         results = await answer_many(self._channels, wanted.answers, client_name(request))
         return json_response(AnswerResults(results))
+
+    async def _notify(self, request: Request) -> Response:
+        del request
+        return json_response(self._notifier.settings)
+
+    async def _change_notify(self, request: Request) -> Response:
+        choices = await read_body(request, NotifyChoices)
+        try:
+            await asyncio.to_thread(self._notifier.choose, choices)
+        except OSError as error:
+            raise HarnessError(f"the choices cannot be stored: {error.strerror}") from error
+        return json_response(self._notifier.settings)
+
+    async def _test_notify(self, request: Request) -> Response:
+        del request
+        if not self._notifier.settings.targets:
+            raise UsageError(
+                "there is nothing to notify", hint="start the server with --notify URL, or set notify.urls"
+            )
+        return json_response(NotifyTest(await asyncio.to_thread(self._notifier.test)))

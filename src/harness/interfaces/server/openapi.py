@@ -16,8 +16,9 @@ from harness.interfaces.server.changes_api import (
     UndoRequest,
 )
 from harness.interfaces.server.chat import ChatModelList, ChatRequest, RelayRequest
-from harness.interfaces.server.inbox_api import AnswerResults, InboxData, ManyAnswers
+from harness.interfaces.server.inbox_api import AnswerResults, InboxData, ManyAnswers, NotifyTest
 from harness.interfaces.server.login_api import Link, LoggedIn, LoginRequest, Nonce
+from harness.interfaces.server.notifier import NotifyChoices, NotifySettings
 from harness.interfaces.server.schemas import SessionData
 from harness.interfaces.server.sessions_api import Changes, CommandList, NewSession
 from harness.interfaces.server.workspaces_api import NewWorktree, RemovedWorktree
@@ -91,6 +92,9 @@ ENDPOINTS = (
     Endpoint(
         "post", "/api/inbox/answers", "Answer several questions, each for itself", AnswerResults, ManyAnswers
     ),
+    Endpoint("post", "/api/inbox/notify/test", "Send a notification to every target now", NotifyTest),
+    Endpoint("get", "/api/settings/notify", "What is notified, and where to", NotifySettings),
+    Endpoint("put", "/api/settings/notify", "Choose what is notified", NotifySettings, NotifyChoices),
     Endpoint("get", "/api/server", "This server and its defaults", schemas.ServerData),
     Endpoint(
         "get",

@@ -46,6 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "can share (default: where `harness run` records)",
     )
     add("-d", "--cwd", default="", metavar="DIR", help="where they work (default: here)")
+    add(
+        "--notify",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="send word there when a session needs you or ends: a signed webhook, or ntfy+https://HOST/TOPIC for a "
+        "push (may be repeated)",
+    )
     add_token(parser)
     add_listening(parser)
     instead = parser.add_mutually_exclusive_group()
@@ -99,6 +107,7 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
     from harness.interfaces.server.app import Plan, ServerApp, open_access
     from harness.interfaces.server.failures import Failures
     from harness.interfaces.server.names import names_of
+    from harness.interfaces.server.notifier import target_of
     from harness.interfaces.server.presets import MODES
     from harness.interfaces.server.serving import Serving, bind
     from harness.interfaces.server.shared_backend import open_backend
@@ -119,6 +128,7 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
         modes=MODES,
         report=console.debug if console.is_verbose else None,
         failures=Failures(console.say, is_verbose=console.is_verbose),
+        notify=[target_of(one) for one in (*arguments.notify, *(settings.value("notify.urls") or ()))],
     )
     raise_on_interrupt()
     try:
