@@ -206,7 +206,8 @@ export async function request<Answer>(method: string, path: string, body?: unkno
 }
 
 const query = (values: Readonly<Record<string, string>>) => String(new URLSearchParams(Object.entries(values).filter(([, value]) => value)));
-const at = (id: string) => `api/sessions/${encodeURIComponent(id)}`;
+export const sessionPath = (id: string) => `api/sessions/${encodeURIComponent(id)}`;
+const at = sessionPath;
 
 export const api = {
   inbox: (limit: number, signal?: AbortSignal) => request<InboxPage>("GET", `api/inbox?limit=${limit}`, undefined, signal),

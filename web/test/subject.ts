@@ -24,3 +24,7 @@ export { PageSocket } from "../src/socket/page_socket.js";
 export { SessionTransport } from "../src/socket/session_transport.js";
 export { abilitiesOf, branchFor, nearestMode } from "../src/start/abilities.js";
 export { ceilingOf, csvOf, lastDays, seriesOf, sourceOf, sumOf } from "../src/usage/bill.js";
+export { changeStarts, splitLines, unifiedLines } from "../src/changes/diff_lines.js";
+export { noteText } from "../src/changes/line_note.js";
+export { effectOf } from "../src/changes/effects.js";
+export { wordMarks } from "../src/changes/word_marks.js";

@@ -2,6 +2,8 @@
 
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { HarnessRelay, HarnessState } from "../../client/src/index.js";
+import { useChangesPlace } from "../changes/place.js";
+import { useRevision } from "../changes/use_changes.js";
 import { useChosenFiles } from "../files/chosen_files.js";
 import { RelayDock } from "../relays/relay_dock.js";
 import { ReplayBar } from "../replay/replay_bar.js";
@@ -10,6 +12,7 @@ import { ConnectionBanner } from "../shell/connection_banner.js";
 import { Placeholder } from "../shell/placeholder.js";
 import { Revealed } from "../text/revealed.js";
 import { inOneLine } from "../text/unseen.js";
+import { ChangesBeside, ChangesInstead, ChangesToggle } from "./changes_place.js";
 import { Composer } from "./composer.js";
 import { ConversationContext, type ConversationFacts } from "./context.js";
 import { ConversationHeader, firstPrompt } from "./header.js";
@@ -43,6 +46,7 @@ export function Conversation({ sessionId, agentTitle, onMenu, onNews }: Conversa
   const refusal = useRefusal(live);
   const { status, title, relays } = live.state;
   const waits = relays.some((relay) => relay.status === "pending");
+  const changes = { sessionId, place: useChangesPlace(), revision: useRevision(live.state), canNote: live.state.capabilities.submit };
   const find = useCallback(() => setFinding(true), []);
   useFindKey(find);
   useTitle(state.title || firstPrompt(state), waits && live.state.capabilities.answer);
@@ -50,7 +54,8 @@ export function Conversation({ sessionId, agentTitle, onMenu, onNews }: Conversa
   return (
     <ConversationContext value={facts}>
       <KeptContext value={kept}>
-        <div className="conversation" data-panel={isPanelOpen || undefined}>
+        {changes.place.kind === "review" && <ChangesInstead {...changes} title={state.title || firstPrompt(state)} />}
+        <div className="conversation" data-panel={isPanelOpen || undefined} data-changes={changes.place.kind || undefined}>
           <ConversationHeader
             state={state}
             agentTitle={agentTitle}
@@ -59,6 +64,7 @@ export function Conversation({ sessionId, agentTitle, onMenu, onNews }: Conversa
             onMenu={onMenu}
             onFind={find}
             onPanel={() => setPanelOpen(!isPanelOpen)}
+            changes={live.isLoaded && <ChangesToggle {...changes} />}
           />
           <ConnectionBanner live={live} />
           {live.isLoaded ? (
@@ -73,6 +79,7 @@ export function Conversation({ sessionId, agentTitle, onMenu, onNews }: Conversa
             <Waiting live={live} />
           )}
           {live.isLoaded && <SidePanel state={state} isReplay={replay.isOn} onClose={() => setPanelOpen(false)} />}
+          {changes.place.kind === "beside" && live.isLoaded && <ChangesBeside {...changes} />}
           <div className="foot">
             {refusal.message && (
               <p className="refusal" role="alert">

@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useState, type ReactNode } from "react";
 import type { HarnessState } from "../../client/src/index.js";
 import { money, tokens } from "../amounts.js";
 import type { Replay } from "../replay/replay.js";
@@ -15,9 +15,11 @@ interface HeaderProps {
   readonly onMenu: () => void;
   readonly onFind: () => void;
   readonly onPanel: () => void;
+  /** What leads to the changes. */
+  readonly changes: ReactNode;
 }
 
-export function ConversationHeader({ state, agentTitle, isLoaded, replay, onMenu, onFind, onPanel }: HeaderProps) {
+export function ConversationHeader({ state, agentTitle, isLoaded, replay, onMenu, onFind, onPanel, changes }: HeaderProps) {
   const waits = (state.isLive || state.capabilities.answer) && state.relays.some((relay) => relay.status === "pending");
   const mark = waits ? "waiting" : state.status === "running" ? "running" : state.status === "error" ? "error" : "idle";
   return (
@@ -40,6 +42,7 @@ export function ConversationHeader({ state, agentTitle, isLoaded, replay, onMenu
         <span className="header-usage faint" title={tokens(state.usage)}>
           {state.usage.costUsd === null ? "" : money(state.usage.costUsd)}
         </span>
+        {changes}
         {isLoaded && (
           <button type="button" className="quiet round" onClick={onFind} aria-label="Find in conversation" title="Find in conversation (Ctrl+F)">
             <Icon name="search" />

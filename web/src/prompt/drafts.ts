@@ -1,6 +1,6 @@
 /** What was written and not sent, per conversation. It stays in this browser. */
 
-import { useCallback, useState } from "react";
+import { useCallback, useEffect, useState } from "react";
 
 const PREFIX = "harness.draft.";
 const DRAFTS_MAX = 50;
@@ -8,6 +8,11 @@ const LENGTH_MAX = 20_000;
 
 export function useDraft(name: string): readonly [string, (text: string) => void] {
   const [text, setText] = useState(() => read(name));
+  useEffect(() => {
+    const listener = (changed: string, next: string) => changed === name && setText(next);
+    listeners.add(listener);
+    return () => void listeners.delete(listener);
+  }, [name]);
   const write = useCallback(
     (next: string) => {
       setText(next);
@@ -16,6 +21,16 @@ export function useDraft(name: string): readonly [string, (text: string) => void
     [name],
   );
   return [text, write];
+}
+
+const listeners = new Set<(name: string, text: string) => void>();
+
+/** Add to the end of what is being written, wherever that is shown. */
+export function addToDraft(name: string, text: string): void {
+  const written = read(name);
+  const next = written.trim() ? `${written.trimEnd()}\n\n${text}` : text;
+  keep(name, next);
+  listeners.forEach((listener) => listener(name, next));
 }
 
 function read(name: string): string {

@@ -95,7 +95,7 @@ class Review:
         files = [
             self.summary(file) for file in self.files(scope) if file.before != file.after or not file.is_known
         ]
-        files.sort(key=lambda file: file.path)
+        files.sort(key=lambda file: (file.is_generated, file.path))
         return ChangeList(
             scope=scope,
             root=self.folder.root if self.folder is not None else "",

@@ -1,0 +1,282 @@
+// What a conversation changed, in a real Chromium: reviewed, reverted, undone and committed in a real repository.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { after, before, test } from "node:test";
+import { begin, launchBrowser, openPage, shot, untilMark } from "./page.mjs";
+import { startServer } from "./server.mjs";
+
+const NODES_MAX = 3_000;
+const LINES = 50_000;
+const text = (said) => ({ text: said, pieces: 2 });
+const call = (tool, input) => ({ tool, input });
+const turn = (...parts) => parts;
+const numbered = (count, word) => Array.from({ length: count }, (_, index) => `// ${word} ${index + 1}\n`).join("");
+
+const TOTAL = `type Totals = { goods: Money; due: Money }
+
+export function totals(cart: Cart): Totals {
+  const goods = sum(cart.lines.map(price))
+  const due = goods + cart.shipping
+  return { goods, due }
+}
+${numbered(24, "a note on money")}
+// Payment
+export function applyDiscount(cart: Cart) {
+  return cart.discount?.amount ?? 0
+}
+
+function round(value: number): Money {
+  return Math.round(value * 100) / 100
+}
+`;
+const CHECKOUT = `export async function pay(cart: Cart) {
+  const due = totals(cart).due - applyDiscount(cart)
+  if (due === 0) return free(cart)
+  return stripe.charge(due * 100, cart.currency)
+}
+
+${numbered(50, "step")}`;
+const GIFT = `export function applyGiftCards(cart: Cart): Money {
+  // A card pays for goods and shipping, never for another card.
+  const payable = cart.lines.filter((line) => line.kind !== "gift")
+  let left = sum(payable.map(price)) + cart.shipping
+  for (const card of cart.cards) {
+    left -= Math.min(card.balance, left)
+  }
+  return left
+}
+`;
+
+/** Two folders with the same files, one of them a repository, and a model that changes them in two turns. */
+function workplace() {
+  const root = mkdtempSync(join(tmpdir(), "harness-changes-"));
+  const edit = (filePath, oldString, newString) => call("edit", { filePath, oldString, newString });
+  const read = (filePath) => call("read", { filePath });
+  const turns = [
+    turn(text("I read the code first."), read("src/cart/total.ts"), read("src/api/checkout.ts")),
+    turn(
+      edit("src/cart/total.ts", "  const due = goods + cart.shipping\n", "  const gifts = applyGiftCards(cart)\n  const due = goods + cart.shipping - gifts\n"),
+      edit("src/cart/total.ts", "  return Math.round(value * 100) / 100\n", "  return Math.trunc(value * 100 + 0.5) / 100\n"),
+      call("write", { filePath: "src/cart/gift.ts", content: GIFT }),
+      edit("src/api/checkout.ts", "totals(cart).due - applyDiscount(cart)", "totals(cart).due"),
+    ),
+    turn(text("Gift cards pay for goods.")),
+    turn(call("write", { filePath: "package-lock.json", content: `{\n${numbered(400, "lock")}}\n` }), call("write", { filePath: "src/cart/gift.test.ts", content: 'test("pays", () => expect(left).toBe(0))\n' })),
+    turn(text("And there are tests.")),
+  ];
+  const large = [turn(call("write", { filePath: "large.ts", content: Array.from({ length: LINES }, (_, index) => `export const value${index} = ${index}\n`).join("") })), turn(text("Written."))];
+  const model = join(root, "model.json");
+  writeFileSync(model, JSON.stringify({ pause_ms: 3, turns: [turn(text("What?"))], lanes: { gift: { marker: "GIFT", turns }, plain: { marker: "PLAIN", turns }, large: { marker: "LARGE", turns: large } } }));
+  for (const name of ["repository", "plain"])
+    for (const [file, content] of Object.entries({ "src/cart/total.ts": TOTAL, "src/api/checkout.ts": CHECKOUT })) {
+      mkdirSync(dirname(join(root, name, file)), { recursive: true });
+      writeFileSync(join(root, name, file), content);
+    }
+  const repository = join(root, "repository");
+  const git = (...words) => execFileSync("git", ["-c", "user.name=A", "-c", "user.email=a@example.org", ...words], { cwd: repository, encoding: "utf8" }).trim();
+  git("init", "-q", "-b", "main");
+  git("config", "user.name", "A");
+  git("config", "user.email", "a@example.org");
+  git("add", "-A");
+  git("commit", "-q", "-m", "first");
+  git("checkout", "-q", "-b", "gift-cards");
+  return { root, repository, plain: join(root, "plain"), model: `scripted/${model}`, git };
+}
+
+const place = workplace();
+let server, browser, origin, storageState, conversation;
+
+const opened = async (options = {}) => openPage(browser, origin, { storageState, ...options });
+const inRepository = (name) => readFileSync(join(place.repository, name), "utf8");
+
+before(async () => {
+  server = await startServer({ folder: place.repository, model: place.model });
+  origin = new URL(server.link);
+  browser = await launchBrowser();
+  const visitor = await openPage(browser, origin);
+  await visitor.page.goto(server.link);
+  await visitor.page.waitForSelector(".frame");
+  storageState = await visitor.context.storageState();
+  await visitor.context.close();
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+/** A conversation whose agent never asks, until its run has ended. */
+async function run(page, prompt, folder) {
+  await page.route("**/api/sessions", (route) =>
+    route.request().method() === "POST" ? route.continue({ postData: JSON.stringify({ ...route.request().postDataJSON(), permissionMode: "fullAuto" }) }) : route.continue(),
+  );
+  await page.goto(origin.origin);
+  await begin(page, { prompt, model: place.model, folder });
+  await page.locator(".changes-button").waitFor({ timeout: 60_000 });
+  await untilMark(page, "idle");
+}
+
+async function say(page, message) {
+  await page.fill(".composer-input", message);
+  await page.locator(".composer-input").press("Enter");
+  await page.getByText("And there are tests.", { exact: true }).waitFor();
+  await untilMark(page, "idle");
+}
+
+test("the header says how much was changed, and the changes open beside the conversation", async () => {
+  const { page, troubles } = await opened();
+  await run(page, "GIFT: add gift cards to the basket", place.repository);
+  await say(page, "Write tests for it, and do not touch the voucher code");
+  conversation = page.url();
+  const button = page.locator(".changes-button");
+  await button.waitFor();
+  assert.match(await button.innerText(), /\+\d+\s+−3/);
+  await page.locator(".composer-input").blur();
+  await page.keyboard.press("d");
+  await page.waitForSelector(".changes-panel .changes-line");
+  assert.match(page.url(), /\?changes/);
+  const files = await page.locator(".changes-file").allInnerTexts();
+  assert.equal(files.length, 5, files.join("\n"));
+  await page.locator(".changes-file", { hasText: "total.ts" }).click();
+  await page.waitForSelector(".changes-line[data-kind=added] mark");
+  assert.deepEqual(await page.locator(".changes-panel mark").allInnerTexts().then((marks) => marks.some((mark) => mark.includes("gifts"))), true);
+  await shot(page, "changes-beside");
+  assert.deepEqual(troubles, []);
+  await page.context().close();
+});
+
+test("the review has files, turns and git; keys move, mark as seen and change how it is shown", async () => {
+  const { page, context, troubles } = await opened();
+  await page.goto(`${conversation}/review`);
+  await page.waitForSelector(".changes-review .changes-line");
+  assert.equal(await page.locator(".changes-diff[data-split]").count() > 0, true, "side by side where there is room");
+  await shot(page, "review");
+  await page.keyboard.press("j");
+  await page.waitForFunction(() => decodeURIComponent(location.hash).includes("file=") );
+  await page.keyboard.press("v");
+  assert.match(await page.locator(".changes-side h2").first().innerText(), /5 files · 1 seen/);
+  await page.keyboard.press("|");
+  await page.waitForFunction(() => !document.querySelector(".changes-diff[data-split]"));
+  await page.keyboard.press("]");
+  await page.waitForSelector(".changes-line[data-cursor]");
+  await page.locator(".changes-section", { hasText: "package-lock.json" }).getByText("Written by a program").waitFor();
+  await page.locator(".changes-scope", { hasText: "2 ·" }).click();
+  await page.waitForFunction(() => document.querySelectorAll(".changes-file").length === 2);
+  await page.locator(".changes-scope", { hasText: "Not committed" }).click();
+  await page.waitForFunction(() => document.querySelectorAll(".changes-file").length === 5);
+  await page.locator(".changes-scope", { hasText: "Against main" }).click();
+  await page.waitForFunction(() => document.querySelectorAll(".changes-file").length === 5);
+  await page.keyboard.press("Escape");
+  await page.waitForSelector(".composer-input");
+  assert.deepEqual(troubles, []);
+  await context.close();
+});
+
+test("a note on a line goes into the message", async () => {
+  const { page, context } = await opened();
+  await page.goto(`${conversation}/review?file=${encodeURIComponent("src/cart/gift.ts")}&line=4`);
+  await page.waitForSelector(".changes-line[data-cursor]");
+  await page.keyboard.press("m");
+  await page.locator(".changes-line-note textarea").fill("What if the balance is negative?");
+  await shot(page, "review-note");
+  await page.getByRole("button", { name: "Add to message" }).click();
+  await page.keyboard.press("Escape");
+  await page.waitForFunction(() => document.querySelector(".composer-input")?.value.includes("What if the balance is negative?"));
+  assert.match(await page.inputValue(".composer-input"), /^src\/cart\/gift\.ts:4\n> let left/);
+  await context.close();
+});
+
+test("a file is reverted with what a person wrote kept, and that is undone", async () => {
+  const path = join(place.repository, "src/api/checkout.ts");
+  appendFileSync(path, "// mine\n");
+  const later = Date.now() / 1000 + 120;
+  utimesSync(path, later, later);
+  const { page, context } = await opened();
+  await page.goto(`${conversation}/review`);
+  const section = page.locator(".changes-section[data-path='src/api/checkout.ts']");
+  await section.getByText("you changed it too").waitFor();
+  await section.getByRole("button", { name: "Revert file…" }).click();
+  await section.getByText("The line changed here goes back.").waitFor();
+  await shot(page, "review-revert");
+  const changed = inRepository("src/api/checkout.ts");
+  await section.getByRole("button", { name: "Revert file", exact: true }).click();
+  await page.getByText("src/api/checkout.ts was reverted.").waitFor();
+  assert.equal(inRepository("src/api/checkout.ts"), `${CHECKOUT}// mine\n`);
+  await page.getByRole("button", { name: "Undo" }).click();
+  await page.getByText("as before the revert").waitFor();
+  assert.equal(inRepository("src/api/checkout.ts"), changed);
+  await context.close();
+});
+
+test("ticked files are committed, and nothing else", async () => {
+  const { page, context } = await opened();
+  await page.goto(`${conversation}/review`);
+  await page.waitForSelector(".changes-commit textarea");
+  assert.equal(await page.inputValue(".changes-commit textarea"), "GIFT: add gift cards to the basket");
+  assert.equal(await page.locator(".changes-ticks label", { hasText: "checkout.ts" }).locator("input").isChecked(), false, "what a person changed too is not ticked");
+  await page.fill(".changes-commit textarea", "Let gift cards pay");
+  await page.locator(".changes-ticks label", { hasText: "package-lock.json" }).locator("input").uncheck();
+  await page.getByRole("button", { name: "Commit 3 files" }).click();
+  await page.getByText(/Committed 3 files as [0-9a-f]{7} on gift-cards/).waitFor();
+  await shot(page, "review-committed");
+  assert.equal(place.git("log", "-1", "--format=%s"), "Let gift cards pay");
+  assert.deepEqual(place.git("show", "--name-only", "--format=").split("\n"), ["src/cart/gift.test.ts", "src/cart/gift.ts", "src/cart/total.ts"]);
+  assert.match(place.git("status", "--porcelain"), /M src\/api\/checkout\.ts\n\?\? package-lock\.json/);
+  await context.close();
+});
+
+test("on a narrow screen one file after the other is seen, and a turn is reverted", async () => {
+  const { page, context, troubles } = await opened({ viewport: { width: 390, height: 844 } });
+  await page.goto(`${conversation}/review?file=${encodeURIComponent("src/cart/total.ts")}`);
+  await page.waitForSelector(".changes-narrow .changes-line[data-kind=added]");
+  await shot(page, "changes-390");
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, "wider than the screen");
+  await page.getByRole("button", { name: /^Seen/ }).click();
+  await page.getByRole("button", { name: "Revert…" }).isVisible();
+  assert.deepEqual(troubles, []);
+  await context.close();
+});
+
+test("without git the log is enough: a new file is reverted in a plain folder", async () => {
+  const { page, context } = await opened();
+  await run(page, "PLAIN: the same without git", place.plain);
+  await page.locator(".changes-button").click();
+  await page.locator(".changes-file", { hasText: "gift.ts" }).click();
+  const section = page.locator(".changes-section");
+  await section.getByRole("button", { name: "Revert file…" }).click();
+  await section.getByText("The file is deleted: it was made here").waitFor();
+  await section.getByRole("button", { name: "Revert file", exact: true }).click();
+  await page.getByText("src/cart/gift.ts was reverted.").waitFor();
+  assert.equal(existsSync(join(place.plain, "src/cart/gift.ts")), false);
+  assert.equal(await page.getByRole("button", { name: /Commit/ }).count(), 0);
+  await shot(page, "changes-plain");
+  await context.close();
+});
+
+test("a diff of 50,000 lines is scrolled to its end in few nodes", async (t) => {
+  const { page, context } = await opened();
+  await run(page, "LARGE: write it", place.plain);
+  await page.goto(`${page.url()}/review`);
+  await page.waitForSelector(".changes-review .changes-line");
+  await page.waitForFunction((count) => document.querySelector(".changes-diff")?.getAttribute("aria-rowcount") >= count, LINES, { timeout: 60_000 });
+  const frames = await page.evaluate(async () => {
+    const scroller = document.querySelector(".changes-scroll");
+    const spent = [];
+    for (let step = 0; step < 60; step++) {
+      const start = performance.now();
+      scroller.scrollTop = (scroller.scrollHeight * step) / 60;
+      await new Promise((resolve) => requestAnimationFrame(resolve));
+      spent.push(performance.now() - start);
+    }
+    scroller.scrollTop = scroller.scrollHeight;
+    return spent.sort((a, b) => a - b);
+  });
+  await page.getByText(`value${LINES - 1} = `).waitFor();
+  const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
+  t.diagnostic(`${nodes} nodes, median frame ${frames[30].toFixed(1)} ms, slowest ${frames.at(-1).toFixed(1)} ms`);
+  assert.ok(nodes <= NODES_MAX, `${nodes} nodes`);
+  await context.close();
+});

@@ -1,0 +1,107 @@
+/** What a conversation changed, as the server says it: see “Changes” in `docs/protocol.md`. */
+
+import { request, sessionPath } from "../api.js";
+
+export interface ChangedFile {
+  readonly path: string;
+  readonly oldPath: string;
+  readonly change: "M" | "A" | "D" | "R";
+  readonly added: number;
+  readonly removed: number;
+  readonly isCountComplete: boolean;
+  readonly turns: readonly string[];
+  readonly source: "log" | "git";
+  readonly hasBefore: boolean;
+  readonly isGenerated: boolean;
+  readonly isBinary: boolean;
+  readonly isReverted: boolean;
+  readonly alsoChangedMs: number | null;
+  readonly alsoChangedBy: "" | "you" | "unknown";
+  readonly canRevert: boolean;
+  readonly whyNot: string;
+  readonly digest: string;
+}
+
+export interface ChangedTurn {
+  readonly id: string;
+  readonly number: number;
+  readonly title: string;
+  readonly files: number;
+  readonly added: number;
+  readonly removed: number;
+}
+
+export interface ChangeList {
+  readonly scope: string;
+  readonly root: string;
+  readonly files: readonly ChangedFile[];
+  readonly added: number;
+  readonly removed: number;
+  readonly isCountComplete: boolean;
+  readonly turns: readonly ChangedTurn[];
+  readonly git: { readonly branch: string; readonly head: string; readonly base: string; readonly hasHooks: boolean } | null;
+  readonly whyNoGit: string;
+  readonly isRunning: boolean;
+  readonly proposedMessage: string;
+}
+
+export interface DiffRow {
+  readonly kind: "same" | "added" | "removed" | "place";
+  readonly text: string;
+  readonly old?: number;
+  readonly new?: number;
+  readonly skipped?: number;
+}
+
+export interface FileDiff {
+  readonly file: ChangedFile;
+  readonly rows: readonly DiffRow[];
+  readonly first: number;
+  readonly total: number;
+  readonly note: string;
+  readonly pictures: { readonly before: string; readonly after: string } | null;
+}
+
+export interface RevertedFile {
+  readonly path: string;
+  readonly action: "change" | "delete" | "create" | "refuse";
+  readonly reason: string;
+  readonly undoneLines: number;
+  readonly kept: readonly { readonly first: number; readonly last: number }[];
+  readonly digest: string;
+}
+
+export interface RevertAnswer {
+  readonly files: readonly RevertedFile[];
+  readonly undoId: string;
+}
+
+const at = (id: string, what: string, query: Readonly<Record<string, string>> = {}) =>
+  `${sessionPath(id)}/${what}${Object.keys(query).length ? `?${new URLSearchParams(query)}` : ""}`;
+
+export const changesApi = {
+  list: (id: string, scope: string, signal?: AbortSignal) => request<ChangeList>("GET", at(id, "changes", { scope }), undefined, signal),
+  file: (id: string, scope: string, path: string, from: number, context: number, signal?: AbortSignal) =>
+    request<FileDiff>(
+      "GET",
+      at(id, "changes/file", { scope, path, from: String(from), lines: "5000", context: String(context) }),
+      undefined,
+      signal,
+    ),
+  patch: (id: string, scope: string, paths: readonly string[]) => {
+    const query = new URLSearchParams([["scope", scope], ...paths.map((path) => ["path", path] as [string, string])]);
+    return request<{ patch: string; missing: readonly string[] }>("GET", `${at(id, "changes/patch")}?${query}`);
+  },
+  revert: (id: string, scope: string, paths: readonly string[], expect: Readonly<Record<string, string>>, dryRun: boolean) =>
+    request<RevertAnswer>("POST", at(id, "revert"), { scope, paths, expect, dryRun }),
+  undo: (id: string, undoId: string) => request<{ paths: readonly string[] }>("POST", at(id, "revert/undo"), { undoId }),
+  commit: (id: string, paths: readonly string[], message: string, expectHead: string, expect: Readonly<Record<string, string>>) =>
+    request<{ commit: string; branch: string; files: number; hooksSkipped: boolean }>("POST", at(id, "commit"), {
+      paths,
+      message,
+      expectHead,
+      expect,
+    }),
+};
+
+export type ChangesApi = typeof changesApi;

@@ -1,0 +1,38 @@
+/** What is shown of the changes of a conversation is in the address, so that it can be shared. */
+
+import { changesAddress, go, reviewAddress, sessionAddress, useRoute } from "../route.js";
+
+export interface ShownChanges {
+  readonly scope: string;
+  readonly file: string;
+  readonly line: number;
+}
+
+export interface ChangesPlace extends ShownChanges {
+  /** Nothing, beside the conversation, or in its place. */
+  readonly kind: "" | "beside" | "review";
+}
+
+export function useChangesPlace(): ChangesPlace {
+  const route = useRoute();
+  const wanted = route.view === "review" ? route.wanted : new URLSearchParams();
+  return {
+    kind: route.view === "review" ? "review" : route.view === "session" && route.areChangesShown ? "beside" : "",
+    scope: wanted.get("scope") ?? "",
+    file: wanted.get("file") ?? "",
+    line: Number(wanted.get("line")) || 0,
+  };
+}
+
+export function showChanges(id: string, kind: ChangesPlace["kind"], shown: Partial<ShownChanges> = {}): void {
+  go(kind === "review" ? addressOf(id, shown) : kind ? changesAddress(id) : sessionAddress(id));
+}
+
+/** The address says what is looked at, without another entry in the history. */
+export function noteShown(id: string, shown: Partial<ShownChanges>): void {
+  window.history.replaceState(window.history.state, "", addressOf(id, shown));
+}
+
+function addressOf(id: string, { scope = "", file = "" }: Partial<ShownChanges>): string {
+  return reviewAddress(id, { ...(scope && scope !== "conversation" && { scope }), ...(file && { file }) });
+}
