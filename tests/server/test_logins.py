@@ -253,3 +253,33 @@ def test_a_token_may_be_chosen_by_the_environment_or_a_file_and_a_weak_one_is_re
     assert named.read_text() == "short"
     made = open_access(own, keys, named_file=str(tmp_path / "made"))
     assert (tmp_path / "made").read_text().strip() == made.token
+
+
+_FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+_SAFARI = (
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605 Version/18 Mobile Safari/604"
+)
+
+
+def test_browsers_that_are_logged_in_are_listed_and_one_of_them_is_logged_out(world: ServingWorld) -> None:
+    def let_in(user_agent: str) -> dict[str, str]:
+        answer = httpx.post(
+            f"{world.url}/api/login",
+            json={"code": world.access.new_link_code()},
+            headers={"User-Agent": user_agent},
+        )
+        return {"Authorization": f"Bearer {answer.json()['credential']}"}
+
+    mine, phone, unknown = let_in(_FIREFOX), let_in(_SAFARI), let_in("<script>curl</script>")
+    with httpx.Client(base_url=world.url, headers=mine) as client:
+        logins = client.get("/api/logins").json()["logins"]
+        by_name = {one["browser"]: one for one in logins}
+        assert set(by_name) == {"Firefox on Linux", "Safari on iPhone", ""}
+        assert [name for name, one in by_name.items() if one["isCurrent"]] == ["Firefox on Linux"]
+        assert all(one["usedMs"] > 0 for one in logins)
+        assert client.delete(f"/api/logins/{by_name['Safari on iPhone']['id']}").status_code == 204
+        assert client.delete("/api/logins/nobody").status_code == 404
+        assert httpx.get(f"{world.url}/api/server", headers=phone).status_code == 401
+        assert httpx.get(f"{world.url}/api/server", headers=unknown).status_code == 200
+        assert len(client.get("/api/logins").json()["logins"]) == 2
+    assert httpx.get(f"{world.url}/api/logins").status_code == 401

@@ -373,6 +373,7 @@ test("a message is rephrased in a conversation of its own", async () => {
   await shot(page, "rephrase");
   await page.fill(".start-prompt", "another thing");
   await page.locator(".start-prompt").press("Control+Enter");
+  await page.locator(".bubble", { hasText: "another thing" }).waitFor();
   await page.waitForFunction(() => document.querySelectorAll(".run-facts").length === 2);
   assert.deepEqual(await page.locator(".bubble").allInnerTexts(), ["first thing", "another thing"]);
   assert.deepEqual(troubles, []);

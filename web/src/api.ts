@@ -140,6 +140,34 @@ export interface ManyResult {
   readonly error?: string;
 }
 
+/** What is always allowed in a session, until it is revoked. */
+export interface Grant {
+  readonly id: string;
+  readonly label: string;
+  readonly session: string;
+  readonly title: string;
+  readonly agent: string;
+  readonly agentName: string;
+  readonly project: string;
+}
+
+/** What the server sends to whom, when something needs a person or ends. */
+export interface NotifySettings {
+  readonly needsYou: boolean;
+  readonly ended: boolean;
+  readonly targets: readonly string[];
+  readonly lastSentMs: number;
+  readonly lastError: string;
+}
+
+/** A browser that is logged in. */
+export interface Login {
+  readonly id: string;
+  readonly browser: string;
+  readonly usedMs: number;
+  readonly isCurrent: boolean;
+}
+
 export interface Timeline {
   readonly seqs: readonly number[];
   readonly times: readonly number[];
@@ -212,6 +240,13 @@ const at = sessionPath;
 export const api = {
   inbox: (limit: number, signal?: AbortSignal) => request<InboxPage>("GET", `api/inbox?limit=${limit}`, undefined, signal),
   answerMany: (answers: readonly ManyAnswer[]) => request<{ answers: readonly ManyResult[] }>("POST", "api/inbox/answers", { answers }),
+  notify: () => request<NotifySettings>("GET", "api/settings/notify"),
+  chooseNotify: (choices: Pick<NotifySettings, "needsYou" | "ended">) => request<NotifySettings>("PUT", "api/settings/notify", choices),
+  testNotify: () => request<{ problems: readonly string[] }>("POST", "api/inbox/notify/test", {}),
+  grants: () => request<{ grants: readonly Grant[] }>("GET", "api/grants"),
+  revoke: (session: string, grantId: string) => request<unknown>("POST", `${at(session)}/commands`, { commands: [{ type: "revoke", grantId }] }),
+  logins: () => request<{ logins: readonly Login[] }>("GET", "api/logins"),
+  logOut: (id: string) => request<void>("DELETE", `api/logins/${encodeURIComponent(id)}`),
   server: (signal?: AbortSignal) => request<ServerFacts>("GET", "api/server", undefined, signal),
   sessions,
   session: (id: string, signal?: AbortSignal) => request<Session>("GET", at(id), undefined, signal),

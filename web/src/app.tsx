@@ -66,10 +66,17 @@ function useUnder(route: Route): readonly [Page, () => void] {
   return [last.current.page, close];
 }
 
-/** The search is on the inbox. */
+const FRAMES_MAX = 60;
+
+/** The search is on the inbox, which may have to be drawn first. */
 function searchWhenShown(field: RefObject<HTMLInputElement | null>): void {
   if (!field.current) go(INBOX_ADDRESS);
-  requestAnimationFrame(() => field.current?.focus());
+  let frames = 0;
+  const focus = () => {
+    if (field.current) field.current.focus();
+    else if (++frames < FRAMES_MAX) requestAnimationFrame(focus);
+  };
+  requestAnimationFrame(focus);
 }
 
 interface ShownProps {

@@ -5,7 +5,9 @@ import { askToNotify, canNotify, chooseCalling, setTitle, useCalling, type Calli
 import { useStored } from "../shell/stored.js";
 import { useTheme, type ThemeChoice } from "../shell/theme.js";
 import "../style/settings.css";
+import { GrantsPanel } from "./grants_panel.js";
 import { LoginsPanel } from "./logins_panel.js";
+import { PushSettings } from "./push_panel.js";
 
 export function SettingsPage() {
   useEffect(() => setTitle("Settings – Harness"), []);
@@ -18,6 +20,7 @@ export function SettingsPage() {
       <div className="scroll" tabIndex={0} role="group" aria-label="Settings">
         <div className="page-column">
           <Notifications />
+          <GrantsPanel />
           <LoginsPanel />
           <Appearance />
         </div>
@@ -62,6 +65,7 @@ function Notifications() {
           </button>
         </p>
       )}
+      <PushSettings />
     </section>
   );
 }

@@ -20,6 +20,8 @@ import time
 from collections.abc import Callable
 from hashlib import sha256
 
+import msgspec
+
 from harness.errors import StoreError, UsageError
 from harness.interfaces.server.browser_keys import BrowserKeys
 from harness.log.private_files import make_private_directory, replace_private
@@ -50,6 +52,17 @@ class AccessGrant:
 
     def is_good(self, now_s: float) -> bool:
         return not self.is_revoked and now_s < min(self.ends_s, self.idle_ends_s)
+
+
+class Login(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A browser that is logged in."""
+
+    id: str
+    browser: str
+    """“Firefox on Linux”; empty when it is not known."""
+    used_ms: int
+    is_current: bool
+    """Whether it is the one that asks."""
 
 
 class Access:
@@ -90,9 +103,9 @@ class Access:
         found = [known for known in self._links if _is_same(known, code)]
         return bool(found) and self._clock() < self._links.pop(found[0])
 
-    def log_in(self) -> tuple[str, str, str]:
+    def log_in(self, browser: str = "") -> tuple[str, str, str]:
         """For a browser whose link is good: its credential, the name of its key and the key. Raises StoreError."""
-        name, secret = self._keys.add()
+        name, secret = self._keys.add(browser)
         return self._new_credential(name), name, secret
 
     def nonce(self) -> str:
@@ -113,6 +126,27 @@ class Access:
         if grant.key_name:
             self._keys.remove(grant.key_name)
         self._revoke(lambda other: other.key_name == grant.key_name)
+
+    def logins(self, asking: AccessGrant) -> list[Login]:
+        """All browsers that are logged in, the last used first."""
+        used_s = {one.key_name: one.idle_ends_s - _IDLE_S for one in self._logins.values()}
+        found = [
+            Login(
+                id=name,
+                browser=browser,
+                used_ms=int(max(last_s, used_s.get(name, 0.0)) * 1000),
+                is_current=name == asking.key_name,
+            )
+            for name, browser, last_s in self._keys.listed()
+        ]
+        return sorted(found, key=lambda one: one.used_ms, reverse=True)
+
+    def log_out_one(self, key_name: str) -> bool:
+        """The browser with this key; whether there was one. Raises StoreError."""
+        if not key_name or key_name not in self._keys:
+            return False
+        self.log_out(AccessGrant(key_name))
+        return True
 
     def log_out_all(self) -> None:
         """All browsers. Raises StoreError."""

@@ -30,6 +30,7 @@ from harness.interfaces.server.changes_api import ChangesApi
 from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.chat import ChatApi
 from harness.interfaces.server.failures import Failures
+from harness.interfaces.server.grants_api import GrantsApi
 from harness.interfaces.server.guard import RequestGuard
 from harness.interfaces.server.inbox_api import InboxApi
 from harness.interfaces.server.inbox_feed import InboxFeed
@@ -145,7 +146,10 @@ class ServerApp:
         self.inbox = inbox = InboxFeed(channels, plan.settings)
         notifier = Notifier(plan.notify, plan.names.url)
         inbox.open()
-        app.router.routes[:] = self._all_routes(channels, chat, InboxApi(channels, inbox, notifier))
+        app.router.routes[:] = [
+            *GrantsApi(backend, inbox).routes(),
+            *self._all_routes(channels, chat, InboxApi(channels, inbox, notifier)),
+        ]
         try:
             yield
         finally:

@@ -25,9 +25,11 @@ _MOST_KEYS = 50
 _MOST_BYTES = 1_000_000
 
 
-class _Key(msgspec.Struct, rename="camel"):
+class _Key(msgspec.Struct, rename="camel", omit_defaults=True):
     secret: str
     used_s: int
+    browser: str = ""
+    """What it called itself when it was let in."""
 
 
 class _Kept(msgspec.Struct, rename="camel"):
@@ -60,12 +62,18 @@ class BrowserKeys:
             # A file that is gone or damaged logs everyone out.
             self._kept.logouts = max(self._kept.logouts, logouts + 1) if mark is None else self._kept.logouts
 
-    def add(self) -> tuple[str, str]:
+    def add(self, browser: str = "") -> tuple[str, str]:
         """A new key: its name and its secret. Raises StoreError."""
         name, secret = secrets.token_urlsafe(12), secrets.token_hex(32)
         with self._changing() as stored:
-            stored.keys[name] = _Key(secret, int(time.time()))
+            stored.keys[name] = _Key(secret, int(time.time()), browser)
         return name, secret
+
+    def listed(self) -> list[tuple[str, str, int]]:
+        """The name, the browser and the last use (in seconds) of every key, the last used first."""
+        self.refresh()
+        known = sorted(self._kept.keys.items(), key=lambda item: item[1].used_s, reverse=True)
+        return [(name, key.browser, key.used_s) for name, key in known]
 
     def is_proof(self, name: str, message: str, proof: str) -> bool:
         """Whether it was made with the key of this name; if so, the key stays valid for longer."""

@@ -8,8 +8,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from harness.errors import UsageError
-from harness.interfaces.server.access import Access
-from harness.interfaces.server.responses import Unauthorized, json_response, read_body, with_errors
+from harness.interfaces.server.access import Access, Login
+from harness.interfaces.server.responses import NotFound, Unauthorized, json_response, read_body, with_errors
 
 PATH = "/api/login"
 PUBLIC = (("GET", PATH), ("POST", PATH))
@@ -44,6 +44,28 @@ class Link(msgspec.Struct, frozen=True):
     link: str
 
 
+class Logins(msgspec.Struct, frozen=True):
+    logins: list[Login]
+
+
+_BROWSERS = (("Firefox/", "Firefox"), ("Edg/", "Edge"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))
+_SYSTEMS = (
+    ("Android", "Android"),
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Windows", "Windows"),
+    ("Mac OS", "macOS"),
+    ("Linux", "Linux"),
+)
+
+
+def browser_name(user_agent: str) -> str:
+    """“Firefox on Linux”; empty for what is no browser that is known here."""
+    browser = next((name for mark, name in _BROWSERS if mark in user_agent), "")
+    system = next((name for mark, name in _SYSTEMS if mark in user_agent), "")
+    return f"{browser} on {system}" if browser and system else browser
+
+
 class LoginApi:
     """`url`: where the page is."""
 
@@ -56,7 +78,9 @@ class LoginApi:
             Route(PATH, with_errors(self._nonce), methods=["GET"]),
             Route(PATH, with_errors(self._log_in), methods=["POST"]),
             Route(PATH, with_errors(self._log_out), methods=["DELETE"]),
+            Route("/api/logins", with_errors(self._list), methods=["GET"]),
             Route("/api/logins", with_errors(self._log_out_all), methods=["DELETE"]),
+            Route("/api/logins/{id}", with_errors(self._log_out_one), methods=["DELETE"]),
             Route("/api/links", with_errors(self._new_link), methods=["POST"]),
         ]
 
@@ -72,7 +96,9 @@ class LoginApi:
                     "this link was used already, is too old, or is not one of ours",
                     hint="`harness serve --link` prints another",
                 )
-            credential, name, secret = self._access.log_in()
+            credential, name, secret = self._access.log_in(
+                browser_name(request.headers.get("user-agent", ""))
+            )
             return json_response(LoggedIn(credential=credential, key=LoginKey(name, secret)))
         if not wanted.key_id:
             raise UsageError(
@@ -85,6 +111,14 @@ class LoginApi:
 
     async def _log_out(self, request: Request) -> Response:
         self._access.log_out(request.scope["harness.grant"])
+        return Response(status_code=204)
+
+    async def _list(self, request: Request) -> Response:
+        return json_response(Logins(self._access.logins(request.scope["harness.grant"])))
+
+    async def _log_out_one(self, request: Request) -> Response:
+        if not self._access.log_out_one(request.path_params["id"]):
+            raise NotFound("no browser is logged in under this id", hint="GET /api/logins lists them")
         return Response(status_code=204)
 
     async def _log_out_all(self, request: Request) -> Response:

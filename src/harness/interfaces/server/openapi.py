@@ -16,8 +16,9 @@ from harness.interfaces.server.changes_api import (
     UndoRequest,
 )
 from harness.interfaces.server.chat import ChatModelList, ChatRequest, RelayRequest
+from harness.interfaces.server.grants_api import GrantList
 from harness.interfaces.server.inbox_api import AnswerResults, InboxData, ManyAnswers, NotifyTest
-from harness.interfaces.server.login_api import Link, LoggedIn, LoginRequest, Nonce
+from harness.interfaces.server.login_api import Link, LoggedIn, LoginRequest, Logins, Nonce
 from harness.interfaces.server.notifier import NotifyChoices, NotifySettings
 from harness.interfaces.server.schemas import SessionData
 from harness.interfaces.server.sessions_api import Changes, CommandList, NewSession
@@ -84,7 +85,10 @@ ENDPOINTS = (
         is_public=True,
     ),
     Endpoint("delete", "/api/login", "Log this browser out", status=204),
+    Endpoint("get", "/api/logins", "The browsers that are logged in", Logins),
     Endpoint("delete", "/api/logins", "Log all browsers out", status=204),
+    Endpoint("delete", "/api/logins/{id}", "Log one browser out", status=204),
+    Endpoint("get", "/api/grants", "What is always allowed in sessions that live now", GrantList),
     Endpoint("post", "/api/links", "Another link that works once", Link, status=201),
     Endpoint(
         "get", "/api/inbox", "All sessions, those that need a person first", InboxData, query=("limit",)

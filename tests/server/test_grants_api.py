@@ -1,0 +1,34 @@
+"""`/api/grants`: what is always allowed, in one list over all sessions."""
+
+from __future__ import annotations
+
+import httpx
+from serving_world import ServingWorld, Watcher, run
+from test_approvals import bash, next_question
+
+
+def test_what_is_always_allowed_is_listed_for_all_sessions_until_it_is_revoked(world: ServingWorld) -> None:
+    async def work() -> None:
+        session = world.create(model=world.script([bash("echo one", "a")], [bash("ls", "b")], "Done."))
+        async with world.connect(session["id"]) as socket:
+            client, http = Watcher(socket), world.http()
+            await client.command("submit", prompt="go")
+            assert http.get("/api/grants").json() == {"grants": []}
+            relay = await next_question(client, 1)
+            await client.command("approve", relayId=relay["id"], always=True)
+            await client.until(lambda state: state["grants"])
+            (grant,) = http.get("/api/grants").json()["grants"]
+            assert (grant["session"], grant["label"]) == (session["id"], "bash: echo one")
+            assert grant["agentName"] == "native"
+            revoke = {"commands": [{"type": "revoke", "grantId": grant["id"]}]}
+            answer = http.post(f"/api/sessions/{session['id']}/commands", json=revoke)
+            assert answer.status_code == 202
+            await client.until(lambda state: not state["grants"])
+            assert http.get("/api/grants").json() == {"grants": []}
+            http.close()
+
+    run(work())
+
+
+def test_they_are_for_those_who_are_let_in(world: ServingWorld) -> None:
+    assert httpx.get(f"{world.url}/api/grants").status_code == 401
