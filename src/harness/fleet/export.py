@@ -71,7 +71,7 @@ def write_parquet(fleet: Fleet, cases: Sequence[CaseOverview], path: str) -> Non
         raise MissingExtra("Parquet needs DuckDB, which is not installed", "sql") from error
     connection = duckdb.connect(":memory:")
     try:
-        table = ", ".join(f'"{name}" {_sql_type(name)}' for name in COLUMNS)
+        table = ", ".join(f'"{name}" {sql_type(name)}' for name in COLUMNS)
         connection.execute(f"CREATE TABLE cases ({table})")
         marks = ", ".join("?" for _ in COLUMNS)
         values = [list(row.values()) for row in rows(fleet, cases)]
@@ -129,7 +129,7 @@ def _cell(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value
 
 
-def _sql_type(name: str) -> str:
+def sql_type(name: str) -> str:
     if name in {"repeat", "attempts", "check_exit", *CLASSES, "started_ms"}:
         return "BIGINT"
     if name in {"cost_usd", "attempt_cost_usd", "run_s", "duration_s"}:

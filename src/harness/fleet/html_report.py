@@ -16,7 +16,7 @@ _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --dim: #777; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-table { border-collapse: collapse; } th, td { padding: .25rem .7rem; text-align: left; border-bottom: 1px solid var(--line); }
+table { border-collapse: collapse; } th, td { white-space: nowrap; padding: .25rem .7rem; text-align: left; border-bottom: 1px solid var(--line); }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 .dim { color: var(--dim); } .passed { color: #2e7d32; } .failed { color: #c62828; } .error { color: #b26a00; }
 .scroll { overflow-x: auto; } details { margin: .3rem 0; } summary { cursor: pointer; }
@@ -59,7 +59,7 @@ def _subtitle(report: FleetReport) -> str:
     budget = f" of ${report.budget_usd:g}" if report.budget_usd else ""
     runs = sum(one.runs for one in report.variants)
     return (
-        f"{report.tasks} tasks, {len(report.variants)} variants, {report.repeats} repeats; {runs} runs; "
+        f"{report.tasks} tasks × {len(report.variants)} variants × {report.repeats}; {runs} runs; "
         f"${report.cost_usd:.4f}{budget}. Intervals: 95 %, over tasks."
     )
 
@@ -122,7 +122,7 @@ def _cost_plot(variants: Sequence[VariantReport]) -> str:
     for number, one in enumerate(variants):
         if one not in known:
             continue
-        x = left + width * 0.92 * (one.cost_usd / one.runs) / dearest
+        x = left + width * (one.cost_usd / one.runs) / dearest
         y = height - 40 - (height - 55) * (one.pass_rate or 0.0)
         color, anchor = _COLORS[number % len(_COLORS)], "end" if x > left + width / 2 else "start"
         drawn.append(f"<circle cx={x:.1f} cy={y:.1f} r=7 fill='{color}'/>")

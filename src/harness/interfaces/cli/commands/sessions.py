@@ -33,6 +33,7 @@ ACTIONS = {
     "replay": "show a session with its original timing",
     "diff": "print what a session changed as a patch",
     "keep": "copy sessions that agents have stored, before they delete them",
+    "query": "ask the sessions a question in SQL (docs/sql.md)",
     "check": "prove that a log contains everything that the agent wrote",
     "path": "print where a session's log is",
     "delete": "delete sessions permanently",
@@ -52,6 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("show", "replay"):
         playback.add_arguments(actions[name])
     session_diff.add_arguments(actions["diff"])
+    actions["query"].add_argument(
+        "sql", metavar="SQL", help='for example "SELECT agent, count(*) FROM sessions GROUP BY 1"'
+    )
+    shapes = ("table", "json", "csv")
+    actions["query"].add_argument(
+        "-f", "--format", choices=shapes, default="table", metavar="FORMAT", help=", ".join(shapes)
+    )
     session_keep.add_arguments(actions["keep"])
     actions["show"].add_argument("--follow", action="store_true", help="follow it while it is being written")
     pace = actions["replay"].add_mutually_exclusive_group()
@@ -102,6 +110,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         "replay": _replay,
         "keep": session_keep.keep,
         "diff": _diff,
+        "query": _query,
         "check": _check,
         "path": _path,
         "delete": _delete,
@@ -387,6 +396,16 @@ def _check_history(session: CataloguedSession, *, is_json: bool) -> int:
         ]
         write_text("\n".join(lines) + "\n")
     return 1 if log.lost else 0
+
+
+def _query(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
+    from harness.interfaces.cli.output import write_text
+    from harness.interfaces.cli.session_query import query
+
+    del console
+    for text in query(store, arguments.sql, arguments.format):
+        write_text(text)
+    return 0
 
 
 def _path(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:

@@ -1,0 +1,97 @@
+"""`harness sessions query`: the documented tables, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from world import World
+
+pytest.importorskip("duckdb", reason="the extra `sql` is not installed")
+
+from harness.interfaces.cli.session_query import TABLES
+
+DOCUMENT = Path(__file__).parents[2] / "docs/sql.md"
+
+
+@pytest.fixture
+def recorded(world: World) -> World:
+    world.install("codex")
+    assert world.call("run", "-a", "codex", "-p", "it's a <test>", "--tag", "x").code == 0
+    return world
+
+
+def _asked(world: World, sql: str) -> list[dict[str, object]]:
+    answer = world.call("sessions", "query", sql, "--format", "json")
+    assert (answer.code, answer.err) == (0, "")
+    return [json.loads(line) for line in answer.out.split("\n") if line]
+
+
+def test_every_table_says_what_was_recorded(recorded: World) -> None:
+    (session,) = _asked(recorded, "SELECT agent, prompt, outcome, success, tags FROM sessions")
+    assert session == {
+        "agent": "codex",
+        "prompt": "it's a <test>",
+        "outcome": "completed",
+        "success": True,
+        "tags": ["x"],
+    }
+    assert _asked(recorded, "SELECT agent, outcome FROM runs") == [{"agent": "codex", "outcome": "completed"}]
+    assert _asked(recorded, "SELECT kind, target FROM operations") == [{"kind": "list", "target": None}]
+    (call,) = _asked(recorded, "SELECT tool, success, exit_code, output FROM calls")
+    assert (call["success"], call["exit_code"], call["output"]) == (True, 0, "a.txt\n")
+    assert _asked(recorded, "SELECT sum(input) AS i, sum(cache_read) AS c FROM usage") == [{"i": 90, "c": 10}]
+    assert _asked(recorded, "SELECT min(seq) AS first, count(*) = max(seq) + 1 AS whole FROM events") == [
+        {"first": 0, "whole": True}
+    ]
+    assert _asked(recorded, "SELECT count(*) AS n FROM fleets") == [{"n": 0}]
+
+
+def test_the_columns_are_those_of_the_documentation(recorded: World) -> None:
+    rows = re.findall(r"^\| `(\w+)` \|[^|]*\|(.*)\|$", DOCUMENT.read_text(), re.MULTILINE)
+    assert {name for name, _columns in rows} == set(TABLES)
+    for name, text in rows:
+        documented = re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", text))
+        found = [row["column_name"] for row in _asked(recorded, f"DESCRIBE {name}")]
+        found = [column for column in found if column in documented or name != "fleets"]
+        assert documented == found
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_text('/etc/hostname')",
+        "SELECT * FROM '/etc/hostname'",
+        "COPY (SELECT 1) TO 'written'",
+        "ATTACH 'written.db'",
+        "SET enable_external_access = true",
+        "INSTALL httpfs",
+        "SELECT * FROM glob('/*')",
+        "EXPORT DATABASE 'written'",
+    ],
+)
+def test_no_question_reaches_another_file(recorded: World, sql: str) -> None:
+    answer = recorded.call("sessions", "query", sql)
+    assert answer.code == 2
+    assert "DuckDB" in answer.err
+    assert not list(recorded.project.glob("written*"))
+
+
+def test_a_damaged_log_loses_nothing_but_the_damage(recorded: World) -> None:
+    (log,) = recorded.logs()
+    before = _asked(recorded, "SELECT count(*) AS n FROM events")
+    with log.open("ab") as file:
+        file.write(b'{"seq": 99, "type": "Torn')
+    assert _asked(recorded, "SELECT count(*) AS n FROM events WHERE type IS NOT NULL") == before
+
+
+def test_without_sessions_the_tables_are_empty(world: World) -> None:
+    for name in TABLES:
+        assert _asked(world, f"SELECT count(*) AS n FROM {name}") == [{"n": 0}]
+
+
+def test_a_table_and_csv_are_for_people_and_spreadsheets(recorded: World) -> None:
+    assert recorded.call("sessions", "query", "SELECT 1 AS one, NULL AS two").out == "one  two\n1    –\n"
+    assert recorded.call("sessions", "query", "SELECT 'a,b' AS x", "--format", "csv").out == 'x\n"a,b"\n'
