@@ -25,6 +25,7 @@ from harness.lab.fixture import AgentFixture
 from harness.lab.scripted_person import Person
 from harness.sources.agent import Agent, Version
 from harness.sources.handover.registry import names as handover_names
+from harness.sources.imports.registry import names as history_names
 from harness.sources.models.file_positions import Positions
 from harness.sources.models.script import INTENTS, Script, intent_name
 from harness.sources.models.script_file import parse_script
@@ -46,6 +47,8 @@ class _Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The prompt of a second run, which resumes the first one's session and is the one that is compared."""
     hand_over_prompt: str = ""
     """What comes of the run is handed over to the agent as a session of its own, which is asked this."""
+    reads_store: bool = False
+    """What the agent has stored of the run itself is compared with the live log."""
     stop: Literal["", "interrupt", "terminate"] = ""
     stop_when: str = ""
     """As soon as this file is there."""
@@ -87,6 +90,8 @@ class Scenario(_Fields, frozen=True, kw_only=True):
         supports = agent.supports if two_way is None or two_way.supports is None else two_way.supports
         if self.hand_over_prompt and agent.name not in handover_names():
             return "no conversation can be handed over to it as a session of its own"
+        if self.reads_store and agent.name not in history_names():
+            return "the sessions that it stores cannot be read"
         if self.resume_prompt and "resume" not in supports:
             return "it cannot resume a session"
         if self.person is None and self.permissions not in ("full-access", *agent.supports):

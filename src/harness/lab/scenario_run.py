@@ -22,6 +22,7 @@ from harness.lab.known_fields import KnownFields, unknown_fields
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.request_log import RequestEntry
 from harness.lab.scenario import Scenario
+from harness.lab.store_run import compare_store
 from harness.lab.two_way_run import hold_conversation
 from harness.log.raw import RawExit, RawOutput, read_raw
 from harness.log.stores.files import FileStore
@@ -89,6 +90,9 @@ def run_scenario(
         if scenario.hand_over_prompt:
             findings = _hand_over(tested, scenario, folder, cwd, timeout_s)
             return _result(tested, scenario, findings, began_s), None
+        if scenario.reads_store:
+            findings = _store(tested, scenario, folder, cwd, timeout_s)
+            return _result(tested, scenario, findings, began_s), None
         if scenario.person is not None:
             findings = _converse(tested, scenario, folder, cwd, timeout_s)
             return _result(tested, scenario, findings, began_s), None
@@ -129,6 +133,20 @@ def _hand_over(
         request = offline.request(scenario.prompt, binary=tested.binary, limits=limits)
         prompt = scenario.hand_over_prompt
         findings = hand_over_to_itself(offline, request, prompt, tested.version, folder)
+        faults = [repr(error) for error in offline.server.faults]
+    return [*(Finding(kind="broken", what=f"the lab itself failed: {fault}") for fault in faults), *findings]
+
+
+def _store(
+    tested: AgentUnderTest, scenario: Scenario, folder: str, cwd: str, timeout_s: float
+) -> list[Finding]:
+    """See `store_run`."""
+    home, version = os.path.join(folder, "home"), parse_version(tested.version)
+    with OfflineAgent(scenario.script, tested.agent.name, home=home, cwd=cwd, version=version) as offline:
+        _refuse_unless_pointed_here(offline.config, offline.server.url)
+        limits = Limits(timeout_s=min(scenario.timeout_s, timeout_s))
+        request = offline.request(scenario.prompt, binary=tested.binary, limits=limits)
+        findings = compare_store(offline, request, folder)
         faults = [repr(error) for error in offline.server.faults]
     return [*(Finding(kind="broken", what=f"the lab itself failed: {fault}") for fault in faults), *findings]
 

@@ -99,6 +99,8 @@ class AgentHistory(msgspec.Struct, frozen=True, kw_only=True):
     """The sessions that a process has open now, where the agent says so."""
     deleted_after_days: Callable[[Home], int | None] | None = None
     """After how many days without a change the agent deletes a session; None: never."""
+    differs: frozenset[str] = frozenset()
+    """Kinds of events that the store has otherwise than the live log, in a run that nothing disturbs."""
     scan: Callable[[StoredSession, bytes], Iterator[Reading]] | None = None
     """A short way through a session, for large stores; with the state of an earlier reading, only what is new.
 

@@ -113,4 +113,5 @@ HISTORY = AgentHistory(
     records=records,
     rewording=CopilotRewording,
     live=live,
+    differs=frozenset({"Result"}),
 )

@@ -206,5 +206,11 @@ def _files_of(session: StoredSession) -> list[str]:
 
 
 HISTORY = AgentHistory(
-    agent="gemini", title="Gemini CLI", place=place, find=find, records=records, rewording=GeminiRewording
+    agent="gemini",
+    title="Gemini CLI",
+    place=place,
+    find=find,
+    records=records,
+    rewording=GeminiRewording,
+    differs=frozenset({"ToolEnd", "Result"}),
 )
