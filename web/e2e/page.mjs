@@ -40,6 +40,14 @@ export async function begin(page, { prompt, model, folder }) {
   await page.waitForSelector(".entry");
 }
 
+/** Presses a button of what waits for an answer, once it has been where it is for a moment. */
+export async function answer(page, name) {
+  const button = page.locator(".dock .ask:not(.over)").getByRole("button", { name });
+  await button.waitFor();
+  await page.waitForTimeout(500);
+  await button.click();
+}
+
 export const mark = (page) => page.locator(".header .mark").getAttribute("data-mark");
 
 export async function untilMark(page, wanted, timeout = 60_000) {

@@ -1,7 +1,7 @@
 // What is shown is what there is: unseen characters, arguments before they are complete, references between blocks.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { besideCommand, BlockSplitter, commandIn, completed, inOneLine, operationsOf, partialInput, progressOf, referencesIn, revealed, sizeOf, stretchesOf, summaryOf } from "./dist/subject.js";
+import { BlockSplitter, commandIn, completed, inOneLine, operationsOf, partialInput, progressOf, referencesIn, revealed, sizeOf, stretchesOf, summaryOf } from "./dist/subject.js";
 
 test("what turns, hides or commands is spelled out in what is run", () => {
   assert.equal(revealed("echo \u202e; rm #\u202c"), "echo <U+202E>; rm #<U+202C>");
@@ -31,8 +31,6 @@ test("stretches put together are the text", () => {
 
 test("the words of a command stay apart, and what else is given is shown beside it", () => {
   assert.equal(commandIn({ command: ["echo", "a; rm b", "it's"] }), "echo 'a; rm b' 'it'\\''s'");
-  assert.deepEqual(besideCommand({ command: "ls", script: "rm x", timeout: 5 }), { script: "rm x", timeout: 5 });
-  assert.equal(besideCommand({ command: "ls" }), null);
 });
 
 test("arguments are read while they are written, at every letter", () => {

@@ -6,7 +6,7 @@ export { coloured } from "../src/text/colouring.js";
 export { isPatch, lineDiff, patchLines, withoutDistantLines } from "../src/text/line_diff.js";
 export { changeOf } from "../src/tools/change.js";
 export { sizeOf } from "../src/files/pictures.js";
-export { besideCommand, commandIn } from "../src/relays/payload.js";
+export { commandIn } from "../src/relays/payload.js";
 export { completed, referencesIn } from "../src/text/references.js";
 export { inOneLine, revealed, stretchesOf } from "../src/text/unseen.js";
 export { partialInput } from "../src/tools/partial_input.js";

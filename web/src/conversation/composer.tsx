@@ -50,7 +50,7 @@ function Writing({ state, connection, chosen }: ComposerProps) {
     field.current?.focus();
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key === "Escape") field.current?.blur();
+    if (event.key === "Escape") leave(field.current);
     if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
     send(event.altKey && isRunning ? "queue" : usual);
@@ -84,6 +84,13 @@ function Writing({ state, connection, chosen }: ComposerProps) {
       </div>
     </form>
   );
+}
+
+/** From writing to what waits for an answer, or to nothing. */
+function leave(field: HTMLTextAreaElement | null): void {
+  const ask = document.querySelector<HTMLElement>(".dock .ask");
+  if (ask) ask.focus();
+  else field?.blur();
 }
 
 const NAMES = { send: "Send", steer: "Steer", queue: "Queue" } as const;

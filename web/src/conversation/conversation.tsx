@@ -93,11 +93,7 @@ export function Conversation({ sessionId, agentTitle, onMenu, onNews }: Conversa
               <ReplayBar replay={replay} />
             ) : (
               <>
-                <RelayDock
-                  relays={state.relays}
-                  canAnswer={state.capabilities.answer && live.connection !== "closed"}
-                  isLive={state.isLive}
-                />
+                <RelayDock sessionId={sessionId} />
                 {shownRun ? <RunBar run={shownRun.run} /> : live.isLoaded && <Composer state={state} connection={live.connection} chosen={chosen} />}
               </>
             )}

@@ -1,6 +1,10 @@
 import { useState, type ReactNode } from "react";
 import type { HarnessState } from "../../client/src/index.js";
-import { money, tokens } from "../amounts.js";
+import { cost, tokens } from "../amounts.js";
+import { AgentBadge } from "../inbox/agent_badge.js";
+import { ContextUsed, whereOf } from "../inbox/facts.js";
+import { useInboxRow } from "../inbox/inbox_store.js";
+import { stateWords } from "../inbox/row_state.js";
 import type { Replay } from "../replay/replay.js";
 import { Icon } from "../shell/icon.js";
 import { inOneLine } from "../text/unseen.js";
@@ -22,16 +26,19 @@ interface HeaderProps {
 export function ConversationHeader({ state, agentTitle, isLoaded, replay, onMenu, onFind, onPanel, changes }: HeaderProps) {
   const waits = (state.isLive || state.capabilities.answer) && state.relays.some((relay) => relay.status === "pending");
   const mark = waits ? "waiting" : state.status === "running" ? "running" : state.status === "error" ? "error" : "idle";
+  const row = useInboxRow(useConversation().sessionId);
+  const facts = [row ? stateWords(row) : "", agentTitle || state.agent, state.model, state.mode, row ? whereOf(row) : shortened(state.cwd)];
   return (
     <header className="header">
       <button type="button" className="quiet round menu-button" onClick={onMenu} aria-label="Show conversations">
         <Icon name="menu" />
       </button>
+      <AgentBadge agentName={row?.agentName ?? ""} title={agentTitle || state.agent} />
       <div className="header-text">
         <Title title={isLoaded ? state.title || firstPrompt(state) || "Untitled" : ""} canRename={isLoaded && state.capabilities.submit && !replay.isOn} />
         <p className="header-facts faint">
           {isLoaded && <span className="mark" data-mark={mark} role="img" aria-label={MARKS[mark]} />}
-          {[agentTitle || state.agent, state.model, state.mode, shortened(state.cwd)].filter(Boolean).map(inOneLineCode).map((fact) => (
+          {facts.filter(Boolean).map(inOneLineCode).map((fact) => (
             <span key={fact} className="clipped" title={fact}>
               {fact}
             </span>
@@ -39,9 +46,14 @@ export function ConversationHeader({ state, agentTitle, isLoaded, replay, onMenu
         </p>
       </div>
       <div className="header-actions">
-        <span className="header-usage faint" title={tokens(state.usage)}>
-          {state.usage.costUsd === null ? "" : money(state.usage.costUsd)}
+        <span className="chip header-usage" title={tokens(state.usage)}>
+          {row ? cost(row.costUsd, row.isCostComplete) : cost(state.usage.costUsd)}
         </span>
+        {row?.context?.limit ? (
+          <span className="chip header-usage">
+            <ContextUsed row={row} /> context
+          </span>
+        ) : null}
         {changes}
         {isLoaded && (
           <button type="button" className="quiet round" onClick={onFind} aria-label="Find in conversation" title="Find in conversation (Ctrl+F)">

@@ -1,14 +1,17 @@
 import { useState } from "react";
 import { Icon } from "../shell/icon.js";
+import { useKeys } from "../shell/keys.js";
 import { useConversation } from "./context.js";
 
 /** With messages in the queue, what becomes of them is asked first. */
 export function StopButton({ queued }: { queued: number }) {
   const { client } = useConversation();
   const [isAsking, setAsking] = useState(false);
+  const begin = () => (queued ? setAsking(true) : client.cancel());
+  useKeys({ x: begin });
   if (!isAsking || !queued)
     return (
-      <button type="button" className="button stop" data-action="stop" onClick={() => (queued ? setAsking(true) : client.cancel())} title="Stop (x)">
+      <button type="button" className="button stop" onClick={begin} title="Stop (x)">
         <Icon name="stop" /> Stop
       </button>
     );

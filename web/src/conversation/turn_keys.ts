@@ -1,23 +1,18 @@
 /** `[` and `]` go to the turn before and after. */
 
-import { useEffect, useMemo, type RefObject } from "react";
+import { useMemo, type RefObject } from "react";
 import type { VirtualizerHandle } from "virtua";
-import { isWriting } from "../shell/keys.js";
+import { useKeys } from "../shell/keys.js";
 import type { Item } from "./items.js";
 
 export function useTurnKeys(items: readonly Item[], list: RefObject<VirtualizerHandle | null>, show: (index: number, align: "start") => void): void {
   const turns = useMemo(() => items.flatMap((item, index) => (item.kind === "turn" ? [index] : [])), [items]);
-  useEffect(() => {
-    const onKeyDown = (event: KeyboardEvent) => {
-      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target)) return;
-      if ((event.key !== "[" && event.key !== "]") || document.querySelector("dialog[open]") || !list.current) return;
-      const at = list.current.findItemIndex(list.current.scrollOffset + 1);
-      const wanted = event.key === "]" ? turns.find((index) => index > at) : turns.findLast((index) => index < at);
-      if (wanted === undefined) return;
-      event.preventDefault();
-      show(wanted, "start");
-    };
-    document.addEventListener("keydown", onKeyDown);
-    return () => document.removeEventListener("keydown", onKeyDown);
-  }, [turns, list, show]);
+  const go = (isLater: boolean) => {
+    const shown = list.current;
+    if (!shown) return;
+    const at = shown.findItemIndex(shown.scrollOffset + 1);
+    const wanted = isLater ? turns.find((index) => index > at) : turns.findLast((index) => index < at);
+    if (wanted !== undefined) show(wanted, "start");
+  };
+  useKeys({ "[": () => go(false), "]": () => go(true) });
 }

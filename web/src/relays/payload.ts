@@ -2,11 +2,6 @@
 
 import type { HarnessRelay, JSONValue } from "../../client/src/index.js";
 
-export interface Choice {
-  readonly label: string;
-  readonly description: string;
-}
-
 type Fields = { readonly [key: string]: JSONValue };
 
 export function payloadText(relay: HarnessRelay, key: string): string {
@@ -31,67 +26,10 @@ function quoted(word: JSONValue): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** What besides the command a tool is given; null: nothing. */
-export function besideCommand(input: JSONValue): JSONValue {
-  if (!isFields(input)) return null;
-  const shown = COMMAND_KEYS.find((key) => typeof input[key] === "string") ?? "command";
-  const rest = Object.entries(input).filter(([key, value]) => key !== shown && value !== null && value !== "");
-  return rest.length ? Object.fromEntries(rest) : null;
-}
-
 export function textIn(input: JSONValue, keys: readonly string[]): string {
   if (!isFields(input)) return "";
   const key = keys.find((name) => typeof input[name] === "string");
   return key ? (input[key] as string) : "";
-}
-
-export function choicesOf(relay: HarnessRelay): readonly Choice[] {
-  const given: readonly unknown[] = relay.options ?? [];
-  if (given.length) return given.flatMap((label) => (typeof label === "string" ? [{ label, description: "" }] : []));
-  const options = isFields(relay.payload) ? relay.payload["options"] : null;
-  if (!Array.isArray(options)) return [];
-  return options.flatMap((option: JSONValue): Choice[] => {
-    if (typeof option === "string") return [{ label: option, description: "" }];
-    if (!isFields(option) || typeof option["label"] !== "string") return [];
-    return [{ label: option["label"], description: typeof option["description"] === "string" ? option["description"] : "" }];
-  });
-}
-
-export function allowsSeveral(relay: HarnessRelay): boolean {
-  return payloadText(relay, "selectionMode") === "multi_select";
-}
-
-export interface Field {
-  readonly name: string;
-  readonly kind: "text" | "number" | "boolean" | "choice";
-  readonly choices: readonly string[];
-  readonly description: string;
-  readonly isRequired: boolean;
-}
-
-/** The fields of an answer that is an object of plain values; null where the schema says anything else. */
-export function schemaFields(schema: JSONValue): readonly Field[] | null {
-  if (!isFields(schema) || schema["type"] !== "object" || !isFields(schema["properties"] ?? null)) return null;
-  const required = Array.isArray(schema["required"]) ? schema["required"] : [];
-  const fields: Field[] = [];
-  for (const [name, property] of Object.entries(schema["properties"] as Fields)) {
-    const kind = isFields(property) ? fieldKind(property) : null;
-    if (!kind || !isFields(property)) return null;
-    fields.push({
-      name,
-      kind,
-      choices: kind === "choice" ? (property["enum"] as readonly JSONValue[]).map(String) : [],
-      description: typeof property["description"] === "string" ? property["description"] : "",
-      isRequired: required.includes(name),
-    });
-  }
-  return fields.length ? fields : null;
-}
-
-function fieldKind(property: Fields): Field["kind"] | null {
-  if (Array.isArray(property["enum"]) && property["enum"].every((value) => typeof value === "string")) return "choice";
-  const kinds: { readonly [type: string]: Field["kind"] } = { string: "text", number: "number", integer: "number", boolean: "boolean" };
-  return kinds[String(property["type"])] ?? null;
 }
 
 function isFields(value: JSONValue): value is Fields {

@@ -1,65 +1,57 @@
-/** What somebody is asked, above the place to write: never out of sight while a run waits for it. */
+/** What waits for a person, above the place to write: the same card as in the inbox, never out of sight. */
 
-import { useState } from "react";
-import type { HarnessRelay } from "../../client/src/index.js";
-import { inOneLine } from "../text/unseen.js";
-import { Permission } from "./permission.js";
-import { PlanReview } from "./plan_review.js";
-import { Question } from "./question.js";
+import { useLayoutEffect, useMemo, useRef } from "react";
+import { useOutcomes } from "../inbox/answer_desk.js";
+import { AskCard } from "../inbox/ask_card.js";
+import { OutcomeLine } from "../inbox/ask_line.js";
+import { useCards } from "../inbox/cards.js";
+import { useSteadyCards } from "../inbox/guard.js";
+import { useInboxRow } from "../inbox/inbox_store.js";
+import { useConnection } from "../socket/connection.js";
 
-interface DockProps {
-  readonly relays: readonly HarnessRelay[];
-  readonly canAnswer: boolean;
-  /** Of a record, what was never answered is history and no question. */
-  readonly isLive: boolean;
-}
-
-export function RelayDock({ relays, canAnswer, isLive }: DockProps) {
-  const pending = relays.filter((relay) => relay.status === "pending");
-  const [chosen, setChosen] = useState(0);
-  if (!pending.length || !(canAnswer || isLive)) return null;
-  const index = Math.min(chosen, pending.length - 1);
-  const relay = pending[index]!;
+export function RelayDock({ sessionId }: { sessionId: string }) {
+  const row = useInboxRow(sessionId);
+  const all = useOutcomes();
+  const outcomes = useMemo(() => new Map([...all].filter(([, outcome]) => outcome.row.id === sessionId)), [all, sessionId]);
+  const cards = useCards(row ? [row] : [], outcomes);
+  const list = useRef<HTMLElement>(null);
+  const isSteady = useSteadyCards(list);
+  const isOnline = useConnection() === "open";
+  const focus = useFocusBack(cards.list.map(({ key, isOver }) => `${key} ${isOver}`).join("\n"));
+  if (!cards.list.length) return null;
   return (
-    <section className="dock" aria-label="The agent is waiting for you" role="region">
-      {pending.length > 1 && (
-        <nav className="dock-pages faint" aria-label="Questions">
-          <button type="button" className="quiet small" disabled={index === 0} onClick={() => setChosen(index - 1)} aria-label="Previous">
-            ‹
-          </button>
-          {index + 1} of {pending.length}
-          <button
-            type="button"
-            className="quiet small"
-            disabled={index === pending.length - 1}
-            onClick={() => setChosen(index + 1)}
-            aria-label="Next"
-          >
-            ›
-          </button>
-        </nav>
+    <section ref={list} className="dock" aria-label="Needs you" {...cards.held} {...focus}>
+      {cards.list.map((card) =>
+        card.isOver ? (
+          <OutcomeLine key={card.key} outcome={card.outcome!} tabIndex={-1} />
+        ) : (
+          <AskCard
+            key={card.key}
+            one={card.one}
+            place="conversation"
+            isAt
+            isOnline={isOnline}
+            isSteady={() => isSteady(card.key)}
+            outcome={card.outcome}
+            position={card.position}
+            tabIndex={0}
+          />
+        ),
       )}
-      <p key={`told ${relay.id}`} className="unseen" role="alert">
-        The agent is waiting for you
-      </p>
-      <Ask key={relay.id} relay={relay} canAnswer={canAnswer} />
-      {!canAnswer && <p className="faint">This cannot be answered from here.</p>}
     </section>
   );
 }
 
-const FORMS = { permission: Permission, plan: PlanReview, question: Question, tool: Question } as const;
-
-function Ask({ relay, canAnswer }: { relay: HarnessRelay; canAnswer: boolean }) {
-  const Form = FORMS[relay.kind] ?? Question;
-  return (
-    <fieldset disabled={!canAnswer} className="ask">
-      {relay.subagent && (
-        <p className="asker">
-          The sub-agent <strong>{inOneLine(relay.subagent, "code")}</strong> asks
-        </p>
-      )}
-      <Form relay={relay} />
-    </fieldset>
-  );
+/** A card that was answered goes away, and the focus with it: then it is back where one writes. */
+function useFocusBack(shown: string) {
+  const isInside = useRef(false);
+  useLayoutEffect(() => {
+    if (!isInside.current || document.activeElement !== document.body) return;
+    isInside.current = false;
+    document.querySelector<HTMLElement>(".composer-input")?.focus();
+  }, [shown]);
+  return {
+    onFocusCapture: () => (isInside.current = true),
+    onBlurCapture: () => (isInside.current = false),
+  };
 }

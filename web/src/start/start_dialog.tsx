@@ -85,7 +85,7 @@ export function StartDialog({ continues, before, onClose }: StartDialogProps) {
         <div className="start-choices">
           <AgentChoice agents={form.choices.agents} runners={form.choices.runners} agent={form.agent} runner={form.runner} onChange={form.chooseAgent} />
           <div className="start-column">
-            <ModelChoice key={form.agent} known={form.models} model={form.model} usual={form.usualModel} onChange={form.setModel} />
+            {form.choices.server && <ModelChoice key={form.agent} known={form.models} model={form.model} usual={form.usualModel} onChange={form.setModel} />}
             <FolderChoice projects={form.projects} folder={form.folder} placeholder={form.usualFolder} onChange={form.setFolder} />
             {!form.runner && <PlaceChoice project={form.project} place={form.place} branch={form.branch} onPlace={form.setPlace} onBranch={form.setBranch} />}
             <AsksChoice abilities={form.abilities} mode={form.mode} onChange={form.setMode} />
