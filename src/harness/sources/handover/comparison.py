@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import zip_longest
+
+from msgspec.structs import replace
 
 from harness.errors import StoreError
 from harness.sources.handover.conversation import (
@@ -25,14 +28,18 @@ def stored_conversation(writer: HandoverWriter, place: HandoverPlace, made: Deli
     """Raises StoreError if the agent's store has no such session."""
     history = load(writer.agent)
     assert history is not None, f"the sessions of {writer.agent} can be read"
+    session: StoredSession | None
     if writer.importing:
         session = next((one for one in history.find(place.home) if one.session_id == made.session_id), None)
+    elif writer.as_text:  # its ids are made of where a file is
+        home = replace(place.home, projects=(os.path.dirname(made.file),))
+        session = next(history.find(home), None)
     else:
         session = StoredSession(
             agent=writer.agent, session_id=made.session_id, path=made.file, mark="", changed_ms=0
         )
     if session is None:
-        raise StoreError(f"{writer.agent} has no session {made.session_id} after its import")
+        raise StoreError(f"{writer.agent} has no session {made.session_id} ")
     return conversation_of(StoredLog(history, session, redact=False).events())
 
 
@@ -71,7 +78,7 @@ def _kind(call: HandedCall, writer: HandoverWriter) -> str:
 
 def _as_text(expected: HandedConversation, found: HandedConversation) -> list[str]:
     """Calls are words there: each output must be among them, in its order."""
-    text = "\n".join(turn.text for turn in found.turns)
+    text = _words("\n".join(turn.text for turn in found.turns))
     wanted = [
         part
         for turn in expected.turns
@@ -81,13 +88,18 @@ def _as_text(expected: HandedConversation, found: HandedConversation) -> list[st
         )
     ]
     position, missing = 0, list[str]()
-    for part in filter(None, (one.strip() for one in wanted)):
+    for part in filter(None, map(_words, wanted)):
         at = text.find(part, position)
         if at < 0:
             missing.append(f"{_shown(('text', part))} is missing")
         else:
             position = at
     return missing
+
+
+def _words(text: str) -> str:
+    """Without what only lays it out."""
+    return " ".join(text.split())
 
 
 def _shown(item: tuple[str, str] | None) -> str:

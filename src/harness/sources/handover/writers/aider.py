@@ -1,0 +1,81 @@
+"""Aider: a chat history in Markdown, which `--restore-chat-history` reads from a file of ours. Calls become text.
+
+A line's first characters say who has spoken: `#### ` the person, `> ` the program, `# ` neither. Such lines of an
+answer are indented, so that they stay the answer's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from harness.sources.handover.conversation import HandedCall, HandedConversation, HandedPrompt
+from harness.sources.handover.writer import (
+    Delivered,
+    HandoverPlace,
+    HandoverWriter,
+    NewFile,
+    SessionText,
+    iso,
+    json_text,
+)
+from harness.sources.request import Request
+
+_SPEAKERS = ("#", ">")
+_BEGINNING = "> Main model: unknown with diff edit format"
+_END = "> Tokens: 0 sent, 0 received."
+"""What aider writes after an answer."""
+
+
+def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFile]:
+    text = SessionText(conversation, place, "aider", {})
+    started = iso(conversation.started_ms)[:19].replace("T", " ")
+    lines = ["", f"# aider chat started at {started}", "", _BEGINNING, ""]
+    for turn in conversation.turns:
+        if isinstance(turn, HandedPrompt):
+            lines += [*(f"#### {line}" for line in _lines(turn.text)), ""]
+            continue
+        if turn.text:
+            lines += [*map(_as_answer, _lines(turn.text)), ""]
+        for call in turn.calls:
+            lines += _call(call, text)
+        lines += [_END, ""]
+    data = "\n".join([*lines, ""]).encode("utf-8", "replace")
+    return [NewFile(os.path.join(place.folder, ".aider.chat.history.md"), data)]
+
+
+def _call(call: HandedCall, text: SessionText) -> Iterator[str]:
+    name, asked = text.object_call(call)
+    state = "failed" if call.has_failed else "done"
+    yield _as_answer(" ".join(f"I called {name} with {json_text(asked)} ({state}). It gave:".split("\n")))
+    yield ""
+    yield from (f"    {line}" for line in _lines(call.output))
+    yield ""
+
+
+def _lines(text: str) -> list[str]:
+    """Every line end counts for aider."""
+    return text.splitlines() or [""]
+
+
+def _as_answer(line: str) -> str:
+    return f" {line}" if line.startswith(_SPEAKERS) else line
+
+
+def _resumed(request: Request, made: Delivered) -> Request:
+    words = ("--chat-history-file", made.file, "--restore-chat-history")
+    return replace(request, extra_args=(*request.extra_args, *words))
+
+
+WRITER = HandoverWriter(
+    agent="aider",
+    tools={},
+    files=_files,
+    resumed=_resumed,
+    screen=("--chat-history-file", "{file}", "--restore-chat-history"),
+    since=(0, 86),
+    proven=(0, 86, 2),
+    as_text=True,
+)
