@@ -66,7 +66,7 @@ def test_the_table_has_ratios_and_says_where_a_run_was_stopped(peers: Any) -> No
 
 
 @pytest.mark.parametrize(
-    "name", ["run", "loop", "session", "server", "sessions_list", "providers", "two_way"]
+    "name", ["run", "loop", "session", "server", "sessions_list", "providers", "two_way", "fleet"]
 )
 def test_every_program_can_be_loaded(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     assert program(monkeypatch, name).__doc__

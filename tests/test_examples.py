@@ -60,3 +60,20 @@ def test_two_processes_share_a_thread() -> None:
     assert "not yet: " in shown
     assert "assistant: Hello from the first process." in shown
     assert "assistant: And from the second." in shown
+
+
+def test_a_fleet_compares_two_variants(tmp_path: Path) -> None:
+    folder = tmp_path / "examples"
+    shutil.copytree(EXAMPLES, folder)
+    env = {**os.environ, "XDG_DATA_HOME": str(tmp_path / "data")}
+    harness = [sys.executable, "-m", "harness", "fleet"]
+    done = subprocess.run(
+        [*harness, "run", folder / "fleet/plan.toml"], env=env, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout.count(b"CaseScored")) == (0, 8)
+    report = subprocess.run(
+        [*harness, "report", "shop"], env=env, capture_output=True, text=True, check=True
+    ).stdout
+    assert "careful  4     100%" in report
+    assert "hasty    4     50%" in report
+    assert "no clear winner" in report

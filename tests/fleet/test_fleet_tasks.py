@@ -1,0 +1,140 @@
+"""Task formats of others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.fleet.plan import FleetPlan, Variant
+from harness.fleet.planning import completed
+from harness.fleet.tasks.load import load_tasks
+from harness.fleet.tasks.terminal_bench import scalars
+
+HARBOR = """
+version = "1.0"
+[metadata]
+difficulty = "easy"
+[agent]
+timeout_sec = 120.0
+[verifier]
+timeout_sec = 30.0
+[environment]
+cpus = 2
+memory_mb = 2048
+env = { MODE = "test" }
+"""
+TERMINAL_BENCH = """# a comment
+instruction: |-
+  Create a file called hello.txt.
+
+    Indented: yes
+  End it with a newline.
+author_email: someone@example.com
+difficulty: "easy"
+tags:
+  - files
+  - easy
+parser_name: pytest # the usual one
+max_agent_timeout_sec: 360.0
+max_test_timeout_sec: 60
+folded: >
+  one
+  two
+
+  three
+"""
+
+
+def _harbor(folder: Path, name: str, text: str = HARBOR) -> Path:
+    task = folder / name
+    (task / "tests").mkdir(parents=True)
+    (task / "environment").mkdir()
+    (task / "environment/app.py").write_text("print(1)\n")
+    (task / "tests/test.sh").write_text("exit 0\n")
+    (task / "task.toml").write_text(text)
+    (task / "instruction.md").write_text("<!-- canary GUID 123 -->\n\nWrite a file.\n")
+    return task
+
+
+def test_a_harbor_task_without_an_image_is_a_task_of_its_own_folder(tmp_path: Path) -> None:
+    folder = _harbor(tmp_path, "one")
+    (task,) = load_tasks(str(folder), "")
+    assert (task.id, task.prompt, task.source) == ("one", "Write a file.\n", "harbor")
+    assert (task.workspace, task.image, task.check) == (str(folder / "environment"), "", "bash tests/test.sh")
+    assert (task.timeout_s, task.check_timeout_s, task.env) == (120.0, 30.0, {"MODE": "test"})
+    assert task.metadata == {"difficulty": "easy", "cpus": 2, "memory_mb": 2048}
+
+
+def test_a_folder_of_tasks_and_a_pattern_give_all_of_them(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        _harbor(tmp_path, name)
+    (tmp_path / "not-a-task").mkdir()
+    assert [task.id for task in load_tasks(str(tmp_path), "")] == ["one", "two"]
+    assert [task.id for task in load_tasks(f"{tmp_path}/t*", "")] == ["two"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("[[steps]]\nname = 'a'\n", "several steps"), ("[agent", "not TOML")],
+)
+def test_a_harbor_task_that_cannot_be_read_says_why(tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(UsageError, match=expected):
+        load_tasks(str(_harbor(tmp_path, "one", text)), "")
+
+
+def test_a_terminal_bench_task_is_read_and_needs_its_image(tmp_path: Path) -> None:
+    folder = tmp_path / "hello"
+    (folder / "tests").mkdir(parents=True)
+    (folder / "run-tests.sh").write_text("exit 0\n")
+    (folder / "Dockerfile").write_text("FROM scratch\n")
+    (folder / "task.yaml").write_text(TERMINAL_BENCH)
+    (task,) = load_tasks(str(folder), "")
+    assert task.prompt == "Create a file called hello.txt.\n\n  Indented: yes\nEnd it with a newline."
+    assert (task.timeout_s, task.check_timeout_s) == (360.0, 60.0)
+    assert task.metadata == {"difficulty": "easy", "parser_name": "pytest"}
+    assert scalars(TERMINAL_BENCH)["folded"] == "one two\nthree\n"
+    made = FleetPlan(name="x", tasks=(task,), variants=(Variant(name="n", agent="native"),))
+    with pytest.raises(UsageError, match="1 of 1 tasks cannot be run here") as caught:
+        completed(made, lambda one: one, is_local=True)
+    assert "it needs the container image built from" in caught.value.message
+
+
+def _instance(**fields: str) -> str:
+    known = {"instance_id": "o__r-1", "repo": "o/r", "base_commit": "main", "problem_statement": "It fails."}
+    return json.dumps({**known, "FAIL_TO_PASS": "[]", **fields})
+
+
+def test_an_instance_of_swe_bench_works_on_a_clone(tmp_path: Path) -> None:
+    repository = tmp_path / "clones/o__r"
+    repository.mkdir(parents=True)
+    git = ["git", "-C", str(repository), "-c", "user.name=x", "-c", "user.email=x@x"]
+    subprocess.run([*git, "init", "-q", "-b", "main"], check=True)
+    subprocess.run([*git, "commit", "-qm", "one", "--allow-empty"], check=True)
+    lines = tmp_path / "swe.jsonl"
+    lines.write_text(f"{_instance()}\n\n")
+    (task,) = load_tasks(str(lines), str(tmp_path / "clones"))
+    assert (task.id, task.workspace, task.commit, task.check) == ("o__r-1", str(repository), "main", "")
+    variants = (Variant(name="n", agent="native"),)
+    fixed = completed(FleetPlan(name="x", tasks=(task,), variants=variants), lambda one: one, is_local=True)
+    assert len(fixed.tasks[0].commit) == 40
+    (without,) = load_tasks(str(lines), "")
+    with pytest.raises(UsageError, match="or a clone of o/r in `repositories`"):
+        completed(FleetPlan(name="x", tasks=(without,), variants=variants), lambda one: one, is_local=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("{", "swe.jsonl:1: not a JSON object"),
+        (_instance(repo=""), "swe.jsonl:1: .* needs repo"),
+        ("[]", "not a JSON"),
+    ],
+)
+def test_a_line_that_is_no_instance_is_named(tmp_path: Path, line: str, expected: str) -> None:
+    (tmp_path / "swe.jsonl").write_text(line)
+    with pytest.raises(UsageError, match=expected):
+        load_tasks(str(tmp_path / "swe.jsonl"), "")
