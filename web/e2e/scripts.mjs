@@ -81,6 +81,33 @@ const WORDS = `A term[^1], a [link][there] and a word\u202Eturned.
 [there]: https://example.com/there
 `;
 
+/** A formula, a table, a diagram, and those that try to run or load something. */
+const MATHS = `Energy is $E = mc^2$, and it costs $5 or $10.
+
+$$
+\\sum_{i=1}^n i = \\frac{n(n+1)}{2}
+$$
+
+| left | right |
+|:---|---:|
+| a | 1 |
+
+\`\`\`mermaid
+flowchart LR
+  A[Read] --> B{Changed?}
+  B -->|yes| C[Test]
+\`\`\`
+
+$$\\href{javascript:window.__ran=1}{x} \\includegraphics{https://example.com/far.png}$$
+
+\`\`\`mermaid
+%%{init: {"securityLevel": "loose", "themeCSS": "@import url(https://example.com/a.css); * { background: url(https://example.com/b.png) }"}}%%
+flowchart LR
+  A["<img src=https://example.com/c.png onerror=window.__ran=1><script>window.__ran=1</script>"] --> B@{ img: "https://example.com/d.png", label: "x" }
+  click A href "javascript:window.__ran=1"
+\`\`\`
+`;
+
 const PACED = {
   pause_ms: 12,
   responses: [{ events: [text("Nothing was asked that I know.", 4)] }],
@@ -98,6 +125,7 @@ const PACED = {
     lane("OVERWRITE", [call("read", { filePath: "notes.txt" })], [call("write", { filePath: "notes.txt", content: "line 1\nanother\n" })], [text("Written.", 2)]),
     lane("ALWAYS", [call("bash", { command: "echo one" })], [call("bash", { command: "echo two" })], [call("bash", { command: "touch other" })], [text("Done.", 2)]),
     lane("TWICE", [call("write", { filePath: "big.py", content: "a = 1\nb = 2\n" }), call("bash", { command: "echo two" })], [text("Done.", 2)]),
+    lane("MATHS", [text(MATHS, 3)]),
     lane("WORDS", [call("read", { filePath: "dot.png" })], [text(WORDS, 6)]),
   ],
 };

@@ -240,3 +240,27 @@ test("usage of the server itself is shown, with nothing used as well", async () 
   assert.deepEqual(troubles, []);
   await context.close();
 });
+
+test("formulas and diagrams are drawn, tables keep their sides, and nothing in them runs or loads", async () => {
+  const { page, context, troubles } = await opened();
+  await page.goto(new URL("/#/", origin).href);
+  await begin(page, paced("MATHS"));
+  await untilMark(page, "idle");
+  await page.waitForSelector(".formula math mfrac");
+  await page.waitForSelector(".diagram img");
+  await page.waitForTimeout(1_500);
+  await shot(page, "maths");
+  const found = await page.evaluate(() => ({
+    ran: window.__ran,
+    inline: document.querySelectorAll(".formula:not(.display) math").length > 0,
+    money: document.querySelector(".column").innerText.includes("$5 or $10"),
+    right: getComputedStyle(document.querySelector(".markdown td:nth-child(2)")).textAlign,
+    scripts: document.querySelectorAll("#page script, #page iframe, #page object").length,
+    links: [...document.querySelectorAll("#page .column a")].map((one) => one.getAttribute("href")).filter((href) => !/^(?:https?:|mailto:|#\/)/i.test(href ?? "")),
+    size: document.querySelector(".diagram img").naturalWidth > 100,
+  }));
+  assert.deepEqual(found, { ran: undefined, inline: true, money: true, right: "right", scripts: 0, links: [], size: true });
+  // The policy of the page forbids inline styles, which Mermaid tries to add while it measures.
+  assert.deepEqual(troubles.filter((trouble) => !/inline style|Content Security Policy/.test(trouble)), []);
+  await context.close();
+});

@@ -28,3 +28,4 @@ export { changeStarts, splitLines, unifiedLines } from "../src/changes/diff_line
 export { noteText } from "../src/changes/line_note.js";
 export { effectOf } from "../src/changes/effects.js";
 export { wordMarks } from "../src/changes/word_marks.js";
+export { withFormulas } from "../src/text/math.js";

@@ -1,13 +1,15 @@
 /** Markdown that an agent wrote: nothing in it runs, loads or leads anywhere but to a page of the web. */
 
-import { memo, useMemo, useState, type ReactNode } from "react";
-import ReactMarkdown, { type Components } from "react-markdown";
+import { lazy, memo, Suspense, useMemo, useState, type ReactNode } from "react";
+import ReactMarkdown, { type Components, type Options } from "react-markdown";
 import remarkGfm from "remark-gfm";
+import remarkMath from "remark-math";
 import { Picture } from "../files/picture.js";
 import { pictureIn } from "../files/pictures.js";
 import { Code } from "./code.js";
 import { BlockSplitter, type Block } from "./blocks.js";
 import { marking } from "./marking.js";
+import { withFormulas } from "./math.js";
 import { completed, referencesIn, type References } from "./references.js";
 import { Revealed } from "./revealed.js";
 import { inOneLine, revealed } from "./unseen.js";
@@ -15,12 +17,18 @@ import { inOneLine, revealed } from "./unseen.js";
 /** A block that grows beyond this is shown as it is until it is done: parsing it anew each frame would stutter. */
 const PARSED_WHILE_GROWING_MAX = 12_000;
 
-const PLUGINS = [remarkGfm, withoutFootnotes];
+const Formula = lazy(() => import("./formula.js"));
+const Diagram = lazy(() => import("./diagram.js"));
+
+const PLUGINS: NonNullable<Options["remarkPlugins"]> = [remarkGfm, withoutFootnotes, [remarkMath, { singleDollarTextMath: false }]];
 /** A block knows of no footnote but its own: these are put where they belong here. */
 function withoutFootnotes(this: { data(): object }): void {
   const data = this.data() as { micromarkExtensions?: unknown[] };
   (data.micromarkExtensions ??= []).push({ disable: { null: ["gfmFootnoteDefinition", "gfmFootnoteCall", "gfmPotentialFootnoteCall"] } });
 }
+
+/** A longer one is not drawn. */
+const FORMULA_MAX = 4_000;
 
 const SAFE_LINK = /^(?:https?|mailto):/i;
 
@@ -68,6 +76,7 @@ const COMPONENTS: Components = {
   code: ({ className, children }) => {
     const text = String(children ?? "");
     const language = /language-(\S+)/.exec(className ?? "")?.[1];
+    if (className?.includes("math-")) return <Mathematics source={text} isDisplay={className.includes("math-display")} />;
     if (!language && !text.includes("\n")) return (
         <code>
           <Revealed text={text} />
@@ -78,6 +87,35 @@ const COMPONENTS: Components = {
   input: ({ checked, "aria-label": name }) => <input type="checkbox" checked={!!checked} aria-label={name ?? "task"} readOnly disabled />,
 };
 
+/** As it was written until it can be drawn. */
+function Mathematics({ source, isDisplay }: { source: string; isDisplay: boolean }) {
+  const plain = (
+    <code>
+      <Revealed text={source} />
+    </code>
+  );
+  if (source.length > FORMULA_MAX) return plain;
+  return (
+    <Suspense fallback={plain}>
+      <Formula source={source} isDisplay={isDisplay} />
+    </Suspense>
+  );
+}
+
+/** A fenced block: a formula and a diagram are drawn once they are whole, everything else is code. */
+function Fenced({ code }: { code: NonNullable<Block["code"]> }) {
+  const { language, source, closed } = code;
+  const plain = <Code source={source} language={language} />;
+  if (!closed || !source.trim()) return plain;
+  if (language.toLowerCase() === "math") return <Mathematics source={source} isDisplay />;
+  if (language.toLowerCase() !== "mermaid") return plain;
+  return (
+    <Suspense fallback={plain}>
+      <Diagram source={source} />
+    </Suspense>
+  );
+}
+
 const Parsed = memo(function Parsed({ text, notes }: { text: string; notes: string }) {
   return (
     <ReactMarkdown
@@ -86,7 +124,7 @@ const Parsed = memo(function Parsed({ text, notes }: { text: string; notes: stri
       components={COMPONENTS}
       urlTransform={keepAddress}
     >
-      {text}
+      {withFormulas(text)}
     </ReactMarkdown>
   );
 });
@@ -116,7 +154,7 @@ const Piece = memo(function Piece({ blocks, isGrowing, references }: PieceProps)
   return (
     <div className="piece">
       {blocks.map((block, index) => {
-        if (block.code) return <Code key={block.start} source={block.code.source} language={block.code.language} />;
+        if (block.code) return <Fenced key={block.start} code={block.code} />;
         const grows = isGrowing && index === blocks.length - 1;
         if (grows && block.text.length > PARSED_WHILE_GROWING_MAX)
           return (
