@@ -76,6 +76,7 @@ from harness.events.steering import (
 )
 from harness.events.text import Message, ReasoningDelta, TextDelta, TextRetracted
 from harness.events.tool import (
+    FileTexts,
     ReplInput,
     ReplOutput,
     ReplProgress,
@@ -165,6 +166,7 @@ __all__ = [
     "Compacted",
     "Error",
     "Event",
+    "FileTexts",
     "FleetEnded",
     "FleetPlanned",
     "FollowUpsChanged",

@@ -37,6 +37,15 @@ class ToolProgress(Event, frozen=True, kw_only=True):
     """Of a program that the call runs; empty where the agent does not say."""
 
 
+class FileTexts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A file, or a part of it, before and after a call."""
+
+    path: str
+    after: str
+    before: str | None = None
+    """None: there was no file."""
+
+
 class ToolEnd(Event, frozen=True, kw_only=True):
     """A call has ended. Every `ToolStart` has one, even where the agent reports none."""
 
@@ -51,6 +60,8 @@ class ToolEnd(Event, frozen=True, kw_only=True):
     """When present, replaces those of `ToolStart`: some things are known only at the end."""
     parts: list[Any] | None = None
     """Images and files that came besides the text, as a message has them."""
+    changes: list[FileTexts] | None = None
+    """What it changed in files, where the agent shows that instead of the arguments of the call."""
     result: Any = None
     """The same as data, where the tool gives that besides its text."""
     raw: Any = None

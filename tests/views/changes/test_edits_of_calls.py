@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.events import Relay, Result, SessionStart, ToolEnd, ToolStart
+from harness.events import FileTexts, Relay, Result, SessionStart, ToolEnd, ToolStart
 from harness.events.operation import Write
 from harness.views.changes.edits import Edit, edits_of
 from harness.views.changes.fold import ChangedFiles, ChangeHistory
@@ -49,6 +49,14 @@ def test_the_changes_of_codex_have_diffs_or_whole_texts() -> None:
     assert found[1].passages[0].old == "same\nold\n"
     assert found[1].passages[0].line == 2
     assert found[2].before == "gone\n"
+
+
+def test_texts_that_an_agent_shows_stand_for_arguments() -> None:
+    start = ToolStart(call_id="c", tool_name="t", operations=[Write(path="/w/a"), Write(path="/w/b")])
+    shown = [FileTexts(path="/w/a", before="one\n", after="two\n"), FileTexts(path="/w/b", after="new\n")]
+    changed, made = edits_of(start, ToolEnd(call_id="c", tool_name="t", success=True, changes=shown))
+    assert [(passage.old, passage.new) for passage in changed.passages] == [("one\n", "two\n")]
+    assert (made.change, made.content) == ("create", "new\n")
 
 
 def test_a_call_that_failed_changed_nothing() -> None:

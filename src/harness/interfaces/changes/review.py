@@ -35,6 +35,7 @@ CONVERSATION, UNCOMMITTED, BASE = "conversation", "uncommitted", "base"
 TURN = "turn:"
 _SLACK_MS = 2_000
 """A file has its time from another clock than an event, and is written before the call ends."""
+_NOT_WRITTEN = "the log does not have what was written"
 _NOT_GITS = "git does not know whose lines these are: revert in this conversation"
 
 
@@ -53,6 +54,8 @@ class Reviewed(msgspec.Struct, kw_only=True):
     is_here: bool = True
     """Whether it is in the folder, on this machine."""
     source: str = "log"
+    is_of_log: bool = True
+    """Whether it is in the scope because the log says so, wherever its texts are from."""
     committed: bytes | None = None
 
     @property
@@ -233,7 +236,8 @@ class Review:
             is_here=is_here,
             committed=blob,
         )
-        if not turn and not file.has_text and base is not None and present is not None:
+        is_changed = base is not None and present is not None and base != present
+        if not turn and not file.has_text and is_changed:
             # The log only says that it was written: git has what was there before.
             found.before, found.after, found.source = base, present, "git"
         return found
@@ -266,6 +270,7 @@ class Review:
                     now=now,
                     is_here=is_here,
                     source="git",
+                    is_of_log=False,
                     committed=blob,
                 )
             )
@@ -273,7 +278,7 @@ class Review:
 
     def _can_revert(self, file: Reviewed) -> tuple[bool, str]:
         if file.source == "git":
-            return False, _NOT_GITS
+            return False, _NOT_WRITTEN if file.is_of_log else _NOT_GITS
         if not file.is_here:
             return False, file.now.why_unread
         if file.now.why_unread:

@@ -46,6 +46,7 @@ from harness.sources.formats.acp_calls import (
     diffs_of,
     exit_code_in,
     text_of_content,
+    texts_of,
     written,
 )
 from harness.sources.formats.child_runs import ChildRuns
@@ -447,6 +448,7 @@ class AcpTranslator(Translator):
                 output=end.output,
                 exit_code=end.exit_code,
                 operations=end.operations,
+                changes=texts_of(call, pending.cwd) if end.success else None,
                 run_id=call.run_id,
             )
         )

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from harness.events import FileTexts
 from harness.events.operation import Command, Fetch, List, Operation, Read, Search, Write
 from harness.sources.formats.fields import count_of, first_text, items_of, output_of, record_of, text_of
 from harness.sources.formats.paths import absolute
@@ -31,6 +32,8 @@ from harness.sources.translator import Record
 
 ENDS = {"completed": True, "failed": False}
 """Status of a call that has ended → whether it succeeded."""
+_MOST_SHOWN_CHARACTERS = 400_000
+"""Of the texts of an edit: the log need not have larger ones."""
 
 
 class AcpCall(msgspec.Struct):
@@ -102,6 +105,22 @@ def diffs_of(call: AcpCall, cwd: str) -> list[Operation]:
                 Write(path=path, change="create" if is_new else "update", start_line=start, end_line=end)
             )
     return found
+
+
+def texts_of(call: AcpCall, cwd: str) -> list[FileTexts] | None:
+    """What a call without arguments changed, from the differences that it shows; None: it shows none, or too much."""
+    shown = [record_of(item) for item in call.content if record_of(item).get("type") == "diff"]
+    found = [
+        FileTexts(
+            path=absolute(text_of(item.get("path")), cwd),
+            before=text_of(item.get("oldText")) or None,
+            after=text_of(item.get("newText")),
+        )
+        for item in shown
+        if text_of(item.get("path"))
+    ]
+    length = sum(len(each.before or "") + len(each.after) for each in found)
+    return found if found and not call.input and length <= _MOST_SHOWN_CHARACTERS else None
 
 
 def written(call: AcpCall, operations: list[Operation], cwd: str) -> list[Operation] | None:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from harness.events import ToolEnd, ToolStart
+from harness.events import FileTexts, ToolEnd, ToolStart
 from harness.events.operation import Write
 from harness.views.changes.patches import PatchedFile, PatchHunk, files_of_patch, hunks_in, is_patch
 
@@ -74,11 +74,13 @@ def edits_of(start: ToolStart, end: ToolEnd, preview: Any = None) -> list[Edit]:
     patched = [*_patched(asked, writes)]
     shown = _previewed(preview)
     moved = _moves(writes)
+    texts = {each.path: each for each in end.changes or ()}
     found: list[Edit] = []
     for write in writes:
         if write.path in moved.values():
             continue  # the file that was moved here says so
-        edit = _of_patch(write, patched) if patched else None
+        edit = _of_texts(write, texts.get(write.path))
+        edit = edit or (_of_patch(write, patched) if patched else None)
         edit = edit or (_of_arguments(write, asked) if len(writes) == 1 and not patched else None)
         edit = edit or Edit(path=write.path, change=write.change)
         edit = _with_move(edit, moved.get(write.path, ""))
@@ -167,6 +169,14 @@ def _moves(writes: Sequence[Write]) -> dict[str, str]:
 
 def _with_move(edit: Edit, moved_to: str) -> Edit:
     return msgspec.structs.replace(edit, change="move", moved_to=moved_to) if moved_to else edit
+
+
+def _of_texts(write: Write, texts: FileTexts | None) -> Edit | None:
+    if texts is None or write.change == "delete":
+        return None
+    if texts.before is None:
+        return Edit(path=write.path, change="create", content=texts.after)
+    return Edit(path=write.path, change=write.change, passages=(Passage(texts.before, texts.after),))
 
 
 def _of_arguments(write: Write, asked: Any) -> Edit | None:
