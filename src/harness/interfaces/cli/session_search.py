@@ -21,6 +21,7 @@ from harness.log.private_files import open_private
 from harness.log.query import age
 from harness.log.store import Metadata, Query
 from harness.log.stores.files import FileStore
+from harness.sources.imports.catalogue_filter import SessionFilter
 from harness.sources.imports.catalogue_search import (
     FoundPassage,
     FoundSession,
@@ -96,7 +97,18 @@ def search(arguments: argparse.Namespace, store: FileStore, console: Console) ->
         if (found.session.agent, found.session.session_id) not in known
     )
     hits = [*ours, *islice(theirs, most)]
+    if not hits and asked == SessionSearch(commit=asked.commit):
+        return list(islice(_likely(asked.commit, arguments.project, histories, chosen), most))
     return sorted(hits, key=lambda hit: -hit.passage.at_ms)[:most]
+
+
+def _likely(commit: str, project: str, histories: HistorySessions, chosen: SessionFilter) -> Iterator[Hit]:
+    """Sessions that may have made a commit of the repository here, or of the project."""
+    from harness.interfaces.cli.commit_search import likely_sessions, read_commit
+
+    found = read_commit(commit, os.path.expanduser(project) or os.getcwd())
+    for session, passage, certainty in likely_sessions(found, histories, chosen) if found is not None else ():
+        yield _as_hit(FoundSession(session, passage))._replace(certainty=certainty)
 
 
 def as_text(hits: list[Hit]) -> str:

@@ -78,15 +78,14 @@ def new_blocks(path: str, position: FilePosition | None = None) -> Iterator[Line
 
 
 def _checked(fd: int, inode: int, position: FilePosition) -> int:
-    start = max(0, position.offset - _TAIL_BYTES)
-    tail = os.pread(fd, position.offset - start, start)
-    if inode != position.inode or _hash(tail) != position.tail:
+    if inode != position.inode or _tail(fd, position.offset) != position.tail:
         raise Replaced
     return position.offset
 
 
-def _hash(tail: bytes) -> str:
-    return blake2b(tail, digest_size=8).hexdigest()
+def _tail(fd: int, offset: int) -> str:
+    start = max(0, offset - _TAIL_BYTES)
+    return blake2b(os.pread(fd, offset - start, start), digest_size=8).hexdigest()
 
 
 def _blocks(fd: int, inode: int, offset: int) -> Iterator[LineBlock]:
@@ -108,7 +107,7 @@ def _blocks(fd: int, inode: int, offset: int) -> Iterator[LineBlock]:
         held = len(parts[0])
         if data:
             start, offset = offset, offset + len(data)
-            yield LineBlock(start, data, FilePosition(inode, offset, _hash(data[-_TAIL_BYTES:])))
+            yield LineBlock(start, data, FilePosition(inode, offset, _tail(fd, offset)))
 
 
 def lines_between(path: str, start: int, end: int, needles: Sequence[bytes]) -> Iterator[bytes]:

@@ -20,6 +20,8 @@ from harness.sources.translator import Record
 _MAIN = "main"
 _STOPPED = frozenset({"cancelled", "interrupted", "aborted"})
 _SAYS_NOTHING = (
+    "file_history.checkpoint",
+    "file_history.tracked",
     "agent.message.appended",
     "agent.turn.ended",
     "agent.turn.started",
@@ -159,5 +161,11 @@ def records(session: StoredSession) -> Iterator[StoredRecord]:
 
 
 HISTORY = AgentHistory(
-    agent="kimi", title="Kimi Code", place=place, find=find, records=records, rewording=KimiRewording
+    agent="kimi",
+    title="Kimi Code",
+    place=place,
+    find=find,
+    records=records,
+    rewording=KimiRewording,
+    differs=frozenset({"Result"}),
 )
