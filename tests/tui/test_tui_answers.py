@@ -10,7 +10,7 @@ from terminal_screen import Seen, drive, still
 from harness.events import RelayReply
 from harness.interfaces.cli.approval import Asking
 from harness.interfaces.commands import Approve, Deny
-from harness.interfaces.tui import ask
+from harness.interfaces.tui import actions, ask
 from harness.interfaces.tui.ask import RESTED_S, SETTLED_S, AnswerGuard, full_lines, inline_keys, relay_of
 from harness.interfaces.tui.lines import text_of
 from harness.views.inbox.row import InboxRow, RowAsk
@@ -107,19 +107,22 @@ def test_a_new_row_does_not_move_the_cursor() -> None:
 
 
 @pytest.mark.usefixtures("still")
-def test_an_answer_stays_in_its_place_for_a_moment_and_the_next_ask_comes() -> None:
+def test_an_answered_row_stays_in_its_place_until_the_cursor_has_left_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(actions, "HELD_S", 0.0)
     data = ScriptedInbox(rows())
 
     async def script(seen: Seen) -> None:
         await seen.press("y")
-        await seen.shows("allowed once")
         data.answered("checkout")
         await seen.until(lambda: seen.screen.rows["checkout"].state == "running")
+        await seen.until(lambda: seen.screen.held["checkout"].words == "")
         assert "NEEDS YOU 4" in seen.text, "it is still there"
-        seen.screen.release({"checkout"})
-        seen.screen.draw()
-        await seen.shows("NEEDS YOU 3")
+        assert seen.screen.list.selected == "checkout"
+        await seen.press("j")
         assert seen.screen.list.selected == "tax"
+        await seen.shows("NEEDS YOU 3")
 
     drive(data, script)
 

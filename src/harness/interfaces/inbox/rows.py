@@ -242,9 +242,8 @@ class InboxRows:
         except (HarnessError, OSError):
             self._forget(log_id)
             return False
-        fold = followed.fold
-        self._base[log_id] = StoredRow(metadata, fold.value, fold.is_open)
-        return self._show(metadata, fold.value, is_unfinished=fold.is_open)
+        stored = self._base[log_id] = StoredRow(metadata, followed.fold.value, followed.fold.is_open)
+        return self._show(metadata, stored.row, is_unfinished=stored.is_unfinished)
 
     def _remove(self, log_id: str) -> bool:
         self._forget(log_id)

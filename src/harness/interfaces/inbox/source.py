@@ -29,6 +29,8 @@ from harness.views.inbox.row import InboxRow, RowCan
 LISTED = 500
 _LOOK_EVERY_S = 1.0
 _TODAY_EVERY_S = 20.0
+_COLLECTED_S = 0.15
+"""A person does not see more changes of a row than these; each costs the reading of a log."""
 _EVERYTHING = RowCan(submit=True, steer=True, answer=True, cancel=True)
 
 
@@ -97,11 +99,12 @@ class FileInbox:
         self._prices = prices
         self._changes = _Changes()
         self._links = LiveLinks(self._on_link)
+        self._can_continue = can_continue
         self._rows = InboxRows(store, prices, status=self._status, can_continue=can_continue)
         self._is_over = threading.Event()
         self.today = Today()
         self.problem = ""
-        self._watch = StoreWatch(store, self._notified)
+        self._watch = StoreWatch(store, self._notified, pause_s=_COLLECTED_S)
         self._rows.load()
         for work in (self._look, self._count):
             threading.Thread(target=work, name="harness-inbox", daemon=True).start()
@@ -157,7 +160,8 @@ class FileInbox:
     def _status(self, metadata: Metadata) -> RowStatus:
         log_id = metadata.session_id
         if not self._store.is_live(log_id):
-            return RowStatus()
+            can = self._can_continue and metadata.kind == "thread"
+            return RowStatus(can=RowCan(submit=can, answer=can))
         status = self._links.status(log_id)
         if status is not None:
             return RowStatus(is_live=True, can=_can(status))

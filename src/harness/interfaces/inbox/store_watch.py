@@ -15,7 +15,6 @@ from harness.system.contract import DirectoryWatch, system
 
 _LISTENS_S = 0.5
 _PAUSE_S = 0.05
-"""Changes within this time are reported together."""
 _LOOKS_EVERY_S = 1.0
 _LOOKED_AT = 200
 """How many logs are looked at where no one reports changes: the last changed."""
@@ -27,7 +26,9 @@ Notified = Callable[[set[str] | None], object]
 class StoreWatch:
     """Contract: `notified` is called from a thread of its own, until `close`."""
 
-    def __init__(self, store: Store, notified: Notified) -> None:
+    def __init__(self, store: Store, notified: Notified, *, pause_s: float = _PAUSE_S) -> None:
+        """Changes within the pause are reported together."""
+        self._pause_s = pause_s
         self._store = store
         self._notified = notified
         self._is_over = threading.Event()
@@ -61,7 +62,7 @@ class StoreWatch:
         while not self._is_over.is_set():
             if not watch.wait(_LISTENS_S):
                 continue
-            self._is_over.wait(_PAUSE_S)
+            self._is_over.wait(self._pause_s)
             names = watch.changed()
             if names is None:  # changes were missed
                 self._notified(None)

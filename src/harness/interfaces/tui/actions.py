@@ -513,18 +513,21 @@ class InboxScreen(InboxView):
         here = os.getcwd()
         agent, folder = (row.agent_name, row.cwd or here) if row is not None else ("", here)
 
-        async def ask() -> None:
-            agents = await asyncio.to_thread(self.data.agents)
-            screen = StartScreen(agents, agent, folder, self._start_draft, self.palette)
+        screen = StartScreen(agent, folder, self._start_draft, self.palette)
 
-            def begin(given: ConversationStart | None) -> None:
-                self._start_draft = screen.draft if given is None else ""
-                if given is not None:
-                    self.run_worker(self._begin(given), group="sending")
+        def begin(given: ConversationStart | None) -> None:
+            self._start_draft = screen.draft if given is None else ""
+            if given is not None:
+                self.run_worker(self._begin(given), group="sending")
 
-            self.app.push_screen(screen, begin)
+        async def look() -> None:
+            try:
+                screen.offer(await asyncio.to_thread(self.data.agents))
+            except HarnessError as error:
+                self.say(error.words)
 
-        self.run_worker(ask(), group="reading", exclusive=True)
+        self.app.push_screen(screen, begin)
+        self.run_worker(look(), group="reading", exclusive=True)
 
     async def _begin(self, given: ConversationStart) -> None:
         try:
@@ -533,9 +536,8 @@ class InboxScreen(InboxView):
             self._start_draft = given.prompt
             self.say(error.words)
             return
+        self.wanted = id
         self._take_rows()
-        if id in self.rows:
-            self.select(id)
         self.say("It has begun")
 
 

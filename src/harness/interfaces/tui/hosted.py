@@ -70,15 +70,16 @@ class HostedConversations:
     def _begun(self) -> LocalBackend:
         with self._lock:
             if self._backend is None:
+                default = self._default()
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="hosted", daemon=True).start()
-                self._backend = self._do(self._begin())
+                self._backend = self._do(self._begin(default))
         return self._backend
 
-    async def _begin(self) -> LocalBackend:
+    async def _begin(self, default: Setup) -> LocalBackend:
         from harness.interfaces.server.local_backend import LocalBackend
 
-        backend = LocalBackend(self._store, self._default())
+        backend = LocalBackend(self._store, default)
         backend.listen(self._notify)
         return backend
 

@@ -79,6 +79,8 @@ class InboxView(Screen[None], inherit_bindings=False):
         """The sessions that a search has found; None: all are shown."""
         self.words = ""
         """What was searched for."""
+        self.wanted = ""
+        """A session that was begun here: the cursor goes there when its row comes."""
         self.is_opened = False
         """Whether the conversation has the screen, where there is room for one pane."""
         self._askings: dict[AskKey, Asking] = {}
@@ -190,6 +192,8 @@ class InboxView(Screen[None], inherit_bindings=False):
         asking_again = {key.session for key in open_asks if key not in self.sent}
         self.held = {id: held for id, held in self.held.items() if id not in asking_again}
         self._askings = {key: asking for key, asking in self._askings.items() if key in open_asks}
+        if self.wanted in self.rows:
+            self.list.selected, self.wanted = self.wanted, ""
         self._notices.compare(before, self.rows)
         self._note_lost_ask(open_asks)
         self.draw()
@@ -221,19 +225,19 @@ class InboxView(Screen[None], inherit_bindings=False):
 
     def _each_second(self) -> None:
         now = time.monotonic()
-        self.release({id for id, held in self.held.items() if held.until_s <= now})
+        self._let_go(now)
         if self._said[0] and self._said[1] < now:
             self._said = ("", 0.0)
         self.draw()
 
-    def release(self, ids: set[str]) -> None:
-        """Rows go where they belong; the cursor stays where it is, on the next one that needs a person."""
-        place = self.list.place
-        is_moved = self.list.selected in ids and not (self.row is not None and self.row.asks)
-        self.held = {id: held for id, held in self.held.items() if id not in ids}
-        waiting = [id for id in self.list.ids if id not in ids and id in self.rows and self.rows[id].asks]
-        if is_moved and waiting:
-            self.list.selected = waiting[min(place, len(waiting) - 1)]
+    def _let_go(self, now_s: float) -> None:
+        """Rows that were answered go where they belong, but never under the cursor."""
+        selected = self.list.selected
+        for id, held in list(self.held.items()):
+            if held.until_s <= now_s and id == selected:
+                self.held[id] = held._replace(words="")
+            elif held.until_s <= now_s:
+                del self.held[id]
 
     # Which conversation is shown
 

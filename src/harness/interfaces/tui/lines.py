@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 from rich.cells import cell_len, set_cell_size
@@ -75,10 +76,20 @@ def fitted(line: Line, width: int) -> list[Part]:
     """Cut to a width; what is missing shows as an ellipsis."""
     out: list[Part] = []
     for style, text in line:
-        piece = cut(single_line(text).translate(_WIDE_SIGNS), width)
-        width -= columns(piece)
+        piece, needed = _fit(text, width)
+        width -= needed
         out.append((style, piece))
     return out
+
+
+@lru_cache(maxsize=4096)
+def _fit(text: str, width: int) -> tuple[str, int]:
+    """The same few texts are drawn again and again."""
+    piece = cut(single_line(text).translate(_WIDE_SIGNS), width)
+    return piece, _columns(piece)
+
+
+_columns = lru_cache(maxsize=4096)(columns)
 
 
 def aligned(left: Line, right: Line, width: int) -> list[Part]:
@@ -89,7 +100,7 @@ def aligned(left: Line, right: Line, width: int) -> list[Part]:
 
 
 def length(line: Line) -> int:
-    return sum(columns(text) for _, text in line)
+    return sum(_columns(text) for _, text in line)
 
 
 def rule(heading: Line, width: int, style: str = "dim") -> list[Part]:

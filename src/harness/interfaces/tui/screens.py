@@ -190,10 +190,12 @@ class ChoiceField(Widget, can_focus=True):
     def value(self) -> str:
         return self._options[self._at] if self._options else ""
 
-    def choose(self, value: str) -> None:
-        if value in self._options:
-            self._at = self._options.index(value)
-            self.refresh()
+    def offer(self, options: Sequence[str]) -> None:
+        """Others; what is chosen stays, if it is among them."""
+        value = self.value
+        self._options = options or self._options
+        self._at = self._options.index(value) if value in self._options else 0
+        self.refresh()
 
     def render_line(self, y: int) -> Strip:
         del y
@@ -239,11 +241,8 @@ class StartScreen(Screen[ConversationStart | None]):
     """
     AUTO_FOCUS = "#composer-text"
 
-    def __init__(
-        self, agents: Sequence[str], agent: str, folder: str, draft: str, styles: dict[str, Style]
-    ) -> None:
+    def __init__(self, agent: str, folder: str, draft: str, styles: dict[str, Style]) -> None:
         super().__init__()
-        self._agents = agents
         self._agent = agent
         self._folder = folder
         self.draft = draft
@@ -251,7 +250,7 @@ class StartScreen(Screen[ConversationStart | None]):
 
     def compose(self) -> ComposeResult:
         yield TextBlock(self._palette, id="start-head")
-        yield ChoiceField("agent", self._agents, self._palette, id="start-agent")
+        yield ChoiceField("agent", [self._agent or "…"], self._palette, id="start-agent")
         yield ChoiceField("asks you", list(_PERMISSIONS), self._palette, id="start-asks")
         yield TextBlock(self._palette, id="start-folder-label")
         yield Input(self._folder, id="start-folder", compact=True)
@@ -259,7 +258,6 @@ class StartScreen(Screen[ConversationStart | None]):
         yield ComposerText([])
 
     def on_mount(self) -> None:
-        self.query_one("#start-agent", ChoiceField).choose(self._agent)
         self.query_one(ComposerText).text = self.draft
         show: dict[str, list[Line]] = {
             "start-folder-label": [[("dim", "  folder")]],
@@ -273,9 +271,14 @@ class StartScreen(Screen[ConversationStart | None]):
         head = aligned([("bold", " New conversation")], [("key", "esc"), ("dim", " back ")], width)
         self.query_one("#start-head", TextBlock).show([head, rule((), width), ()])
 
+    def offer(self, agents: Sequence[str]) -> None:
+        """The agents that can be started, when they are known."""
+        if self.is_mounted:
+            self.query_one("#start-agent", ChoiceField).offer(agents)
+
     def on_composer_text_sent(self, event: ComposerText.Sent) -> None:
         event.stop()
-        if not event.text.strip():
+        if not event.text.strip() or self.query_one("#start-agent", ChoiceField).value == "…":
             return
         setup = Setup(
             agent=self.query_one("#start-agent", ChoiceField).value,

@@ -14,7 +14,7 @@ from harness.views.inbox.row import InboxRow
 
 LISTED = 500
 _LOOKS_EVERY_S = 1.0
-_PAUSE_S = 0.1
+_PAUSE_S = 0.15
 """Between two looks at rows that change all the time."""
 
 

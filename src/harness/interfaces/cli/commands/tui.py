@@ -74,7 +74,13 @@ def _data(arguments: argparse.Namespace, settings: Settings) -> ScreenData:
 
 def _default(settings: Settings) -> Setup:
     """How a conversation is run of which nothing else is said."""
+    from harness.errors import UsageError
     from harness.interfaces.cli.run_request import agent_of
     from harness.interfaces.server.backend import Setup
+    from harness.sources.request import OWN_AGENT
 
-    return Setup(agent=agent_of("", settings).name, cwd=os.getcwd())
+    try:
+        agent = agent_of("", settings).name
+    except UsageError:
+        agent = OWN_AGENT  # several are installed: each conversation names its own
+    return Setup(agent=agent, cwd=os.getcwd())
