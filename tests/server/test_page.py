@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -22,15 +23,35 @@ _CHOSEN = (
     "a browser that is logged out",
     "when the server is gone",
 )
+_CHOSEN_OF_INBOX = (
+    "what agents ask is answered in the inbox with keys alone",
+    "two that are alike",
+    "a card answers to keys only",
+    "on a phone one question",
+    "nothing is in the way of anybody",
+    "200 live rows",
+)
+_needs_browser = pytest.mark.skipif(
+    not (_BROWSER and shutil.which("node") and _DRIVER.is_dir()),
+    reason="the page is tried with Chromium, node and what `npm install` fetches into web/",
+)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-@pytest.mark.skipif(
-    not (_BROWSER and shutil.which("node") and _DRIVER.is_dir()),
-    reason="the page is tried with Chromium, node and what `npm install` fetches into web/",
-)
+@_needs_browser
 def test_a_newcomer_can_use_the_page_in_a_real_browser(tmp_path: Path) -> None:
+    _run_in_browser("run.mjs", _CHOSEN, tmp_path, timeout_s=110)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@_needs_browser
+def test_questions_are_answered_in_the_inbox_in_a_real_browser(tmp_path: Path) -> None:
+    _run_in_browser("inbox.mjs", _CHOSEN_OF_INBOX, tmp_path, timeout_s=230)
+
+
+def _run_in_browser(file: str, chosen: Sequence[str], tmp_path: Path, *, timeout_s: int) -> None:
     program = Path(sys.executable).with_name("harness")
     shots, home = tmp_path / "shots", tmp_path / "home"
     home.mkdir()
@@ -43,9 +64,9 @@ def test_a_newcomer_can_use_the_page_in_a_real_browser(tmp_path: Path) -> None:
         "HARNESS": str(program),
         "HARNESS_SHOTS": str(shots),
     }
-    command = ["node", *(f"--test-name-pattern={name}" for name in _CHOSEN), "e2e/run.mjs"]
+    command = ["node", *(f"--test-name-pattern={name}" for name in chosen), f"e2e/{file}"]
     done = subprocess.run(
-        command, cwd=_WEB, env=environment, capture_output=True, text=True, timeout=110, check=False
+        command, cwd=_WEB, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
-    assert f"# pass {len(_CHOSEN)}" in done.stdout
+    assert f"# pass {len(chosen)}" in done.stdout

@@ -54,6 +54,7 @@ function Today({ today }: { readonly today: InboxToday }) {
     <section>
       <h2>Today</h2>
       <div className="big">{cost(costUsd, isCostComplete)}</div>
+      {costUsd === null && <p className="small faint">No cost is known yet.</p>}
       {limitUsd !== null && (
         <>
           <div className={percent >= WARN_PERCENT ? "budget warn" : "budget"} aria-hidden="true">

@@ -69,12 +69,8 @@ export function Sidebar({ route, onKeys }: SidebarProps) {
           </a>
         ))}
       </nav>
-      <div className="side-scroll" tabIndex={0} role="group" aria-label={isInConversation ? "Conversations" : "Filters of the inbox"}>
-        {isInConversation ? (
-          <ShortInbox inbox={inbox} currentId={route.id} />
-        ) : (
-          <Picks inbox={inbox} filter={route.view === "inbox" ? route.filter : NO_FILTER} />
-        )}
+      <div className="side-scroll" tabIndex={0} role="group" aria-label={isInConversation ? "Conversations" : route.view === "settings" ? "On this page" : "Filters of the inbox"}>
+        {isInConversation ? <ShortInbox inbox={inbox} currentId={route.id} /> : route.view === "settings" ? <OnThisPage /> : <Picks inbox={inbox} filter={route.view === "inbox" ? route.filter : NO_FILTER} />}
       </div>
       <Connected inbox={inbox} />
     </aside>
@@ -97,6 +93,28 @@ function Connected({ inbox }: { readonly inbox: Inbox }) {
     <div className="side-foot" role="status">
       <span className={isOpen ? "online" : "online off"} aria-hidden="true" /> {isOpen ? `Connected · ${live} live` : "Not connected"}
     </div>
+  );
+}
+
+const SETTINGS: readonly (readonly [string, string])[] = [
+  ["settings-notifications", "Notifications"],
+  ["settings-grants", "Allowed without asking"],
+  ["settings-logins", "Browsers"],
+  ["settings-appearance", "Appearance"],
+];
+
+function OnThisPage() {
+  return (
+    <>
+      <h2>On this page</h2>
+      <div className="pick">
+        {SETTINGS.map(([id, name]) => (
+          <button key={id} type="button" className="pick-more" onClick={() => document.getElementById(id)?.scrollIntoView({ block: "start" })}>
+            {name}
+          </button>
+        ))}
+      </div>
+    </>
   );
 }
 
