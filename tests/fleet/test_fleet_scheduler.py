@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import small_fleet
 from harness.errors import LogLocked
@@ -26,7 +27,7 @@ from harness.events import (
 )
 from harness.fleet.attempt import Attempt
 from harness.fleet.engines.local import LocalEngine
-from harness.fleet.fleet import Fleet
+from harness.fleet.fleet import Fleet, create_fleet
 from harness.fleet.overview import overview, tally
 from harness.fleet.scheduler import Scheduler
 from harness.log.store import read_all
@@ -119,6 +120,9 @@ def test_the_budget_ends_a_fleet_and_more_of_it_continues_it(
     assert (ended.reason, ended.scored, ended.left, ended.spent_usd) == ("budget", 2, 3, 0.0422)
     (reached,) = shown.of(BudgetReached)
     assert (reached.spent_usd, reached.budget_usd, reached.left) == (0.0422, 0.05, 3)
+    more = create_fleet(replace(fleet.plan, budget_usd=0.09), fleet.directory)
+    ended, _shown, _engine = _scheduled(more, jobs=1)
+    assert (ended.reason, ended.scored, ended.left) == ("budget", 4, 1)
 
 
 def test_a_result_that_was_not_said_is_said_by_the_next_scheduler(tmp_path: Path) -> None:

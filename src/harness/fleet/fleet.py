@@ -139,6 +139,10 @@ def create_fleet(plan: FleetPlan, reference: str, database: str = "") -> Fleet:
             f"the fleet {fleet.name} exists with other cases: the plan or a task has changed since",
             hint="give it another name with --name",
         )
+    # What does not change what a case is may be changed in the middle.
+    fleet.plan = replace(
+        stored, budget_usd=plan.budget_usd, retries=plan.retries, providers=plan.providers, seed=plan.seed
+    )
     return fleet
 
 

@@ -101,7 +101,6 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="further attempts where nothing was the agent's fault",
     )
-    add("--budget-usd", type=positive, metavar="USD", help="for the whole fleet")
     add("--max-budget-usd", type=positive, metavar="USD", help="for each run")
     add("--timeout", type=seconds, metavar="SECONDS", help="for each run; for example 90, 90s, 5m or 2h")
     add("--max-turns", type=count, metavar="N", help="model turns of each run")
@@ -125,7 +124,6 @@ def _add_try(parser: argparse.ArgumentParser) -> None:
     add("--setup", default="", metavar="COMMAND", help="prepares each copy")
     add("--dirty", action="store_true", help="copy the folder as it is, not the last commit")
     add("-d", "--cwd", default="", metavar="DIR", help="the project (default: here)")
-    add("--budget-usd", type=positive, metavar="USD", help="for all runs")
     add("--max-budget-usd", type=positive, metavar="USD", help="for each run")
     add("--timeout", type=seconds, metavar="SECONDS", help="for each run; for example 90, 90s, 5m or 2h")
     add("--name", default="", metavar="NAME", help="what the fleet is called")
@@ -134,6 +132,7 @@ def _add_try(parser: argparse.ArgumentParser) -> None:
 
 def _add_execution(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
+    add("--budget-usd", type=positive, metavar="USD", help="for the whole fleet, with what was spent already")
     add("-j", "--jobs", type=count, metavar="N", help="cases at once (default: one for each processor)")
     add("--engine", choices=_ENGINES, default="local", metavar="NAME", help=", ".join(_ENGINES))
     help_text = "of a Ray cluster (default: $RAY_ADDRESS, else one on this machine)"

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from msgspec.structs import replace
+
 from harness.errors import LogLocked
 from harness.events import Event, FleetEnded
 from harness.fleet.engines.engine import open_engine
@@ -40,6 +42,8 @@ def run_fleet(
     table = LiveTable(fleet, color=_has_color(arguments)) if can_erase(STDOUT, os.environ) else None
     show: Callable[[Event], None] = table.show if table else _ignore if quiet else _write
     jobs = arguments.jobs or default_jobs()
+    if arguments.budget_usd is not None:
+        fleet.plan = replace(fleet.plan, budget_usd=arguments.budget_usd)
     scheduler = Scheduler(fleet, engine, jobs, hub, show, retry=retry, watch=table.draw if table else _ignore)
     try:
         with _Signals(scheduler, console):
