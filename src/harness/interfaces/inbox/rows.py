@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -18,15 +19,20 @@ from harness.interfaces.cli.chat.channel import reachable_ids
 from harness.interfaces.inbox.projects import Projects
 from harness.interfaces.inbox.seen import SeenMarks
 from harness.interfaces.inbox.stored_rows import StoredRow, StoredRows
+from harness.log.event_file import SIDECAR
 from harness.log.hub import Hub
 from harness.log.query import is_active
 from harness.log.store import Metadata, Query, Store
+from harness.log.stores.files import FileStore
 from harness.views.inbox.fold import InboxFold, Surroundings
 from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, RowCan
 
 _AT_ONCE = 2_000
 _MOST_OTHERWISE = 500
 """Rows that are read of a store without a local index."""
+_BETWEEN_S = 0.2
+"""Between two rows of one session, unless its state is another one."""
+_STATUS_KNOWN_S = 1.0
 _FOLLOWED_S = 30.0
 """How long a log without a process stays open after its last change."""
 HIDDEN_SETTING = "forkedSubagent"
@@ -80,7 +86,20 @@ class _Followed:
         self.fold = fold
         self.changed_s = time.monotonic()
         self.hub: Hub | None = None
+        self.file_mark: tuple[int, ...] = ()
+        """Of the file of its metadata, when that was read."""
+        self.status: RowStatus | None = None
+        self.status_s = 0.0
+        self._shown: tuple[float, object] = 0.0, None
         self._reader: _Reader | None = None
+
+    def is_due(self) -> bool:
+        """Whether its row is to be made: not again and again, unless what it does is something else."""
+        now_s, urgent = time.monotonic(), self.fold.urgent
+        if now_s - self._shown[0] < _BETWEEN_S and self._shown[1] == urgent:
+            return False
+        self._shown = now_s, urgent
+        return True
 
     def read_on(self, store: Store, hub: Hub | None) -> None:
         """Raises HarnessError, OSError."""
@@ -131,6 +150,7 @@ class InboxRows:
         """The current ones."""
         self._tally = [0, 0, 0, 0]
         self._is_closed = False
+        self._late: set[str] = set()
 
     def load(self) -> None:
         """Read and show all. Raises StoreError."""
@@ -162,6 +182,12 @@ class InboxRows:
         with self._lock:
             return [] if self._is_closed else [log_id for log_id in log_ids if self._update(log_id)]
 
+    def take_late(self) -> set[str]:
+        """Logs that were read, and whose rows come later: `update` them again soon."""
+        with self._lock:
+            late, self._late = self._late, set()
+            return late
+
     def prepare(self, log_id: str) -> None:
         """Open a log whose first reading may take long, so that `update` is quick."""
         if log_id in self._followed:
@@ -177,7 +203,9 @@ class InboxRows:
     def refresh_status(self, log_id: str) -> bool:
         """Whether a row is another one because of what can be asked of it, or whether it lives."""
         with self._lock:
-            base = self._base.get(log_id)
+            base, followed = self._base.get(log_id), self._followed.get(log_id)
+            if followed is not None:
+                followed.status = None
             return base is not None and self._show(base.metadata, base.row, is_unfinished=base.is_unfinished)
 
     def release_idle(self) -> list[str]:
@@ -220,10 +248,28 @@ class InboxRows:
         followed = self._followed.pop(log_id, None)
         if followed is not None:
             followed.close()
+            fold = followed.fold
+            self._base[log_id] = StoredRow(fold.metadata, fold.value, fold.is_open)
+
+    def _metadata(self, log_id: str) -> Metadata:
+        """Read again only when its file is another one. Raises HarnessError."""
+        followed = self._followed.get(log_id)
+        if followed is None or not isinstance(self._store, FileStore):
+            return self._store.metadata(log_id)
+        try:
+            status = os.stat(self._store.path(log_id, SIDECAR), follow_symlinks=False)
+        except OSError:
+            return self._store.metadata(log_id)
+        mark = status.st_ino, status.st_size, status.st_mtime_ns
+        if mark != followed.file_mark:
+            metadata = self._store.metadata(log_id)
+            followed.file_mark = mark
+            return metadata
+        return followed.fold.metadata
 
     def _update(self, log_id: str) -> bool:
         try:
-            metadata = self._store.metadata(log_id)
+            metadata = self._metadata(log_id)
         except HarnessError:
             return self._remove(log_id)
         if metadata.settings.get(HIDDEN_SETTING):
@@ -242,11 +288,18 @@ class InboxRows:
         except (HarnessError, OSError):
             self._forget(log_id)
             return False
-        stored = self._base[log_id] = StoredRow(metadata, followed.fold.value, followed.fold.is_open)
-        return self._show(metadata, stored.row, is_unfinished=stored.is_unfinished)
+        fold = followed.fold
+        if not followed.is_due() and log_id in self.rows:
+            self._late.add(log_id)
+            return False
+        base = self._base.get(log_id)
+        row = fold.value if base is None else base.row
+        self._base[log_id] = StoredRow(metadata, row, fold.is_open)
+        return self._show(metadata, row, is_unfinished=fold.is_open)
 
     def _remove(self, log_id: str) -> bool:
         self._forget(log_id)
+        self._late.discard(log_id)
         self._base.pop(log_id, None)
         return self._put(log_id, None)
 
@@ -279,13 +332,21 @@ class InboxRows:
             self.rows[log_id] = row
         return before is not None
 
+    def _status_of(self, metadata: Metadata) -> RowStatus:
+        followed, now_s = self._followed.get(metadata.session_id), time.monotonic()
+        if followed is None:
+            return self._status(metadata)
+        if followed.status is None or now_s - followed.status_s > _STATUS_KNOWN_S or followed.hub is not None:
+            followed.status, followed.status_s = self._status(metadata), now_s
+        return followed.status
+
     def _around(self, metadata: Metadata, *, is_unfinished: bool) -> Surroundings:
         log_id = metadata.session_id
         is_asked = is_unfinished or is_active(metadata) or log_id in self._followed
         is_asked = is_asked or log_id in self._reachable
         status = RowStatus(can=RowCan(submit=self._can_continue and metadata.kind == "thread"))
         with suppress(HarnessError):
-            status = self._status(metadata) if is_asked else status
+            status = self._status_of(metadata) if is_asked else status
         place = self._projects.of(metadata.cwd)
         settings = metadata.settings
         return Surroundings(

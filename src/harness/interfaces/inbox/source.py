@@ -28,6 +28,7 @@ from harness.views.inbox.row import InboxRow, RowCan
 
 LISTED = 500
 _LOOK_EVERY_S = 1.0
+_LATE_S = 0.2
 _TODAY_EVERY_S = 20.0
 _COLLECTED_S = 0.15
 """A person does not see more changes of a row than these; each costs the reading of a log."""
@@ -106,7 +107,7 @@ class FileInbox:
         self.problem = ""
         self._watch = StoreWatch(store, self._notified, pause_s=_COLLECTED_S)
         self._rows.load()
-        for work in (self._look, self._count):
+        for work in (self._look, self._count, self._catch_up):
             threading.Thread(target=work, name="harness-inbox", daemon=True).start()
 
     def __enter__(self) -> Self:
@@ -177,6 +178,12 @@ class FileInbox:
             elif not self._rows.update(log_ids):
                 return
             self._changes.note()
+
+    def _catch_up(self) -> None:
+        """Rows that came too soon after the last one."""
+        while not self._is_over.wait(_LATE_S):
+            if (late := self._rows.take_late()) and self._rows.update(late):
+                self._changes.note()
 
     def _on_link(self, log_id: str) -> None:
         if self._rows.refresh_status(log_id):

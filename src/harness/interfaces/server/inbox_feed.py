@@ -25,7 +25,7 @@ from harness.views.inbox.row import InboxRow, RowCan
 
 LISTED = 200
 """How many rows a client gets at first."""
-_TICK_S = 0.05
+_TICK_S = 0.08
 _BETWEEN_S = 0.25
 """Between two changes of one row, unless its state is another one."""
 _LOOK_EVERY_S = 1.0
@@ -175,7 +175,9 @@ class InboxFeed:
         for log_id in new - self._preparing:
             self._preparing.add(log_id)
             self._do(self._prepare(log_id))
-        self._note_changed(self.rows.update(dirty - new))
+        changed = self.rows.update(dirty - new)
+        self._dirty |= self.rows.take_late()
+        self._note_changed(changed)
         if self._dirty:
             self._schedule()
 
@@ -185,6 +187,8 @@ class InboxFeed:
         finally:
             self._preparing.discard(log_id)
         self._note_changed(self.rows.update([log_id]))
+        self._dirty |= self.rows.take_late()
+        self._schedule()
 
     def _note_changed(self, log_ids: Iterable[str]) -> None:
         self._pending.update(log_ids)

@@ -170,8 +170,10 @@ class InboxFold:
         return self._runs.open_top is not None
 
     @property
-    def account(self) -> Account:
-        return self._account
+    def urgent(self) -> object:
+        """Changes with what a person must see at once: what is asked, and which run is open."""
+        top = self._runs.top
+        return tuple(self._runs.open_relays), None if top is None else (top.id, top.status)
 
     @property
     def value(self) -> InboxRow:
