@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from harness.config import cache_directory
-from harness.config.prices import Prices
 from harness.errors import UnknownAgent, UnknownSession
 from harness.events import Event, SessionStart, UsageDelta
 from harness.interfaces.cli.console import Console
-from harness.ledger import By, Charge, priced
 from harness.log.query import age
 from harness.log.store import Metadata, Query
 from harness.log.stores.files import FileStore
 from harness.sources.imports.catalogue import Catalogue, CataloguedSession
 from harness.sources.imports.catalogue_filter import EVERYTHING, SessionFilter
-from harness.sources.imports.catalogue_usage import UsageSum
 from harness.sources.imports.history import KEPT, Activity, AgentHistory, current_home
 from harness.sources.imports.registry import load, load_all
 from harness.sources.registry import load as load_agent
 
 if TYPE_CHECKING:
+    from harness.config.prices import Prices
+    from harness.ledger import By, Charge
     from harness.sources.imports.catalogue_search import FoundSession, SessionSearch
+    from harness.sources.imports.catalogue_usage import UsageSum
 
 _CATALOGUE = "histories.sqlite"
 
@@ -104,6 +104,8 @@ class HistorySessions:
 
     def used(self, store: FileStore, by: By, since_ms: int, prices: Prices) -> UsedElsewhere:
         """What was used in all of them, without the runs that Harness has recorded itself."""
+        from harness.ledger import priced
+
         ours = _recorded_times(store)
         numbers = {
             session.number: ours[session.agent, session.session_id]
@@ -198,6 +200,8 @@ def as_filter(arguments: argparse.Namespace) -> SessionFilter:
 
 
 def _charge_of(summed: UsageSum, by: By) -> Charge:
+    from harness.ledger import Charge
+
     return Charge(
         session_id=summed.key if by == "session" else "",
         started_ms=summed.latest_ms,

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from harness.sources.imports.catalogue_file import connected, forget_readings, in_memory
+from harness.sources.imports.catalogue_file import connected, forget_readings, in_memory, is_wasteful
 from harness.sources.imports.catalogue_filter import EVERYTHING, SessionFilter
-from harness.sources.imports.catalogue_usage import CatalogueUsage
-from harness.sources.imports.catalogue_writer import CatalogueWriter
 from harness.sources.imports.history import AgentHistory, Home, StoredSession
-from harness.sources.imports.summary import Reading, SessionSummary, readings
 
 if TYPE_CHECKING:
     from harness.sources.imports.catalogue_search import FoundSession, SessionSearch
+    from harness.sources.imports.catalogue_usage import CatalogueUsage
+    from harness.sources.imports.summary import Reading, SessionSummary
 
 _FOUND = ("path", "mark", "changed_ms", "size")
 """What each search for sessions says anew."""
@@ -113,6 +112,8 @@ class Catalogue:
 
     @property
     def usage(self) -> CatalogueUsage:
+        from harness.sources.imports.catalogue_usage import CatalogueUsage
+
         return CatalogueUsage(self._connection)
 
     def search(self, asked: SessionSearch, chosen: SessionFilter = EVERYTHING) -> Iterator[FoundSession]:
@@ -202,20 +203,22 @@ class Catalogue:
     ) -> list[CataloguedSession]:
         """The same sessions, each as it is now. What was read so far stays read if this is interrupted."""
         found: list[CataloguedSession] = []
-        batch = _Batch(self._connection)
+        batch: _Batch | None = None
         for session in sessions:
             history = self._histories.get(session.agent)
             if session.is_read or history is None:
                 found.append(session)
                 continue
+            batch = batch or _Batch(self._connection)
             found.append(batch.read(history, session))
             if on_progress is not None:
                 on_progress(len(found))
-        batch.save()
+        if batch is not None:
+            batch.save()
         return found
 
     def _tidy(self) -> None:
-        if CatalogueWriter(self._connection).is_wasteful():
+        if is_wasteful(self._connection):
             forget_readings(self._connection)
 
 
@@ -223,12 +226,17 @@ class _Batch:
     """Readings that are saved together. What cannot be saved is read again next time."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
+        # Imported when a session is read, as is the next: a list of sessions that are known needs neither.
+        from harness.sources.imports.catalogue_writer import CatalogueWriter
+
         self._connection = connection
         self._writer = CatalogueWriter(connection)
         self._unsaved: list[tuple[CataloguedSession, Reading, bool]] = []
         self._bytes = 0
 
     def read(self, history: AgentHistory, session: CataloguedSession) -> CataloguedSession:
+        from harness.sources.imports.summary import readings
+
         state = self._writer.state(session.number)
         before, read = None, session
         for reading in readings(history, session.stored, state):

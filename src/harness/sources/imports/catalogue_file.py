@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 
+from harness.events.usage import CLASSES
 from harness.log.private_files import make_private_directory, open_private
 
 _VERSION = 3
@@ -86,6 +87,9 @@ CREATE VIRTUAL TABLE vocabulary USING fts5vocab ('words', 'row')
 `used`: what was used, per session, run, quarter of an hour and model. `words`: in which documents a word is; the texts
 themselves stay in the stores. Words of documents that are gone stay there, so a number is never used again; `outdated`
 says how much that is."""
+COUNTS = (*CLASSES, "cost_usd")
+"""The columns of what was used."""
+_MOST_OUTDATED = 50_000_000
 _PATIENCE_S = 5.0
 """How long another process is waited for."""
 
@@ -154,6 +158,15 @@ DELETE FROM documents;
 DELETE FROM outdated;
 UPDATE sessions SET read_mark = '' WHERE NOT gone_ms
 """
+
+
+def is_wasteful(connection: sqlite3.Connection) -> bool:
+    """Whether most of the search table is about documents that are gone."""
+    (gone,) = connection.execute("SELECT coalesce(sum(characters), 0) FROM outdated").fetchone()
+    if gone < _MOST_OUTDATED:
+        return False
+    (there,) = connection.execute("SELECT coalesce(sum(characters), 0) FROM documents").fetchone()
+    return bool(gone > there)
 
 
 def forget_readings(connection: sqlite3.Connection) -> None:

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
-from harness.events.usage import CLASSES
+from harness.sources.imports.catalogue_file import COUNTS
 from harness.sources.imports.summary import Document, Reading
 
 QUARTER_MS = 900_000
 """A quarter of an hour: no time zone's day begins within one."""
-COUNTS = (*CLASSES, "cost_usd")
 _Counts: TypeAlias = tuple[float | None, ...]
 _UsedKey: TypeAlias = tuple[int, int, int, int]
 """Session, run, quarter of an hour, model."""
@@ -29,7 +28,6 @@ _DOCUMENT = (
     "INSERT INTO documents (session, file, start, end, at_ms, characters, commands, files, commits)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_MOST_OUTDATED = 50_000_000
 SEPARATOR = "\x1e"
 """Between the commands of a document, and between its files."""
 
@@ -54,14 +52,6 @@ class CatalogueWriter:
     def state(self, session: int) -> bytes:
         rows = self._connection.execute("SELECT state FROM states WHERE session = ?", (session,))
         return next((bytes(state) for (state,) in rows), b"")
-
-    def is_wasteful(self) -> bool:
-        """Whether most of the search table is about documents that are gone."""
-        (gone,) = self._connection.execute("SELECT coalesce(sum(characters), 0) FROM outdated").fetchone()
-        if gone < _MOST_OUTDATED:
-            return False
-        (there,) = self._connection.execute("SELECT coalesce(sum(characters), 0) FROM documents").fetchone()
-        return bool(gone > there)
 
     def _forget(self, session: int) -> None:
         """The words of its documents stay in the search table, but lead to no document any more."""
