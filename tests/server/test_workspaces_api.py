@@ -95,3 +95,13 @@ def test_usage_has_two_dimensions(world: ServingWorld) -> None:
 def test_a_worktree_is_not_made_outside(world: ServingWorld) -> None:
     with world.http() as http:
         assert http.post("/api/worktrees", json={"folder": "/usr", "branch": "a"}).status_code == 400
+
+
+def test_a_first_look_needs_no_key_and_spoils_nothing(world: ServingWorld, project: Path) -> None:
+    with world.http() as http:
+        ask = Checked(http)
+        assert "histories" in ask("GET", "/api/histories").json()
+        first = ask.send("POST", "/api/demonstration", {}).json()
+        assert first["model"] == "scripted/demo"
+        assert Path(first["folder"]).is_relative_to(world.folder / "data")
+        assert ask.send("POST", "/api/demonstration", {}).json() == first

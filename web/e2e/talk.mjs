@@ -264,3 +264,30 @@ test("formulas and diagrams are drawn, tables keep their sides, and nothing in t
   assert.deepEqual(troubles.filter((trouble) => !/inline style|Content Security Policy/.test(trouble)), []);
   await context.close();
 });
+
+test("the first time, it says what is missing and how to get it, and a demonstration needs no key", async () => {
+  const other = await startServer({ folder: place.folder, model: place.paced });
+  const there = new URL(other.link);
+  const visitor = await openPage(browser, there);
+  await visitor.page.goto(other.link);
+  await visitor.page.waitForSelector(".first-panel");
+  const state = await visitor.context.storageState();
+  await visitor.context.close();
+  for (const [name, options] of Object.entries({ "": {}, "-dark": { colorScheme: "dark" }, "-390": { viewport: { width: 390, height: 844 } } })) {
+    const { page, context, troubles } = await openPage(browser, there, { storageState: state, ...options });
+    await page.route("**/api/agents", (route) => route.fulfill({ json: { agents: AGENTS.map((one) => ({ ...one, usable: one.builtIn, install: one.builtIn ? "" : `npm i -g ${one.name}` })), runners: [] } }));
+    await page.route("**/api/histories", (route) => route.fulfill({ json: { histories: [{ agent: "claude", title: "Claude Code", sessions: 200 }, { agent: "codex", title: "Codex", sessions: 12 }] } }));
+    await page.goto(there.origin);
+    await page.getByText("No agent is installed here yet").waitFor();
+    await page.getByText(/212 conversations of Claude Code and Codex/).waitFor();
+    await shot(page, `first${name}`);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "nothing sticks out");
+    assert.deepEqual(troubles, []);
+    if (name === "-390") {
+      await page.getByRole("button", { name: "Start the demonstration" }).click();
+      await page.waitForSelector(".dock .ask");
+    }
+    await context.close();
+  }
+  await other.stop();
+});

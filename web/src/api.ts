@@ -260,6 +260,8 @@ export const api = {
   call: (id: string, callId: string) =>
     request<{ input: JSONValue; output: string; files: readonly HarnessFilePart[] }>("GET", `${at(id)}/calls/${encodeURIComponent(callId)}`),
   agents: (signal?: AbortSignal) => request<{ agents: readonly Agent[]; runners: readonly Runner[] }>("GET", "api/agents", undefined, signal),
+  histories: (signal?: AbortSignal) => request<{ histories: readonly { agent: string; title: string; sessions: number }[] }>("GET", "api/histories", undefined, signal),
+  demonstration: () => request<{ folder: string; model: string; prompt: string }>("POST", "api/demonstration", {}),
   projects: (signal?: AbortSignal) => request<{ projects: readonly Project[] }>("GET", "api/projects", undefined, signal),
   project: (folder: string, signal?: AbortSignal) => request<Project>("GET", `api/projects/one?${query({ folder })}`, undefined, signal),
   folders: (path: string, signal?: AbortSignal) => request<FolderPage>("GET", `api/folders?${query({ path })}`, undefined, signal),

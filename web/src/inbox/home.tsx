@@ -1,6 +1,6 @@
 /** The inbox: who needs you, what runs, and what has ended. */
 
-import { useEffect, useMemo, useRef, useState, type KeyboardEvent, type RefObject } from "react";
+import { lazy, Suspense, useEffect, useMemo, useRef, useState, type KeyboardEvent, type RefObject } from "react";
 import { cost } from "../amounts.js";
 import { changesAddress, go, INBOX_ADDRESS, inboxAddress, sessionAddress, type InboxFilter } from "../route.js";
 import { Icon } from "../shell/icon.js";
@@ -15,13 +15,15 @@ import { Earlier, earlierGroups, useGroupedBy } from "./earlier.js";
 import { useNow } from "./facts.js";
 import { Filters } from "./filters.js";
 import { useInbox, type Inbox } from "./inbox_store.js";
-import { ConnectionNote, Loading, NothingFound, NothingNeedsYou, NothingYet } from "./list_states.js";
+import { ConnectionNote, Loading, NothingFound, NothingNeedsYou } from "./list_states.js";
 import { NeedsYou } from "./needs_you.js";
 import { Running } from "./running.js";
 import { canAct, EarlierItem, type RowAction } from "./row_item.js";
 import { useSearch, type Search } from "./search.js";
 import { agentOf, alikeIn, choicesIn, isLimited, openAsks, projectOf, sectionsOf } from "./sections.js";
 import { Summary } from "./summary.js";
+
+const FirstPage = lazy(() => import("../start/first_page.js"));
 
 interface HomeProps {
   readonly filter: InboxFilter;
@@ -154,7 +156,12 @@ function Lists({ inbox, filter, isNarrow }: { readonly inbox: Inbox; readonly fi
   const choices = useMemo(() => ({ projects: choicesIn(inbox.rows.values(), projectOf), agents: choicesIn(inbox.rows.values(), agentOf) }), [inbox.rows]);
   const isEmpty = !cards.list.length && !sections.running.length && !sections.earlier.length;
   const isAll = !isLimited(filter);
-  if (isEmpty && isAll && !inbox.total) return <NothingYet />;
+  if (isEmpty && isAll && !inbox.total)
+    return (
+      <Suspense fallback={<Loading />}>
+        <FirstPage />
+      </Suspense>
+    );
   return (
     <>
       <div className="list" {...cursor.handlers}>

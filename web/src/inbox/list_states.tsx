@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState, type ReactNode } from "react";
 import { clockTime, roughly } from "../amounts.js";
-import { INBOX_ADDRESS, NEW_ADDRESS } from "../route.js";
+import { INBOX_ADDRESS } from "../route.js";
 import { Icon } from "../shell/icon.js";
 import { pageSocket } from "../socket/socket.js";
 import { useConnection } from "../socket/connection.js";
@@ -60,18 +60,6 @@ function Empty({
 export function NothingNeedsYou({ running, isNotified }: { readonly running: number; readonly isNotified: boolean }) {
   const what = running === 0 ? "Nothing is running." : running === 1 ? "One is running." : `${running} are running.`;
   return <Empty icon="check" title="Nothing needs you" text={`${what}${running && isNotified ? " You get a notification when one asks." : ""}`} />;
-}
-
-export function NothingYet() {
-  return (
-    <Empty icon="inbox" title="No conversations yet" text="What agents ask, do and have done is shown here.">
-      <p>
-        <a className="button primary" href={NEW_ADDRESS}>
-          <Icon name="plus" /> New conversation
-        </a>
-      </p>
-    </Empty>
-  );
 }
 
 export function NothingFound({ query, total, onClear }: { readonly query: string; readonly total: number; readonly onClear: () => void }) {

@@ -30,6 +30,7 @@ from harness.interfaces.server.changes_api import ChangesApi
 from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.chat import ChatApi
 from harness.interfaces.server.failures import Failures
+from harness.interfaces.server.first_api import FirstApi
 from harness.interfaces.server.grants_api import GrantsApi
 from harness.interfaces.server.guard import RequestGuard
 from harness.interfaces.server.inbox_api import InboxApi
@@ -179,6 +180,7 @@ class ServerApp:
             *StreamsApi(channels).routes(),
             *machine.routes(),
             *WorkspacesApi(channels, plan.default.cwd).routes(),
+            *FirstApi().routes(),
             *LoginApi(plan.access, plan.names.url).routes(),
             *chat.routes(),
             *self._pages.routes(),

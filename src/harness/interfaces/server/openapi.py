@@ -172,6 +172,12 @@ ENDPOINTS = (
     Endpoint("post", f"{_ONE}/commit", "Commit files of it", CommitAnswer, CommitRequest, errors=(409,)),
     Endpoint("get", "/api/agents", "The agents of this machine", schemas.AgentList),
     Endpoint("get", "/api/models", "The models of an agent", schemas.ModelList, query=("agent",)),
+    Endpoint(
+        "get", "/api/histories", "What agents have stored of their own sessions", schemas.StoredHistories
+    ),
+    Endpoint(
+        "post", "/api/demonstration", "A scratch folder for a first look", schemas.Demonstration, status=201
+    ),
     Endpoint("get", "/api/projects", "Folders of recent sessions", schemas.ProjectList),
     Endpoint(
         "get",

@@ -176,6 +176,23 @@ class CommandChoices(msgspec.Struct, frozen=True):
     commands: list[CommandChoice]
 
 
+class Demonstration(msgspec.Struct, frozen=True):
+    folder: str
+    """A scratch folder."""
+    model: str
+    prompt: str
+
+
+class StoredHistory(msgspec.Struct, frozen=True):
+    agent: str
+    title: str
+    sessions: int
+
+
+class StoredHistories(msgspec.Struct, frozen=True):
+    histories: list[StoredHistory]
+
+
 class Worktree(msgspec.Struct, frozen=True):
     folder: str
     branch: str
