@@ -7,6 +7,7 @@ answer are indented, so that they stay the answer's.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
 from msgspec.structs import replace
@@ -24,6 +25,8 @@ from harness.sources.handover.writer import (
 from harness.sources.request import Request
 
 _SPEAKERS = ("#", ">")
+_LINE_END = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+"""Everything that is a line end for aider."""
 _BEGINNING = "> Main model: unknown with diff edit format"
 _END = "> Tokens: 0 sent, 0 received."
 """What aider writes after an answer."""
@@ -56,8 +59,7 @@ def _call(call: HandedCall, text: SessionText) -> Iterator[str]:
 
 
 def _lines(text: str) -> list[str]:
-    """Every line end counts for aider."""
-    return text.splitlines() or [""]
+    return _LINE_END.split(text)
 
 
 def _as_answer(line: str) -> str:
