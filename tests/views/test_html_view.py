@@ -186,6 +186,20 @@ def test_a_session_is_shown_with_its_calls_and_how_it_ended() -> None:
     assert "<title>fix it</title>" in document
 
 
+def test_what_is_attached_is_counted_and_calls_of_a_message_are_not() -> None:
+    call, image = {"type": "tool_call", "id": "a"}, {"type": "image", "data": "AAAA"}
+    messages = [
+        Message(role="assistant", text="", parts=[call], run_id="r"),
+        Message(role="assistant", text="said", parts=[call], run_id="r"),
+        Message(role="user", text="look", parts=[image], run_id="r"),
+    ]
+    document = _shown(SessionStart(agent="a", run_id="r"), *messages)
+    assert document.count("<article") == 2
+    assert document.count("attached") == 1
+    assert "1 attached" in document
+    assert "AAAA" not in document
+
+
 def test_secrets_are_counted_and_a_run_that_was_cut_off_is_whole() -> None:
     document = _shown(
         SessionStart(agent="a", run_id="r"),

@@ -116,13 +116,16 @@ class HtmlDocument:
     def _on_message(self, event: Message) -> None:
         self._unfinished.pop((event.run_id, event.id), None)
         self._write_thoughts(event.run_id)
-        if not event.text and not event.parts:
+        attached = [
+            one for one in event.parts or () if not isinstance(one, dict) or one.get("type") != "tool_call"
+        ]
+        if not event.text and not attached:
             return
         self._write_head(event.text if event.role == "user" else "")
         is_user = event.role == "user" and not self._tree.depth(event.run_id)
         names = {"assistant": self._name(event), "user": "You" if is_user else "task"}
         name = names.get(event.role, event.role)
-        files = f"<p><em>{len(event.parts)} attached</em></p>" if event.parts else ""
+        files = f"<p><em>{len(attached)} attached</em></p>" if attached else ""
         who = f'<div class="who"><b>{html_of(name)}</b><span>{_time(event.timestamp_ms)}</span></div>'
         kind = "user" if is_user else "said"
         self._block(event, f'<article class="{kind}">{who}{html_of_markdown(event.text)}{files}</article>')

@@ -105,6 +105,17 @@ def test_a_text_that_was_cut_off_is_there_and_reasoning_is_not() -> None:
     assert "reasoning left out" in origin_note(conversation)
 
 
+def test_files_are_counted_and_calls_of_a_message_are_not() -> None:
+    call, image = {"type": "tool_call", "id": "a"}, {"type": "image", "data": "AAAA"}
+    said = [
+        Message(role="user", text="", parts=[image], run_id=RUN),
+        Message(role="assistant", text="x", parts=[call], run_id=RUN),
+    ]
+    conversation = conversation_of(_log(*said))
+    assert conversation.losses.files == 1
+    assert _shape(conversation) == ["[a file, which is left out]", ("x", [])]
+
+
 def test_sub_agents_are_counted_and_not_heard() -> None:
     child = SessionStart(run_id="child", parent_id=RUN)
     log = _log(_said("user", "go"), child, Message(role="assistant", text="inner", run_id="child"))

@@ -29,6 +29,8 @@ from harness.events import (
 
 NO_RESULT = "[interrupted: this call has no result]"
 NO_OUTPUT = "(no output)"
+_CALL = "tool_call"
+"""A part of a message that the log has as an event of its own."""
 _SUMMARY = "[Summary of what was said before]"
 
 
@@ -265,8 +267,8 @@ class ConversationFold:
             self._end_answer()
 
     def _note_files(self, parts: list[Any] | None) -> None:
-        if parts:
-            self._losses = replace(self._losses, files=self._losses.files + len(parts))
+        files = [part for part in parts or () if not isinstance(part, dict) or part.get("type") != _CALL]
+        self._losses = replace(self._losses, files=self._losses.files + len(files))
 
     def _end_answer(self) -> None:
         """Also of what is open: text that was cut off, and calls without a result."""
