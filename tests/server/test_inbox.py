@@ -14,7 +14,7 @@ from serving_world import PATIENCE_S, ServingWorld, recorded, run
 from test_approvals import bash, scripted
 from websockets.asyncio.client import ClientConnection, connect
 
-from harness.events import Relay, Result, ToolStart
+from harness.events import Relay, Result, ToolStart, Usage, UsageDelta
 from harness.events.operation import Command
 from harness.interfaces.cli.chat.channel import LiveChannel
 from harness.interfaces.commands import Approve
@@ -209,6 +209,24 @@ def test_a_conversation_begins_under_a_key(world: ServingWorld) -> None:
             )
             (session,) = {m["session"] for m in client.messages if m.get("key") and m["session"]}
             await client.until(lambda: client.rows.get(session, {}).get("state") == "succeeded")
+
+    run(work())
+
+
+def test_what_today_cost(world: ServingWorld) -> None:
+    def used(hub: Any, log_id: str) -> None:
+        hub.source(log_id).append([UsageDelta(usage=Usage(input=1, cost_usd=0.5)), Result(success=True)])
+        hub.close()
+
+    used(*recorded(world))
+    with world.http() as http:
+        today = http.get("/api/inbox").json()["today"]
+    agent = {"agent": "Claude Code", "agentName": "claude", "costUsd": 0.5, "isCostComplete": True}
+    assert today == {"costUsd": 0.5, "isCostComplete": True, "limitUsd": None, "byAgent": [agent]}
+
+    async def work() -> None:
+        async with inbox(world) as socket:
+            assert (await InboxClient(socket).receive())["today"] == today
 
     run(work())
 

@@ -94,7 +94,7 @@ def test_a_webhook_is_signed_and_says_little(tmp_path: Path, receiver: Receiver)
     told = json.loads(body)
     assert (told["event"], told["session"], told["state"]) == ("needs-you", "s", "needs-approval")
     assert told["text"] == "Codex in shop asks to run a command"
-    assert told["link"] == "http://page/c/s"
+    assert told["link"] == "http://page/#/c/s"
     assert SECRET not in body.decode()
     assert receiver.got.empty()  # once for each ask
     sender.note(ASKS, row("failed", failure=RowFailure(text="timed out after 30 min"), state_since_ms=5))
@@ -109,7 +109,7 @@ def test_a_push_is_plain_text(tmp_path: Path, receiver: Receiver) -> None:
     assert body == b"Codex in shop asks to answer a question"
     assert (headers["title"], headers["click"], headers["priority"]) == (
         "Tax table",
-        "http://page/c/s",
+        "http://page/#/c/s",
         "high",
     )
     assert headers["authorization"] == "Basic bWU6d29yZA=="

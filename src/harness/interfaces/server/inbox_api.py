@@ -76,6 +76,7 @@ class InboxApi:
     async def _list(self, request: Request) -> Response:
         limit = number(request, "limit", LISTED, most=_MOST_LISTED)
         await self._feed.is_loaded.wait()
+        await self._feed.refresh_today()
         return json_response(self._feed.snapshot(limit))
 
     async def _answer(self, request: Request) -> Response:

@@ -61,6 +61,8 @@ class InboxFeed:
         self._sent: dict[str, tuple[float, InboxRow]] = {}
         self._answered: list[dict[str, str]] = []
         self._has_new_today = False
+        self._today_until_s = float("-inf")
+        self._today_version: int | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_woken = False
         self._is_closed = False
@@ -253,20 +255,29 @@ class InboxFeed:
             self._do(asyncio.to_thread(complete, self._store, log_id))
 
     async def _keep_today(self) -> None:
-        version: int | None = -1
         while True:
-            with suppress(HarnessError):
-                current = self._store.version()
-                if self.takers and (current is None or current != version):
-                    version = current
-                    await self._update_today()
+            if self.takers:
+                await self.refresh_today()
             await asyncio.sleep(_TODAY_EVERY_S)
 
-    async def _update_today(self) -> None:
-        today = await asyncio.to_thread(self._today)
-        if today != self.today:
-            self.today, self._has_new_today = today, True
-            self._send()
+    def want_today(self) -> None:
+        """A client has come: what it costs is to be known soon."""
+        self._do(self.refresh_today())
+
+    async def refresh_today(self) -> None:
+        """Count again what was used, unless that was done a moment ago or nothing has changed."""
+        if self._loop.time() < self._today_until_s:
+            return
+        self._today_until_s = self._loop.time() + _TODAY_EVERY_S
+        with suppress(HarnessError):  # requests report it
+            version = self._store.version()
+            if version is not None and version == self._today_version:
+                return
+            self._today_version = version
+            today = await asyncio.to_thread(self._today)
+            if today != self.today:
+                self.today, self._has_new_today = today, True
+                self._send()
 
     def _today(self) -> Today:
         return today_of(self._usage.bill(BillQuery("agent", midnight_ms())))

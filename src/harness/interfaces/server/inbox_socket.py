@@ -165,6 +165,7 @@ class InboxSocket:
         await self._websocket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
         await self._feed.is_loaded.wait()
         self._feed.takers.add(self._take)
+        self._feed.want_today()
         sending = asyncio.get_running_loop().create_task(self._send_rows())
         try:
             await self._receive()

@@ -196,7 +196,7 @@ class Notifier:
             project=self._safe(row.project.name),
             state=row.state,
             text=self._safe(f"{agent}{place} {words}"),
-            link=f"{self._page_url}/c/{row.id}",
+            link=f"{self._page_url}/#/c/{row.id}",
             sent_ms=_now_ms(),
         )
 
