@@ -10,6 +10,8 @@ import pytest
 from pty_terminal import PtyTerminal
 from world import World
 
+import postgres_server
+
 SOLVES = """
 turns = [
   [{ tool = "write", input = { file_path = "answer.txt", content = "42\\n" } }],
@@ -62,6 +64,22 @@ def test_a_plan_is_carried_out_reported_and_compared(planned: World) -> None:
     assert planned.call("fleet", "export", "plan", "-f", "atif", "-o", "out").code == 0
     assert json.loads((planned.project / f"out/{good}.json").read_text())["schema_version"] == "ATIF-v1.7"
     assert planned.call("sessions", "list", "--tag", "fleet=plan", "--ids").out.count("\n") == 2
+
+
+def test_records_and_logs_may_be_in_a_database(planned: World) -> None:
+    store = ("--store", postgres_server.url())
+    done = planned.call("fleet", "run", "plan.toml", *store)
+    assert (done.code, done.types.count("CaseScored")) == (0, 2)
+    assert "good     1     100%" in planned.call("fleet", "report", "plan", *store).out
+    assert [one["name"] for one in planned.call("fleet", "list", "--json", *store).data] == ["plan"]
+    (good, _bad) = planned.call("fleet", "status", "plan", "--json", *store).data["cases"]
+    assert (
+        "write answer.txt"
+        in planned.call("fleet", "diff", "plan", good["case"], good["case"], "--json", *store).out
+    )
+    assert planned.logs() == []
+    assert planned.call("fleet", "list").err.startswith("there are no fleets")
+    assert "there is no fleet" in planned.call("fleet", "status", "other", *store).err
 
 
 @pytest.mark.parametrize(

@@ -195,8 +195,12 @@ def _fleet(reference: str, database: str) -> Fleet:
     return Fleet(name, directory, FileRecords(directory))
 
 
-def fleet_names() -> list[str]:
-    """Those of the user's own folder."""
+def fleet_names(database: str = "") -> list[str]:
+    """Those of the database, else those of the user's own folder."""
+    if database:
+        from harness.fleet.records.postgres import fleets_in
+
+        return fleets_in(database)
     try:
         names = os.listdir(fleets_directory())
     except FileNotFoundError:

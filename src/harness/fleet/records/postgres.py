@@ -155,6 +155,14 @@ class PostgresRecords:
         rows = self._rows("SELECT stop FROM harness_fleets WHERE name = %s")
         return cast("StopRequest", rows[0][0]) if rows else ""
 
+    def names(self) -> list[str]:
+        """Of all fleets in the database."""
+        self._prepare()
+        rows = self._line.ask(
+            lambda connection: connection.execute("SELECT name FROM harness_fleets ORDER BY name").fetchall()
+        )
+        return [name for (name,) in rows]
+
     def close(self) -> None:
         self._line.close()
 
@@ -203,6 +211,15 @@ class PostgresRecords:
         )
         digest = sha256(f"{schema}\0{self._fleet}\0{case}".encode()).digest()
         return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def fleets_in(url: str) -> list[str]:
+    """The names of the fleets in a database."""
+    records = PostgresRecords(url, "")
+    try:
+        return records.names()
+    finally:
+        records.close()
 
 
 @contextmanager

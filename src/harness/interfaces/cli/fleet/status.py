@@ -42,11 +42,11 @@ def show_status(fleet: Fleet, arguments: argparse.Namespace) -> int:
 
 
 def list_fleets(arguments: argparse.Namespace, console: Console) -> int:
-    """Those of the user's own folder."""
+    """Those of the database, else those of the user's own folder."""
     found: list[dict[str, Any]] = []
-    for name in fleet_names():
+    for name in fleet_names(arguments.store):
         try:
-            cases = overview(open_fleet(name))
+            cases = overview(open_fleet(name, arguments.store))
         except HarnessError as error:
             console.warning(f"fleet {name}: {error.words}")
             continue
