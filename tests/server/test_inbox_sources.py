@@ -18,6 +18,7 @@ from harness.events.operation import Command
 from harness.interfaces.cli.chat.channel import LiveChannel
 from harness.interfaces.cli.server_address import leave_address
 from harness.interfaces.commands import Approve, Steer
+from harness.interfaces.inbox.rows import InboxRows, RowStatus
 from harness.interfaces.inbox.source import InboxSource, open_inbox
 from harness.interfaces.server.backend import ConversationStatus
 from harness.log.stores.files import FileStore
@@ -66,6 +67,27 @@ def test_files_alone(tmp_path: Path) -> None:
         until(inbox, lambda: state_of(inbox, log_id) == "succeeded")
         channel.close()
         hub.close()
+
+
+def test_a_log_that_comes_while_all_are_read_is_not_lost(tmp_path: Path) -> None:
+    world = ServingWorld(tmp_path)
+    rows = InboxRows(world.store, PRICES, status=lambda _metadata: RowStatus(is_live=True))
+    first, first_id = recorded(world)
+    found = rows.read()
+    second, second_id = recorded(world)
+    rows.update([second_id])
+    rows.show(found)
+    assert {log_id: row.state for log_id, row in rows.rows.items()} == {
+        first_id: "running",
+        second_id: "running",
+    }
+    assert rows.counts.running == 2
+    second.close()
+    world.store.delete(second_id)
+    assert rows.update([second_id]) == [second_id]
+    assert rows.counts.running == 1
+    first.close()
+    rows.close()
 
 
 def test_a_process_that_died_is_lost(tmp_path: Path) -> None:

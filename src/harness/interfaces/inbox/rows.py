@@ -169,13 +169,15 @@ class InboxRows:
         return self.rows
 
     def show(self, found: list[StoredRow]) -> None:
+        """Instead of what was shown. Logs that have come since they were read stay."""
         with self._lock:
+            newer = self._followed.keys() - {one.metadata.session_id for one in found}
             self._base = {one.metadata.session_id: one for one in found}
-            for log_id in self._followed.keys() - self._base.keys():
-                self._forget(log_id)
             self.rows, self._tally = {}, [0, 0, 0, 0]
             for one in found:
                 self._show(one.metadata, one.row, is_unfinished=one.is_unfinished)
+            for log_id in newer:
+                self._update(log_id)
 
     def update(self, log_ids: Iterable[str]) -> list[str]:
         """Read what is new in these logs; returns those whose row is another one now, or gone."""
