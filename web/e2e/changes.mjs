@@ -175,6 +175,15 @@ test("the review has files, turns and git; keys move, mark as seen and change ho
   await context.close();
 });
 
+test("the review in the dark", async () => {
+  const { page, context, troubles } = await opened({ colorScheme: "dark" });
+  await page.goto(`${conversation}/review`);
+  await page.waitForSelector(".changes-review .changes-line");
+  await shot(page, "review-dark");
+  assert.deepEqual(troubles, []);
+  await context.close();
+});
+
 test("a note on a line goes into the message", async () => {
   const { page, context } = await opened();
   await page.goto(`${conversation}/review?file=${encodeURIComponent("src/cart/gift.ts")}&line=4`);
@@ -228,14 +237,17 @@ test("ticked files are committed, and nothing else", async () => {
   await context.close();
 });
 
-test("on a narrow screen one file after the other is seen, and a turn is reverted", async () => {
+test("on a narrow screen one file after the other is seen", async () => {
   const { page, context, troubles } = await opened({ viewport: { width: 390, height: 844 } });
   await page.goto(`${conversation}/review?file=${encodeURIComponent("src/cart/total.ts")}`);
   await page.waitForSelector(".changes-narrow .changes-line[data-kind=added]");
   await shot(page, "changes-390");
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, "wider than the screen");
-  await page.getByRole("button", { name: /^Seen/ }).click();
-  await page.getByRole("button", { name: "Revert…" }).isVisible();
+  const shown = () => page.locator(".changes-picker select").inputValue();
+  await page.getByRole("button", { name: "Seen, next file" }).click();
+  await page.waitForFunction(() => document.querySelector(".changes-picker select").value === "package-lock.json");
+  await page.getByRole("button", { name: "Previous file" }).click();
+  assert.equal(await shown(), "src/cart/total.ts");
   assert.deepEqual(troubles, []);
   await context.close();
 });
@@ -252,6 +264,12 @@ test("without git the log is enough: a new file is reverted in a plain folder", 
   await page.getByText("src/cart/gift.ts was reverted.").waitFor();
   assert.equal(existsSync(join(place.plain, "src/cart/gift.ts")), false);
   assert.equal(await page.getByRole("button", { name: /Commit/ }).count(), 0);
+  await page.getByRole("button", { name: "Revert turn 1…" }).click();
+  await page.getByText("src/cart/gift.ts: Cannot be reverted: it is as it was before.").waitFor();
+  await page.getByRole("button", { name: "Revert turn 1", exact: true }).click();
+  await page.getByText("2 files of turn 1 reverted.").waitFor();
+  assert.equal(readFileSync(join(place.plain, "src/cart/total.ts"), "utf8"), TOTAL);
+  assert.equal(readFileSync(join(place.plain, "src/api/checkout.ts"), "utf8"), CHECKOUT);
   await shot(page, "changes-plain");
   await context.close();
 });

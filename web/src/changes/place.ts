@@ -1,6 +1,6 @@
 /** What is shown of the changes of a conversation is in the address, so that it can be shared. */
 
-import { changesAddress, go, reviewAddress, sessionAddress, useRoute } from "../route.js";
+import { changesAddress, go, parse, reviewAddress, sessionAddress, useRoute } from "../route.js";
 
 export interface ShownChanges {
   readonly scope: string;
@@ -28,8 +28,9 @@ export function showChanges(id: string, kind: ChangesPlace["kind"], shown: Parti
   go(kind === "review" ? addressOf(id, shown) : kind ? changesAddress(id) : sessionAddress(id));
 }
 
-/** The address says what is looked at, without another entry in the history. */
+/** The address says what is looked at, without another entry in the history; not if it leads elsewhere already. */
 export function noteShown(id: string, shown: Partial<ShownChanges>): void {
+  if (parse(window.location.hash).view !== "review") return;
   window.history.replaceState(window.history.state, "", addressOf(id, shown));
 }
 
