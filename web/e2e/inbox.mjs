@@ -20,12 +20,18 @@ const place = workplace();
 let server, browser, origin, storageState;
 
 const opened = (options = {}) => openPage(browser, origin, { storageState, ...options });
-const paced = (prompt) => ({ prompt, model: place.paced, folder: place.folder });
 const stop = (page, key) => page.locator(`[data-stop="${key}"]`);
 const focused = (page) => page.evaluate(() => document.activeElement?.closest("[data-stop]")?.dataset.stop ?? "");
 const answers = (fake) => fake.sent.filter(({ type }) => type === "commands").flatMap(({ session, commands }) => commands.map((command) => ({ session, ...command })));
 const steady = (page) => page.waitForTimeout(STEADY_MS);
 const ALL = () => [COMMAND(), OVERWRITE(), QUESTION(), ALIKE(), ...RUNNING(), ...EARLIER()];
+
+/** A conversation that begins over the inbox, so that nothing of another one is shown meanwhile. */
+async function started(page, prompt) {
+  await page.goto(new URL("/#/", origin).href);
+  await page.waitForSelector(".list, .empty");
+  await begin(page, { prompt, model: place.paced, folder: place.folder });
+}
 
 /** A page with rows of our own. */
 async function faked(rows, { hash = "", ...options } = {}) {
@@ -62,9 +68,7 @@ test("what agents ask is answered in the inbox with keys alone", async () => {
   const { page, context, troubles } = await opened();
   await page.goto(origin.origin);
   await page.getByText("No conversations yet").waitFor();
-  await begin(page, paced("DENY it"));
-  await begin(page, paced("QUESTION"));
-  await begin(page, paced("OVERWRITE"));
+  for (const prompt of ["DENY it", "QUESTION", "OVERWRITE"]) await started(page, prompt);
   await page.locator("body").press("Escape");
   await page.locator("body").press("g");
   await page.locator("body").press("i");
@@ -101,7 +105,7 @@ test("what agents ask is answered in the inbox with keys alone", async () => {
 test("two that are alike are answered at once, after the list was shown, and only those that are ticked", async () => {
   const { page, context } = await opened();
   await page.goto(origin.origin);
-  for (const name of ["ALWAYS first", "ALWAYS second", "ALWAYS third"]) await begin(page, paced(name));
+  for (const prompt of ["ALWAYS first", "ALWAYS second", "ALWAYS third"]) await started(page, prompt);
   await page.goto(new URL("/#/", origin).href);
   await page.getByText(/3 ask the same/).waitFor();
   await page.keyboard.press("Shift+Y");
@@ -120,7 +124,7 @@ test("two that are alike are answered at once, after the list was shown, and onl
 test("another window sees who answered first", async () => {
   const [one, two] = [await opened(), await opened()];
   for (const { page } of [one, two]) await page.goto(new URL("/#/", origin).href);
-  await begin(one.page, paced("DENY again"));
+  await started(one.page, "DENY again");
   await one.page.goto(new URL("/#/", origin).href);
   for (const { page } of [one, two]) await page.locator(".ask", { hasText: "DENY again" }).waitFor();
   await steady(one.page);

@@ -198,7 +198,14 @@ function AskTitle({ ask }: { readonly ask: RowAsk }) {
   const { verb, subject } = verbAndSubject(ask);
   return (
     <>
-      {`${verb.charAt(0).toUpperCase()}${verb.slice(1)}`} {subject && <code>{inOneLine(subject, "code")}</code>}?
+      {`${verb.charAt(0).toUpperCase()}${verb.slice(1)}`}
+      {subject && (
+        <>
+          {" "}
+          <code>{inOneLine(subject, "code")}</code>
+        </>
+      )}
+      ?
     </>
   );
 }
