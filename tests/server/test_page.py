@@ -28,7 +28,7 @@ _CHOSEN_OF_INBOX = (
     "two that are alike",
     "a card answers to keys only",
     "on a phone one question",
-    "nothing is in the way of anybody",
+    "every page and state passes axe",
     "200 live rows",
 )
 _needs_browser = pytest.mark.skipif(

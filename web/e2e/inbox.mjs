@@ -351,7 +351,7 @@ test("on a phone one question after the other fills the screen, its answers at t
   await context.close();
 });
 
-test("somebody whose page is not in front is called, once, and by its title", async () => {
+test("a person is called when the page is not in front, once, and by its title", async () => {
   const { page, context } = await opened({ permissions: ["notifications"] });
   await page.addInitScript(() => {
     window.notes = [];
@@ -389,7 +389,7 @@ test("somebody whose page is not in front is called, once, and by its title", as
   await context.close();
 });
 
-test("nothing is in the way of anybody: every page and state passes axe, light and dark, wide and narrow", async () => {
+test("every page and state passes axe, light and dark, wide and narrow", async () => {
   const busy = () => [...ALL(), MARKED(), PLAN(), FORM(), TOOL()];
   const cases = [
     ["inbox-wide-light", ALL(), {}],

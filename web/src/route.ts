@@ -97,7 +97,7 @@ export function reviewAddress(id: string, wanted: Readonly<Record<string, string
   return `${sessionAddress(id)}/review${query && `?${query}`}`;
 }
 
-/** Of the form for a conversation that goes on with a session, or with what was said before a message there. */
+/** Of the form for a conversation that continues a session, or with what was said before a message there. */
 export function continuingAddress(continues: string, before = ""): string {
   return `${NEW_ADDRESS}?${new URLSearchParams({ continues, ...(before && { before }) })}`;
 }

@@ -73,7 +73,7 @@ function focusStop(stop: string): void {
 }
 
 /** What has the focus is drawn anew when it is answered: the focus stays in its place. */
-function useFocusKept(): () => void {
+function useHeldFocus(): () => void {
   const held = useRef("");
   useEffect(() => {
     const note = ({ target }: Event) => (held.current = stopOf(target)?.dataset["stop"] ?? "");
@@ -91,7 +91,7 @@ function useFocusKept(): () => void {
 }
 
 /**
- * The cursor is the real focus, once somebody has moved it; it never comes by itself. What is pressed with a pointer does
+ * The cursor is the real focus, once it was moved; it never comes by itself. What is pressed with a pointer does
  * not move it before it is released, as that would move what is pressed.
  */
 export function useCursor(stops: readonly string[]): Cursor {
@@ -101,7 +101,7 @@ export function useCursor(stops: readonly string[]): Cursor {
   const at = stops.includes(wanted) ? wanted : (stops[0] ?? "");
   const latest = useRef({ stops, at });
   latest.current = { stops, at };
-  const holds = useFocusKept();
+  const holds = useHeldFocus();
   useEffect(() => {
     if (takesFocus.current) focusStop(at);
     else holds();

@@ -1,4 +1,4 @@
-/** The rows that the server sends, kept up to date, and what is made of them for all parts of the page. */
+/** The rows that the server sends, always current, and what is made of them for all parts of the page. */
 
 import { useSyncExternalStore } from "react";
 import { api } from "../api.js";

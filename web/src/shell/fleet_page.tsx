@@ -14,7 +14,9 @@ export function FleetPage() {
               <Icon name="fleet" />
             </p>
             <p className="empty-title">Run one task with several agents</p>
-            <p className="small faint">Compare results, cost and time side by side. There is nothing here yet.</p>
+            <p className="small faint">
+              Compare results, cost and time. In the terminal today: <code>harness fleet</code>.
+            </p>
           </div>
         </div>
       </div>

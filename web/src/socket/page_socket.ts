@@ -68,7 +68,7 @@ export interface SessionListener {
 const OPEN = 1;
 const RECONNECT_FIRST_MS = 250;
 const RECONNECT_LONGEST_MS = 8_000;
-/** Not that of a browser that is logged out: it may be let in again, and then goes on. */
+/** Not that of a browser that is logged out: it may be let in again, and then continues. */
 const FINAL_CLOSE_CODES: readonly number[] = [1008, 4403];
 const CLOSE_UNREADABLE = 4000;
 

@@ -1,4 +1,4 @@
-/** One conversation on the page's socket: its state kept up to date, and its commands. */
+/** One conversation on the page's socket: its current state, and its commands. */
 
 import { applyOperations, type DeltaOperation } from "../../client/src/object_stream.js";
 import { CommandQueueFull, EMPTY_STATE, type ConnectionStatus, type HarnessCommand, type HarnessState, type HarnessTransport } from "../../client/src/index.js";
