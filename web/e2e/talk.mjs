@@ -189,6 +189,8 @@ test("files and templates complete a prompt, a draft stays, and a run starts in 
   await page.getByRole("button", { name: /^Start / }).click();
   await page.waitForSelector(".run-facts");
   assert.match(await page.locator(".header").innerText(), /try-words/);
+  await page.getByRole("button", { name: "Remove worktree" }).click();
+  await page.getByText("stays; its worktree is removed.").waitFor();
   await page.goto(new URL("/#/new", origin).href);
   await prompt.fill("");
   await prompt.pressSequentially("/expl");

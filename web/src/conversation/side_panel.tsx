@@ -4,6 +4,7 @@ import { Icon } from "../shell/icon.js";
 import { inOneLine } from "../text/unseen.js";
 import { Grants } from "./grants.js";
 import { Settings } from "./settings.js";
+import { WorktreePanel } from "./worktree_panel.js";
 
 /** Beside the conversation: what the agent has to do, and what each run used. */
 export function SidePanel({ state, isReplay, onClose }: { state: HarnessState; isReplay: boolean; onClose: () => void }) {
@@ -16,6 +17,7 @@ export function SidePanel({ state, isReplay, onClose }: { state: HarnessState; i
       <Usage state={state} />
       {!isReplay && state.capabilities.submit && <Settings state={state} />}
       {!isReplay && state.grants.length > 0 && <Grants state={state} />}
+      {!isReplay && <WorktreePanel state={state} />}
       {state.runs.length > 0 && <Runs runs={state.runs} />}
     </aside>
   );

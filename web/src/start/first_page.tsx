@@ -95,7 +95,7 @@ function Install({ agents, hasSome }: { agents: readonly Agent[]; hasSome: boole
   return (
     <section className="first-panel" aria-labelledby="first-install">
       <h3 id="first-install">
-        {hasSome ? "Install another agent" : "1 · Install an agent"} <span className="faint small">{hasSome ? "" : "any one is enough"}</span>
+        {hasSome ? "Install another agent" : "Install an agent"} <span className="faint small">{hasSome ? "" : "any one is enough"}</span>
       </h3>
       <div className="table-frame" tabIndex={0} role="group" aria-label="Agents that are not installed">
         <table className="data">
