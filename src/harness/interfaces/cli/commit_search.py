@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from hashlib import sha1, sha256
 from typing import NamedTuple
@@ -20,15 +19,18 @@ from harness.sources.imports.catalogue import CataloguedSession
 from harness.sources.imports.catalogue_filter import SessionFilter
 from harness.sources.imports.catalogue_search import FoundPassage, SessionSearch
 from harness.sources.imports.stored_log import StoredLog
+from harness.sources.workspace.git_calls import GitCalls, GitFailed
 
 _HASH = re.compile(r"[0-9a-f]{4,64}")
 _BOT = re.compile(r"\[bot\]|\bbot\b|noreply@(?!anthropic)|dependabot|renovate", re.IGNORECASE)
-_PATIENCE_S = 10
 _BEFORE_MS = 86_400_000
 """A session that ended longer before the commit than this did not lead to it."""
 _MOST_FILES = 20
 _CONTENTS = ("content", "file_text", "contents")
 _DELETED = "0" * 40
+_BLOB = 3
+_FIELDS = 5
+"""Of a line of `diff-tree`: two modes, two hashes of contents, and what was done."""
 
 
 class GitCommit(NamedTuple):
@@ -50,19 +52,23 @@ def read_commit(commit: str, directory: str) -> GitCommit | None:
     """None if the directory is in no repository that has it."""
     if _HASH.fullmatch(commit) is None:
         return None
-    root = _git(directory, "rev-parse", "--show-toplevel").strip()
-    head = _git(
-        directory, "show", "--no-patch", "--format=%ct%n%an <%ae>", f"{commit}^{{commit}}"
-    ).splitlines()
-    if not root or len(head) < 2 or not head[0].isdecimal():
+    root = _repository(directory)
+    if not root:
         return None
+    git = GitCalls(root)
+    try:
+        head = git.ask("show", "--no-patch", "--format=%ct%n%an <%ae>", f"{commit}^{{commit}}")
+        tree = git.ask("diff-tree", "-r", "-z", "--root", "--no-commit-id", commit)
+    except GitFailed:
+        return None
+    seconds, _, author = head.decode("utf-8", "replace").partition("\n")
     blobs: dict[str, str] = {}
-    for line in _git(directory, "diff-tree", "-r", "-z", "--root", "--no-commit-id", commit).split("\0:"):
+    for line in tree.decode("utf-8", "replace").split("\0:"):
         about, _, path = line.rstrip("\0").partition("\0")
         fields = about.lstrip(":").split()
-        if len(fields) >= 4 and not fields[3].startswith(_DELETED):
-            blobs[path] = fields[3]
-    return GitCommit(root, int(head[0]) * 1000, head[1], blobs)
+        if len(fields) >= _FIELDS and not fields[_BLOB].startswith(_DELETED):
+            blobs[path] = fields[_BLOB]
+    return GitCommit(root, int(seconds) * 1000, author, blobs) if seconds.isdecimal() else None
 
 
 def likely_sessions(
@@ -107,17 +113,12 @@ def _blob_of(text: str, digits: int) -> str:
     return hashed(b"blob %d\0" % len(data) + data).hexdigest()
 
 
-def _git(directory: str, *words: str) -> str:
-    """What git says, without the settings of the repository that could start programs; empty if it fails."""
-    safe = ("-c", "core.fsmonitor=false", "-c", "diff.external=", "-c", "core.hooksPath=/dev/null")
-    try:
-        done = subprocess.run(
-            ["git", "-C", directory, *safe, *words],
-            capture_output=True,
-            timeout=_PATIENCE_S,
-            check=False,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"},
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
+def _repository(directory: str) -> str:
+    """The folder of the repository that a directory is in; empty if it is in none."""
+    folder = os.path.abspath(directory)
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return ""
+        folder = above
+    return folder
