@@ -20,7 +20,7 @@ from harness.sources.translation.audit import check
 
 
 def _sessions(home: Home) -> list[CataloguedSession]:
-    catalogue = Catalogue(":memory:", load_all())
+    catalogue = Catalogue("", load_all())
     catalogue.refresh(home)
     return catalogue.read(catalogue.sessions())
 

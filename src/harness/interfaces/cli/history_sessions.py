@@ -68,8 +68,10 @@ class UsedElsewhere(NamedTuple):
 class HistorySessions:
     """All histories of this machine, looked at once."""
 
-    def __init__(self) -> None:
-        self._catalogue = Catalogue(os.path.join(cache_directory(), _CATALOGUE), load_all())
+    def __init__(self, *, writes: bool = True) -> None:
+        """`writes`: whether what is found may be stored in the cache folder."""
+        path = os.path.join(cache_directory(), _CATALOGUE) if writes else ""
+        self._catalogue = Catalogue(path, load_all())
         self.home = current_home(dict.fromkeys([os.getcwd(), *self._catalogue.projects()]))
         self._catalogue.refresh(self.home)
 

@@ -95,7 +95,9 @@ _PATIENCE_S = 5.0
 
 
 def connected(path: str) -> sqlite3.Connection:
-    """The file of this version; a broken one is replaced, and where none can be made it is in memory."""
+    """The file of this version; a broken one is replaced, and where none can be made, or named, it is in memory."""
+    if not path:
+        return in_memory()
     for _attempt in range(2):
         try:
             return _opened(path)

@@ -89,7 +89,7 @@ def _warn_of_loss(arguments: argparse.Namespace, console: Console) -> None:
     from harness.interfaces.cli.session_keep import warn_of_expiring
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
-    warn_of_expiring(HistorySessions(), preferences.open_store(settings), console)
+    warn_of_expiring(HistorySessions(writes=False), preferences.open_store(settings), console)
 
 
 def _require_all(names: list[str], statuses: list[ExaminedAgent]) -> None:
