@@ -103,10 +103,13 @@ class FileInbox:
         self._can_continue = can_continue
         self._rows = InboxRows(store, prices, status=self._status, can_continue=can_continue)
         self._is_over = threading.Event()
+        self._reading = threading.Lock()
+        """What changes while all rows are read is read after them: else it would be lost."""
         self.today = Today()
         self.problem = ""
         self._watch = StoreWatch(store, self._notified, pause_s=_COLLECTED_S)
-        self._rows.load()
+        with self._reading:
+            self._rows.load()
         for work in (self._look, self._count, self._catch_up):
             threading.Thread(target=work, name="harness-inbox", daemon=True).start()
 
@@ -172,7 +175,7 @@ class FileInbox:
         return RowStatus(is_live=is_live, can=_EVERYTHING if is_served else RowCan())
 
     def _notified(self, log_ids: set[str] | None) -> None:
-        with suppress(HarnessError):
+        with self._reading, suppress(HarnessError):
             if log_ids is None:
                 self._rows.load()
             elif not self._rows.update(log_ids):

@@ -32,21 +32,22 @@ class StoreWatch:
         self._store = store
         self._notified = notified
         self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="harness-inbox", daemon=True)
+        first = self._watch()  # here: what changes from now on is noticed, also before the thread runs
+        self._thread = threading.Thread(target=self._work, args=(first,), name="harness-inbox", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         self._is_over.set()
 
-    def _work(self) -> None:
+    def _work(self, watch: DirectoryWatch | None) -> None:
         while not self._is_over.is_set():
-            watch = self._watch()
             if watch is None:
                 return self._look_again_and_again()
             try:
                 self._listen(watch)
             finally:
                 watch.close()
+            watch = None if self._is_over.is_set() else self._watch()
         return None
 
     def _watch(self) -> DirectoryWatch | None:

@@ -63,9 +63,9 @@ class FileScreenData(SourceData):
         return [one.session_id for one in self._store.find(Query(text=text, limit=LISTED))]
 
     def agents(self) -> Sequence[str]:
-        from harness.interfaces.cli.inventory import installed
+        from harness.interfaces.cli.inventory import everything
 
-        return [one.agent.name for one in installed()]
+        return [one.agent.name for one in everything() if one.is_available]
 
     def files(self, folder: str, beginning: str) -> Sequence[str]:
         if self._files[0] != folder:

@@ -29,6 +29,7 @@ class HostedConversations:
         self._store = store
         self._default = default
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         self._backend: LocalBackend | None = None
         self._channels: dict[str, LiveChannel] = {}
         self._lock = threading.Lock()
@@ -54,10 +55,14 @@ class HostedConversations:
         """Stops what runs."""
         for channel in self._channels.values():
             channel.close()
-        if self._backend is not None and self._loop is not None:
+        if self._thread is None or self._loop is None:
+            return
+        if self._backend is not None:
             with suppress(HarnessError):
                 self._do(self._backend.close())
-            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
     def _open(self, log_id: str) -> None:
         if log_id not in self._channels:
@@ -72,7 +77,8 @@ class HostedConversations:
             if self._backend is None:
                 default = self._default()
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="hosted", daemon=True).start()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="hosted", daemon=True)
+                self._thread.start()
                 self._backend = self._do(self._begin(default))
         return self._backend
 

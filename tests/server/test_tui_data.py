@@ -1,0 +1,131 @@
+"""The screen of the terminal has the same data from files and from a server, and its commands reach the right program."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving_world import PATIENCE_S, ServingWorld
+from test_approvals import bash, scripted
+
+from harness.config.prices import Prices
+from harness.errors import HarnessError
+from harness.events import Event, Message, Relay, ToolEnd, ToolStart
+from harness.interfaces.cli.server_address import TOKEN_VARIABLE, leave_address
+from harness.interfaces.commands import Approve, Submit
+from harness.interfaces.server.backend import Setup
+from harness.interfaces.tui.data import ScreenData
+from harness.interfaces.tui.details import call_lines
+from harness.interfaces.tui.file_data import FileScreenData
+from harness.interfaces.tui.lines import text_of
+from harness.interfaces.tui.server_data import ServerScreenData
+from harness.interfaces.tui.transcript_lines import CallRange
+from harness.log.stores.files import FileStore
+from harness.views.inbox.row import InboxRow
+
+PRICES = Prices("", {})
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+@pytest.fixture(params=["files", "server"])
+def data(
+    request: pytest.FixtureRequest, world: ServingWorld, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ScreenData]:
+    found: ScreenData
+    if request.param == "server":
+        found = ServerScreenData(world.url, world.access.token)
+    else:
+        assert isinstance(world.store, FileStore)
+        leave_address(world.url)  # as `harness serve` on this machine does, beside its token
+        monkeypatch.setenv(TOKEN_VARIABLE, world.access.token)
+        found = FileScreenData(FileStore(world.store.directory), PRICES, lambda: Setup(agent="native"))
+    found.open(lambda: None)
+    yield found
+    found.close()
+
+
+def until(is_so: Callable[[], Any]) -> Any:
+    ends_s = time.monotonic() + PATIENCE_S
+    while not (found := is_so()):
+        assert time.monotonic() < ends_s, found
+        time.sleep(0.02)
+    return found
+
+
+def row_of(data: ScreenData, session: str, *states: str) -> InboxRow:
+    def found() -> InboxRow | None:
+        return next((row for row in data.rows() if row.id == session and row.state in states), None)
+
+    row = until(found)
+    assert isinstance(row, InboxRow)
+    return row
+
+
+@pytest.mark.parametrize("data", ["server"], indirect=True)
+def test_a_session_is_seen_read_and_answered(world: ServingWorld, data: ScreenData) -> None:
+    model = scripted(world, [bash("echo one", "a")], "All of it is done.")
+    session = world.create(model=model, prompt="a rare word")["id"]
+    row = row_of(data, session, "needs-approval")
+    tail = data.tail(session, lambda: None)
+    events: list[Event] = []
+    until(lambda: events.extend(tail.poll()) or any(isinstance(one, Relay) for one in events))
+    (ask,) = row.asks
+    with pytest.raises(HarnessError, match="It changed"):
+        data.send(session, Approve(relay_id=ask.id, arguments_hash="0"))
+    data.send(session, Approve(relay_id=ask.id, arguments_hash=ask.arguments_hash))
+    row_of(data, session, "succeeded", "idle")
+    until(
+        lambda: events.extend(tail.poll()) or any("All of it" in getattr(one, "text", "") for one in events)
+    )
+    tail.close()
+    assert [event.seq for event in events] == list(range(len(events)))
+    assert list(data.read(session))[: len(events)] == events
+    assert session in until(lambda: data.find("rare"))
+    start, end = (next(one.seq for one in events if isinstance(one, kind)) for kind in (ToolStart, ToolEnd))
+    shown = "\n".join(map(text_of, call_lines(data, session, CallRange(start, end), "")))
+    assert "echo one" in shown
+    assert "exit code: 0" in shown
+    assert "native" in data.usage() or "No usage" in data.usage()
+    data.mark_seen(session)
+
+
+def test_a_conversation_begins_and_is_continued(
+    world: ServingWorld, data: ScreenData, tmp_path: Path
+) -> None:
+    model = world.script("The first answer.", "The second answer.")
+    session = data.start(Setup(agent="native", model=model, cwd=str(tmp_path)), "begin")
+    row_of(data, session, "succeeded", "idle")
+    data.send(session, Submit(prompt="once more"))
+
+    def has_continued() -> bool:
+        said = [(one.role, one.text) for one in data.read(session) if isinstance(one, Message)]
+        return ("user", "once more") in said and said[-1][0] == "assistant"
+
+    until(has_continued)
+    assert "native" in data.agents()
+
+
+def test_a_server_that_is_gone_is_said_and_nothing_is_sent(world: ServingWorld) -> None:
+    data = ServerScreenData("http://127.0.0.1:9", world.access.token)
+    data.open(lambda: None)
+    until(lambda: data.notice)
+    assert "no server answers" in data.notice
+    with pytest.raises(HarnessError, match="no server answers"):
+        data.send("x", Submit(prompt="lost"))
+
+
+def test_files_are_offered_for_what_was_typed(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / ".git").mkdir()
+    for name in ("src/cart.py", "src/total.py", ".git/cart", "README.md"):
+        (tmp_path / name).write_text("")
+    data = FileScreenData(FileStore(str(tmp_path / "logs")), PRICES, Setup)
+    assert data.files(str(tmp_path), "car") == ["src/cart.py"]
+    assert data.files(str(tmp_path), "src/") == ["src/cart.py", "src/total.py"]
