@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import ClassVar
@@ -18,6 +20,7 @@ from harness.interfaces.tui.lines import COLOURED, PLAIN
 from harness.interfaces.tui.notices import Notices
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
+_PATIENCE_S = 5.0
 
 
 class InboxApp(App[int], inherit_bindings=False):
@@ -39,8 +42,15 @@ class InboxApp(App[int], inherit_bindings=False):
         loop = asyncio.get_running_loop()
         for number in _ENDING:
             with suppress(RuntimeError, ValueError):  # not in the main thread
-                loop.add_signal_handler(number, self.exit, exit_codes.of_signal(number))
+                loop.add_signal_handler(number, self._end, exit_codes.of_signal(number))
         self.push_screen(InboxScreen(self._data, PLAIN if self._is_plain else COLOURED, self._notices))
+
+    def _end(self, code: int) -> None:
+        """By a signal. Where the terminal is gone, giving it back may wait for ever."""
+        self.exit(code)
+        last = threading.Timer(_PATIENCE_S, os._exit, (code,))
+        last.daemon = True
+        last.start()
 
     def exit_now(self) -> None:
         """What is written last, before the terminal is given back."""
