@@ -1,0 +1,1 @@
+export{n as createCynefinServices}from"./chunk-6TQVIW2G-B6frloLT.js";import"./chunk-FOHPRMQF-DhwWuAwv.js";

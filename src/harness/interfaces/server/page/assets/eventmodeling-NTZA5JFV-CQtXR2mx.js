@@ -1,0 +1,1 @@
+export{n as createEventModelingServices}from"./chunk-6EIED4P4-BGCUyOFp.js";import"./chunk-FOHPRMQF-DhwWuAwv.js";

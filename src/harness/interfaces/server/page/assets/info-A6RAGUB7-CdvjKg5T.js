@@ -1,0 +1,1 @@
+export{n as createInfoServices}from"./chunk-5V3GS4D5-CeS4BpM4.js";import"./chunk-FOHPRMQF-DhwWuAwv.js";

@@ -1,0 +1,1 @@
+export{n as createPacketServices}from"./chunk-UY3FDG6J-ypI7r5Zu.js";import"./chunk-FOHPRMQF-DhwWuAwv.js";

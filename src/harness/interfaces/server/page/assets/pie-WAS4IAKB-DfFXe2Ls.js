@@ -1,0 +1,1 @@
+export{n as createPieServices}from"./chunk-3Z5EZCMW-DGWuRk8Z.js";import"./chunk-FOHPRMQF-DhwWuAwv.js";

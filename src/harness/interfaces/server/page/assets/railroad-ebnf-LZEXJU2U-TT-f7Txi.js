@@ -1,0 +1,1 @@
+export{n as createRailroadEbnfServices}from"./chunk-2ZTRR5NV-DQcXEc4G.js";import"./chunk-FOHPRMQF-DhwWuAwv.js";
