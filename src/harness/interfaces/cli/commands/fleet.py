@@ -20,6 +20,7 @@ from harness.interfaces.cli.parser import (
 )
 
 SUMMARY = "run tasks with several agents and compare them"
+DEFAULT_ACTION = "list"
 ACTIONS = {
     "run": "carry out a plan; one that was begun is continued",
     "try": "one prompt for several agents in copies of this project; then apply the changes of one",
