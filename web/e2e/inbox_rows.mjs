@@ -52,6 +52,8 @@ export function ask(id, over = {}) {
     operations: [{ kind: "command", command: over.subject ?? "" }],
     title: "run a command",
     subject: "",
+    cwd: "",
+    more: [],
     why: "",
     question: "",
     options: null,

@@ -37,7 +37,7 @@ from harness.events import (
 from harness.events.operation import Command, Write
 from harness.log.store import Metadata
 from harness.testing.golden import find_cases
-from harness.views.inbox.asks import arguments_hash, check_shown
+from harness.views.inbox.asks import arguments_hash, ask_of, check_shown
 from harness.views.inbox.fold import InboxFold, Surroundings
 from harness.views.inbox.row import InboxRow, RowProject
 
@@ -282,3 +282,23 @@ def test_a_fold_continues_from_any_snapshot(case: Any) -> None:
         for place, event in enumerate(log[split:], split):
             second.feed(event)
             assert second.row(LIVE) == rows[place]
+
+
+def test_what_the_subject_does_not_show_is_listed() -> None:
+    given = {"command": "make", "workdir": "../other", "timeout": 99, "description": "build it"}
+    asked = Relay(id="q", call_id="c", tool_name="bash", input=given, category="execute")
+    ask = ask_of(asked, [], cwd="/w/shop", project="p")
+    assert (ask.subject, ask.cwd, ask.more) == ("make", "/w/shop/../other", (("timeout", "99"),))
+
+
+def test_characters_without_a_shape_at_the_end_of_a_command_are_marked() -> None:
+    asked = Relay(id="q", call_id="c", tool_name="bash", input={"command": "make\u2028"})
+    ask = ask_of(asked, [], cwd="/w", project="p")
+    assert [mark["label"] for mark in ask.marks] == ["<U+2028>"]
+
+
+def test_all_of_a_change_that_cannot_be_drawn_is_listed() -> None:
+    given = {"file_path": "/w/a.py", "content": ["odd"], "mode": "0777"}
+    asked = Relay(id="q", call_id="c", tool_name="write", input=given, category="edit")
+    ask = ask_of(asked, [], cwd="/w", project="p")
+    assert (ask.preview, ask.more) == (None, (("content", '["odd"]'), ("mode", "0777")))

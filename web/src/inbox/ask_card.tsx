@@ -15,7 +15,7 @@ import { inOneLine } from "../text/unseen.js";
 import { AgentBadge } from "./agent_badge.js";
 import { AlwaysButton } from "./always_button.js";
 import { answerDesk, type Answer, type Outcome } from "./answer_desk.js";
-import { AskSubject, ChangeCounts, isCommand, MarkedText } from "./ask_subject.js";
+import { AskSubject, ChangeCounts, isCommand, MarkedText, MoreArguments } from "./ask_subject.js";
 import { DenyForm } from "./deny_form.js";
 import { ContextUsed, Cost, shortPath, titleOf, useNow, whereOf } from "./facts.js";
 import { PlanForm, planTitle } from "./plan_form.js";
@@ -262,7 +262,7 @@ function Permission(props: BodyProps) {
   const { one, place, isDiffOpen, onReview, isAt } = props;
   const { row, ask } = one;
   const { verb, subject } = verbAndSubject(ask);
-  const isLong = place !== "inbox" || isAt || ask.marks.length > 0 || ask.subject.length > 90 || ask.subject.includes("\n") || ask.subject.startsWith("{");
+  const isLong = place !== "inbox" || isAt || ask.marks.length > 0 || ask.more.length > 0 || (!!ask.cwd && ask.cwd !== row.cwd) || ask.subject.length > 90 || ask.subject.includes("\n") || ask.subject.startsWith("{");
   const isInline = !isLong && !subject && !!ask.subject;
   const who = ask.runName ? `${inOneLine(ask.runName)} asks to` : "Asks to";
   return (
@@ -280,15 +280,16 @@ function Permission(props: BodyProps) {
         ) : (
           ask.runName && `${inOneLine(ask.runName)} asks · `
         )}
-        {isCommand(ask) && isLong && row.cwd && (
+        {isCommand(ask) && isLong && (ask.cwd || row.cwd) && (
           <>
             {" "}
-            in <code>{shortPath(row.cwd)}</code>
+            in <code>{inOneLine(shortPath(ask.cwd || row.cwd), "code")}</code>
           </>
         )}
         {ask.preview?.length ? <ChangeCounts files={ask.preview} /> : null}
       </p>
       {!isInline && !(onReview && ask.preview?.length) && <AskSubject ask={ask} isWhole={isDiffOpen} />}
+      {ask.more.length > 0 && !(onReview && ask.preview?.length) && <MoreArguments more={ask.more} />}
       {ask.marks.length > 0 && <HiddenNote ask={ask} />}
       {ask.why && isLong && <p className="ask-why">“{inOneLine(ask.why)}”</p>}
       {onReview && ask.preview?.length ? <ReviewButton onReview={onReview} isAt={isAt} /> : <Buttons {...props} />}

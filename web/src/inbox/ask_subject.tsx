@@ -103,6 +103,24 @@ function Argument({ name, text }: { readonly name: string; readonly text: string
   );
 }
 
+/** What the call is given besides what is shown above. */
+export function MoreArguments({ more }: { readonly more: RowAsk["more"] }) {
+  return (
+    <dl className="more-arguments small">
+      {more.map(([name, value]) => (
+        <div key={name}>
+          <dt>
+            <Revealed text={name} />
+          </dt>
+          <dd>
+            <Argument name={name} text={value} />
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
 const counted = (count: number) => `${count.toLocaleString("en")} ${count === 1 ? "line" : "lines"}`;
 
 /** “+38 −41 · replaces all 41 lines”. */

@@ -44,6 +44,8 @@ export interface RowAsk {
   readonly operations: readonly HarnessOperation[];
   readonly title: string;
   readonly subject: string;
+  readonly cwd: string;
+  readonly more: readonly (readonly [name: string, value: string])[];
   readonly why: string;
   readonly question: string;
   readonly options: readonly string[] | readonly AskOption[] | null;

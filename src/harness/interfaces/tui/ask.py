@@ -164,7 +164,9 @@ def body_lines(row: InboxRow, ask: RowAsk, asking: Asking, width: int) -> list[L
     lines = _subject(ask, width)
     if ask.preview:
         lines += [[(_diff_style(line), line)] for line in bounded(lines_of({}, ask.preview), _ALL)]
-    lines.append([("dim", f"in {revealed(home_path(row.cwd), is_line=True)}")])
+    for name, value in ask.more:
+        lines += [[("dim", piece)] for piece in _wrap(revealed(f"{name}: {value}"), width)]
+    lines.append([("dim", f"in {revealed(home_path(ask.cwd or row.cwd), is_line=True)}")])
     if ask.marks:
         lines.append(
             [("yellow", "It has characters that cannot be seen or look like others: they are spelled out.")]

@@ -15,6 +15,8 @@ class Words(NamedTuple):
     subject: str
 
 
+_BLANKS = " \t\r\n"
+"""Other characters without a shape are part of what is shown: they are marked there."""
 _SHELL = re.compile(r"(/\S*/)?(ba|z|da)?sh -l?c ")
 _WRITE_VERBS = {"create": "create", "update": "edit", "delete": "delete", "move": "move"}
 
@@ -50,7 +52,7 @@ def words(operation: Operation, cwd: str) -> Words:
 
 def bare_command(command: str) -> str:
     """What a shell was asked to run, without the asking: `bash -lc 'make test'` is `make test`."""
-    command = command.strip()
+    command = command.strip(_BLANKS)
     if _SHELL.match(command) is None:
         return command
     from shlex import split
@@ -59,7 +61,7 @@ def bare_command(command: str) -> str:
         words = split(command)
     except ValueError:
         return command
-    return words[2].strip() if len(words) == 3 else command
+    return words[2].strip(_BLANKS) if len(words) == 3 else command
 
 
 def short_path(path: str, cwd: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
@@ -26,6 +27,11 @@ _LONGEST_TITLE = 120
 _PATHS = ("file_path", "filePath", "path", "notebook_path", "target_file", "absolute_path")
 _COMMANDS = ("command", "cmd", "script")
 _NEW_TEXTS = ("content", "new_string", "newString", "file_text", "new_str", "edits", "contents")
+_TEXTS = (*_NEW_TEXTS, "old_string", "oldString", "old_str", "changes", "patch", "diff")
+_DIRECTORIES = ("workdir", "cwd", "working_directory", "directory", "dir_path")
+_WORDS_OF_AGENT = ("description", "explanation", "justification", "reason", "title")
+"""Arguments with which a model says why it makes a call."""
+_LONGEST_VALUE = 400
 _WHOLE_TEXTS = ("content", "contents", "file_text")
 _DELETING = frozenset(("rm", "rmdir", "unlink", "shred", "truncate", "del", "trash"))
 _VERBS = {"create": "create", "update": "edit", "delete": "delete", "move": "move", "": "write"}
@@ -78,6 +84,8 @@ def ask_of(
         operations=tuple(msgspec.to_builtins(one) for one in operations),
         title=title,
         subject=subject,
+        cwd=_directory(relay, operations, cwd),
+        more=_more(relay, operations, has_preview=bool(preview)),
         why=why,
         question=relay.question,
         options=_options(relay, is_always=not no_always_why),
@@ -226,6 +234,29 @@ def _alike(relay: Relay, operations: Sequence[Operation], project: str) -> str:
     rule = msgspec.to_builtins(always[-1].grants)
     text = json.dumps([kinds, rule, project], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def _directory(relay: Relay, operations: Sequence[Operation], cwd: str) -> str:
+    if not operations or not isinstance(operations[0], Command):
+        return ""
+    given = relay.input if isinstance(relay.input, dict) else {}
+    named = operations[0].cwd or _text_at(given, _DIRECTORIES)
+    return posixpath.join(cwd, named) if named else cwd
+
+
+def _more(relay: Relay, operations: Sequence[Operation], *, has_preview: bool) -> tuple[tuple[str, str], ...]:
+    if relay.kind != "permission" or not operations or not isinstance(relay.input, dict):
+        return ()  # the subject has all of it
+    hidden = {*_COMMANDS, *_DIRECTORIES, *_PATHS, *_WORDS_OF_AGENT, "url", *(_TEXTS if has_preview else ())}
+    return tuple(
+        (single_line(name), _value(value)) for name, value in relay.input.items() if name not in hidden
+    )
+
+
+def _value(value: Any) -> str:
+    text = value if isinstance(value, str) else compact(storable(value))
+    rest = len(text) - _LONGEST_VALUE
+    return text if rest <= 0 else f"{text[:_LONGEST_VALUE]}… ({rest:,} more characters)"
 
 
 def _titled(title: str) -> str:

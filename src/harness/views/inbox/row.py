@@ -94,6 +94,10 @@ class RowAsk(_Shown, frozen=True, kw_only=True):
     """One line: "run a command", "overwrite app/rates.py"."""
     subject: str = ""
     """What it is about, at most 2,000 characters: the command line, the path, the question."""
+    cwd: str = ""
+    """Of a command: where it runs."""
+    more: tuple[tuple[str, str], ...] = ()
+    """Arguments that neither `subject` nor `preview` shows: name and value, long values cut."""
     why: str = ""
     """The last words of the agent before the call."""
     question: str = ""

@@ -94,22 +94,26 @@ def card_place(look: Look) -> tuple[str, str, int]:
     return look.cursor, "" if ask is None else ask.id + ask.arguments_hash, _body(look)[1]
 
 
-def is_whole(ask: RowAsk, width: int) -> bool:
+def is_whole(row: InboxRow, ask: RowAsk, width: int) -> bool:
     """Whether the list shows everything that is asked."""
-    return len(_subject_lines(ask, width, most=1_000)) <= _ASK_LINES and not ask.preview
+    is_here = ask.cwd in ("", row.cwd)
+    is_short = len(_subject_lines(ask, width, most=1_000)) <= _ASK_LINES
+    return is_short and is_here and not ask.preview and not ask.more
 
 
 def full_lines(row: InboxRow, ask: RowAsk, width: int) -> list[ScreenLine]:
     """Everything about an ask, for a screen of its own."""
     lines: list[ScreenLine] = [
         [("bold", cut(single_line(row.title or row.id), width))],
-        [("dim", cut(single_line(f"{row.agent} in {row.cwd}"), width))],
+        [("dim", cut(single_line(f"{row.agent} in {ask.cwd or row.cwd}"), width))],
         [("", "")],
         [("yellow", cut(_asks_to(ask), width))],
     ]
     if ask.why:
         lines += [[("dim", line)] for line in wrapped(single_line(ask.why), width, most=6)]
     lines += [[("", line)] for line in _subject_lines(ask, width, most=2_000)]
+    for name, value in ask.more:
+        lines += [[("dim", line)] for line in wrapped(revealed(f"{name}: {value}"), width, most=20)]
     for file in ask.preview or ():
         lines.append([("bold", cut(revealed(str(file.get("path", "")), is_line=True), width))])
         lines += [_diff_line(line, width) for line in str(file.get("diff", "")).split("\n")]

@@ -327,7 +327,7 @@ class TopScreen:
 
     def _allow(self, row: InboxRow, ask: RowAsk, approve: Approve, done: str) -> None:
         width, _height = self._terminal.size
-        if not is_whole(ask, width - 4) and self._shown_in_full != ask.id:
+        if not is_whole(row, ask, width - 4) and self._shown_in_full != ask.id:
             self._view(row)
             return
         if not ask.marks:
