@@ -142,7 +142,7 @@ def _row(
         abbreviated(session.session_id, known),
         _when(session.start_time),
         single_line(f"{agent}{MARK}" if is_marked else agent),
-        states.get(session.session_id) or single_line(session.outcome).replace("_", " "),
+        states.get(session.session_id) or _state_of(session.outcome),
         "" if session.duration_ms is None else duration(session.duration_ms),
         "" if session.total_cost_usd is None else money(session.total_cost_usd),
         cut(single_line(task[:1000]), _LONGEST_TASK),
@@ -154,3 +154,8 @@ def _when(start_time: str) -> str:
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(float(start_time)))
     except (ValueError, OverflowError, OSError):
         return ""
+
+
+def _state_of(outcome: str) -> str:
+    """The state of a session that has no row: the same words."""
+    return "succeeded" if outcome == "completed" else single_line(outcome).replace("_", " ")
