@@ -15,7 +15,7 @@ import httpx
 from serving_world import PATIENCE_S
 from websockets.asyncio.client import connect
 
-_PROGRAM = (sys.executable, "-c", "from harness.interfaces.cli.main import entry; entry()")
+PROGRAM = (sys.executable, "-c", "from harness.interfaces.cli.main import entry; entry()")
 
 
 class ServeProgram:
@@ -76,7 +76,7 @@ def serve_program(folder: Path, *options: str, most_files: int = 0) -> Iterator[
         "XDG_CONFIG_HOME": str(folder / "config"),
     }
     with subprocess.Popen(
-        [*limited, *_PROGRAM, "serve", "--port", "0", "--agent", "native", *options],
+        [*limited, *PROGRAM, "serve", "--port", "0", "--agent", "native", *options],
         env=environ,
         cwd=folder,
         stdout=subprocess.PIPE,

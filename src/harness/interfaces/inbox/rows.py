@@ -21,7 +21,7 @@ from harness.interfaces.inbox.seen import SeenMarks
 from harness.interfaces.inbox.stored_rows import StoredRow, StoredRows
 from harness.log.event_file import SIDECAR
 from harness.log.hub import Hub
-from harness.log.query import is_active
+from harness.log.query import is_active, waits
 from harness.log.store import Metadata, Query, Store
 from harness.log.stores.files import FileStore
 from harness.views.inbox.fold import InboxFold, Surroundings
@@ -45,6 +45,8 @@ class RowStatus(NamedTuple):
     is_live: bool = False
     """A process runs it, or has it open and waits for a message."""
     can: RowCan = RowCan()
+    is_held: bool = False
+    """A process has its log open, also when nothing runs in it: it lives while it has a run."""
 
 
 class RowCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -206,9 +208,22 @@ class InboxRows:
         """Whether a row is another one because of what can be asked of it, or whether it lives."""
         with self._lock:
             base, followed = self._base.get(log_id), self._followed.get(log_id)
-            if followed is not None:
-                followed.status = None
-            return base is not None and self._show(base.metadata, base.row, is_unfinished=base.is_unfinished)
+            if base is None:
+                return False
+            if followed is None:
+                return self._show(base.metadata, base.row, is_unfinished=base.is_unfinished)
+            followed.status = None
+            fold = followed.fold
+            return self._show(fold.metadata, base.row, is_unfinished=fold.is_open)
+
+    def refresh_open(self) -> list[str]:
+        """Refresh the rows that live or have changed lately, of which no end and no socket is notified; returns those
+        that are other ones now.
+        """
+        with self._lock:
+            live = {log_id for log_id, row in self.rows.items() if row.is_live}
+            log_ids = live | self._followed.keys()
+        return [log_id for log_id in log_ids if self.refresh_status(log_id)]
 
     def release_idle(self) -> list[str]:
         """Close logs without a process that have not changed for a while; returns rows that changed by it."""
@@ -349,13 +364,14 @@ class InboxRows:
         status = RowStatus(can=RowCan(submit=self._can_continue and metadata.kind == "thread"))
         with suppress(HarnessError):
             status = self._status_of(metadata) if is_asked else status
+        is_live = status.is_live or (status.is_held and (is_unfinished or waits(metadata)))
         place = self._projects.of(metadata.cwd)
         settings = metadata.settings
         return Surroundings(
-            is_live=status.is_live,
+            is_live=is_live,
             can=status.can,
             project=place.project,
-            branch=str(settings.get("branch") or (place.branch if status.is_live else "")),
+            branch=str(settings.get("branch") or (place.branch if is_live else "")),
             worktree=str(settings.get("worktree") or place.worktree),
             seen_ms=self.seen.at(log_id),
         )

@@ -169,10 +169,9 @@ class FileInbox:
         status = self._links.status(log_id)
         if status is not None:
             return RowStatus(is_live=True, can=_can(status))
-        is_served = metadata.kind == "thread" and _has_server()
-        # A server has its conversations open also when nothing runs in them.
-        is_live = not is_served or bool(metadata.activity)
-        return RowStatus(is_live=is_live, can=_EVERYTHING if is_served else RowCan())
+        if metadata.kind == "thread" and _has_server():
+            return RowStatus(is_held=True, can=_EVERYTHING)
+        return RowStatus(is_live=True)
 
     def _notified(self, log_ids: set[str] | None) -> None:
         with self._reading, suppress(HarnessError):
@@ -193,12 +192,10 @@ class FileInbox:
             self._changes.note()
 
     def _look(self) -> None:
-        """Whether processes still live: nothing notifies of their end."""
+        """Whether processes still live, and take commands: nothing notifies of it."""
         while not self._is_over.wait(_LOOK_EVERY_S):
-            live = [row.id for row in list(self._rows.rows.values()) if row.is_live]
-            changed = [log_id for log_id in live if self._rows.refresh_status(log_id)]
-            changed += self._rows.release_idle()
-            if changed:
+            changed = self._rows.refresh_open()
+            if changed + self._rows.release_idle():
                 self._changes.note()
 
     def _count(self) -> None:

@@ -47,7 +47,9 @@ class StoreWatch:
                 self._listen(watch)
             finally:
                 watch.close()
-            watch = None if self._is_over.is_set() else self._watch()
+            if not self._is_over.is_set():
+                watch = self._watch()
+                self._notified(None)  # now: what changes while all is read is noticed
         return None
 
     def _watch(self) -> DirectoryWatch | None:
@@ -65,8 +67,7 @@ class StoreWatch:
                 continue
             self._is_over.wait(self._pause_s)
             names = watch.changed()
-            if names is None:  # changes were missed
-                self._notified(None)
+            if names is None:  # changes were missed: it begins anew
                 return
             if ids := {log_id for name in names if (log_id := _log_of(name))}:
                 self._notified(ids)
@@ -79,8 +80,10 @@ class StoreWatch:
             except HarnessError:
                 found = []
             now = {one.session_id: (one.updated_ms, one.outcome) for one in found}
-            if known is not None and (changed := {key for key in now if known.get(key) != now[key]}):
-                self._notified(changed | (known.keys() - now.keys()))
+            if known is None:
+                self._notified(None)  # what changed before the first look
+            elif changed := {key for key in now.keys() | known.keys() if known.get(key) != now.get(key)}:
+                self._notified(changed)
             known = now
             self._is_over.wait(_LOOKS_EVERY_S)
 

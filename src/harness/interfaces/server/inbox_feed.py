@@ -50,6 +50,8 @@ class InboxFeed:
             can_continue=True,
         )
         self.is_loaded = asyncio.Event()
+        self._loading = asyncio.Lock()
+        """What was read first is shown first."""
         self.today = Today()
         self.takers: set[Taker] = set()
         self.listeners: list[Callable[[InboxRow | None, InboxRow], None]] = []
@@ -102,8 +104,9 @@ class InboxFeed:
             self._note_changed([log_id])
 
     async def _load(self) -> None:
-        with suppress(HarnessError):  # requests report it
-            self.rows.show(await asyncio.to_thread(self.rows.read))
+        async with self._loading:
+            with suppress(HarnessError):  # requests report it
+                self.rows.show(await asyncio.to_thread(self.rows.read))
         self.is_loaded.set()
         self._sent = {log_id: (0.0, row) for log_id, row in self.rows.rows.items()}
         for log_id, row in self.rows.rows.items():
