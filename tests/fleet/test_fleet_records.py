@@ -140,6 +140,26 @@ def test_progress_is_noted_replaced_and_forgotten(place: Place, records: FleetRe
     assert not other.in_progress()
 
 
+def test_an_attempt_that_is_stored_is_no_longer_in_progress(place: Place, records: FleetRecords) -> None:
+    other = place.open()
+    for attempt in (Attempt(case="c", number=1, fault="lost"), Attempt(case="c", number=2, passed=True)):
+        records.note(CaseProgress(case="c", number=attempt.number))
+        assert records.add(attempt)
+        assert (other.progress("c"), dict(other.in_progress())) == (None, {})
+
+
+def test_a_case_with_a_result_is_neither_running_nor_lost(place: Place, records: FleetRecords) -> None:
+    """A worker whose claim broke may note and store something after another one has stored the result."""
+    late = place.open()
+    result = Attempt(case="c", number=1, passed=True)
+    assert records.add(result)
+    late.note(CaseProgress(case="c", number=1, log_id="late"))
+    assert not late.add(Attempt(case="c", number=2, fault="lost"))
+    for found in (records, late, place.open()):
+        assert (found.progress("c"), dict(found.in_progress())) == (None, {})
+        assert (found.result("c"), list(found.faults_of("c")), dict(found.faults())) == (result, [], {})
+
+
 def test_a_stop_is_requested_and_withdrawn(place: Place, records: FleetRecords) -> None:
     other = place.open()
     for request in ("after", "now", ""):

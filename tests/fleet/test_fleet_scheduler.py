@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,29 @@ def test_a_worker_that_dies_without_a_word_is_lost(tmp_path: Path) -> None:
     ended, shown, engine = _scheduled(fleet, engine=Dying(fleet))
     assert (ended.errors, len(engine.started)) == (1, 2)
     assert [event.detail for event in shown.of(CaseLost)] == ["exit code 1"] * 2
+
+
+def test_a_case_that_another_scheduler_has_just_scored_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = _fleet(tmp_path, {"good": SOLVES})
+    claim = fleet.records.claim
+
+    def claim_after_the_other(case: str) -> AbstractContextManager[None] | None:
+        """The worker of the other scheduler ends between a look at the result and the claim."""
+        fleet.records.add(Attempt(case=case, number=1, passed=True))
+        return claim(case)
+
+    class Busy(InProcess):
+        def ended(self, timeout_s: float) -> list[tuple[str, str]]:
+            found, self._ended = self._ended, []
+            return [(case_id, "exit code 75") for case_id, _how in found]
+
+    monkeypatch.setattr(fleet.records, "claim", claim_after_the_other)
+    ended, shown, _engine = _scheduled(fleet, engine=Busy(fleet))
+    assert (ended.scored, ended.errors, len(shown.of(CaseScored))) == (1, 0, 1)
+    assert not shown.of(CaseLost)
+    assert not fleet.records.faults()
 
 
 def test_only_one_process_writes_the_log_of_a_fleet(tmp_path: Path) -> None:

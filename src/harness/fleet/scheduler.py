@@ -257,15 +257,24 @@ class Scheduler:
             self.running[case_id] = _Running(one.case, is_own=False)
             return
         with claim:
-            store_lost(self.fleet, case_id)
-            attempts = records.faults_of(case_id)
-            if len(attempts) <= self._faults[case_id]:
-                self._store_silent(case_id, len(attempts) + 1, how)
-                attempts = records.faults_of(case_id)
+            result = records.result(case_id)  # another worker may have had the case until now
+            attempts = self._faults_after(case_id, how) if result is None else ()
+        if result is not None:
+            self._settle_result(one.case, result)
+            return
         for attempt in attempts[self._faults[case_id] :]:
             self._settle_fault(one.case, attempt)
         if case_id not in self.given_up:
             self.waiting.append(case_id)
+
+    def _faults_after(self, case_id: str, how: str) -> Sequence[Attempt]:
+        """All attempts without a result, with that of the worker that has ended."""
+        store_lost(self.fleet, case_id)
+        attempts = self.fleet.records.faults_of(case_id)
+        if len(attempts) > self._faults[case_id]:
+            return attempts
+        self._store_silent(case_id, len(attempts) + 1, how)
+        return self.fleet.records.faults_of(case_id)
 
     def _store_silent(self, case_id: str, number: int, how: str) -> None:
         """A worker that ended before it could say anything."""

@@ -76,10 +76,8 @@ def store_lost(fleet: Fleet, case_id: str) -> Attempt | None:
     progress = fleet.records.progress(case_id)
     if progress is None:
         return None
-    result = fleet.records.result(case_id)
-    is_stored = result is not None or progress.number <= len(fleet.records.faults_of(case_id))
     lost: Attempt | None = None
-    if not is_stored:
+    if progress.number > len(fleet.records.faults_of(case_id)):
         lost = Attempt(
             case=case_id,
             number=progress.number,
@@ -110,7 +108,6 @@ class _Worker:
 
     def attempt(self) -> Attempt:
         """Its result is stored when this returns, and the workspace is gone."""
-        records = self._fleet.records
         self._note("")
         diff = b""
         try:
@@ -123,8 +120,7 @@ class _Worker:
         except OSError as error:
             self._fail("check_failed", f"{error.strerror}: {error.filename}")
         attempt = replace(self._attempt, duration_s=round(time.monotonic() - self._began, 3))
-        records.add(attempt, diff)
-        records.forget(self._case.id)
+        self._fleet.records.add(attempt, diff)
         if self._keep and not attempt.passed:
             self._workspace.keep(self._fleet.kept_workspace(attempt))
         self._workspace.remove()

@@ -6,12 +6,16 @@ is the fleet's decision. A worker ends with the process of its task, however tha
 
 from __future__ import annotations
 
+import logging
 import os
+import socket
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
+from urllib.parse import urlsplit
 
 from harness.errors import HarnessError, MissingExtra, UsageError
 from harness.fleet.engines.engine import EngineName, worker_command
@@ -24,6 +28,11 @@ _SLOTS = "provider:"
 """A cluster may have a resource of this name and that of a provider: then each run takes one of it."""
 _LOOK_EVERY_S = 1.0
 _LONGEST_OUTPUT = 500
+_PROBE_S = 5.0
+_CONNECT_S = 15.0
+_START_S = 120.0
+"""Ray itself tries for ten minutes to reach a cluster. To start one on this machine may take longer than to connect."""
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class RayEngine:
@@ -77,16 +86,38 @@ class RayEngine:
 
     def _connect(self, address: str) -> None:
         try:
-            self._ray.init(
-                address=address or None,
-                include_dashboard=None if address else False,
-                log_to_driver=False,
-                configure_logging=False,
-            )
+            _require_listener(address, self._ray)
+            self._init(address)
         except Exception as error:  # Ray raises what its parts raise
             where = f"the Ray cluster at {address}" if address else "Ray on this machine"
             reason = " ".join(str(error).split())[:_LONGEST_OUTPUT]
-            raise UsageError(f"cannot connect to {where}: {reason}", hint="see --ray-address") from error
+            hint = "see --ray-address; `ray status --address HOST:PORT` says whether a cluster answers"
+            raise UsageError(f"cannot connect to {where}: {reason}", hint=hint) from error
+
+    def _init(self, address: str) -> None:
+        """In a thread, because Ray takes no timeout. Raises what Ray raises, TimeoutError."""
+        raised: list[Exception] = []
+
+        def connect() -> None:
+            try:
+                self._ray.init(
+                    address=address or None,
+                    include_dashboard=None if address else False,
+                    log_to_driver=False,
+                    configure_logging=False,
+                )
+            except Exception as error:  # it is raised again below
+                raised.append(error)
+
+        logging.getLogger("ray").setLevel(logging.ERROR)  # Ray warns that this is not the main thread
+        thread = threading.Thread(target=connect, name="connect to Ray", daemon=True)
+        thread.start()
+        timeout_s = _CONNECT_S if address else _START_S
+        thread.join(timeout_s)
+        if thread.is_alive():
+            raise TimeoutError(f"Ray did not answer within {timeout_s:.0f} s")
+        if raised:
+            raise raised[0]
 
     def _resources(self, case: FleetCase) -> dict[str, float]:
         wanted = self._fleet.plan.resources
@@ -116,6 +147,32 @@ class RayEngine:
             return str(self._ray.get(task))
         except Exception as error:  # the task, its process or its node died
             return f"{type(error).__name__}: {' '.join(str(error).split())[:_LONGEST_OUTPUT]}"
+
+
+def _require_listener(address: str, ray: Any) -> None:
+    """Raises OSError where nothing listens at the address, ValueError where it is none. Names like `auto` are Ray's."""
+    scheme, _, place = address.rpartition("://")
+    if scheme not in {"", "ray"} or ":" not in place:
+        return
+    parts = urlsplit(f"//{place}")
+    if not parts.hostname or not parts.port:
+        raise ValueError("this is not HOST:PORT")
+    failed: OSError | None = None
+    for host in _hosts(parts.hostname, ray):
+        try:
+            socket.create_connection((host, parts.port), _PROBE_S).close()
+        except OSError as error:
+            failed = error
+        else:
+            return
+    raise failed or OSError("it has no host")
+
+
+def _hosts(host: str, ray: Any) -> Iterator[str]:
+    """Where Ray looks for a cluster: for this machine also at the address that it has in its network."""
+    yield host
+    if host in _LOOPBACK:
+        yield ray.util.get_node_ip_address()
 
 
 def attempt(words: Sequence[str], environment: Mapping[str, str]) -> str:

@@ -35,7 +35,10 @@ class FleetRecords(Protocol):
     def is_claimed(self, case: str) -> bool: ...
 
     def add(self, attempt: Attempt, diff: bytes = b"") -> bool:
-        """Store an attempt, by the process that has the claim. False: it is stored already, and stays as it is."""
+        """Store an attempt, by the process that has the claim, and forget its note.
+
+        False: it is stored already, or the case has a result; what is stored stays as it is.
+        """
         ...
 
     def results(self) -> Mapping[str, Attempt]:
@@ -58,14 +61,16 @@ class FleetRecords(Protocol):
         """Say what an attempt is doing; replaces what was said before."""
         ...
 
-    def progress(self, case: str) -> CaseProgress | None: ...
+    def progress(self, case: str) -> CaseProgress | None:
+        """The note of a case that has no result."""
+        ...
 
     def in_progress(self) -> Mapping[str, CaseProgress]:
-        """What was noted and not forgotten; of a worker that was killed, the last note."""
+        """What was noted and not forgotten; of a worker that was killed, the last note. Never of a case with a result."""
         ...
 
     def forget(self, case: str) -> None:
-        """The attempt is stored: its note is no longer needed."""
+        """Remove the note of an attempt that is stored."""
         ...
 
     def request_stop(self, request: StopRequest) -> None: ...

@@ -92,10 +92,15 @@ class FileRecords:
     def add(self, attempt: Attempt, diff: bytes = b"") -> bool:
         name = f"{attempt.case}.{attempt.number}"
         place = f"results/{attempt.case}.json" if attempt.is_result else f"faults/{name}.json"
+        if self._has_result(attempt.case):
+            return False
         with self._storing():
             if diff and not os.path.lexists(self._path("diffs", f"{name}.diff")):
                 replace_private(self._path("diffs", f"{name}.diff"), diff)
-            return self._link(place, msgspec.json.encode(attempt))
+            is_new = self._link(place, msgspec.json.encode(attempt))
+        if is_new:
+            self.forget(attempt.case)
+        return is_new
 
     def results(self) -> Mapping[str, Attempt]:
         self._read_new("results", self._results)
@@ -129,10 +134,11 @@ class FileRecords:
             replace_private(self._path("running", f"{progress.case}.json"), msgspec.json.encode(progress))
 
     def progress(self, case: str) -> CaseProgress | None:
-        return self._read("running", f"{case}.json", CaseProgress)
+        # A worker may be killed after it has stored its result, and before its note is removed.
+        return None if self._has_result(case) else self._read("running", f"{case}.json", CaseProgress)
 
     def in_progress(self) -> Mapping[str, CaseProgress]:
-        found = [self._read("running", name, CaseProgress) for name in self._names("running")]
+        found = [self.progress(name.removesuffix(".json")) for name in self._names("running")]
         return {one.case: one for one in found if one is not None}
 
     def forget(self, case: str) -> None:
@@ -160,6 +166,9 @@ class FileRecords:
 
     def _path(self, *names: str) -> str:
         return os.path.join(self.directory, *names)
+
+    def _has_result(self, case: str) -> bool:
+        return os.path.lexists(self._path("results", f"{case}.json"))
 
     def _names(self, folder: str) -> list[str]:
         try:

@@ -38,6 +38,22 @@ CREATE TABLE IF NOT EXISTS harness_fleet_progress (
     fleet text NOT NULL, case_id text NOT NULL, data bytea NOT NULL, PRIMARY KEY (fleet, case_id)
 );
 """
+_ADD: LiteralString = """
+INSERT INTO harness_fleet_attempts (fleet, case_id, attempt, is_result, data, diff)
+SELECT %(fleet)s, %(case)s, %(attempt)s, %(is_result)s, %(data)s, %(diff)s
+WHERE NOT EXISTS (
+    SELECT FROM harness_fleet_attempts WHERE fleet = %(fleet)s AND case_id = %(case)s AND is_result
+)
+ON CONFLICT DO NOTHING
+"""
+_NOTES: LiteralString = """
+SELECT data FROM harness_fleet_progress AS noted WHERE fleet = %s AND NOT EXISTS (
+    SELECT FROM harness_fleet_attempts AS stored
+    WHERE stored.fleet = noted.fleet AND stored.case_id = noted.case_id AND is_result
+)
+"""
+"""A worker whose claim broke may note something after another one has stored the result."""
+_FORGET: LiteralString = "DELETE FROM harness_fleet_progress WHERE fleet = %s AND case_id = %s"
 _ONE_AT_A_TIME = 0x464C4545
 _LATE = 200
 """So many of the last attempts are read again: a number may become visible after a larger one."""
@@ -91,14 +107,21 @@ class PostgresRecords:
         return bool(rows)
 
     def add(self, attempt: Attempt, diff: bytes = b"") -> bool:
-        values = (attempt.case, attempt.number, attempt.is_result, msgspec.json.encode(attempt), diff)
-        with self._line.use() as connection:
-            done = connection.execute(
-                "INSERT INTO harness_fleet_attempts (fleet, case_id, attempt, is_result, data, diff)"
-                " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
-                (self._fleet, *values),
-            )
-            return bool(done.rowcount)
+        values = {
+            "fleet": self._fleet,
+            "case": attempt.case,
+            "attempt": attempt.number,
+            "is_result": attempt.is_result,
+            "data": msgspec.json.encode(attempt),
+            "diff": diff,
+        }
+        adding = self._key(f"{attempt.case}\0add")  # another key than the claim's, which a worker holds
+        with self._line.use() as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (adding,))
+            is_new = connection.execute(_ADD, values).rowcount > 0
+            if is_new:
+                connection.execute(_FORGET, (self._fleet, attempt.case))
+        return is_new
 
     def results(self) -> Mapping[str, Attempt]:
         return {one.case: one for one in self._attempts() if one.is_result}
@@ -133,19 +156,17 @@ class PostgresRecords:
             )
 
     def progress(self, case: str) -> CaseProgress | None:
-        rows = self._rows("SELECT data FROM harness_fleet_progress WHERE fleet = %s AND case_id = %s", case)
+        rows = self._rows(_NOTES + " AND case_id = %s", case)
         return msgspec.json.decode(rows[0][0], type=CaseProgress) if rows else None
 
     def in_progress(self) -> Mapping[str, CaseProgress]:
-        rows = self._rows("SELECT data FROM harness_fleet_progress WHERE fleet = %s")
+        rows = self._rows(_NOTES)
         found = [msgspec.json.decode(data, type=CaseProgress) for (data,) in rows]
         return {one.case: one for one in found}
 
     def forget(self, case: str) -> None:
         with self._line.use() as connection:
-            connection.execute(
-                "DELETE FROM harness_fleet_progress WHERE fleet = %s AND case_id = %s", (self._fleet, case)
-            )
+            connection.execute(_FORGET, (self._fleet, case))
 
     def request_stop(self, request: StopRequest) -> None:
         with self._line.use() as connection:
