@@ -101,6 +101,7 @@ def test_a_terminal_bench_task_is_read_and_needs_its_image(tmp_path: Path) -> No
     with pytest.raises(UsageError, match="1 of 1 tasks cannot be run here") as caught:
         completed(made, lambda one: one, is_local=True)
     assert "it needs the container image built from" in caught.value.message
+    assert "containers are not supported yet" in caught.value.message
 
 
 def _instance(**fields: str) -> str:

@@ -91,6 +91,46 @@ def test_git_of_the_workspace_is_never_asked(repository: Path, tmp_path: Path) -
     assert not trap.exists()
 
 
+@pytest.fixture
+def hostile(repository: Path, tmp_path: Path) -> Path:
+    """A repository that names programs wherever Git would start one."""
+    (repository / ".gitattributes").write_text("* filter=x diff=x\n")
+    git = ["git", "-C", str(repository), "-c", "user.name=x", "-c", "user.email=x@x"]
+    for words in (["add", "."], ["commit", "-qm", "two"]):
+        subprocess.run([*git, *words], check=True)
+    trap = f"touch {tmp_path}/trapped"
+    names = ("core.fsmonitor", "core.sshCommand", "core.alternateRefsCommand", "uploadpack.packObjectsHook")
+    names += ("diff.external", "diff.x.textconv", "filter.x.clean", "filter.x.smudge", "filter.x.process")
+    for name in names:
+        subprocess.run([*git, "config", name, trap], check=True)
+    return repository
+
+
+def test_a_clone_of_a_hostile_repository_runs_none_of_its_programs(hostile: Path, tmp_path: Path) -> None:
+    (task,) = small_fleet.plan(
+        tmp_path,
+        [Variant(name="v", agent="native", model="scripted/x")],
+        [small_fleet.task(workspace=str(hostile), commit="main")],
+    ).tasks
+    workspace = _workspace(tmp_path / "c", task)
+    workspace.make()
+    workspace.remember()
+    Path(workspace.repo, "a.txt").write_text("two\n")
+    assert b"-one\n+two\n" in workspace.diff()
+    workspace.remove()
+    assert not (tmp_path / "trapped").exists()
+    assert not (tmp_path / "hooked").exists()
+
+
+def test_a_worktree_of_a_repository_with_filters_of_its_own_is_refused(hostile: Path, tmp_path: Path) -> None:
+    task = small_fleet.task(workspace=str(hostile), commit="main")
+    workspace = _workspace(tmp_path / "c", task, kind="worktree")
+    with pytest.raises(WorkspaceFailed, match=r"runs programs of its own .*filter\.x\."):
+        workspace.make()
+    workspace.remove()
+    assert not (tmp_path / "trapped").exists()
+
+
 def test_files_are_left_out_and_added(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("notes")
     variant = Variant(

@@ -14,12 +14,10 @@ from harness.errors import UsageError
 from harness.fleet.digests import files_digest, path_digest, task_digest
 from harness.fleet.plan import FleetPlan, FleetTask, RunLimits, Variant
 from harness.fleet.plan_file import PlanText
-from harness.fleet.step import run_step
 from harness.fleet.tasks.load import load_tasks
 from harness.sources.process.launch import find_binary, not_found
 from harness.sources.registry import load
-
-_GIT_TIMEOUT_S = 60.0
+from harness.sources.workspace.git_calls import GitCalls, GitFailed
 
 
 def plan_of_file(path: str, name: str = "") -> FleetPlan:
@@ -95,7 +93,7 @@ def _require_some(plan: FleetPlan) -> None:
 def _refusal(task: FleetTask) -> str:
     """Why a task cannot be run here; empty when it can."""
     if task.image:
-        return f"it needs the container image {task.image}, and Harness starts no containers"
+        return f"it needs the container image {task.image}, and containers are not supported yet"
     if task.workspace and not os.path.isdir(task.workspace):
         return f"there is no folder {task.workspace}"
     missing = [here for here in task.files.values() if not os.path.exists(here)]
@@ -116,28 +114,21 @@ def _fixed(task: FleetTask, known: dict[str, str]) -> FleetTask:
 
 
 def _commit_and_tree(task: FleetTask) -> str:
-    wanted = f"{task.commit}^{{commit}}", f"{task.commit}^{{tree}}"
-    env = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1"}
-    found = [
-        run_step(
-            ("git", "rev-parse", "--verify", "--quiet", "--end-of-options", name),
-            task.workspace,
-            env,
-            _GIT_TIMEOUT_S,
-        )
-        for name in wanted
-    ]
-    if not all(end.is_ok for end in found):
-        raise UsageError(
-            f"task {task.id}: {task.workspace} has no commit {task.commit!r}",
-            hint="name a commit, branch or tag of that Git repository",
-        )
     if not os.path.lexists(os.path.join(task.workspace, ".git")):
         raise UsageError(
             f"task {task.id}: {task.workspace} is not the top of a Git repository",
             hint="name its top folder, or leave `commit` out to copy the folder as it is",
         )
-    return " ".join(end.output.strip() for end in found)
+    git = GitCalls(task.workspace)
+    question = ("rev-parse", "--verify", "--end-of-options")
+    try:
+        found = [git.ask(*question, f"{task.commit}^{{{kind}}}") for kind in ("commit", "tree")]
+    except GitFailed as error:
+        raise UsageError(
+            f"task {task.id}: {task.workspace} has no commit {task.commit!r}: {error.message}",
+            hint="name a commit, branch or tag of that Git repository",
+        ) from error
+    return " ".join(name.decode("ascii").strip() for name in found)
 
 
 def _folder(text: PlanText, name: str) -> str:

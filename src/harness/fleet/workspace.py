@@ -15,24 +15,20 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from shlex import quote
+from shlex import join, quote
 
 from harness.errors import HarnessError
 from harness.fleet.plan import FleetCase, FleetPlan, WorkspaceKind
 from harness.fleet.step import run_step
 from harness.sources.process.invocation import find_program
+from harness.sources.workspace.git_calls import SAFE_OPTIONS, GitCalls, safe_environment
 
 _GIT_TIMEOUT_S = 600.0
 _LARGEST_DIFF_BYTES = 20 << 20
-_GIT_ENV = {
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_OPTIONAL_LOCKS": "0",
-}
-_SAFE_GIT = (
-    "git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c advice.detachedHead=false -c gc.auto=0"
-)
+_NO_SETTINGS = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+"""Settings of the user would make a workspace differ from one machine to another."""
+_GIT = ("git", *SAFE_OPTIONS, "-c", "advice.detachedHead=false")
+_SAFE_GIT = join(_GIT)
 _XDG = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 
 
@@ -86,8 +82,8 @@ class CaseWorkspace:
             alternates = f"echo {quote(source)} > {quote(self._base)}/objects/info/alternates\n"
             # The stat cache of the clone: unchanged files need not be read again.
             alternates += f"cp {quote(self.repo)}/.git/index {quote(self._base)}/index 2>/dev/null || true\n"
-        script = f"git init -q --bare {quote(self._base)} || exit 1\n{alternates}{self._git()} add -A . || exit 1\n"
-        end = run_step(f"{script}{self._git()} write-tree", self.repo, self._env(), _GIT_TIMEOUT_S)
+        script = f"{_SAFE_GIT} init -q --bare {quote(self._base)} || exit 1\n{alternates}{self._git()} add -A . || exit 1\n"
+        end = run_step(f"{script}{self._git()} write-tree", self.repo, _git_environment(), _GIT_TIMEOUT_S)
         self._tree = end.output.strip().rpartition("\n")[2] if end.is_ok else ""
 
     def diff(self) -> bytes:
@@ -95,8 +91,9 @@ class CaseWorkspace:
         if not self._tree or not os.path.isdir(self.repo):
             return b""
         patch = os.path.join(self.place, "patch")
-        command = f"{self._git()} add -A . && {self._git()} diff --cached --binary --no-ext-diff --no-textconv --no-renames {self._tree} > {quote(patch)}"
-        if not run_step(command, self.repo, self._env(), _GIT_TIMEOUT_S).is_ok:
+        options = "--cached --binary --no-ext-diff --no-textconv --no-renames --ignore-submodules=none"
+        command = f"{self._git()} add -A . && {self._git()} diff {options} {self._tree} > {quote(patch)}"
+        if not run_step(command, self.repo, _git_environment(), _GIT_TIMEOUT_S).is_ok:
             return b""
         with open(patch, "rb") as file:
             return file.read(_LARGEST_DIFF_BYTES)
@@ -116,12 +113,8 @@ class CaseWorkspace:
     def remove(self) -> None:
         remove(self.place)
         if self._kind == "worktree":
-            run_step(
-                (*_SAFE_GIT.split(), "-C", self._case.task.workspace, "worktree", "prune"),
-                os.path.dirname(self.place),
-                self._env(),
-                _GIT_TIMEOUT_S,
-            )
+            command = (*_GIT, "-C", self._case.task.workspace, "worktree", "prune")
+            run_step(command, os.path.dirname(self.place), _git_environment(), _GIT_TIMEOUT_S)
 
     def _fill(self) -> None:
         task = self._case.task
@@ -132,14 +125,15 @@ class CaseWorkspace:
         else:
             source, repo = quote(task.workspace), quote(self.repo)
             if self._kind == "worktree":
+                _refuse_own_filters(task.workspace)
                 script = f"{_SAFE_GIT} -C {source} worktree add -q --detach -f {repo} {quote(task.commit)}"
             else:
                 script = (
-                    f"{_SAFE_GIT} clone -q --shared --no-checkout --template= {source} {repo}"
+                    f"GIT_ALLOW_PROTOCOL=file {_SAFE_GIT} clone -q --shared --no-checkout --template= {source} {repo}"
                     f" && {_SAFE_GIT} -C {repo} checkout -q --detach {quote(task.commit)}"
                     f" && {_SAFE_GIT} -C {repo} remote remove origin"
                 )
-            end = run_step(script, self.place, self._env(), _GIT_TIMEOUT_S, self._is_stopped)
+            end = run_step(script, self.place, _git_environment(), _GIT_TIMEOUT_S, self._is_stopped)
             if not end.is_ok:
                 raise WorkspaceFailed(f"git: {end.trouble or end.output.strip()}")
 
@@ -154,10 +148,6 @@ class CaseWorkspace:
 
     def _git(self) -> str:
         return f"{_SAFE_GIT} --git-dir={quote(self._base)} --work-tree={quote(self.repo)}"
-
-    def _env(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        return kept | _GIT_ENV
 
 
 def kind_of(asked: WorkspaceKind, case: FleetCase) -> WorkspaceKind:
@@ -229,6 +219,19 @@ def _mode(path: str) -> int:
         return os.lstat(path).st_mode
     except FileNotFoundError:
         return 0
+
+
+def _git_environment() -> dict[str, str]:
+    return safe_environment() | _NO_SETTINGS
+
+
+def _refuse_own_filters(repository: str) -> None:
+    """A worktree has the settings of its repository; a clone does not."""
+    if own := GitCalls(repository).own_filters():
+        raise WorkspaceFailed(
+            f"{repository} runs programs of its own when files are checked out ({own[0][:100]});"
+            " leave `workspaces` out of the plan to work in clones, which do not"
+        )
 
 
 def _has_git() -> bool:

@@ -18,7 +18,6 @@ from harness.log.private_files import make_private_directory
 from harness.sources.workspace.git_calls import GitCalls, GitFailed
 
 _BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]{0,99}")
-_OWN_FILTERS = ("local", "worktree")
 _MOST_NAMED = 5
 
 
@@ -121,15 +120,7 @@ def _check_new(calls: GitCalls, branch: str) -> None:
 
 
 def _refuse_own_filters(calls: GitCalls) -> None:
-    try:
-        listed = calls.ask(
-            "config", "-z", "--show-scope", "--name-only", "--get-regexp", r"^filter\..*\.(smudge|process)$"
-        )
-    except GitFailed:
-        return  # there is none
-    words = [os.fsdecode(word) for word in listed.split(b"\0")]
-    own = [name for scope, name in zip(words[::2], words[1::2], strict=False) if scope in _OWN_FILTERS]
-    if own:
+    if own := calls.own_filters():
         raise UsageError(
             f"this repository runs programs of its own when files are checked out: {own[0][:100]}",
             hint="make the worktree with git, and choose its folder",

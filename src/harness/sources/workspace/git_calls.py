@@ -59,10 +59,20 @@ _ENVIRONMENT = {
     "GIT_LITERAL_PATHSPECS": "1",
 }
 """No protocol is allowed: a repository with missing objects would fetch them, by programs that it names."""
+SAFE_OPTIONS: tuple[str, ...] = tuple(
+    part for name, value in _OFF.items() for part in ("-c", f"{name}={value}")
+)
+"""Of every call of git, before its command; with `safe_environment`."""
+_OWN_SCOPES = ("local", "worktree")
 
 
 class GitFailed(HarnessError):
     """Git refused, took too long, or is not installed."""
+
+
+def safe_environment() -> dict[str, str]:
+    """All of the environment that git gets."""
+    return {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | _ENVIRONMENT
 
 
 class GitCalls:
@@ -73,14 +83,23 @@ class GitCalls:
 
     def ask(self, *arguments: str, stdin: bytes | None = None, index: str = "") -> bytes:
         """What git prints. `index`: another index than the user's. Raises GitFailed."""
-        options = [part for name, value in _OFF.items() for part in ("-c", f"{name}={value}")]
-        argv = ("git", "--no-pager", f"--work-tree={self.folder}", *options, *arguments)
-        env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | _ENVIRONMENT
+        argv = ("git", "--no-pager", f"--work-tree={self.folder}", *SAFE_OPTIONS, *arguments)
+        env = safe_environment()
         # Git must not look above the folder, where another repository may be.
         env["GIT_CEILING_DIRECTORIES"] = os.path.dirname(self.folder)
         if index:
             env["GIT_INDEX_FILE"] = index
         return self._run(argv, env, stdin, arguments[0])
+
+    def own_filters(self) -> list[str]:
+        """Settings of the repository itself that name programs to run when files are checked out."""
+        question = ("--show-scope", "--name-only", "--get-regexp", r"^filter\..*\.(smudge|process)$")
+        try:
+            listed = self.ask("config", "-z", *question)
+        except GitFailed:
+            return []  # there is none
+        words = [os.fsdecode(word) for word in listed.split(b"\0")]
+        return [name for scope, name in zip(words[::2], words[1::2], strict=False) if scope in _OWN_SCOPES]
 
     def _run(self, argv: tuple[str, ...], env: Mapping[str, str], stdin: bytes | None, name: str) -> bytes:
         output: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
