@@ -66,6 +66,16 @@ def test_a_plan_is_carried_out_reported_and_compared(planned: World) -> None:
     assert planned.call("sessions", "list", "--tag", "fleet=plan", "--ids").out.count("\n") == 2
 
 
+def test_without_an_action_fleets_are_listed(planned: World) -> None:
+    empty = planned.call("fleet")
+    assert (empty.code, empty.out) == (0, "")
+    assert empty.err.startswith("there are no fleets")
+    planned.call("fleet", "run", "plan.toml")
+    listed = planned.call("fleet")
+    assert (listed.code, listed.out) == (0, planned.call("fleet", "list").out)
+    assert listed.out.split("\n")[1].split()[:4] == ["plan", "2", "1", "1"]
+
+
 def test_records_and_logs_may_be_in_a_database(planned: World) -> None:
     store = ("--store", postgres_server.url())
     done = planned.call("fleet", "run", "plan.toml", *store)
@@ -85,7 +95,9 @@ def test_records_and_logs_may_be_in_a_database(planned: World) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
+        (("frobnicate",), "unknown action: frobnicate"),
         (("run",), "no plan was named"),
+        (("run", "broken.toml"), "broken.toml:1: not TOML"),
         (("run", "missing.toml"), "cannot read the plan"),
         (("run", "plan.toml", "--name", "a b"), "cannot be the name of a fleet"),
         (("status", "nothing"), "there is no fleet in"),
@@ -98,6 +110,7 @@ def test_records_and_logs_may_be_in_a_database(planned: World) -> None:
 def test_what_cannot_be_asked_is_said_in_one_line(
     planned: World, words: tuple[str, ...], expected: str
 ) -> None:
+    (planned.project / "broken.toml").write_text("agents = [")
     answer = planned.call("fleet", *words)
     assert answer.code == 2
     assert expected in answer.err
