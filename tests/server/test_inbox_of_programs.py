@@ -17,8 +17,9 @@ from serving_world import PATIENCE_S
 from test_approvals import bash
 
 from harness.config.prices import Prices
+from harness.errors import UsageError
 from harness.events import Relay, Result, SessionStart, ToolStart
-from harness.interfaces.cli.server_address import leave_address
+from harness.interfaces.cli.server_address import TOKEN_VARIABLE, leave_address
 from harness.interfaces.commands import Approve
 from harness.interfaces.inbox.source import InboxSource, open_inbox
 from harness.log.hub import Hub
@@ -104,6 +105,28 @@ def test_a_session_of_a_server_is_answered_runs_and_is_lost_with_it(tmp_path: Pa
         shows(inbox, session, "running", is_live=True)
         server.kill()
         shows(inbox, session, "lost", is_live=False)
+
+
+def test_a_server_that_cannot_be_reached_is_said_with_what_to_do(
+    tmp_path: Path, store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = script(tmp_path, [bash("echo one", "a")], "Done.")
+    with serve_program(tmp_path) as server, open_inbox(store, PRICES) as inbox:
+        session = server.create(model=model, prompt="go")
+        (ask,) = shows(inbox, session, "needs-approval", is_live=True).asks
+        with pytest.raises(UsageError, match="It changed"):
+            inbox.send(session, Approve(relay_id=ask.id, arguments_hash="0"))
+        monkeypatch.setenv(TOKEN_VARIABLE, "wrong")
+        with pytest.raises(UsageError, match="was not reached: not without the token") as refused:
+            inbox.send(session, Approve(relay_id=ask.id))
+        assert "on its page, or here with --server URL" in refused.value.hint
+        monkeypatch.delenv(TOKEN_VARIABLE)
+        leave_address("http://127.0.0.1:1")
+        with pytest.raises(UsageError, match="was not reached: no server answers at"):
+            inbox.send(session, Approve(relay_id=ask.id))
+        leave_address(server.url)
+        inbox.send(session, Approve(relay_id=ask.id, arguments_hash=ask.arguments_hash))
+        shows(inbox, session, "succeeded", is_live=False)
 
 
 @pytest.mark.parametrize("has_server", [False, True])

@@ -120,6 +120,8 @@ def test_a_server_and_its_files_give_the_same_rows(world: ServingWorld) -> None:
         served.send(session, Approve(relay_id=ask.id, arguments_hash=ask.arguments_hash))
         for inbox in (served, files):
             until(inbox, lambda inbox=inbox: state_of(inbox, session) == "succeeded")
+        until(served, lambda: served.answered_by(session, ask.id) == "terminal")
+        assert served.answered_by(session, "another") == ""
         with pytest.raises(UsageError, match="terminal answered first"):
             served.send(session, Approve(relay_id=ask.id))
         again = served.start(prompt="more", model=world.script("Yes."))

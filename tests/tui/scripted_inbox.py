@@ -61,6 +61,8 @@ class ScriptedInbox:
         self.refusal = ""
         """What a command is refused with."""
         self.notice = ""
+        self.answerers: dict[tuple[str, str], str] = {}
+        """By session and ask."""
         self.hosted = 0
         self.today = Today(cost_usd=12.84, is_cost_complete=False, limit_usd=40.0)
         self.is_closed = False
@@ -99,6 +101,9 @@ class ScriptedInbox:
 
     def mark_seen(self, session: str) -> None:
         self.seen.append(session)
+
+    def answered_by(self, session: str, ask: str) -> str:
+        return self.answerers.get((session, ask), "")
 
     def find(self, text: str) -> Sequence[str]:
         return [

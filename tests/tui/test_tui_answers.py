@@ -142,6 +142,19 @@ def test_what_a_session_asks_next_takes_the_place_of_the_answer() -> None:
 
 
 @pytest.mark.usefixtures("still")
+def test_the_screen_names_who_answered_first() -> None:
+    data = ScriptedInbox(rows(), {"checkout": checkout_log()})
+
+    async def script(seen: Seen) -> None:
+        await seen.shows("the cart package to be")
+        data.answerers["checkout", "a1"] = "Firefox"
+        data.answered("checkout")
+        await seen.shows("It was answered by Firefox")
+
+    drive(data, script)
+
+
+@pytest.mark.usefixtures("still")
 def test_the_second_answer_hears_that_it_was_answered_elsewhere() -> None:
     data = ScriptedInbox(rows(), {"checkout": checkout_log()})
 

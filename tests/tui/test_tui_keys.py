@@ -425,7 +425,7 @@ def test_what_a_session_cannot_do_is_said_and_not_sent() -> None:
 
     async def script(seen: Seen) -> None:
         for pressed, words in (
-            ("y", "It cannot be answered from here"),
+            ("y", "It cannot be answered from here: answer it in"),
             ("s", "It takes no messages while it works"),
             ("f", "It takes no messages from here"),
             ("x", "It cannot be stopped from here"),

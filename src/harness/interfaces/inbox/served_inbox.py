@@ -23,6 +23,14 @@ LISTED = 500
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 _OPENS_WITHIN_S = 10.0
 _REFUSED = (401, 403, 421)
+_ANSWERS = 200
+"""How many of the last ones are remembered."""
+
+
+class _Answered(msgspec.Struct, rename="camel"):
+    session: str
+    relay_id: str
+    by: str = ""
 
 
 class _Received(msgspec.Struct, rename="camel"):
@@ -33,6 +41,7 @@ class _Received(msgspec.Struct, rename="camel"):
     removed: list[str] = []
     counts: RowCounts = RowCounts()
     today: Today | None = None
+    answered: list[_Answered] = []
 
 
 _decode = msgspec.json.Decoder(_Received).decode
@@ -47,6 +56,7 @@ class ServedInbox:
         self._rows: dict[str, InboxRow] = {}
         self._counts = RowCounts()
         self._total = 0
+        self._answered: dict[tuple[str, str], str] = {}
         self.today = Today()
         self.problem = ""
         self._number = 0
@@ -88,6 +98,9 @@ class ServedInbox:
         if socket is not None:
             with suppress(WebSocketException, OSError):
                 socket.send(msgspec.json.encode({"type": "seen", "session": session}).decode())
+
+    def answered_by(self, session: str, ask: str) -> str:
+        return self._answered.get((session, ask), "")
 
     def close(self) -> None:
         self._is_over.set()
@@ -146,6 +159,8 @@ class ServedInbox:
                 self._rows |= {row.id: row for row in message.changed}
                 for gone in message.removed:
                     self._rows.pop(gone, None)
+                new = {(one.session, one.relay_id): one.by for one in message.answered}
+                self._answered = dict(list((self._answered | new).items())[-_ANSWERS:])
             else:
                 return
             self._counts = message.counts

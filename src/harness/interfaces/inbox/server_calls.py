@@ -14,6 +14,7 @@ from harness.errors import HarnessError, UsageError
 from harness.interfaces.commands import Command
 
 _TIMEOUT_S = 15.0
+_NOT_LET_IN = (401, 403, 421)
 
 
 class ServerCalls:
@@ -54,6 +55,12 @@ class ServerCalls:
             raise HarnessError(
                 f"what answers at {self.url} is not `harness serve`", hint="check the address"
             ) from error
+
+
+def is_answer(error: HarnessError) -> bool:
+    """Whether a server that let this program in has refused the request; else no such server was reached."""
+    cause = error.__cause__
+    return isinstance(cause, HTTPError) and cause.code not in _NOT_LET_IN
 
 
 def _refused(error: HTTPError) -> HarnessError:

@@ -18,7 +18,7 @@ from harness.interfaces.cli.server_address import address_of, token_of
 from harness.interfaces.commands import Command
 from harness.interfaces.inbox.live_links import LiveLinks
 from harness.interfaces.inbox.rows import InboxPage, InboxRows, RowStatus
-from harness.interfaces.inbox.server_calls import ServerCalls
+from harness.interfaces.inbox.server_calls import ServerCalls, is_answer
 from harness.interfaces.inbox.store_watch import StoreWatch
 from harness.interfaces.inbox.today import Today, today_in
 from harness.interfaces.server.backend import ConversationStatus
@@ -32,6 +32,9 @@ _LATE_S = 0.2
 _TODAY_EVERY_S = 20.0
 _COLLECTED_S = 0.15
 """A person does not see more changes of a row than these; each costs the reading of a log."""
+_ANSWER_THERE = (
+    "answer it there; if that is a server, on its page, or here with --server URL and --token-file FILE"
+)
 _EVERYTHING = RowCan(submit=True, steer=True, answer=True, cancel=True)
 
 
@@ -63,6 +66,10 @@ class InboxSource(Protocol):
         ...
 
     def mark_seen(self, session: str) -> None: ...
+
+    def answered_by(self, session: str, ask: str) -> str:
+        """Who answered it first, as the server names its clients; empty when that is not known."""
+        ...
 
     def close(self) -> None: ...
 
@@ -132,7 +139,7 @@ class FileInbox:
         if self._store.is_live(session) and self._links.reaches(session):
             self._links.send(session, command)
         else:
-            self._server(session).command(session, command)
+            self._send_to_server(session, command)
         self.mark_seen(session)
 
     def start(self, **setup: Any) -> str:
@@ -142,11 +149,28 @@ class FileInbox:
         if self._rows.mark_seen(session):
             self._changes.note()
 
+    def answered_by(self, session: str, ask: str) -> str:
+        """Empty: programs do not name themselves in the log."""
+        del session, ask
+        return ""
+
     def close(self) -> None:
         self._is_over.set()
         self._watch.close()
         self._links.close()
         self._rows.close()
+
+    def _send_to_server(self, session: str, command: Command) -> None:
+        """Raises HarnessError."""
+        server = self._server(session)
+        try:
+            server.command(session, command)
+        except HarnessError as error:
+            if is_answer(error) or not self._store.is_live(session):
+                raise
+            raise UsageError(
+                f"the program that runs it was not reached: {error.message}", hint=_ANSWER_THERE
+            ) from error
 
     def _server(self, session: str) -> ServerCalls:
         """That of this machine. Raises UsageError."""
@@ -155,7 +179,7 @@ class FileInbox:
         except UsageError as error:
             if self._store.is_live(session):
                 raise UsageError(
-                    "it is run by another program, which takes no commands from here", hint="answer it there"
+                    "it is run by another program, which takes no commands from here", hint=_ANSWER_THERE
                 ) from error
             raise UsageError(
                 "its program has ended", hint=f"`harness chat --resume {session}` continues it"

@@ -196,7 +196,7 @@ class InboxScreen(InboxView):
         if row is None or ask is None:
             self.say("Nothing is asked here")
         elif not row.can.answer:
-            self.say("It cannot be answered from here")
+            self.say("It cannot be answered from here: answer it in the program that runs it")
         elif self.data.notice:
             self.say(f"{self.data.notice} Nothing is sent later: answer when it is back")
         elif refused := self.guard.refuses(event.key, self.place_of_ask, event.time):

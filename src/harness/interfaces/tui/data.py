@@ -76,6 +76,10 @@ class ScreenData(Protocol):
         """A person has opened it."""
         ...
 
+    def answered_by(self, session: str, ask: str) -> str:
+        """Who answered it first; empty when that is not known. Returns at once."""
+        ...
+
     def find(self, text: str) -> Sequence[str]:
         """The ids of the sessions in which all of the words occur."""
         ...

@@ -205,7 +205,10 @@ class InboxView(Screen[None], inherit_bindings=False):
             return
         self._last_ask = None
         reply = self.pane.text.replies.get(key.ask) if self._following == key.session else None
-        by = f" by {reply.by}" if reply is not None and reply.by != "person" else " elsewhere"
+        name = self.data.answered_by(key.session, key.ask)
+        if not name and reply is not None and reply.by != "person":
+            name = reply.by
+        by = f" by {name}" if name else " elsewhere"
         how = "" if reply is None else f": {'allowed' if reply.approved else 'denied'}"
         self.say(f"It was answered{by}{how}")
 

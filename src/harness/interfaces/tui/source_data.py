@@ -91,3 +91,6 @@ class SourceData:
 
     def mark_seen(self, session: str) -> None:
         self.source.mark_seen(session)
+
+    def answered_by(self, session: str, ask: str) -> str:
+        return self._source.answered_by(session, ask) if self._source is not None else ""
