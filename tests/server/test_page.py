@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -17,11 +18,16 @@ _DRIVER = _WEB / "node_modules" / "playwright-core"
 _CHOSEN = (
     "the link lets in",
     "a newcomer runs an agent",
-    "what is shown for approval",
     "files go with a message",
     "another server on this machine",
     "a browser that is logged out",
     "when the server is gone",
+)
+_CHOSEN_OF_APPROVAL = (
+    "what is shown for approval",
+    "a tall command is folded",
+    "letters that are written from right to left",
+    "always allows what its button says",
 )
 _CHOSEN_OF_INBOX = (
     "what agents ask is answered in the inbox with keys alone",
@@ -45,6 +51,13 @@ def test_a_newcomer_can_use_the_page_in_a_real_browser(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(120)
+@_needs_browser
+def test_an_approval_shows_what_would_run_in_a_real_browser(tmp_path: Path) -> None:
+    _run_in_browser("approval.mjs", _CHOSEN_OF_APPROVAL, tmp_path, timeout_s=110)
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 @_needs_browser
 def test_questions_are_answered_in_the_inbox_in_a_real_browser(tmp_path: Path) -> None:
@@ -55,18 +68,19 @@ def _run_in_browser(file: str, chosen: Sequence[str], tmp_path: Path, *, timeout
     program = Path(sys.executable).with_name("harness")
     shots, home = tmp_path / "shots", tmp_path / "home"
     home.mkdir()
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(home),
-        "LANG": "C.UTF-8",
-        "TMPDIR": str(tmp_path),
-        "CHROMIUM": _BROWSER,
-        "HARNESS": str(program),
-        "HARNESS_SHOTS": str(shots),
-    }
     command = ["node", *(f"--test-name-pattern={name}" for name in chosen), f"e2e/{file}"]
-    done = subprocess.run(
-        command, cwd=_WEB, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
-    )
+    with TemporaryDirectory() as short:  # Chromium has a socket there, and the path of a socket is short
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "LANG": "C.UTF-8",
+            "TMPDIR": short,
+            "CHROMIUM": _BROWSER,
+            "HARNESS": str(program),
+            "HARNESS_SHOTS": str(shots),
+        }
+        done = subprocess.run(
+            command, cwd=_WEB, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     assert f"# pass {len(chosen)}" in done.stdout

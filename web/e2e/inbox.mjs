@@ -1,11 +1,10 @@
 // The inbox in a real Chromium: answered with keys and fingers, against the real server, and against rows that no agent makes on demand.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { ALIKE, ask, COMMAND, EARLIER, fakeInbox, FORM, MARKED, OVERWRITE, PLAN, QUESTION, row, RUNNING, TOOL } from "./inbox_rows.mjs";
-import { begin, launchBrowser, openPage, shot } from "./page.mjs";
+import { begin, launchBrowser, openPage, shot, violations } from "./page.mjs";
 import { workplace } from "./scripts.mjs";
 import { startServer } from "./server.mjs";
 
@@ -13,8 +12,6 @@ const FIRST_SCREEN_KB = 250;
 const NODES_MAX = 3_000;
 const KEY_TO_PAINT_MS = 50;
 const STEADY_MS = 450;
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 const PHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, hasTouch: true, isMobile: true };
 const place = workplace();
 let server, browser, origin, storageState;
@@ -29,7 +26,7 @@ const ALL = () => [COMMAND(), OVERWRITE(), QUESTION(), ALIKE(), ...RUNNING(), ..
 /** A conversation that begins over the inbox, so that nothing of another one is shown meanwhile. */
 async function started(page, prompt) {
   await page.goto(new URL("/#/", origin).href);
-  await page.waitForSelector(".list, .empty");
+  await page.waitForSelector(".list, .empty, .first");
   await begin(page, { prompt, model: place.paced, folder: place.folder });
 }
 
@@ -38,14 +35,8 @@ async function faked(rows, { hash = "", ...options } = {}) {
   const visitor = await opened(options);
   const fake = await fakeInbox(visitor.page, rows);
   await visitor.page.goto(new URL(`/${hash}`, origin).href);
-  await visitor.page.waitForSelector(".list, .sheet .ask, .setting-panel, .empty");
+  await visitor.page.waitForSelector(".list, .sheet .ask, .setting-panel, .empty, .first");
   return { ...visitor, fake };
-}
-
-async function violations(page) {
-  await page.evaluate(AXE);
-  const { violations: found } = await page.evaluate((rules) => globalThis.axe.run(document, { runOnly: rules }), RULES);
-  return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(" ")).join(", ")}`);
 }
 
 before(async () => {
@@ -67,7 +58,7 @@ after(async () => {
 test("what agents ask is answered in the inbox with keys alone", async () => {
   const { page, context, troubles } = await opened();
   await page.goto(origin.origin);
-  await page.getByText("No conversations yet").waitFor();
+  await page.waitForSelector(".first");
   for (const prompt of ["DENY it", "QUESTION", "OVERWRITE"]) await started(page, prompt);
   await page.locator("body").press("Escape");
   await page.locator("body").press("g");

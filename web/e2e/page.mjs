@@ -1,11 +1,15 @@
 // A real Chromium, and the few things that these tests do on the page again and again.
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
 const SHOTS = process.env.HARNESS_SHOTS ?? join(dirname(fileURLToPath(import.meta.url)), "..", "shots");
 const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
 export async function launchBrowser() {
   mkdirSync(SHOTS, { recursive: true });
@@ -71,6 +75,13 @@ export function wordsOf(page) {
     }
     return [...said.values()].join("\n");
   });
+}
+
+/** What axe finds wrong on the page as it is now: the rule, and where. */
+export async function violations(page) {
+  await page.evaluate(AXE);
+  const { violations: found } = await page.evaluate((rules) => globalThis.axe.run(document, { runOnly: rules }), RULES);
+  return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(" ")).join(", ")}`);
 }
 
 export async function shot(page, name) {

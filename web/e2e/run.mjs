@@ -178,55 +178,6 @@ test("what is denied does not happen, and the reason is kept", async () => {
   await context.close();
 });
 
-test("what is shown for approval is what runs: nothing is turned round, hidden or pushed out of sight", async () => {
-  const { page, context } = await opened({ viewport: { width: 1280, height: 800 } });
-  await page.goto(origin.origin);
-  await begin(page, paced("SPOOF"));
-  await page.waitForSelector(".dock .command");
-  assert.match(await page.locator(".dock .command").innerText(), /echo safe <U\+202E>; rm -rf ~ #<U\+202C> ok<U\+200B>/);
-  await shot(page, "approval-spoofed");
-  await answer(page, /Deny…/);
-  await answer(page, /^Deny Ctrl/);
-  await page.locator(".dock .command", { hasText: "HIDDEN-PART" }).waitFor();
-  await shot(page, "approval-blank-lines");
-  await page.getByRole("button", { name: "Stop" }).click();
-  await untilMark(page, "idle");
-  assert.deepEqual(await page.locator(".tool").evaluateAll((cards) => cards.map((card) => card.dataset.status)), ["error", "skipped"]);
-  assert.match(await page.locator(".tool").nth(1).innerText(), /not run/);
-  await context.close();
-});
-
-test("an overwrite shows what goes away", async () => {
-  const { page, context } = await opened();
-  await page.goto(origin.origin);
-  await begin(page, paced("OVERWRITE"));
-  await page.waitForSelector(".dock .patch");
-  const asked = await page.locator(".dock").innerText();
-  for (const expected of ["Overwrite notes.txt", "−8", "line 8"]) assert.ok(asked.includes(expected), `${expected} is not in\n${asked}`);
-  assert.match(await page.locator(".tool[data-kind=write] .tool-head").innerText(), /\+1\s+−8/);
-  await shot(page, "approval-overwrite");
-  await answer(page, /Allow once/);
-  await untilMark(page, "idle");
-  await context.close();
-});
-
-test("always allows what its button says, and that can be revoked", async () => {
-  const { page, context } = await opened();
-  await page.goto(origin.origin);
-  await begin(page, paced("ALWAYS"));
-  await page.waitForSelector(".dock .always-first");
-  await shot(page, "approval-always");
-  await answer(page, /Always allow/);
-  await page.locator(".grants li", { hasText: "echo" }).first().waitFor();
-  await shot(page, "grants");
-  const count = await page.locator(".grants li").count();
-  await page.getByRole("button", { name: /^Revoke: / }).first().click();
-  await page.waitForFunction((before) => document.querySelectorAll(".grants li").length === before - 1, count);
-  await page.getByRole("button", { name: "Stop" }).click();
-  await untilMark(page, "idle");
-  await context.close();
-});
-
 test("a call that has not started says what it would do, and that it waits", async () => {
   const { page, context } = await opened();
   await page.goto(origin.origin);
@@ -316,7 +267,6 @@ test("what is said to steer reaches the run that goes on", async () => {
   assert.equal(await page.locator(".follow-ups li").count(), 0);
   await answer(page, /Allow once/);
   await page.locator(".message.steered[data-status=complete]", { hasText: /mind the tests[^]*taken/ }).waitFor();
-  await page.getByRole("button", { name: "Stop" }).click();
   await untilMark(page, "idle");
   await context.close();
 });
@@ -420,7 +370,7 @@ test("search, keys and the theme work without a mouse", async () => {
   await page.locator(".brand").focus();
   await page.keyboard.press("/");
   await page.waitForFunction(() => document.activeElement.matches("input[type=search]"));
-  await page.keyboard.type("make the HTTP");
+  await page.keyboard.type("between retries");
   await page.waitForFunction(() => document.querySelectorAll(".found .item").length === 1);
   await page.keyboard.press("Enter");
   await page.waitForSelector(".run-facts");

@@ -1,5 +1,5 @@
 // What the scripted model says in these tests: one lane per conversation, chosen by a word of its first prompt.
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { HOSTILE_TEXTS } from "./hostile_texts.mjs";
@@ -66,6 +66,8 @@ const RECORD = lane(
 
 /** Read as another one where it is shown as it comes. */
 export const SPOOFED = "echo safe \u202e; rm -rf ~ #\u202c ok\u200b\u2028";
+/** Letters that are written from right to left take the blanks and signs between them along. */
+const RIGHT_TO_LEFT = "echo \u05d0\u05d1 ; rm 1 -rf 2 \u05d2\u05d3 > out";
 export const DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 const WORDS = `A term[^1], a [link][there] and a word\u202Eturned.
 
@@ -120,13 +122,14 @@ const PACED = {
     lane("LONG", [text(Array.from({ length: 600 }, (_, index) => `word${index} `).join(""), 600)]),
     lane("DENY", [call("bash", { command: "rm -rf everything" })], [text("Then not.", 2)]),
     lane("HOSTILE", ...hostileResponses()),
-    lane("SPOOF", [call("bash", { command: SPOOFED })], [call("bash", { command: `ls${"\n".repeat(60)}echo HIDDEN-PART`, workdir: "." })], [text("Nothing was run.", 2)]),
+    lane("SPOOF", [call("bash", { command: SPOOFED })], [call("bash", { command: `ls${"\n".repeat(60)}echo HIDDEN-PART`, workdir: "elsewhere", timeout: 5 })], [text("Nothing was run.", 2)]),
+    lane("HEBREW", [call("bash", { command: RIGHT_TO_LEFT })], [text("Done.", 2)]),
     lane("TALL", [call("bash", { command: Array.from({ length: 60 }, (_, index) => `echo line ${index}`).join("\n") })], [text("Done.", 2)]),
     lane("OVERWRITE", [call("read", { filePath: "notes.txt" })], [call("write", { filePath: "notes.txt", content: "line 1\nanother\n" })], [text("Written.", 2)]),
     lane("ALWAYS", [call("bash", { command: "echo one" })], [call("bash", { command: "echo two" })], [call("bash", { command: "touch other" })], [text("Done.", 2)]),
     lane("TWICE", [call("write", { filePath: "big.py", content: "a = 1\nb = 2\n" }), call("bash", { command: "echo two" })], [text("Done.", 2)]),
     lane("MATHS", [text(MATHS, 3)]),
-    lane("WORDS", [call("read", { filePath: "dot.png" })], [text(WORDS, 6)]),
+    lane("WORDS", [call("read", { filePath: "dot.png" })], [text(WORDS, 40)]),
   ],
 };
 
@@ -149,6 +152,7 @@ export function workplace() {
   const folder = mkdtempSync(join(tmpdir(), "harness-e2e-"));
   writeFileSync(join(folder, "http_client.py"), BEFORE);
   writeFileSync(join(folder, "notes.txt"), Array.from({ length: 9 }, (_, index) => `line ${index}\n`).join(""));
+  mkdirSync(join(folder, "elsewhere"));
   writeFileSync(join(folder, "dot.png"), Buffer.from(DOT, "base64"));
   const script = (name, content) => {
     const path = join(folder, `${name}.json`);

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { after, before, test } from "node:test";
 import { LONG_ID, writeLongLog } from "./long_log.mjs";
-import { begin, launchBrowser, openPage, shot, untilMark } from "./page.mjs";
+import { begin, launchBrowser, openPage, shot, untilMark, violations } from "./page.mjs";
 import { workplace } from "./scripts.mjs";
 import { startServer } from "./server.mjs";
 
@@ -135,8 +135,8 @@ const MODELS = [
   { id: "odd", name: "odd", description: "", provider: "", usable: true, priceIn: null, priceOut: null },
 ];
 
-async function withAgents(page) {
-  await page.route("**/api/agents", (route) => route.fulfill({ json: { agents: AGENTS, runners: [] } }));
+async function withAgents(page, runners = []) {
+  await page.route("**/api/agents", (route) => route.fulfill({ json: { agents: [...AGENTS, { ...AGENT, name: "remote", title: "Remote", builtIn: true }], runners } }));
   await page.route("**/api/models*", (route) => route.fulfill({ json: { models: MODELS, defaultModel: "opus" } }));
 }
 
@@ -158,6 +158,7 @@ test("the start dialog says what agents can do, disables what they cannot, and p
     await page.getByText("2 other agents work in this folder, so a worktree is proposed.").waitFor();
     assert.match(await page.locator(".start-models").innerText(), /Opus\s+default\s+\$5 in · \$25 out/);
     await shot(page, `start${name}`);
+    assert.deepEqual(await violations(page), [], `start${name}`);
     await page.getByRole("radio", { name: /mini-SWE/ }).check({ force: true });
     for (const mode of ["Before changes", "Before commands", "Read only"]) assert.ok(await page.getByRole("button", { name: mode }).isDisabled());
     assert.ok(await page.getByRole("button", { name: "Never", pressed: true }).count());
@@ -167,6 +168,23 @@ test("the start dialog says what agents can do, disables what they cannot, and p
     assert.deepEqual(troubles, []);
     await context.close();
   }
+});
+
+test("the agents of runners are offered by name, and asked for under it", async () => {
+  const { page, context } = await opened();
+  await withAgents(page, [{ name: "box", agent: "claude", url: "", cwd: "" }]);
+  await page.goto(new URL("/#/new", origin).href);
+  await page.locator(".start-agent").first().waitFor();
+  const names = await page.locator(".start-agents .start-agent-name").allInnerTexts();
+  assert.deepEqual(names, ["Claude Code", "OpenCode", "Harness agent", "mini-SWE-agent", "box: Claude Code"]);
+  await page.getByRole("radio", { name: "box: Claude Code sandbox runner" }).check({ force: true });
+  await page.locator(".start-prompt").fill("Say hello");
+  const sent = page.waitForRequest((request) => request.method() === "POST" && request.url().endsWith("/api/sessions"));
+  await page.route("**/api/sessions", (route) => route.abort());
+  await page.locator(".start-prompt").press("Control+Enter");
+  const { agent, runner } = (await sent).postDataJSON();
+  assert.deepEqual([agent, runner], ["remote", "box"]);
+  await context.close();
 });
 
 test("files and templates complete a prompt, a draft stays, and a run starts in a worktree of its own", async () => {
@@ -222,11 +240,13 @@ test("usage is shown by day, project, agent and model, as plots and as tables", 
     await page.goto(new URL("/#/usage", origin).href);
     await page.waitForSelector(".usage .plot rect");
     await shot(page, `usage${name}`);
+    assert.deepEqual(await violations(page), [], `usage${name}`);
     assert.match(await page.locator(".usage-models").innerText(), /no price/);
     await page.getByRole("button", { name: "As a table" }).click();
     assert.equal(await page.locator(".usage-days tbody tr").count(), 14);
     await page.getByRole("group", { name: "Split by" }).getByRole("button", { name: "Project" }).click();
     await page.locator(".usage-days th", { hasText: "billing-api" }).waitFor();
+    assert.deepEqual(await violations(page), [], `usage${name}, as a table`);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "nothing sticks out");
     assert.deepEqual(troubles, []);
     await context.close();

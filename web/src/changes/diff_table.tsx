@@ -127,7 +127,11 @@ function Block({ block, measured, lines, isSplit, path, cursor, onLine, onExpand
       {lines.slice(first, first + BLOCK_LINES).map((line, index) => (
         <div key={first + index} role="presentation">
           <Line line={line} index={first + index} isSplit={isSplit} language={language} isCursor={cursor === first + index} onLine={onLine} onExpand={onExpand} />
-          {below?.index === first + index && below.node}
+          {below?.index === first + index && (
+            <div role="row">
+              <div role="cell">{below.node}</div>
+            </div>
+          )}
         </div>
       ))}
     </div>

@@ -8,15 +8,12 @@ const SAID_MAX = 2_000;
 export function FinishedAnswer({ messages }: { messages: readonly HarnessMessage[] }) {
   const last = messages.findLast(({ role }) => role === "assistant");
   const isDone = !!last && (last.status === "complete" || last.status === "error");
-  const growing = useRef("");
+  const announced = useRef(isDone ? last.id : ""); // what was there already is not said
   const [said, setSaid] = useState("");
   useEffect(() => {
-    if (!last) return;
-    if (!isDone) growing.current = last.id;
-    else if (growing.current === last.id) {
-      growing.current = "";
-      setSaid(spoken(last));
-    }
+    if (!isDone || announced.current === last.id) return;
+    announced.current = last.id;
+    setSaid(spoken(last));
   }, [last, isDone]);
   return (
     <p className="unseen" role="status" aria-live="polite" data-finished>

@@ -220,6 +220,11 @@ function verbAndSubject({ title, subject }: RowAsk): { readonly verb: string; re
   return { verb: words.slice(0, words.length - subject.length).trim(), subject };
 }
 
+/** Markdown in one line of plain text: only the signs around bold words and code go. */
+function withoutEmphasis(text: string): string {
+  return text.replace(/(\*\*|__|`+)(\S|\S.*?\S)\1/g, "$2");
+}
+
 interface BodyProps extends AskCardProps {
   readonly isOff: boolean;
   readonly isDiffOpen: boolean;
@@ -291,7 +296,7 @@ function Permission(props: BodyProps) {
       {!isInline && !(onReview && ask.preview?.length) && <AskSubject ask={ask} isWhole={isDiffOpen} />}
       {ask.more.length > 0 && !(onReview && ask.preview?.length) && <MoreArguments more={ask.more} />}
       {ask.marks.length > 0 && <HiddenNote ask={ask} />}
-      {ask.why && isLong && <p className="ask-why">“{inOneLine(ask.why)}”</p>}
+      {ask.why && isLong && <p className="ask-why">“{inOneLine(withoutEmphasis(ask.why))}”</p>}
       {onReview && ask.preview?.length ? <ReviewButton onReview={onReview} isAt={isAt} /> : <Buttons {...props} />}
     </>
   );

@@ -2,6 +2,7 @@
 
 import { useMemo, useState } from "react";
 import type { HarnessFilePreview, JSONValue } from "../../client/src/index.js";
+import { TallBox } from "../shell/tall_box.js";
 import { Revealed } from "../text/revealed.js";
 import { Delta } from "./facts.js";
 import { folded, numberedLines, replacesAll, type PatchLine } from "./patch.js";
@@ -42,10 +43,12 @@ export function AskSubject({ ask, isWhole }: { readonly ask: RowAsk; readonly is
   if (given) return <Arguments given={given} />;
   if (!ask.subject || ask.title.endsWith(ask.subject)) return null;
   return (
-    <pre className="command">
-      {isCommand(ask) && <span className="p">$ </span>}
-      <MarkedText text={ask.subject} marks={ask.marks} />
-    </pre>
+    <TallBox label={isCommand(ask) ? "Command" : "What it is about"}>
+      <pre className="command">
+        {isCommand(ask) && <span className="p">$ </span>}
+        <MarkedText text={ask.subject} marks={ask.marks} />
+      </pre>
+    </TallBox>
   );
 }
 

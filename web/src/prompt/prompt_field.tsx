@@ -71,8 +71,7 @@ export function PromptField({ value, onChange, onKeyDown, source, label, placeho
         rows={Math.min(rowsMax, Math.max(rowsMin, lines))}
         aria-label={label}
         placeholder={placeholder}
-        role="combobox"
-        aria-expanded={isOpen}
+        aria-haspopup="listbox"
         aria-controls={isOpen ? listId : undefined}
         aria-autocomplete="list"
         aria-activedescendant={isOpen ? `${listId}-${chosen}` : undefined}

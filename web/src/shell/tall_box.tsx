@@ -23,7 +23,7 @@ export function TallBox({ label, className = "", children }: TallBoxProps) {
   }, []);
   return (
     <div className="tall" data-open={isOpen || undefined}>
-      <div ref={box} className={`tall-box ${className}`} role="group" aria-label={label} tabIndex={0}>
+      <div ref={box} className={`tall-box ${className}`} role="group" aria-label={label} tabIndex={hidden > 0 ? 0 : undefined}>
         <div>{children}</div>
       </div>
       {(hidden > 0 || isOpen) && (

@@ -23,7 +23,7 @@ export const SubAgentCard = memo(function SubAgentCard({ call }: { call: Harness
   const isRunning = call.status === "running";
   const address = call.logId ? sessionAddress(call.logId) : run ? runAddress(sessionId, run.id) : "";
   return (
-    <section className="tool" data-kind="spawn" data-status={call.status} aria-label={inOneLine(`Sub-agent ${verb} ${subject}`.trim())}>
+    <div role="group" className="tool" data-kind="spawn" data-status={call.status} aria-label={inOneLine(`Sub-agent ${verb} ${subject}`.trim())}>
       <button type="button" className="tool-head" aria-expanded={isOpen} disabled={!answer} onClick={() => setOpen(!isOpen)}>
         <span className="tool-icon">
           <Icon name="spawn" />
@@ -53,7 +53,7 @@ export const SubAgentCard = memo(function SubAgentCard({ call }: { call: Harness
           <Markdown text={answer} isGrowing={isRunning} />
         </div>
       )}
-    </section>
+    </div>
   );
 });
 

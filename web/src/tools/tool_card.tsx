@@ -43,7 +43,8 @@ function OperationCard({ call }: { call: HarnessToolCall }) {
   const isEmpty = !hasBody(call, kind, change);
   const isOpen = !isEmpty && (choice ?? opensByItself(call, kind, progress));
   return (
-    <section
+    <div
+      role="group"
       className="tool"
       data-kind={kind}
       data-status={progress === "waiting" && relay?.status !== "pending" ? "queued" : STATUSES[progress]}
@@ -64,7 +65,7 @@ function OperationCard({ call }: { call: HarnessToolCall }) {
           <Body call={call} kind={kind} change={change} />
         </div>
       )}
-    </section>
+    </div>
   );
 }
 
