@@ -5,7 +5,7 @@ import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, utime
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
-import { begin, launchBrowser, openPage, shot, untilMark } from "./page.mjs";
+import { begin, launchBrowser, openPage, shot, untilMark, violations } from "./page.mjs";
 import { startServer } from "./server.mjs";
 
 const NODES_MAX = 3_000;
@@ -144,6 +144,7 @@ test("the header says how much was changed, and the changes open beside the conv
   await page.waitForSelector(".changes-line[data-kind=added] mark");
   assert.deepEqual(await page.locator(".changes-panel mark").allInnerTexts().then((marks) => marks.some((mark) => mark.includes("gifts"))), true);
   await shot(page, "changes-beside");
+  assert.deepEqual(await violations(page), []);
   assert.deepEqual(troubles, []);
   await page.context().close();
 });
@@ -154,6 +155,7 @@ test("the review has files, turns and git; keys move, mark as seen and change ho
   await page.waitForSelector(".changes-review .changes-line");
   assert.equal(await page.locator(".changes-diff[data-split]").count() > 0, true, "side by side where there is room");
   await shot(page, "review");
+  assert.deepEqual(await violations(page), []);
   await page.keyboard.press("j");
   await page.waitForFunction(() => decodeURIComponent(location.hash).includes("file=") );
   await page.keyboard.press("v");
@@ -180,6 +182,7 @@ test("the review in the dark", async () => {
   await page.goto(`${conversation}/review`);
   await page.waitForSelector(".changes-review .changes-line");
   await shot(page, "review-dark");
+  assert.deepEqual(await violations(page), []);
   assert.deepEqual(troubles, []);
   await context.close();
 });
@@ -191,6 +194,7 @@ test("a note on a line goes into the message", async () => {
   await page.keyboard.press("m");
   await page.locator(".changes-line-note textarea").fill("What if the balance is negative?");
   await shot(page, "review-note");
+  assert.deepEqual(await violations(page), []);
   await page.getByRole("button", { name: "Add to message" }).click();
   await page.keyboard.press("Escape");
   await page.waitForFunction(() => document.querySelector(".composer-input")?.value.includes("What if the balance is negative?"));
@@ -210,6 +214,7 @@ test("a file is reverted with what a person wrote kept, and that is undone", asy
   await section.getByRole("button", { name: "Revert file…" }).click();
   await section.getByText("The line changed here goes back.").waitFor();
   await shot(page, "review-revert");
+  assert.deepEqual(await violations(page), []);
   const changed = inRepository("src/api/checkout.ts");
   await section.getByRole("button", { name: "Revert file", exact: true }).click();
   await page.getByText("src/api/checkout.ts was reverted.").waitFor();
@@ -242,6 +247,7 @@ test("on a narrow screen one file after the other is seen", async () => {
   await page.goto(`${conversation}/review?file=${encodeURIComponent("src/cart/total.ts")}`);
   await page.waitForSelector(".changes-narrow .changes-line[data-kind=added]");
   await shot(page, "changes-390");
+  assert.deepEqual(await violations(page), []);
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, "wider than the screen");
   const shown = () => page.locator(".changes-picker select").inputValue();
   await page.getByRole("button", { name: "Seen, next file" }).click();

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 import { HOSTILE_TEXTS } from "./hostile_texts.mjs";
-import { answer, begin, launchBrowser, mark, openPage, shot, untilMark, wordsOf } from "./page.mjs";
+import { answer, begin, launchBrowser, mark, openPage, shot, untilMark, violations, wordsOf } from "./page.mjs";
 import { DOT, FLOOD_DELTAS, workplace } from "./scripts.mjs";
 import { startServer } from "./server.mjs";
 
@@ -76,6 +76,7 @@ test("a newcomer runs an agent, allows a change and a command, and reads what ca
   assert.equal(await page.locator(".code-keyword", { hasText: "def" }).count() > 0, true);
   assert.deepEqual(await page.locator(".tasks li").evaluateAll((tasks) => tasks.map((one) => one.dataset.status)), ["completed", "completed", "in_progress"]);
   await shot(page, "conversation-light");
+  assert.deepEqual(await violations(page), []);
   await page.locator(".tool[data-kind=write] > .tool-head").click();
   assert.equal(await page.locator(".diff-added").count(), 2);
   await shot(page, "change");
@@ -93,6 +94,7 @@ test("reloading, and another browser, show the same", async () => {
   await other.page.waitForSelector(".run-facts");
   assert.equal(await words(other.page), said);
   await shot(other.page, "conversation-dark");
+  assert.deepEqual(await violations(other.page), []);
   await other.context.close();
 });
 
@@ -121,6 +123,7 @@ test("a question is answered with a button, and survives a reload", async () => 
   await page.waitForSelector(".choice");
   assert.equal(await mark(page), "waiting");
   await shot(page, "question");
+  assert.deepEqual(await violations(page), []);
   await page.reload();
   await answer(page, /Five/);
   await page.locator(".tool[data-status=complete] > .tool-head").click();
@@ -136,6 +139,7 @@ test("a plan is read and approved", async () => {
   await begin(page, paced("PLAN"));
   await page.waitForSelector(".plan-text");
   await shot(page, "plan");
+  assert.deepEqual(await violations(page), []);
   await answer(page, /^Start/);
   await page.waitForSelector(".tool[data-status=complete]");
   await page.getByRole("button", { name: "Stop" }).click({ timeout: 1_000 }).catch(() => undefined);
@@ -209,6 +213,7 @@ test("footnotes, links by name and pictures are there, boxes have names, and a f
   assert.equal(await page.getByRole("checkbox", { name: "looked" }).count(), 1);
   assert.match(await page.locator("[data-finished]").innerText(), /^The agent answered: A term/);
   await shot(page, "words");
+  assert.deepEqual(await violations(page), []);
   assert.deepEqual(troubles, []);
   await context.close();
 });
@@ -228,6 +233,7 @@ test("a follow-up waits in the queue, can be removed, stays when the run is stop
   await composer.press("Alt+Enter");
   await page.waitForSelector(".follow-ups li");
   await shot(page, "queue");
+  assert.deepEqual(await violations(page), []);
   await page.getByRole("button", { name: "Stop", exact: true }).click();
   await shot(page, "stop-with-queue");
   await page.getByRole("button", { name: "Stop, keep queue" }).click();
@@ -402,6 +408,7 @@ test("on a narrow screen the list is a drawer", async () => {
   assert.equal(await page.locator(".side").isVisible(), false);
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "nothing sticks out");
   await shot(page, "narrow");
+  assert.deepEqual(await violations(page), []);
   await page.getByRole("button", { name: "Show conversations" }).click();
   await page.locator("a[data-session]").first().waitFor();
   await shot(page, "narrow-drawer");
