@@ -34,6 +34,8 @@ def test_without_any_file_the_defaults_hold(world: World) -> None:
         "default_permissions": {"value": "full-access", "origin": "default"},
         "log_level": {"value": "warn", "origin": "default"},
         "log.redact": {"value": True, "origin": "default"},
+        "histories.keep": {"value": False, "origin": "default"},
+        "tui.notify": {"value": True, "origin": "default"},
     }
 
 
@@ -130,6 +132,10 @@ def test_show_tells_where_each_value_is_set(world: World, monkeypatch: pytest.Mo
         'log_level = "warn"  # default\n'
         "\n[log]\n"
         f"redact = false  # {user}:2\n"
+        "\n[histories]\n"
+        "keep = false  # default\n"
+        "\n[tui]\n"
+        "notify = true  # default\n"
         "\n[agents.claude]\n"
         f'extra_args = ["-x", "a b"]  # {project}:5\n'
     )

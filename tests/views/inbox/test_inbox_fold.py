@@ -288,7 +288,10 @@ def test_what_the_subject_does_not_show_is_listed() -> None:
     given = {"command": "make", "workdir": "../other", "timeout": 99, "description": "build it"}
     asked = Relay(id="q", call_id="c", tool_name="bash", input=given, category="execute")
     ask = ask_of(asked, [], cwd="/w/shop", project="p")
-    assert (ask.subject, ask.cwd, ask.more) == ("make", "/w/shop/../other", (("timeout", "99"),))
+    assert (ask.subject, ask.cwd) == ("make", "/w/shop")
+    assert ask.more == (("workdir", "../other"), ("timeout", "99"))
+    ask = ask_of(asked, [Command(command="make", cwd="/w/other")], cwd="/w/shop", project="p")
+    assert ask.cwd == "/w/other"
 
 
 def test_characters_without_a_shape_at_the_end_of_a_command_are_marked() -> None:

@@ -115,6 +115,8 @@ class _Followed:
             self.changed_s = time.monotonic()
             for event in events:
                 self.fold.feed(event)
+        if hub is None and not self.fold.is_open:
+            self.close()  # it may rest for ever, and there may be more of them than open files
 
     def close(self) -> None:
         if self._reader is not None:

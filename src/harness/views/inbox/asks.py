@@ -28,7 +28,6 @@ _PATHS = ("file_path", "filePath", "path", "notebook_path", "target_file", "abso
 _COMMANDS = ("command", "cmd", "script")
 _NEW_TEXTS = ("content", "new_string", "newString", "file_text", "new_str", "edits", "contents")
 _TEXTS = (*_NEW_TEXTS, "old_string", "oldString", "old_str", "changes", "patch", "diff")
-_DIRECTORIES = ("workdir", "cwd", "working_directory", "directory", "dir_path")
 _WORDS_OF_AGENT = ("description", "explanation", "justification", "reason", "title")
 """Arguments with which a model says why it makes a call."""
 _LONGEST_VALUE = 400
@@ -84,7 +83,7 @@ def ask_of(
         operations=tuple(msgspec.to_builtins(one) for one in operations),
         title=title,
         subject=subject,
-        cwd=_directory(relay, operations, cwd),
+        cwd=_directory(operations, cwd),
         more=_more(relay, operations, has_preview=bool(preview)),
         why=why,
         question=relay.question,
@@ -236,18 +235,18 @@ def _alike(relay: Relay, operations: Sequence[Operation], project: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-def _directory(relay: Relay, operations: Sequence[Operation], cwd: str) -> str:
+def _directory(operations: Sequence[Operation], cwd: str) -> str:
+    """As the agent's own translator says: an argument of that name may have no effect."""
     if not operations or not isinstance(operations[0], Command):
         return ""
-    given = relay.input if isinstance(relay.input, dict) else {}
-    named = operations[0].cwd or _text_at(given, _DIRECTORIES)
+    named = operations[0].cwd
     return posixpath.join(cwd, named) if named else cwd
 
 
 def _more(relay: Relay, operations: Sequence[Operation], *, has_preview: bool) -> tuple[tuple[str, str], ...]:
     if relay.kind != "permission" or not operations or not isinstance(relay.input, dict):
         return ()  # the subject has all of it
-    hidden = {*_COMMANDS, *_DIRECTORIES, *_PATHS, *_WORDS_OF_AGENT, "url", *(_TEXTS if has_preview else ())}
+    hidden = {*_COMMANDS, *_PATHS, *_WORDS_OF_AGENT, "url", *(_TEXTS if has_preview else ())}
     return tuple(
         (single_line(name), _value(value)) for name, value in relay.input.items() if name not in hidden
     )
