@@ -94,7 +94,7 @@ test("nothing changes its place while the list is in use, and what is new comes 
 });
 
 test("a patch is numbered on both sides, and what is folded is counted", () => {
-  const lines = numberedLines("--- a/x\n+++ b/x\n@@ -3,2 +3,3 @@ def f\n same\n-old\n+new\n+--more\n");
+  const lines = numberedLines("@@ -3,2 +3,3 @@ def f\n same\n-old\n+new\n+--more\n");
   assert.deepEqual(lines.map(({ kind, before, after, text }) => [kind, before, after, text]), [
     ["place", null, null, "def f"],
     ["same", 3, 3, "same"],
@@ -106,6 +106,9 @@ test("a patch is numbered on both sides, and what is folded is counted", () => {
   assert.deepEqual([shown.length, added, removed], [2, 2, 1]);
   assert.equal(replacesAll(lines, 0), false);
   assert.equal(replacesAll(numberedLines("@@ -1,2 +1 @@\n-a\n-b\n+c\n"), 0), true);
+  assert.equal(replacesAll(numberedLines("@@ … @@\n-a\n+b\n"), 0), false, "where in the file is not known");
+  const odd = numberedLines("@@ -1,2 +1,2 @@\n--- x\n+++ y\n");
+  assert.deepEqual(odd.slice(1).map(({ kind, text }) => [kind, text]), [["removed", "-- x"], ["added", "++ y"]], "a line like a head is a line");
 });
 
 test("choices, fields and steps are read from what the agent sent, and nothing else", () => {

@@ -16,11 +16,11 @@ PATH = "/w/cart.py"
 @pytest.mark.parametrize(
     ("arguments", "diff"),
     [
-        ({"file_path": PATH, "old_string": "a\nb", "new_string": "a\nc"}, " a\n-b\n+c"),
-        ({"path": PATH, "edits": [{"oldText": "a", "newText": "b"}]}, "-a\n+b"),
+        ({"file_path": PATH, "old_string": "a\nb", "new_string": "a\nc"}, "@@ … @@\n a\n-b\n+c"),
+        ({"path": PATH, "edits": [{"oldText": "a", "newText": "b"}]}, "@@ … @@\n-a\n+b"),
         (
             {"path": PATH, "edits": [{"oldText": x, "newText": y} for x, y in ("ab", "cd")]},
-            "-a\n+b\n@@ … @@\n-c\n+d",
+            "@@ … @@\n-a\n+b\n@@ … @@\n-c\n+d",
         ),
         ({"filePath": PATH, "content": "one\ntwo\n"}, "+one\n+two"),
     ],

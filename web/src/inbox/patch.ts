@@ -8,19 +8,32 @@ export interface PatchLine {
 }
 
 const PLACE = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@ ?(.*)$/;
-const HEADS = /^(?:diff --git|index |--- |\+\+\+ |\\ No newline)/;
+/** Somewhere in the file: what is asked for does not say where. */
+const SOMEWHERE = "@@ … @@";
 
+/** `patch`: from its first hunk on. Every line that would be written is in it, whatever it looks like. */
 export function numberedLines(patch: string): readonly PatchLine[] {
   const lines: PatchLine[] = [];
-  let [before, after] = [1, 1];
+  let [before, after]: [number | null, number | null] = [1, 1];
+  const next = (number: number | null) => (number === null ? null : number + 1);
   for (const line of patch.replace(/\n$/, "").split("\n")) {
     const place = PLACE.exec(line);
     if (place) {
       [before, after] = [Number(place[1]), Number(place[2])];
       lines.push({ kind: "place", before: null, after: null, text: place[3] || `Line ${Math.max(before, after)}` });
-    } else if (line.startsWith("+") && !line.startsWith("+++ ")) lines.push({ kind: "added", before: null, after: after++, text: line.slice(1) });
-    else if (line.startsWith("-") && !line.startsWith("--- ")) lines.push({ kind: "removed", before: before++, after: null, text: line.slice(1) });
-    else if (!HEADS.test(line)) lines.push({ kind: "same", before: before++, after: after++, text: line.replace(/^ /, "") });
+    } else if (line === SOMEWHERE) {
+      [before, after] = [null, null];
+      lines.push({ kind: "place", before: null, after: null, text: "…" });
+    } else if (line.startsWith("+")) {
+      lines.push({ kind: "added", before: null, after, text: line.slice(1) });
+      after = next(after);
+    } else if (line.startsWith("-")) {
+      lines.push({ kind: "removed", before, after: null, text: line.slice(1) });
+      before = next(before);
+    } else if (!line.startsWith("\\ No newline")) {
+      lines.push({ kind: "same", before, after, text: line.replace(/^ /, "") });
+      [before, after] = [next(before), next(after)];
+    }
   }
   return lines;
 }

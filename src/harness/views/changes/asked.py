@@ -12,8 +12,8 @@ from harness.views.formatting.approval import preview_data
 
 _MOST_LINES = 400
 _LONGEST_LINE = 2_000
-_BETWEEN = "@@ … @@"
-"""Between two places of a file: the arguments do not say where in the file they are."""
+_SOMEWHERE = "@@ … @@"
+"""Before a part of a file: the arguments do not say where it is."""
 
 
 def asked_preview(relay: Relay, operations: Sequence[Operation]) -> list[dict[str, Any]] | None:
@@ -46,11 +46,10 @@ def asked_preview(relay: Relay, operations: Sequence[Operation]) -> list[dict[st
 
 
 def _lines(edit: Edit) -> list[str]:
-    pairs = [(one.old, one.new) for one in edit.passages] or [(edit.before or "", edit.content or "")]
     found: list[str] = []
-    for old, new in pairs:
-        found += [_BETWEEN] if found else []
-        found += _differences(lines_of(old), lines_of(new))
+    for one in edit.passages:
+        found += [_SOMEWHERE, *_differences(lines_of(one.old), lines_of(one.new))]
+    found = found or _differences(lines_of(edit.before or ""), lines_of(edit.content or ""))
     return [line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…" for line in found]
 
 
