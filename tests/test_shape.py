@@ -6,8 +6,9 @@ import ast
 import io
 import re
 import tokenize
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 from source_tree import PACKAGE, Module, expect_none, modules, package_modules, uses, uses_of
 
@@ -224,3 +225,9 @@ def test_the_names_of_used_things_are_followed_through_aliases() -> None:
         (4, "?.splitlines"),
         (5, "builtins.open"),
     ]
+
+
+def test_no_two_test_files_have_the_same_name() -> None:
+    """They are imported by their name alone."""
+    names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
+    expect_none([name for name, count in names.items() if count > 1])
