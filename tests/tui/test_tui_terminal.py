@@ -19,6 +19,7 @@ import pytest
 
 pytest.importorskip("pty", reason="there are no terminals here")
 PROGRAM = Path(__file__).parent / "scripted_program.py"
+_OF_THE_TERMINAL = ("NO_COLOR", "COLORTERM", "COLUMNS", "LINES")
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*\b(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m")
 
 
@@ -31,7 +32,7 @@ class Terminal:
         self._ours, self._theirs = pty.openpty()
         fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         self.before = termios.tcgetattr(self._theirs)
-        kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLORTERM")}
+        kept = {name: value for name, value in os.environ.items() if name not in _OF_THE_TERMINAL}
         self.process = subprocess.Popen(
             [sys.executable, str(PROGRAM), *words],
             stdin=self._theirs,
