@@ -140,13 +140,13 @@ def test_nothing_of_an_agent_commands_the_terminal() -> None:
 
 def test_what_is_asked_is_never_cut_without_a_word() -> None:
     long = RowAsk(id="q", title="run a command", subject="x" * 1_500, operations=ASK.operations)
-    assert is_whole(ASK, 60)
-    assert not is_whole(long, 60)
+    assert is_whole(ROWS[0], ASK, 60)
+    assert not is_whole(ROWS[0], long, 60)
     shown = "\n".join(text(screen_lines(look((row("a", "needs-approval", asks=(long,)),), cursor="a"))))
     assert "more lines: v shows all of it" in shown
     assert "".join(text(full_lines(ROWS[0], long, 60))).count("x") == 1_500
     changed = RowAsk(id="q", preview=[{"path": "a", "diff": "+one\n-two", "hiddenLines": 3}])
-    assert not is_whole(changed, 60)
+    assert not is_whole(ROWS[0], changed, 60)
     whole = text(full_lines(ROWS[0], changed, 60))
     assert {"+one", "-two"} <= set(whole)
     assert "… 3 more lines of this difference are not here" in whole
