@@ -9,6 +9,7 @@ import "./style/parts.css";
 import "./style/layout.css";
 import "./style/inbox.css";
 import "./style/ask.css";
+import "./style/ask_subject.css";
 import "./style/shown.css";
 
 await enter();

@@ -12,6 +12,7 @@ import { ScopeSegments } from "./scopes.js";
 import { SplitChoice } from "./split_choice.js";
 import { useReview, useReviewKeys } from "./use_review.js";
 import "./changes.css";
+import "./review.css";
 
 export interface ChangesProps {
   readonly sessionId: string;

@@ -14,6 +14,7 @@ import { ScopeList, ScopeSelect } from "./scopes.js";
 import { SplitChoice } from "./split_choice.js";
 import { useReview, useReviewKeys, type ReviewState } from "./use_review.js";
 import "./changes.css";
+import "./review.css";
 
 const SPLIT_MIN_PX = 1100;
 const KEYS = [
