@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from statistics import fmean, median
 
 import msgspec
@@ -12,6 +13,8 @@ from harness.fleet.fleet import Fleet
 from harness.fleet.overview import CaseOverview, overview
 from harness.fleet.report import verdicts
 from harness.fleet.statistics import Interval, is_clear, mean_interval, sign_test, tasks_needed, wilson
+
+_MOST_PAIRS = 10
 
 
 class TaskDifference(msgspec.Struct, frozen=True):
@@ -115,6 +118,17 @@ def compare(a: Side, b: Side) -> Comparison:
             if rates[0][task] != rates[1][task]
         ],
     )
+
+
+def compared_pairs(fleet: Fleet, cases: Sequence[CaseOverview]) -> list[Comparison]:
+    """All variants with each other, as far as they can be compared and are not too many."""
+    found = []
+    for a, b in list(combinations([one.name for one in fleet.plan.variants], 2))[:_MOST_PAIRS]:
+        try:
+            found.append(compare(side_of(fleet, a, cases), side_of(fleet, b, cases)))
+        except UsageError:  # nothing is scored on one side
+            continue
+    return found
 
 
 def _difference_interval(differences: Sequence[float]) -> Interval:

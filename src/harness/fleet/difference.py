@@ -7,7 +7,10 @@ from difflib import SequenceMatcher
 
 import msgspec
 
+from harness.errors import UsageError
 from harness.events import Event, SessionStart, ToolEnd, ToolStart
+from harness.fleet.fleet import Fleet
+from harness.log.store import read_all
 from harness.views.formatting.json_text import compact
 from harness.views.formatting.operations import words
 
@@ -47,6 +50,16 @@ def steps_of(events: Iterable[Event]) -> list[RunStep]:
         elif isinstance(event, ToolEnd):
             ends[event.call_id] = event.success
     return [RunStep(texts[call_id], ends.get(call_id)) for call_id in order]
+
+
+def steps_of_case(fleet: Fleet, case_id: str) -> list[RunStep]:
+    """Of its result, else of its latest attempt. Raises UsageError where it has no run."""
+    case = fleet.case(case_id)
+    found = fleet.records.result(case.id) or fleet.records.progress(case.id)
+    found = found or next(reversed(fleet.records.faults_of(case.id)), None)
+    if found is None or not found.log_id:
+        raise UsageError(f"case {case.id} has no run yet")
+    return steps_of(read_all(fleet.sessions, found.log_id))
 
 
 def aligned_steps(a: list[RunStep], b: list[RunStep]) -> list[StepPair]:

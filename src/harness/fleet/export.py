@@ -1,4 +1,4 @@
-"""A fleet for other programs: CSV, Parquet, predictions of SWE-bench, and trajectories (ATIF)."""
+"""A fleet for other programs: CSV, HTML, Parquet, predictions of SWE-bench, and trajectories (ATIF)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ import msgspec
 
 from harness.errors import HarnessError, MissingExtra, UsageError
 from harness.events.usage import CLASSES
+from harness.fleet.compare import compared_pairs
 from harness.fleet.fleet import Fleet
+from harness.fleet.html_report import html_report
 from harness.fleet.overview import CaseOverview
+from harness.fleet.report import report_of
 from harness.log.store import read_all
 
 COLUMNS = (
@@ -61,6 +64,17 @@ def as_csv(fleet: Fleet, cases: Sequence[CaseOverview]) -> str:
 def as_json_lines(fleet: Fleet, cases: Sequence[CaseOverview]) -> Iterator[bytes]:
     for row in rows(fleet, cases):
         yield msgspec.json.encode(row) + b"\n"
+
+
+def as_html(fleet: Fleet, cases: Sequence[CaseOverview]) -> bytes:
+    """One file that loads nothing."""
+    diffs = {
+        one.case.id: fleet.records.diff(one.result).decode("utf-8", "replace")
+        for one in cases
+        if one.result is not None
+    }
+    page = html_report(report_of(fleet, cases), cases, compared_pairs(fleet, cases), diffs)
+    return page.encode("utf-8", "replace")
 
 
 def write_parquet(fleet: Fleet, cases: Sequence[CaseOverview], path: str) -> None:

@@ -7,6 +7,7 @@ import re
 import shutil
 from functools import cached_property
 
+import msgspec
 from msgspec.structs import replace
 
 from harness.config import data_directory
@@ -43,7 +44,14 @@ class Fleet:
 
     @cached_property
     def plan(self) -> FleetPlan:
-        return plans.decode(self.records.plan())
+        """Raises StoreError where it cannot be read."""
+        try:
+            return plans.decode(self.records.plan())
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise StoreError(
+                f"the plan of the fleet {self.name} cannot be read: {error}",
+                hint=f"delete {self.directory} to begin again",
+            ) from error
 
     @cached_property
     def sessions(self) -> Store:
@@ -112,6 +120,13 @@ class Fleet:
 
 def fleets_directory() -> str:
     return os.path.join(data_directory(), "fleets")
+
+
+def named_fleet(name: str, database: str = "") -> Fleet:
+    """The fleet of a name, never one in another folder. Raises UsageError where there is none."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"there is no fleet {name[:80]!r}", hint="`harness fleet list` shows what there is")
+    return open_fleet(name, database)
 
 
 def open_fleet(reference: str, database: str = "") -> Fleet:

@@ -22,6 +22,8 @@ class CaseOverview(NamedTuple):
     faults: Sequence[Attempt]
     log_id: str
     """Of the latest attempt."""
+    started_ms: int | None = None
+    """When it began."""
 
     @property
     def cost_usd(self) -> float:
@@ -39,7 +41,8 @@ def overview(fleet: Fleet) -> list[CaseOverview]:
         latest = result or (progress if progress else lost[-1] if lost else None)
         is_running = result is None and progress is not None and fleet.records.is_claimed(case.id)
         state = _state(fleet, result, lost, is_running=is_running)
-        found.append(CaseOverview(case, state, result, lost, latest.log_id if latest else ""))
+        log_id, started_ms = (latest.log_id, latest.started_ms) if latest else ("", None)
+        found.append(CaseOverview(case, state, result, lost, log_id, started_ms))
     return found
 
 

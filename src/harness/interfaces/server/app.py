@@ -31,6 +31,8 @@ from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.chat import ChatApi
 from harness.interfaces.server.failures import Failures
 from harness.interfaces.server.first_api import FirstApi
+from harness.interfaces.server.fleet_api import FleetApi
+from harness.interfaces.server.fleet_feed import FleetFeed, ServedFleets
 from harness.interfaces.server.grants_api import GrantsApi
 from harness.interfaces.server.guard import RequestGuard
 from harness.interfaces.server.inbox_api import InboxApi
@@ -80,6 +82,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     tick_s: float = 1 / 30
     notify: Sequence[NotifyTarget] = ()
     """Where to send word when a session needs a person, or ends."""
+    fleets: str = ""
+    """The PostgreSQL database of fleets; empty: those of the data directory."""
 
     @property
     def new_link(self) -> str:
@@ -146,19 +150,31 @@ class ServerApp:
         chat = ChatApi(plan.settings, plan.default)
         self.inbox = inbox = InboxFeed(channels, plan.settings)
         notifier = Notifier(plan.notify, plan.names.url)
+        fleets = ServedFleets(plan.fleets)
+        fleet_feed = FleetFeed(fleets)
         inbox.open()
         app.router.routes[:] = [
             *GrantsApi(backend, inbox).routes(),
-            *self._all_routes(channels, chat, InboxApi(channels, inbox, notifier)),
+            *FleetApi(fleets, self._has_session).routes(),
+            *self._all_routes(channels, chat, InboxApi(channels, inbox, notifier, fleet_feed)),
         ]
         try:
             yield
         finally:
             notifier.close()
+            await fleet_feed.close()
+            fleets.close()
             inbox.close()
             await chat.close()
             await channels.close()
             catching_up.stop()
+
+    def _has_session(self, log_id: str) -> bool:
+        try:
+            self.plan.store.metadata(log_id)
+        except HarnessError:
+            return False
+        return True
 
     def _all_routes(self, channels: Channels, chat: ChatApi, inbox: InboxApi) -> list[BaseRoute]:
         plan = self.plan

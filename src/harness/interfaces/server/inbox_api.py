@@ -14,6 +14,7 @@ from harness.errors import HarnessError, UsageError
 from harness.interfaces.inbox.rows import RowCounts
 from harness.interfaces.inbox.today import Today
 from harness.interfaces.server.channels import Channels
+from harness.interfaces.server.fleet_feed import FleetFeed
 from harness.interfaces.server.inbox_feed import LISTED, InboxFeed
 from harness.interfaces.server.inbox_socket import (
     MOST_ANSWERS,
@@ -51,9 +52,10 @@ class NotifyTest(msgspec.Struct, frozen=True):
 
 
 class InboxApi:
-    def __init__(self, channels: Channels, feed: InboxFeed, notifier: Notifier) -> None:
+    def __init__(self, channels: Channels, feed: InboxFeed, notifier: Notifier, fleets: FleetFeed) -> None:
         self._channels = channels
         self._feed = feed
+        self._fleets = fleets
         self._notifier = notifier
         feed.listeners.append(notifier.note)
 
@@ -71,7 +73,7 @@ class InboxApi:
         ]
 
     async def _socket(self, websocket: WebSocket) -> None:
-        await InboxSocket(websocket, self._channels, self._feed).serve()
+        await InboxSocket(websocket, self._channels, self._feed, self._fleets).serve()
 
     async def _list(self, request: Request) -> Response:
         limit = number(request, "limit", LISTED, most=_MOST_LISTED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -15,6 +15,7 @@ from harness.errors import HarnessError, UnknownSession
 from harness.interfaces.commands import MOST_AT_ONCE, Approve, Command, Deny
 from harness.interfaces.server.channel import SessionChannel
 from harness.interfaces.server.channels import Channels
+from harness.interfaces.server.fleet_feed import FleetFeed
 from harness.interfaces.server.frames import Packet
 from harness.interfaces.server.guard import SUBPROTOCOL, Bucket
 from harness.interfaces.server.inbox_feed import InboxFeed
@@ -31,6 +32,7 @@ from harness.views.formatting.json_text import encode
 
 _POLICY = 1008
 _MOST_SUBSCRIBED = 64
+_MOST_FLEETS = 8
 _MOST_QUEUED = 64
 """Messages that a client is behind before it gets all rows instead."""
 MOST_ANSWERS = 200
@@ -71,7 +73,19 @@ class SeenSession(msgspec.Struct, frozen=True, tag_field="type", tag="seen"):
     session: str
 
 
-FromClient: TypeAlias = Subscribe | Unsubscribe | SessionCommands | AnswerMany | SeenSession
+class SubscribeFleet(msgspec.Struct, frozen=True, tag_field="type", tag="subscribeFleet"):
+    """Send a fleet and its changes. Without a name: the list of all fleets."""
+
+    fleet: str = ""
+
+
+class UnsubscribeFleet(msgspec.Struct, frozen=True, tag_field="type", tag="unsubscribeFleet"):
+    fleet: str = ""
+
+
+FromClient: TypeAlias = (
+    Subscribe | Unsubscribe | SessionCommands | AnswerMany | SeenSession | SubscribeFleet | UnsubscribeFleet
+)
 _decoder = msgspec.json.Decoder(FromClient)
 
 
@@ -144,10 +158,11 @@ class _Subscription:
 class InboxSocket:
     """One client. Errors are sent to it alone."""
 
-    def __init__(self, websocket: WebSocket, channels: Channels, feed: InboxFeed) -> None:
+    def __init__(self, websocket: WebSocket, channels: Channels, feed: InboxFeed, fleets: FleetFeed) -> None:
         self._websocket = websocket
         self._channels = channels
         self._feed = feed
+        self._fleets = fleets
         self._send: Send = websocket.scope.get("harness.send", websocket.send)
         self._writer = WebSocketWriter(self._send)
         self._bucket = Bucket(COMMANDS_PER_S, COMMANDS_AT_ONCE)
@@ -155,6 +170,8 @@ class InboxSocket:
         self._subscribed: dict[str, _Subscription] = {}
         self._beginning: dict[str, _Subscription] = {}
         """By the key of the client's, until they have an id."""
+        self._followed: dict[str, asyncio.Task[None]] = {}
+        """By the name of a fleet."""
         self._queue: deque[Packet] = deque()
         self._is_behind = True
         self._is_sending = False
@@ -174,6 +191,8 @@ class InboxSocket:
         finally:
             self._feed.takers.discard(self._take)
             sending.cancel()
+            for following in self._followed.values():
+                following.cancel()
             for one in [*self._subscribed.values(), *self._beginning.values()]:
                 await one.close()
 
@@ -246,6 +265,12 @@ class InboxSocket:
                 await self._data({"type": "answers", "answers": results})
             case SeenSession():
                 self._feed.mark_seen(wanted.session)
+            case SubscribeFleet():
+                await self._follow_fleet(wanted.fleet)
+            case UnsubscribeFleet():
+                following = self._followed.pop(wanted.fleet, None)
+                if following is not None:
+                    following.cancel()
 
     async def _subscribe(self, session: str, key: str) -> None:
         if session in self._subscribed or (not session and key in self._beginning):
@@ -258,6 +283,22 @@ class InboxSocket:
             await self._writer.send(Packet(UNBEGUN.data).addressed(begun.address))
             return None
         return await self._watch(_Subscription(session, key))
+
+    async def _follow_fleet(self, name: str) -> None:
+        if name in self._followed:
+            return
+        if len(self._followed) >= _MOST_FLEETS:
+            await self._error("too many fleets are subscribed to")
+            return
+        self._followed[name] = asyncio.get_running_loop().create_task(self._send_fleet(name))
+
+    async def _send_fleet(self, name: str) -> None:
+        async with aclosing(self._fleets.follow(name)) as packets:
+            try:
+                async for packet in packets:
+                    await self._writer.send(packet)
+            except (OSError, RuntimeError):
+                return  # the client is gone; the receiving side notices that as well
 
     async def _watch(self, one: _Subscription) -> None:
         try:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from harness.fleet.watching import FleetSummary, FleetView
 from harness.interfaces.changes.shapes import ChangeList, CommitAnswer, FileDiff, RevertAnswer
 from harness.interfaces.server import schemas
 from harness.interfaces.server.changes_api import (
@@ -16,6 +17,14 @@ from harness.interfaces.server.changes_api import (
     UndoRequest,
 )
 from harness.interfaces.server.chat import ChatModelList, ChatRequest, RelayRequest
+from harness.interfaces.server.fleet_api import (
+    CaseDetails,
+    FleetComparison,
+    FleetList,
+    ResumeFleet,
+    RunDifference,
+    StopFleet,
+)
 from harness.interfaces.server.grants_api import GrantList
 from harness.interfaces.server.inbox_api import AnswerResults, InboxData, ManyAnswers, NotifyTest
 from harness.interfaces.server.login_api import Link, LoggedIn, LoginRequest, Logins, Nonce
@@ -71,6 +80,7 @@ class Endpoint(NamedTuple):
 
 
 _ONE = "/api/sessions/{id}"
+_FLEET = "/api/fleets/{name}"
 ENDPOINTS = (
     Endpoint("get", "/healthz", "Whether the server lives", schemas.Health, is_public=True),
     Endpoint("get", "/readyz", "Whether sessions can be read; 503 when not", schemas.Health, is_public=True),
@@ -170,6 +180,40 @@ ENDPOINTS = (
     ),
     Endpoint("post", f"{_ONE}/revert/undo", "Undo that", UndoneFiles, UndoRequest, errors=(409,)),
     Endpoint("post", f"{_ONE}/commit", "Commit files of it", CommitAnswer, CommitRequest, errors=(409,)),
+    Endpoint("get", "/api/fleets", "All fleets, what changed last first", FleetList),
+    Endpoint("get", _FLEET, "Every case of a fleet, and its report", FleetView, errors=(409,)),
+    Endpoint(
+        "get",
+        f"{_FLEET}/compare",
+        "Two of its variants, on the tasks that both have",
+        FleetComparison,
+        query=("a", "b"),
+        errors=(409,),
+    ),
+    Endpoint(
+        "get",
+        f"{_FLEET}/diff",
+        "Where the runs of two cases part",
+        RunDifference,
+        query=("a", "b"),
+        errors=(409,),
+    ),
+    Endpoint(
+        "get",
+        f"{_FLEET}/cases/{{case}}",
+        "The attempts of a case, and what the agent changed",
+        CaseDetails,
+        errors=(409,),
+    ),
+    Endpoint("get", f"{_FLEET}/report.html", "The report as a page that loads nothing", errors=(409,)),
+    Endpoint("get", f"{_FLEET}/cases.csv", "One line for each case", errors=(409,)),
+    Endpoint("post", f"{_FLEET}/stop", "Start no more cases", FleetSummary, StopFleet, errors=(409,)),
+    Endpoint(
+        "post", f"{_FLEET}/resume", "Continue it, on this machine", FleetSummary, ResumeFleet, errors=(409,)
+    ),
+    Endpoint(
+        "post", f"{_FLEET}/retry", "Attempt again what ended without a result", FleetSummary, errors=(409,)
+    ),
     Endpoint("get", "/api/agents", "The agents of this machine", schemas.AgentList),
     Endpoint("get", "/api/models", "The models of an agent", schemas.ModelList, query=("agent",)),
     Endpoint(

@@ -129,6 +129,7 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
         report=console.debug if console.is_verbose else None,
         failures=Failures(console.say, is_verbose=console.is_verbose),
         notify=[target_of(one) for one in (*arguments.notify, *(settings.value("notify.urls") or ()))],
+        fleets=_fleet_database(arguments.store),
     )
     raise_on_interrupt()
     try:
@@ -140,6 +141,13 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
     finally:
         listening.close()
     return 0
+
+
+def _fleet_database(store: str) -> str:
+    """Where fleets are, if not in the data directory: as for `harness fleet`, or where the sessions are."""
+    from harness.fleet.fleet import STORE_VARIABLE
+
+    return os.environ.get(STORE_VARIABLE, "") or (store if "://" in store else "")
 
 
 def _announce(arguments: argparse.Namespace, plan: Plan, console: Console, *, has_token: bool) -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 
-from harness.errors import HarnessError
-from harness.events import CaseSession, Event, ToolStart
+from harness.events import CaseSession, Event
 from harness.fleet.fleet import Fleet
 from harness.fleet.overview import in_order
 from harness.fleet.scheduler import Scheduler
+from harness.fleet.watching import CaseActivity
 from harness.interfaces.cli.console import width_of
 from harness.interfaces.cli.output import STDOUT, write_text
-from harness.log.store import LogReader
-from harness.views.formatting.calls import described
 from harness.views.formatting.columns import columns, cut
 from harness.views.formatting.escapes import single_line
 
@@ -34,11 +31,11 @@ class LiveTable:
         self._done_before: int | None = None
         self._drawn = 0
         self._order = in_order(fleet.plan)
-        self._activities: dict[str, _Activity] = {}
+        self._activities: dict[str, CaseActivity] = {}
 
     def show(self, event: Event) -> None:
         if isinstance(event, CaseSession):
-            self._activities[event.case] = _Activity(self._fleet, event.log_id)
+            self._activities[event.case] = CaseActivity(self._fleet, event.log_id)
 
     def draw(self, scheduler: Scheduler) -> None:
         width = width_of(STDOUT, os.environ) - 1
@@ -116,31 +113,6 @@ class LiveTable:
     def _fit(self, line: str, width: int) -> str:
         """Marks with colours are never longer than the table; other lines are cut."""
         return line if "\x1b" in line and columns(_plain(line)) <= width else cut(_plain(line), width)
-
-
-class _Activity:
-    """What the run of a case did last, read from its log as it grows."""
-
-    def __init__(self, fleet: Fleet, log_id: str) -> None:
-        self._fleet = fleet
-        self._log_id = log_id
-        self._reader: LogReader | None = None
-        self._text = "starting"
-
-    def latest(self) -> str:
-        try:
-            if self._reader is None:
-                self._reader = self._fleet.sessions.reader(self._log_id)
-            events: Sequence[Event] = self._reader.read()
-        except (HarnessError, OSError):
-            return self._text
-        for event in reversed(events):
-            if isinstance(event, ToolStart):
-                self._text = single_line("".join(text for _style, text in described(event, "")))
-                break
-        else:
-            self._text = "working" if events and self._text == "starting" else self._text
-        return self._text
 
 
 def _state(scheduler: Scheduler, case_id: str) -> str:

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
-from itertools import combinations
 
 from harness.errors import UsageError
 from harness.fleet import export
-from harness.fleet.compare import Comparison, Side, compare, side_of
-from harness.fleet.difference import RunStep, aligned_steps, first_difference, steps_of
+from harness.fleet.compare import Comparison, Side, compare, compared_pairs, side_of
+from harness.fleet.difference import RunStep, aligned_steps, first_difference, steps_of_case
 from harness.fleet.fleet import Fleet, open_fleet
-from harness.fleet.html_report import html_report, interval, percent
-from harness.fleet.overview import CaseOverview, overview
+from harness.fleet.html_report import interval, percent
+from harness.fleet.overview import overview
 from harness.fleet.report import FleetReport, report_of
 from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.fleet.status import aligned
 from harness.interfaces.cli.output import write_json, write_out, write_text
-from harness.log.store import read_all
 from harness.views.formatting.escapes import single_line
 
-_MOST_PAIRS = 10
 WORSE, PERHAPS_WORSE = 1, 3
 
 
 def show_report(fleet: Fleet, arguments: argparse.Namespace) -> int:
     cases = overview(fleet)
     report = report_of(fleet, cases)
-    comparisons = _pairs(fleet, cases)
+    comparisons = compared_pairs(fleet, cases)
     if arguments.json:
         write_json({"report": report, "comparisons": comparisons})
         return 0
@@ -98,19 +94,8 @@ def _sides(arguments: argparse.Namespace) -> tuple[Side, Side]:
     return side_of(fleet_a, names[0], cases), side_of(fleet_a, names[1], cases)
 
 
-def _pairs(fleet: Fleet, cases: Sequence[CaseOverview]) -> list[Comparison]:
-    """Of all variants, as far as they can be compared."""
-    found = []
-    for a, b in list(combinations([one.name for one in fleet.plan.variants], 2))[:_MOST_PAIRS]:
-        try:
-            found.append(compare(side_of(fleet, a, cases), side_of(fleet, b, cases)))
-        except UsageError:  # nothing is scored on one side
-            continue
-    return found
-
-
 def show_difference(fleet: Fleet, arguments: argparse.Namespace) -> int:
-    a, b = (_steps(fleet, case_id) for case_id in (arguments.case_a, arguments.case_b))
+    a, b = (steps_of_case(fleet, case_id) for case_id in (arguments.case_a, arguments.case_b))
     at = first_difference(a, b)
     if arguments.json:
         write_json({"first_difference": at, "steps": aligned_steps(a, b)})
@@ -124,15 +109,6 @@ def show_difference(fleet: Fleet, arguments: argparse.Namespace) -> int:
     rows = [("A", "B"), *((_step_text(one.a), "=" if one.is_same else _step_text(one.b)) for one in pairs)]
     write_text(f"{same}\n{aligned(rows) if at is not None else ''}")
     return 0
-
-
-def _steps(fleet: Fleet, case_id: str) -> list[RunStep]:
-    case = fleet.case(case_id)
-    found = fleet.records.result(case.id) or fleet.records.progress(case.id)
-    found = found or next(reversed(fleet.records.faults_of(case.id)), None)
-    if found is None or not found.log_id:
-        raise UsageError(f"case {case.id} has no run yet")
-    return steps_of(read_all(fleet.sessions, found.log_id))
 
 
 def _step_text(step: RunStep | None) -> str:
@@ -160,13 +136,7 @@ def export_fleet(fleet: Fleet, arguments: argparse.Namespace, console: Console) 
         case "swe-bench":
             _write(path, export.predictions(fleet, cases))
         case _:
-            diffs = {
-                one.case.id: fleet.records.diff(one.result).decode("utf-8", "replace")
-                for one in cases
-                if one.result is not None
-            }
-            page = html_report(report_of(fleet, cases), cases, _pairs(fleet, cases), diffs)
-            _write(path, page.encode("utf-8", "replace"))
+            _write(path, export.as_html(fleet, cases))
     return 0
 
 

@@ -1,0 +1,344 @@
+"""A fleet as it is now, for those who look at it: read from its records and logs, again and again, at little cost.
+
+    with closing(FleetWatch(open_fleet("cart"))) as watch:
+        watch.summary()          # one row of a list
+        watch.view()             # every case, what the running ones do, and the report
+
+What a fleet is told by `wake` (see `follow`) is only that something may have changed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from statistics import fmean
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from harness.errors import HarnessError, StoreError, UnknownSession
+from harness.events import BudgetReached, CaseStarted, Event, FleetEnded, ToolStart
+from harness.fleet.fleet import Fleet
+from harness.fleet.overview import CaseOverview, CaseState, overview, tally
+from harness.fleet.report import VariantReport, report_of
+from harness.log.store import LogReader
+from harness.views.formatting.calls import described
+from harness.views.formatting.escapes import single_line
+
+FleetState: TypeAlias = Literal[
+    "planned", "running", "stopping", "completed", "budget", "stopped", "interrupted", "broken"
+]
+"""`planned`: nothing was begun. `budget`, `stopped`: that is why it ended before all was done. `interrupted`: whatever
+ran it is gone. `broken`: it cannot be read."""
+_LONGEST_DETAIL = 300
+_REPORT_EVERY_S = 1.0
+"""A report of thousands of cases takes a moment."""
+
+
+class _Shape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Under the names of the wire."""
+
+
+class FleetSummary(_Shape, frozen=True, kw_only=True):
+    name: str
+    state: FleetState
+    problem: str = ""
+    """What of it cannot be read, and what to do; the numbers are then those that could be."""
+    cases: int = 0
+    passed: int = 0
+    failed: int = 0
+    done: int = 0
+    """With a result, but without a check."""
+    errors: int = 0
+    running: int = 0
+    waiting: int = 0
+    cost_usd: float = 0.0
+    budget_usd: float | None = None
+    started_ms: int | None = None
+    updated_ms: int | None = None
+    left_s: float | None = None
+    """About how long it will take; None: not known, or nothing runs."""
+    is_attended: bool = False
+    """Whether a process works through its cases now: it can be stopped, and not continued."""
+
+
+class CaseView(_Shape, frozen=True, kw_only=True):
+    id: str
+    task: str
+    variant: str
+    repeat: int
+    """From 0."""
+    state: CaseState
+    attempts: int = 0
+    session: str = ""
+    """Of the latest attempt."""
+    cost_usd: float = 0.0
+    outcome: str = ""
+    run_s: float | None = None
+    """Of the agent alone."""
+    fault: str = ""
+    """Why the latest attempt has no result."""
+    detail: str = ""
+    started_ms: int | None = None
+    activity: str = ""
+    """What it does, while it runs."""
+
+
+class VariantView(_Shape, frozen=True, kw_only=True):
+    name: str
+    agent: str
+    model: str
+
+
+class FleetView(_Shape, frozen=True, kw_only=True):
+    summary: FleetSummary
+    tasks: list[str]
+    variants: list[VariantView]
+    repeats: int
+    cases: list[CaseView]
+    """By task, variant and repeat."""
+    report: list[VariantReport]
+    """One for each variant, under the names of `harness fleet report --json`."""
+
+
+class CaseActivity:
+    """What the run of a case did last, read from its log as it grows."""
+
+    def __init__(self, fleet: Fleet, log_id: str) -> None:
+        self.log_id = log_id
+        self._fleet = fleet
+        self._reader: LogReader | None = None
+        self._text = "starting"
+
+    def latest(self) -> str:
+        try:
+            if self._reader is None:
+                self._reader = self._fleet.sessions.reader(self.log_id)
+            events: Sequence[Event] = self._reader.read()
+        except (HarnessError, OSError):
+            return self._text
+        for event in reversed(events):
+            if isinstance(event, ToolStart):
+                self._text = single_line("".join(text for _style, text in described(event, "")))
+                break
+        else:
+            self._text = "working" if events and self._text == "starting" else self._text
+        return self._text
+
+    def close(self) -> None:
+        if self._reader is not None:
+            with suppress(OSError):
+                self._reader.close()
+
+
+class _FleetLog:
+    """What a fleet's own log says, read as it grows."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._reader: LogReader | None = None
+        self.started_ms: int | None = None
+        self.updated_ms: int | None = None
+        self.ended = ""
+        """Why it ended; empty: it was begun again since, or is not over."""
+        self.budget_usd: float | None = None
+        """The last that was reached: it may be raised when a fleet is continued."""
+        self.problem = ""
+
+    def read(self) -> None:
+        try:
+            if self._reader is None:
+                self._reader = self._fleet.log_store.reader(self._fleet.log_id)
+            while events := self._reader.read():
+                for event in events:
+                    self._take(event)
+        except UnknownSession:
+            return  # it has not begun
+        except HarnessError as error:
+            self.problem = error.words
+        except OSError as error:
+            self.problem = f"cannot read the log of the fleet {self._fleet.name}: {error.strerror}"
+
+    def _take(self, event: Event) -> None:
+        if self.started_ms is None:
+            self.started_ms = event.timestamp_ms
+        self.updated_ms = event.timestamp_ms
+        if isinstance(event, FleetEnded):
+            self.ended = event.reason
+        elif isinstance(event, CaseStarted):
+            self.ended = ""
+        elif isinstance(event, BudgetReached):
+            self.budget_usd = event.budget_usd
+
+    def close(self) -> None:
+        if self._reader is not None:
+            with suppress(OSError):
+                self._reader.close()
+
+
+class FleetWatch:
+    """Contract: thread-safe; `close` last, which also closes the fleet. Methods raise HarnessError where it cannot be
+    read.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self._log = _FleetLog(fleet)
+        self._activities: dict[str, CaseActivity] = {}
+        self._report: list[VariantReport] = []
+        self._reported: tuple[object, float] = None, 0.0
+        self._lock = threading.Lock()
+
+    def summary(self) -> FleetSummary:
+        with self._lock:
+            return self._summary(overview(self.fleet))
+
+    def view(self) -> FleetView:
+        with self._lock:
+            cases = overview(self.fleet)
+            plan = self.fleet.plan
+            return FleetView(
+                summary=self._summary(cases),
+                tasks=[task.id for task in plan.tasks],
+                variants=[
+                    VariantView(name=one.name, agent=one.agent, model=one.model) for one in plan.variants
+                ],
+                repeats=plan.repeats,
+                cases=self._cases(cases),
+                report=self._current_report(cases),
+            )
+
+    def follow(self, wake: Callable[[], object]) -> Callable[[], None]:
+        """Call `wake`, from another thread, when the fleet's log or that of a running case has grown; returns how to
+        stop that. It is bound to the cases that run now, so it is called again when others do.
+        """
+        places = [(self.fleet.log_store, self.fleet.log_id)]
+        with self._lock:
+            places += [(self.fleet.sessions, one.log_id) for one in self._activities.values()]
+        stops: list[Callable[[], None]] = []
+        for store, log_id in places:
+            with suppress(
+                HarnessError, OSError
+            ):  # it has not begun, or is broken: that is reported when it is read
+                stops.append(store.watch(log_id, wake))
+
+        def stop() -> None:
+            for one in stops:
+                one()
+
+        return stop
+
+    @property
+    def followed(self) -> frozenset[str]:
+        """The logs of the cases that ran when the fleet was read last."""
+        return frozenset(self._activities)
+
+    def close(self) -> None:
+        with self._lock:
+            for activity in self._activities.values():
+                activity.close()
+            self._log.close()
+            self.fleet.close()
+
+    def _summary(self, cases: Sequence[CaseOverview]) -> FleetSummary:
+        fleet, log, counts = self.fleet, self._log, tally(cases)
+        log.read()
+        is_attended = _is_attended(fleet)
+        state: FleetState = "completed"
+        if is_attended or counts["running"]:
+            state = "stopping" if fleet.records.stop_requested() else "running"
+        elif counts["waiting"]:
+            ended: dict[str, FleetState] = {"budget": "budget", "stopped": "stopped"}
+            state = ended.get(log.ended, "planned" if log.started_ms is None else "interrupted")
+        return FleetSummary(
+            name=fleet.name,
+            state=state,
+            problem=log.problem,
+            cases=len(cases),
+            passed=counts["passed"],
+            failed=counts["failed"],
+            done=counts["done"],
+            errors=counts["error"],
+            running=counts["running"],
+            waiting=counts["waiting"],
+            cost_usd=round(sum(one.cost_usd for one in cases), 10),
+            budget_usd=log.budget_usd or fleet.plan.budget_usd,
+            started_ms=log.started_ms,
+            updated_ms=log.updated_ms,
+            left_s=_left_s(cases),
+            is_attended=is_attended,
+        )
+
+    def _cases(self, cases: Sequence[CaseOverview]) -> list[CaseView]:
+        running = {one.log_id for one in cases if one.state == "running" and one.log_id}
+        for log_id in self._activities.keys() - running:
+            self._activities.pop(log_id).close()
+        for log_id in running - self._activities.keys():
+            self._activities[log_id] = CaseActivity(self.fleet, log_id)
+        return [self._case(one) for one in cases]
+
+    def _case(self, one: CaseOverview) -> CaseView:
+        latest = one.result or (one.faults[-1] if one.faults else None)
+        is_running = one.state == "running"
+        activity = self._activities.get(one.log_id) if is_running else None
+        return CaseView(
+            id=one.case.id,
+            task=one.case.task.id,
+            variant=one.case.variant.name,
+            repeat=one.case.repeat,
+            state=one.state,
+            attempts=len(one.faults) + (one.result is not None),
+            session=one.log_id,
+            cost_usd=round(one.cost_usd, 10),
+            outcome=latest.outcome if latest else "",
+            run_s=latest.run_s if latest else None,
+            fault=latest.fault if latest else "",
+            detail=single_line(latest.detail)[:_LONGEST_DETAIL] if latest else "",
+            started_ms=one.started_ms,
+            activity="" if not is_running else activity.latest() if activity else "starting",
+        )
+
+    def _current_report(self, cases: Sequence[CaseOverview]) -> list[VariantReport]:
+        """That of a moment ago, unless there are new results and it is old enough."""
+        known, at_s = self._reported
+        now = [(one.state, one.cost_usd) for one in cases]
+        if now != known and (not self._report or time.monotonic() - at_s >= _REPORT_EVERY_S):
+            self._report = report_of(self.fleet, cases).variants
+            self._reported = now, time.monotonic()
+        return self._report
+
+
+def broken(name: str, error: HarnessError) -> FleetSummary:
+    """A fleet that cannot be read is a row like all others."""
+    return FleetSummary(name=name, state="broken", problem=error.words)
+
+
+def _is_attended(fleet: Fleet) -> bool:
+    try:
+        return fleet.log_store.is_live(fleet.log_id)
+    except (StoreError, UnknownSession):
+        return False
+
+
+def _left_s(cases: Sequence[CaseOverview]) -> float | None:
+    """As many cases at once as now, each as long as those of its variant were."""
+    running = [one for one in cases if one.state == "running"]
+    taken: dict[str, list[float]] = {}
+    for one in cases:
+        if one.result is not None:
+            taken.setdefault(one.case.variant.name, []).append(one.result.duration_s)
+    if not running or not taken:
+        return None
+    known = {name: fmean(times) for name, times in taken.items()}
+    usual = fmean(known.values())
+    now_ms = time.time_ns() // 1_000_000
+    total = 0.0
+    for one in cases:
+        expected = known.get(one.case.variant.name, usual)
+        if one.state == "waiting":
+            total += expected
+        elif one.state == "running":
+            total += max(0.0, expected - (now_ms - (one.started_ms or now_ms)) / 1000)
+    return round(total / len(running), 1)
