@@ -83,6 +83,20 @@ class ChangingAgent:
         (self.folder / name).unlink()
         self._call(name, {"path": name}, "delete")
 
+    def move(self, name: str, to: str, patch: str = "") -> None:
+        """`patch`: the lines of a hunk that changes it as well; the file is then as the caller makes it."""
+        (self.folder / to).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / name).rename(self.folder / to)
+        text = f"*** Begin Patch\n*** Update File: {name}\n*** Move to: {to}\n{patch}*** End Patch\n"
+        self._calls += 1
+        call: dict[str, Any] = {"call_id": f"c{self._calls}", "tool_name": "apply_patch"}
+        writes = [
+            Write(path=str(self.folder / name), change="move"),
+            Write(path=str(self.folder / to), change="create"),
+        ]
+        self._feed(ToolStart(**call, input={"patch": text}, operations=writes))
+        self._feed(ToolEnd(**call, success=True, output="done"))
+
     def only_says(self, name: str, change: str = "") -> None:
         """A log without texts, as of a program that writes files."""
         self._call(name, {"command": f"make {name}"}, change)

@@ -140,6 +140,61 @@ def test_a_file_that_was_made_is_deleted_unless_a_person_changed_it(tmp_path: Pa
         reverted(agent, "new.txt")
 
 
+def test_a_file_that_was_moved_gets_its_name_back(tmp_path: Path) -> None:
+    agent = agent_in(tmp_path)
+    (tmp_path / "a.txt").chmod(0o755)
+    before = contents(tmp_path)
+    agent.move("a.txt", "deep/b.txt")
+    agent.edit("deep/b.txt", "line number 3\n", "changed here by the agent\n")
+    after = contents(tmp_path)
+    (file,) = agent.review().listing("conversation").files
+    assert (file.path, file.old_path, file.change, file.can_revert) == ("deep/b.txt", "a.txt", "R", True)
+    answer = reverted(agent, "deep/b.txt")
+    assert [(plan.action, plan.moved_to, plan.undone_lines) for plan in answer.files] == [
+        ("move", "a.txt", 1)
+    ]
+    assert contents(tmp_path) == before
+    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o755
+    (file,) = agent.review().listing("conversation").files
+    assert (file.is_reverted, file.can_revert) == (True, False)
+    undone(agent, answer)
+    assert contents(tmp_path) == after
+    assert (tmp_path / "deep/b.txt").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_move_is_taken_back_with_its_own_turn_only(tmp_path: Path) -> None:
+    agent = agent_in(tmp_path)
+    agent.move("a.txt", "b.txt")
+    agent.turn("two")
+    agent.edit("b.txt", "line number 3\n", "changed here by the agent\n")
+    reverted(agent, "b.txt", scope="turn:two")
+    assert (tmp_path / "b.txt").read_text() == TEXT
+    assert not (tmp_path / "a.txt").exists()
+    reverted(agent, "b.txt", scope="turn:one")
+    assert (tmp_path / "a.txt").read_text() == TEXT
+    assert not (tmp_path / "b.txt").exists()
+
+
+def test_a_moved_file_does_not_replace_another_one(tmp_path: Path) -> None:
+    agent = agent_in(tmp_path)
+    agent.move("a.txt", "b.txt")
+    write(tmp_path, {"a.txt": "mine\n"})
+    with pytest.raises(UsageError, match=r"moved from a\.txt, where it cannot be put back"):
+        reverted(agent, "b.txt")
+    assert contents(tmp_path)["a.txt"] == b"mine\n"
+
+
+def test_a_new_file_that_was_moved_is_new(tmp_path: Path) -> None:
+    agent = agent_in(tmp_path)
+    before = contents(tmp_path)
+    agent.write("new.txt", "new\n")
+    agent.move("new.txt", "newer.txt")
+    (file,) = agent.review().listing("conversation").files
+    assert (file.path, file.old_path, file.change) == ("newer.txt", "", "A")
+    reverted(agent)
+    assert contents(tmp_path) == before
+
+
 def test_line_ends_are_preserved(tmp_path: Path) -> None:
     agent = agent_in(tmp_path)
     agent.edit("windows.txt", "two", "a longer line of text")

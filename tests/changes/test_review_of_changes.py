@@ -194,3 +194,46 @@ def test_a_plain_folder_has_no_git(agent: ChangingAgent) -> None:
     assert (listing.git, len(listing.files)) == (None, 1)
     with pytest.raises(UsageError, match="no git repository"):
         agent.review().listing("uncommitted")
+
+
+def test_a_file_of_the_folder_is_shown_and_none_outside_of_it(tmp_path: Path) -> None:
+    agent = ChangingAgent(tmp_path / "project")
+    write(tmp_path, {"secret.txt": "secret\n", "project/a.txt": "one\n\ntwo", "project/empty.txt": ""})
+    (tmp_path / "project" / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (tmp_path / "project" / "raw.bin").write_bytes(b"\0\1\2")
+    agent.turn("one")
+    review = agent.review()
+    shown = review.text("a.txt")
+    assert (shown.path, shown.lines, shown.total) == ("a.txt", ["one", "", "two"], 3)
+    assert review.text(str(tmp_path / "project" / "a.txt")).path == "a.txt"
+    assert review.text("empty.txt").note == "This file is empty."
+    assert review.text("raw.bin").note == "This is no text."
+    for path in (
+        "../secret.txt",
+        str(tmp_path / "secret.txt"),
+        "link.txt",
+        "~/secret.txt",
+        "",
+        ".",
+        "gone.txt",
+        "a\0b",
+    ):
+        with pytest.raises(UsageError):
+            review.text(path)
+
+
+def test_lines_that_differ_in_spaces_can_be_ignored(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": "def f():\n  return 1\n\nend = 2\n"})
+    agent = ChangingAgent(tmp_path)
+    agent.turn("one")
+    agent.edit("a.py", "  return 1\n\nend = 2\n", "    return  1\n\nend = 3\n")
+    rows = agent.review().diff("conversation", "a.py", ignores_spaces=True).rows
+    assert [(row.kind, row.text) for row in rows[1:]] == [
+        ("same", "def f():"),
+        ("same", "    return  1"),
+        ("same", ""),
+        ("removed", "end = 2"),
+        ("added", "end = 3"),
+    ]
+    agent.edit("a.py", "end = 3\n", "end = 2\n")
+    assert agent.review().diff("conversation", "a.py", ignores_spaces=True).note == "Only spaces differ."

@@ -89,6 +89,11 @@ def test_changes_are_listed_shown_and_taken_back(world: ServingWorld, project: P
         described, one = Described(http), "/api/sessions/{id}"
         described.check("get", f"{one}/changes", http.get(f"/api/sessions/{log_id}/changes"))
         described.check("get", f"{one}/changes/file", http.get(place, params={"path": "a.txt"}))
+        text = http.get(f"/api/sessions/{log_id}/file", params={"path": "a.txt", "from": 1, "lines": 2})
+        described.check("get", f"{one}/file", text)
+        assert (text.json()["lines"], text.json()["total"]) == (["line 2", "line three"], 20)
+        outside = http.get(f"/api/sessions/{log_id}/file", params={"path": "../data"})
+        assert (outside.status_code, "not in the folder" in outside.text) == (400, True)
         patch = http.get(f"/api/sessions/{log_id}/changes/patch").json()["patch"]
         assert patch.startswith("diff --git a/a.txt b/a.txt\n")
 

@@ -50,6 +50,13 @@ const GIFT = `export function applyGiftCards(cart: Cart): Money {
 }
 `;
 
+const PICTURES = {
+  red: "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR4nGP4z8AARAwQCgAf7gP9i18U1AAAAABJRU5ErkJggg==",
+  green: "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAD0lEQVR4nGNg+M8AQhAKABvyA/1tVLjHAAAAAElFTkSuQmCC",
+};
+/** Two by two pixels of one colour. */
+const picture = (colour) => Buffer.from(PICTURES[colour], "base64");
+
 /** Two folders with the same files, one of them a repository, and a model that changes them in two turns. */
 function workplace() {
   const root = mkdtempSync(join(tmpdir(), "harness-changes-"));
@@ -67,15 +74,26 @@ function workplace() {
     turn(call("write", { filePath: "package-lock.json", content: `{\n${numbered(400, "lock")}}\n` }), call("write", { filePath: "src/cart/gift.test.ts", content: 'test("pays", () => expect(left).toBe(0))\n' })),
     turn(text("And there are tests.")),
   ];
+  const other = [
+    turn(read("src/old.ts"), read("src/spaces.ts")),
+    turn(
+      call("apply_patch", { patch: "*** Begin Patch\n*** Update File: src/old.ts\n*** Move to: src/new.ts\n@@\n-export const one = 1\n+export const one = 2\n*** End Patch\n" }),
+      edit("src/spaces.ts", "  return 1\n", "      return  1\n"),
+      call("bash", { command: "cp green.png logo.png" }),
+    ),
+    turn(text("Moved.")),
+  ];
   const large = [turn(call("write", { filePath: "large.ts", content: Array.from({ length: LINES }, (_, index) => `export const value${index} = ${index}\n`).join("") })), turn(text("Written."))];
   const model = join(root, "model.json");
-  writeFileSync(model, JSON.stringify({ pause_ms: 3, turns: [turn(text("What?"))], lanes: { gift: { marker: "GIFT", turns }, plain: { marker: "PLAIN", turns }, large: { marker: "LARGE", turns: large } } }));
+  writeFileSync(model, JSON.stringify({ pause_ms: 3, turns: [turn(text("What?"))], lanes: { gift: { marker: "GIFT", turns }, plain: { marker: "PLAIN", turns }, large: { marker: "LARGE", turns: large }, other: { marker: "OTHER", turns: other } } }));
   for (const name of ["repository", "plain"])
     for (const [file, content] of Object.entries({ "src/cart/total.ts": TOTAL, "src/api/checkout.ts": CHECKOUT })) {
       mkdirSync(dirname(join(root, name, file)), { recursive: true });
       writeFileSync(join(root, name, file), content);
     }
   const repository = join(root, "repository");
+  const files = { "src/old.ts": "export const one = 1\n", "src/spaces.ts": "function one() {\n  return 1\n}\n", "logo.png": picture("red"), "green.png": picture("green") };
+  for (const [name, content] of Object.entries(files)) writeFileSync(join(repository, name), content);
   const git = (...words) => execFileSync("git", ["-c", "user.name=A", "-c", "user.email=a@example.org", ...words], { cwd: repository, encoding: "utf8" }).trim();
   git("init", "-q", "-b", "main");
   git("config", "user.name", "A");
@@ -254,6 +272,71 @@ test("on a narrow screen one file after the other is seen", async () => {
   await page.waitForFunction(() => document.querySelector(".changes-picker select").value === "package-lock.json");
   await page.getByRole("button", { name: "Previous file" }).click();
   assert.equal(await shown(), "src/cart/total.ts");
+  assert.deepEqual(troubles, []);
+  await context.close();
+});
+
+test("a file is opened at a line, from a card and from the review, in the page and in an editor", async () => {
+  const { page, context, troubles } = await opened();
+  await page.goto(conversation);
+  const card = page.getByRole("group", { name: "Read src/cart/total.ts" });
+  await card.waitFor();
+  await card.hover();
+  await card.getByRole("link", { name: "Open src/cart/total.ts" }).click();
+  await page.locator(".file-text").getByText("type Totals").waitFor();
+  assert.match(page.url(), /\/file\?path=src%2Fcart%2Ftotal\.ts/);
+  await page.keyboard.press("Escape");
+  await page.locator(".composer-input").waitFor();
+  const turns = page.locator(".turn a");
+  assert.match(await turns.first().innerText(), /^3 files\s+\+\d+\s+−3$/);
+  await page.goto(`${conversation}/file?path=src%2Fapi%2Fcheckout.ts&line=40`);
+  await page.locator(".changes-line[data-cursor]", { hasText: "// step 34" }).waitFor();
+  assert.equal(await page.locator(".changes-line[data-cursor]").evaluate((line) => line.getBoundingClientRect().top > 0 && line.getBoundingClientRect().bottom < innerHeight), true);
+  assert.equal(await page.getByRole("link", { name: /Open in/ }).count(), 0, "no editor was chosen");
+  await shot(page, "file");
+  assert.deepEqual(await violations(page), []);
+  await page.goto(`${origin.origin}/#/settings`);
+  await page.getByRole("combobox", { name: "Editor" }).selectOption({ label: "VS Code" });
+  await shot(page, "settings-editor");
+  assert.deepEqual(await violations(page), []);
+  await page.goto(`${conversation}/review?file=${encodeURIComponent("src/cart/gift.ts")}&line=4`);
+  await page.waitForSelector(".changes-line[data-cursor]");
+  const section = page.locator(".changes-section[data-path='src/cart/gift.ts']");
+  assert.equal(await section.getByRole("link", { name: "Open in VS Code" }).getAttribute("href"), `vscode://file${place.repository}/src/cart/gift.ts:4`);
+  await section.getByRole("link", { name: "Open file" }).click();
+  await page.locator(".file-text .changes-line[data-cursor]", { hasText: "let left" }).waitFor();
+  await page.goto(`${conversation}/file?path=${encodeURIComponent("../../etc/passwd")}`);
+  await page.getByText("is not in the folder of the conversation").waitFor();
+  assert.deepEqual(troubles, []);
+  await context.close();
+});
+
+test("a renamed file is put back, spaces can be ignored, and pictures stand beside each other", async () => {
+  const { page, context, troubles } = await opened();
+  await run(page, "OTHER: move it", place.repository);
+  await page.goto(`${page.url()}/review`);
+  const moved = page.locator(".changes-section[data-path='src/new.ts']");
+  await moved.getByText("src/old.ts → src/new.ts").waitFor();
+  await moved.getByRole("button", { name: "Revert file…" }).click();
+  await moved.getByText("The file is src/old.ts again. The line changed here goes back.").waitFor();
+  await moved.getByRole("button", { name: "Revert file", exact: true }).click();
+  await page.getByText("src/new.ts was reverted.").waitFor();
+  assert.equal(inRepository("src/old.ts"), "export const one = 1\n");
+  assert.equal(existsSync(join(place.repository, "src/new.ts")), false);
+  const spaces = page.locator(".changes-section[data-path='src/spaces.ts']");
+  await spaces.locator("[data-kind=added]").first().waitFor();
+  await page.keyboard.press("s");
+  await spaces.getByText("Only spaces differ.").waitFor();
+  await page.getByRole("button", { name: "Ignore spaces" }).click();
+  await spaces.locator("[data-kind=added]").first().waitFor();
+  await page.locator(".changes-scope", { hasText: "Not committed" }).click();
+  const logo = page.locator(".changes-section[data-path='logo.png'] canvas");
+  await logo.nth(1).waitFor();
+  await page.waitForFunction(() => [...document.querySelectorAll(".changes-section[data-path='logo.png'] canvas")].every((one) => one.width === 2));
+  const colours = await logo.evaluateAll((found) => found.map((one) => [...one.getContext("2d").getImageData(0, 0, 1, 1).data].slice(0, 3)));
+  assert.deepEqual(colours, [[255, 0, 0], [0, 255, 0]]);
+  await shot(page, "review-pictures");
+  assert.deepEqual(await violations(page), []);
   assert.deepEqual(troubles, []);
   await context.close();
 });

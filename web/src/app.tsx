@@ -4,6 +4,7 @@ import { lazy, Suspense, useCallback, useEffect, useRef, useState, type RefObjec
 import { startCalling, useSaid } from "./inbox/calling.js";
 import { Home } from "./inbox/home.js";
 import { inboxStore, useInboxRow } from "./inbox/inbox_store.js";
+import { isToReview } from "./inbox/sections.js";
 import { go, INBOX_ADDRESS, NEW_ADDRESS, NO_FILTER, USAGE_ADDRESS, useRoute, type Route } from "./route.js";
 import { FleetPage } from "./shell/fleet_page.js";
 import { KeysDialog, useKeys } from "./shell/keys.js";
@@ -33,7 +34,7 @@ export function App() {
     "g u": () => go(USAGE_ADDRESS),
     "?": () => setKeysShown(true),
     m: () => document.querySelector<HTMLTextAreaElement>(".composer-input")?.focus(),
-    Escape: () => (isDrawerOpen ? setDrawerOpen(false) : route.view === "inbox" ? false : go(INBOX_ADDRESS)),
+    Escape: () => (isDrawerOpen ? setDrawerOpen(false) : route.view === "inbox" || route.view === "file" ? false : go(INBOX_ADDRESS)),
   });
   return (
     <div className="frame" data-drawer={isDrawerOpen || undefined}>
@@ -47,7 +48,7 @@ export function App() {
           <StartDialog key={`${route.continues} ${route.before}`} continues={route.continues} before={route.before} onClose={closeStart} />
         </Suspense>
       )}
-      {isNarrow && route.view !== "session" && route.view !== "review" && !isAnswering && <Tabs route={route} onProjects={() => setDrawerOpen(true)} />}
+      {isNarrow && !("id" in route) && !isAnswering && <Tabs route={route} onProjects={() => setDrawerOpen(true)} />}
       <KeysDialog isOpen={areKeysShown} onClose={() => setKeysShown(false)} />
       <Announcement />
     </div>
@@ -91,6 +92,7 @@ function Shown({ route, searchField, onMenu }: ShownProps) {
       return <Home filter={route.filter} answering={route.answering} searchField={searchField} />;
     case "session":
     case "review":
+    case "file":
       return <ShownConversation key={route.id} id={route.id} onMenu={onMenu} />;
     case "settings":
       return <SettingsPage />;
@@ -105,8 +107,8 @@ const nothing = () => undefined;
 
 function ShownConversation({ id, onMenu }: { readonly id: string; readonly onMenu: () => void }) {
   const row = useInboxRow(id);
-  const isUnseen = row?.isUnseen;
-  useEffect(() => inboxStore().markSeen(id), [id, isUnseen]);
+  const isNew = !!row && (row.isUnseen || isToReview(row));
+  useEffect(() => (isNew ? inboxStore().markSeen(id) : undefined), [id, isNew]);
   return (
     <main className="main">
       <Conversation sessionId={id} agentTitle={row?.agent || row?.agentName || ""} onMenu={onMenu} onNews={nothing} />

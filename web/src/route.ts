@@ -15,7 +15,7 @@ export interface InboxFilter {
 export type Route =
   | { readonly view: "inbox"; readonly filter: InboxFilter; /** The session whose question fills a narrow screen. */ readonly answering: string }
   | { readonly view: "session"; readonly id: string; readonly areChangesShown: boolean }
-  | { readonly view: "review"; readonly id: string; readonly wanted: URLSearchParams }
+  | { readonly view: "review" | "file"; readonly id: string; readonly wanted: URLSearchParams }
   | { readonly view: "new"; readonly continues: string; readonly before: string }
   | { readonly view: "usage" | "fleet" | "settings" };
 
@@ -28,7 +28,7 @@ export function parse(hash: string): Route {
   const [, place = "", id = "", part = ""] = path.split("/");
   if (place === "c" && id) {
     const session = decoded(id);
-    if (part === "review") return { view: "review", id: session, wanted };
+    if (part === "review" || part === "file") return { view: part, id: session, wanted };
     return { view: "session", id: session, areChangesShown: wanted.has("changes") };
   }
   if (place === "new") return { view: "new", continues: wanted.get("continues") ?? "", before: wanted.get("before") ?? "" };
@@ -95,6 +95,11 @@ export function changesAddress(id: string): string {
 export function reviewAddress(id: string, wanted: Readonly<Record<string, string>> = {}): string {
   const query = new URLSearchParams(wanted).toString();
   return `${sessionAddress(id)}/review${query && `?${query}`}`;
+}
+
+/** A file of the conversation's folder, at a line. */
+export function fileAddress(id: string, path: string, line = 0): string {
+  return `${sessionAddress(id)}/file?${new URLSearchParams({ path, ...(line > 0 && { line: String(line) }) })}`;
 }
 
 /** Of the form for a conversation that continues a session, or with what was said before a message there. */

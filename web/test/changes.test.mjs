@@ -1,7 +1,7 @@
 // The parts of a review that need no browser.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changeStarts, effectOf, noteText, splitLines, unifiedLines, wordMarks } from "./dist/subject.js";
+import { changeStarts, editorAddress, effectOf, fileOf, isEditorAddress, noteText, splitLines, unifiedLines, pathInside, summaryOf, wordMarks } from "./dist/subject.js";
 
 const row = (kind, text, over = {}) => ({ kind, text, ...over });
 const cut = (text, ranges) => ranges.map(({ start, end }) => text.slice(start, end));
@@ -54,4 +54,37 @@ test("a revert says what goes and what stays", () => {
   const file = { path: "a", reason: "", undoneLines: 16, kept: [{ first: 52, last: 54 }], digest: "" };
   assert.equal(effectOf({ ...file, action: "change" }), "The 16 lines changed here go back. Other changes, in lines 52–54, are kept.");
   assert.equal(effectOf({ ...file, action: "refuse", reason: "the same lines were changed since" }), "Cannot be reverted: the same lines were changed since.");
+});
+
+test("an editor is called with the whole path, and nothing in a name becomes a part of the address", () => {
+  const place = { root: "/home/me/shop", path: "src/a b#c?d%.ts", line: 12 };
+  assert.equal(editorAddress("vscode://file/{path}:{line}", place), "vscode://file/home/me/shop/src/a%20b%23c%3Fd%25.ts:12");
+  assert.equal(editorAddress("idea://open?file={path}&line={line}", { ...place, path: "x&line=1$&.ts" }), "idea://open?file=/home/me/shop/x%26line%3D1%24%26.ts&line=12");
+  assert.equal(editorAddress("vscode://file/{path}:{line}", { ...place, path: "/home/me/shop/a.ts", line: undefined }), "vscode://file/home/me/shop/a.ts:1");
+  for (const path of ["../secret", "/etc/passwd", "src/../../x", "/home/me/shop2/a", "~/x", ""]) assert.equal(editorAddress("vscode://file/{path}:{line}", { ...place, path }), "", path);
+  assert.equal(editorAddress("vscode://file/{path}:{line}", { ...place, root: "" }), "");
+});
+
+test("what a browser would load or run is no editor", () => {
+  for (const address of ["javascript://{path}", "data://x/{path}", "https://example.org/{path}", "file://{path}", "vscode:{path}", "vscode://file/", "JavaScript://{path}", " javascript://{path}"]) assert.equal(isEditorAddress(address), false, address);
+  assert.equal(isEditorAddress("nvim-open+x://f?p={path}"), true);
+});
+
+test("paths of the folder are shown without it, and lead to the file", () => {
+  const call = (operation) => ({ id: "1", name: "t", status: "complete", operations: [operation] });
+  const read = { kind: "read", path: "/w/src/a.ts", start_line: 3, end_line: 9 };
+  assert.equal(summaryOf(call(read), "/w").subject, "src/a.ts:3–9");
+  assert.equal(summaryOf(call(read)).subject, "/w/src/a.ts:3–9");
+  assert.equal(summaryOf(call({ kind: "search", query: "x", path: "/w" }), "/w").subject, "x  in .");
+  assert.equal(summaryOf(call({ kind: "list", path: "/elsewhere" }), "/w").subject, "/elsewhere");
+  assert.deepEqual(fileOf(read, "/w"), { path: "src/a.ts", line: 3 });
+  assert.equal(fileOf({ kind: "write", path: "/w/a", change: "delete" }, "/w"), null);
+  assert.equal(fileOf({ kind: "read", path: "/etc/passwd" }, "/w"), null);
+  assert.equal(pathInside("/", "/etc/hosts"), "etc/hosts");
+});
+
+test("a file that was renamed gets its name again", () => {
+  const plan = { path: "b.ts", action: "move", movedTo: "a.ts", undoneLines: 0, kept: [] };
+  assert.equal(effectOf(plan), "The file is a.ts again.");
+  assert.equal(effectOf({ ...plan, undoneLines: 2 }), "The file is a.ts again. The 2 lines changed here go back.");
 });

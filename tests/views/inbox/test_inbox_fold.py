@@ -210,6 +210,28 @@ def test_what_is_queued_and_what_was_seen() -> None:
     assert not row(START, Result(success=True), around=seen).is_unseen
 
 
+def test_changes_are_reviewed_until_a_file_is_changed_again() -> None:
+    def wrote(call_id: str, at_ms: int) -> list[Event]:
+        written = {"file_path": f"/w/{call_id}", "content": "a\nb\n"}
+        writes = [Write(path=f"/w/{call_id}", change="create")]
+        start = ToolStart(call_id=call_id, tool_name="Write", input=written, operations=writes)
+        return [
+            start,
+            ToolEnd(call_id=call_id, tool_name="Write", success=True, output="", timestamp_ms=at_ms),
+        ]
+
+    events = [START, *wrote("one", 4000), Result(success=True)]
+    changes = row(*events).changes
+    assert changes is not None
+    assert (changes.files, changes.added, changes.changed_ms, changes.is_reviewed) == (1, 2, 4000, False)
+    seen = row(*events, around=Surroundings(seen_ms=4000)).changes
+    assert seen is not None
+    assert seen.is_reviewed
+    again = row(*events[:-1], *wrote("two", 6000), events[-1], around=Surroundings(seen_ms=4000)).changes
+    assert again is not None
+    assert not again.is_reviewed
+
+
 def choices(*grants: Grant) -> list[RelayChoice]:
     return [
         RelayChoice(id="once", kind="allow-once", label="Allow once"),

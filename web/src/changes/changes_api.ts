@@ -62,9 +62,20 @@ export interface FileDiff {
   readonly pictures: { readonly before: string; readonly after: string } | null;
 }
 
+/** A file as it is now. */
+export interface FileText {
+  readonly path: string;
+  readonly root: string;
+  readonly lines: readonly string[];
+  readonly total: number;
+  readonly note: string;
+  readonly picture: string;
+}
+
 export interface RevertedFile {
   readonly path: string;
-  readonly action: "change" | "delete" | "create" | "refuse";
+  readonly action: "change" | "delete" | "create" | "move" | "refuse";
+  readonly movedTo: string;
   readonly reason: string;
   readonly undoneLines: number;
   readonly kept: readonly { readonly first: number; readonly last: number }[];
@@ -76,18 +87,25 @@ export interface RevertAnswer {
   readonly undoId: string;
 }
 
+export interface WantedDiff {
+  readonly scope: string;
+  readonly path: string;
+  readonly context: number;
+  readonly ignoresSpaces: boolean;
+}
+
 const at = (id: string, what: string, query: Readonly<Record<string, string>> = {}) =>
   `${sessionPath(id)}/${what}${Object.keys(query).length ? `?${new URLSearchParams(query)}` : ""}`;
 
 export const changesApi = {
   list: (id: string, scope: string, signal?: AbortSignal) => request<ChangeList>("GET", at(id, "changes", { scope }), undefined, signal),
-  file: (id: string, scope: string, path: string, from: number, context: number, signal?: AbortSignal) =>
-    request<FileDiff>(
-      "GET",
-      at(id, "changes/file", { scope, path, from: String(from), lines: "5000", context: String(context) }),
-      undefined,
-      signal,
-    ),
+  file: (id: string, wanted: WantedDiff, from: number, signal?: AbortSignal) => {
+    const { scope, path, context, ignoresSpaces } = wanted;
+    const query = { scope, path, from: String(from), lines: "5000", context: String(context), ...(ignoresSpaces && { spaces: "ignore" }) };
+    return request<FileDiff>("GET", at(id, "changes/file", query), undefined, signal);
+  },
+  text: (id: string, path: string, from: number, signal?: AbortSignal) =>
+    request<FileText>("GET", at(id, "file", { path, from: String(from), lines: "5000" }), undefined, signal),
   patch: (id: string, scope: string, paths: readonly string[]) => {
     const query = new URLSearchParams([["scope", scope], ...paths.map((path) => ["path", path] as [string, string])]);
     return request<{ patch: string; missing: readonly string[] }>("GET", `${at(id, "changes/patch")}?${query}`);

@@ -1,19 +1,17 @@
 import { Icon } from "../shell/icon.js";
 import { useKeys } from "../shell/keys.js";
 import { Delta } from "./amounts.js";
-import { useChanges } from "./use_changes.js";
+import type { ChangeList } from "./changes_api.js";
 import "./changes_button.css";
 
 interface ChangesButtonProps {
-  readonly sessionId: string;
-  readonly revision: string;
+  readonly list: ChangeList | null;
   readonly isOpen: boolean;
   readonly onToggle: () => void;
 }
 
 /** In the header of a conversation: how much it changed; opens the changes. Nothing while nothing was changed. */
-export function ChangesButton({ sessionId, revision, isOpen, onToggle }: ChangesButtonProps) {
-  const { list } = useChanges(sessionId, "conversation", revision);
+export function ChangesButton({ list, isOpen, onToggle }: ChangesButtonProps) {
   const isShown = !!list?.files.length;
   useKeys({ d: isShown && !isOpen ? onToggle : undefined });
   if (!list || !isShown) return null;

@@ -64,7 +64,7 @@ export default function ChangesPanel(props: ChangesPanelProps) {
           <div className="changes-row">
             <ScopeSegments list={list} scope={scope} onChoose={review.setScope} />
             <span className="changes-push">
-              <SplitChoice isSplit={review.isSplit} onChoose={(isSplit) => review.choose({ isSplit })} />
+              <SplitChoice review={review} />
             </span>
           </div>
         )}
@@ -78,10 +78,12 @@ export default function ChangesPanel(props: ChangesPanelProps) {
           <FileSection
             key={`${scope} ${current.path}`}
             sessionId={sessionId}
+            root={list?.root ?? ""}
             scope={scope}
             file={current}
             isSplit={review.isSplit}
             isWrapped={review.isWrapped}
+            ignoresSpaces={review.ignoresSpaces}
             isCurrent
             seen={review.seen}
             scroller={scroller}

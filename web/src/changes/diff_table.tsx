@@ -16,6 +16,8 @@ const MARGIN_PX = 400;
 
 export interface DiffTableProps {
   readonly path: string;
+  /** For those who do not see it; else that it is the changes of the file. */
+  readonly label?: string;
   readonly lines: readonly DiffLine[];
   readonly isSplit: boolean;
   readonly isWrapped: boolean;
@@ -71,7 +73,7 @@ export function DiffTable(props: DiffTableProps) {
   const [from, to] = [Math.min(shown[0], count), Math.min(Math.max(shown[1], 1), count)];
   const measured = useCallback((block: number, height: number) => heights.set(block, height), [heights]);
   return (
-    <div ref={box} className="changes-diff" data-split={isSplit || undefined} data-wrapped={isWrapped || undefined} role="table" aria-label={`Changes of ${props.path}`} aria-rowcount={lines.length}>
+    <div ref={box} className="changes-diff" data-split={isSplit || undefined} data-wrapped={isWrapped || undefined} role="table" aria-label={props.label ?? `Changes of ${props.path}`} aria-rowcount={lines.length}>
       <div style={{ height: sum(0, from, heightOf) }} aria-hidden="true" />
       {Array.from({ length: to - from }, (_, index) => (
         <Block key={from + index} {...props} block={from + index} measured={measured} />

@@ -14,6 +14,8 @@ export function effectOf(file: RevertedFile): string {
       return `The file is deleted: it was made here (${countOf(file.undoneLines, "line")}).`;
     case "create":
       return `The file is made again (${countOf(file.undoneLines, "line")}).`;
+    case "move":
+      return `The file is ${file.movedTo} again.${file.undoneLines ? ` ${lines}` : ""}${stays}`;
     case "change":
       return lines + stays;
   }

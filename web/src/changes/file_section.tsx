@@ -1,7 +1,9 @@
 /** One file: its name and what can be done with it, then its diff, which is loaded when it comes near the screen. */
 
 import { useEffect, useMemo, useRef, useState, type RefObject } from "react";
+import { EditorLink } from "../files/editor.js";
 import { Picture } from "../files/picture.js";
+import { fileAddress } from "../route.js";
 import { Icon } from "../shell/icon.js";
 import { inOneLine } from "../text/unseen.js";
 import { ChangeLetter, DeltaOf, FilePath } from "./amounts.js";
@@ -25,10 +27,13 @@ export interface FileWish {
 
 export interface FileSectionProps {
   readonly sessionId: string;
+  /** The folder of the conversation. */
+  readonly root: string;
   readonly scope: string;
   readonly file: ChangedFile;
   readonly isSplit: boolean;
   readonly isWrapped: boolean;
+  readonly ignoresSpaces: boolean;
   readonly isCurrent: boolean;
   readonly seen: Seen;
   readonly scroller: RefObject<HTMLElement | null>;
@@ -79,6 +84,7 @@ export function FileSection(props: FileSectionProps) {
         <DeltaOf file={file} />
         <FileMarks file={file} hasTime />
         <span className="changes-push changes-row">
+          <OpenPlace {...props} lines={lines} cursor={cursor} />
           <CopyPlace file={file} line={lines[cursor]} />
           <button type="button" className="button small" disabled={!file.canRevert} title={file.canRevert ? "Take these lines back (r)" : file.whyNot} onClick={startRevert}>
             <Icon name="undo" /> Revert file…
@@ -101,7 +107,7 @@ export function FileSection(props: FileSectionProps) {
         </p>
       ) : (
         <div onMouseDown={props.onCurrent}>
-          {loaded.note && <p className="changes-note faint">{loaded.note}</p>}
+          {loaded.note && !loaded.pictures && <p className="changes-note faint">{loaded.note}</p>}
           {loaded.pictures && <Pictures pictures={loaded.pictures} path={file.path} />}
           {loaded.isLoading && <p className="changes-note faint" style={{ height: loaded.rows.length ? undefined : heightOf(file) }}>Loading…</p>}
           {lines.length > 0 && (
@@ -142,7 +148,7 @@ interface LoadedDiff {
 const NOTHING: LoadedDiff = { rows: [], note: "", pictures: null, isLoading: true };
 
 /** The rows come in pages; the first are shown while the others are still on their way. */
-function useDiff({ sessionId, scope, file }: FileSectionProps, isWanted: boolean, context: number): LoadedDiff {
+function useDiff({ sessionId, scope, file, ignoresSpaces }: FileSectionProps, isWanted: boolean, context: number): LoadedDiff {
   const [loaded, setLoaded] = useState<LoadedDiff>(NOTHING);
   useEffect(() => {
     if (!isWanted) return undefined;
@@ -150,7 +156,7 @@ function useDiff({ sessionId, scope, file }: FileSectionProps, isWanted: boolean
     const load = async () => {
       let rows: readonly DiffRow[] = [];
       for (;;) {
-        const page = await changesApi.file(sessionId, scope, file.path, rows.length, context, abort.signal);
+        const page = await changesApi.file(sessionId, { scope, path: file.path, context, ignoresSpaces }, rows.length, abort.signal);
         rows = rows.length ? [...rows, ...page.rows] : page.rows;
         const isLoading = rows.length < page.total && page.rows.length > 0;
         setLoaded({ rows, note: page.note, pictures: page.pictures, isLoading });
@@ -159,7 +165,7 @@ function useDiff({ sessionId, scope, file }: FileSectionProps, isWanted: boolean
     };
     load().catch((error: unknown) => !abort.signal.aborted && setLoaded({ ...NOTHING, note: wordsOf(error), isLoading: false }));
     return () => abort.abort();
-  }, [sessionId, scope, file.path, file.digest, file.added, file.removed, isWanted, context]);
+  }, [sessionId, scope, file.path, file.digest, file.added, file.removed, isWanted, context, ignoresSpaces]);
   return loaded;
 }
 
@@ -176,6 +182,26 @@ function useIsNear(element: RefObject<HTMLElement | null>, scroller: RefObject<H
     return () => observer.disconnect();
   }, [isNear, element, scroller]);
   return isNear;
+}
+
+interface OpenPlaceProps extends FileSectionProps {
+  readonly lines: readonly DiffLine[];
+  readonly cursor: number;
+}
+
+/** The file as it is now, at the line that is looked at, or at its first change. */
+function OpenPlace({ sessionId, root, file, lines, cursor }: OpenPlaceProps) {
+  const at = lines[cursor] ?? lines[changeStarts(lines)[0] ?? -1];
+  const line = at?.right?.new ?? lines.find(({ right }) => right?.new)?.right?.new ?? 1;
+  if (!root || file.change === "D" || file.isReverted || file.path.startsWith("/")) return null;
+  return (
+    <>
+      <EditorLink root={root} path={file.path} line={line} />
+      <a className="quiet small" href={fileAddress(sessionId, file.path, line)} title={`Show the whole file at line ${line}`}>
+        <Icon name="read" /> <span className="changes-wide-only">Open file</span>
+      </a>
+    </>
+  );
 }
 
 function CopyPlace({ file, line }: { file: ChangedFile; line: DiffLine | undefined }) {

@@ -9,22 +9,23 @@ export interface ShownChanges {
 }
 
 export interface ChangesPlace extends ShownChanges {
-  /** Nothing, beside the conversation, or in its place. */
-  readonly kind: "" | "beside" | "review";
+  /** Nothing, beside the conversation, or in its place: all changes, or one file as it is. */
+  readonly kind: "" | "beside" | "review" | "file";
 }
 
 export function useChangesPlace(): ChangesPlace {
   const route = useRoute();
-  const wanted = route.view === "review" ? route.wanted : new URLSearchParams();
+  const isInstead = route.view === "review" || route.view === "file";
+  const wanted = isInstead ? route.wanted : new URLSearchParams();
   return {
-    kind: route.view === "review" ? "review" : route.view === "session" && route.areChangesShown ? "beside" : "",
+    kind: isInstead ? route.view : route.view === "session" && route.areChangesShown ? "beside" : "",
     scope: wanted.get("scope") ?? "",
-    file: wanted.get("file") ?? "",
+    file: wanted.get(route.view === "file" ? "path" : "file") ?? "",
     line: Number(wanted.get("line")) || 0,
   };
 }
 
-export function showChanges(id: string, kind: ChangesPlace["kind"], shown: Partial<ShownChanges> = {}): void {
+export function showChanges(id: string, kind: "" | "beside" | "review", shown: Partial<ShownChanges> = {}): void {
   go(kind === "review" ? addressOf(id, shown) : kind ? changesAddress(id) : sessionAddress(id));
 }
 

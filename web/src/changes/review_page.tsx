@@ -24,6 +24,7 @@ const KEYS = [
   ["m", "note on line"],
   ["r", "revert file…"],
   ["w", "wrap"],
+  ["s", "ignore spaces"],
   ["|", "side by side"],
   ["Esc", "back"],
 ] as const;
@@ -77,7 +78,7 @@ function WideReview(props: ShownProps) {
             <h1 className="clipped">Review: {inOneLine(title)}</h1>
             <p className="faint small clipped">{list && factsOf(list)}</p>
           </div>
-          <SplitChoice isSplit={isSplit} onChoose={(chosen) => review.choose({ isSplit: chosen })} />
+          <SplitChoice review={review} />
           <button type="button" className="quiet" aria-pressed={isWrapped} onClick={() => review.choose({ isWrapped: !isWrapped })}>
             Wrap
           </button>
@@ -161,10 +162,12 @@ function Section({ review, sessionId, file, isSplit, scroller, onNote }: Section
   return (
     <FileSection
       sessionId={sessionId}
+      root={review.list?.root ?? ""}
       scope={review.scope}
       file={file}
       isSplit={isSplit}
       isWrapped={review.isWrapped}
+      ignoresSpaces={review.ignoresSpaces}
       isCurrent={file === review.current}
       seen={review.seen}
       scroller={scroller}

@@ -11,7 +11,11 @@ export interface DiffChoice {
   /** null: side by side where there is room. */
   readonly isSplit: boolean | null;
   readonly isWrapped: boolean;
+  /** Lines that differ in nothing but spaces are the same. */
+  readonly ignoresSpaces: boolean;
 }
+
+const USUAL: DiffChoice = { isSplit: null, isWrapped: true, ignoresSpaces: false };
 
 function read<Value>(key: string, otherwise: Value): Value {
   try {
@@ -30,7 +34,7 @@ function write(key: string, value: unknown): void {
 }
 
 export function useDiffChoice(): readonly [DiffChoice, (change: Partial<DiffChoice>) => void] {
-  const [choice, setChoice] = useState(() => read<DiffChoice>(VIEW, { isSplit: null, isWrapped: true }));
+  const [choice, setChoice] = useState(() => ({ ...USUAL, ...read<Partial<DiffChoice>>(VIEW, {}) }));
   const change = (changed: Partial<DiffChoice>) => {
     const next = { ...choice, ...changed };
     setChoice(next);

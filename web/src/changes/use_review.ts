@@ -21,6 +21,7 @@ export interface ReviewState {
   readonly seen: Seen;
   readonly isSplit: boolean;
   readonly isWrapped: boolean;
+  readonly ignoresSpaces: boolean;
   readonly choose: (change: Partial<DiffChoice>) => void;
   readonly done: { readonly text: string; readonly undoId: string } | null;
   readonly setDone: (text: string, undoId?: string) => void;
@@ -73,6 +74,7 @@ export function useReview(sessionId: string, revision: string, first: FirstShown
     seen,
     isSplit: choice.isSplit ?? isWide,
     isWrapped: choice.isWrapped,
+    ignoresSpaces: choice.ignoresSpaces,
     choose,
     done,
     setDone: (text, undoId = "") => (setDone(text ? { text, undoId } : null), reload()),
@@ -118,6 +120,7 @@ function actionFor(key: string, { review, onBack, onWide }: Latest): (() => void
     m: () => review.ask("note"),
     r: () => review.ask("revert"),
     "|": () => review.choose({ isSplit: !review.isSplit }),
+    s: () => review.choose({ ignoresSpaces: !review.ignoresSpaces }),
     w: () => review.choose({ isWrapped: !review.isWrapped }),
     d: onWide,
     Escape: onBack,

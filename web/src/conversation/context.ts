@@ -1,10 +1,15 @@
 /** What the parts of a conversation need of it, wherever they are in the tree. */
 
 import { createContext, useContext } from "react";
+import type { ChangedTurn } from "../changes/changes_api.js";
 import type { HarnessClient, HarnessMessage, HarnessRelay, HarnessRun } from "../../client/src/index.js";
 
 export interface ConversationFacts {
   readonly sessionId: string;
+  /** The folder it works in. */
+  readonly cwd: string;
+  /** What each turn changed, by the id of its run. */
+  readonly changedTurns: ReadonlyMap<string, ChangedTurn>;
   readonly client: HarnessClient;
   readonly relays: ReadonlyMap<string, HarnessRelay>;
   readonly runs: ReadonlyMap<string, HarnessRun>;

@@ -3,7 +3,8 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { HarnessRelay, HarnessState } from "../../client/src/index.js";
 import { useChangesPlace } from "../changes/place.js";
-import { useRevision } from "../changes/use_changes.js";
+import type { ChangeList } from "../changes/changes_api.js";
+import { useChanges, useRevision } from "../changes/use_changes.js";
 import { useChosenFiles } from "../files/chosen_files.js";
 import { RelayDock } from "../relays/relay_dock.js";
 import { ReplayBar } from "../replay/replay_bar.js";
@@ -12,7 +13,7 @@ import { ConnectionBanner } from "../shell/connection_banner.js";
 import { Placeholder } from "../shell/placeholder.js";
 import { Revealed } from "../text/revealed.js";
 import { inOneLine } from "../text/unseen.js";
-import { ChangesBeside, ChangesInstead, ChangesToggle } from "./changes_place.js";
+import { ChangesBeside, ChangesInstead, ChangesToggle, FileInstead } from "./changes_place.js";
 import { Composer } from "./composer.js";
 import { ConversationContext, type ConversationFacts } from "./context.js";
 import { ConversationHeader, firstPrompt } from "./header.js";
@@ -41,12 +42,14 @@ export function Conversation({ sessionId, agentTitle, onMenu, onNews }: Conversa
   const [kept] = useState(() => new Map<string, unknown>());
   const state = replay.state ?? live.state;
   const shownRun = useShownRun(state);
-  const facts = useFacts(sessionId, live, state, replay.isOn);
+  const revision = useRevision(live.state);
+  const { list } = useChanges(sessionId, "conversation", revision, live.isLoaded);
+  const facts = useFacts(sessionId, live, state, list, replay.isOn);
   const chosen = useChosenFiles();
   const refusal = useRefusal(live);
   const { status, title, relays } = live.state;
   const waits = relays.some((relay) => relay.status === "pending");
-  const changes = { sessionId, place: useChangesPlace(), revision: useRevision(live.state), canNote: live.state.capabilities.submit };
+  const changes = { sessionId, place: useChangesPlace(), revision, list, canNote: live.state.capabilities.submit };
   const find = useCallback(() => setFinding(true), []);
   useFindKey(find);
   useTitle(state.title || firstPrompt(state), waits && live.state.capabilities.answer);
@@ -55,6 +58,7 @@ export function Conversation({ sessionId, agentTitle, onMenu, onNews }: Conversa
     <ConversationContext value={facts}>
       <KeptContext value={kept}>
         {changes.place.kind === "review" && <ChangesInstead {...changes} title={state.title || firstPrompt(state)} />}
+        {changes.place.kind === "file" && <FileInstead {...changes} />}
         <div className="conversation" data-panel={isPanelOpen || undefined} data-changes={changes.place.kind || undefined}>
           <ConversationHeader
             state={state}
@@ -112,8 +116,11 @@ function Waiting({ live }: { live: LiveConversation }) {
   return <Placeholder title="" text="Loading…" isBusy />;
 }
 
-function useFacts(sessionId: string, live: LiveConversation, state: HarnessState, isReplay: boolean): ConversationFacts {
+function useFacts(sessionId: string, live: LiveConversation, state: HarnessState, list: ChangeList | null, isReplay: boolean): ConversationFacts {
   const { client } = live;
+  const { cwd } = state;
+  const turns = list?.turns;
+  const changedTurns = useMemo(() => new Map((turns ?? []).map((turn) => [turn.id, turn])), [turns]);
   const relays = useMemo(() => new Map(state.relays.map((relay): [string, HarnessRelay] => [relay.id, relay])), [state.relays]);
   const runs = useMemo(() => new Map(state.runs.map((run) => [run.id, run])), [state.runs]);
   const latest = useRef(state.messages);
@@ -121,8 +128,8 @@ function useFacts(sessionId: string, live: LiveConversation, state: HarnessState
   const messagesOf = useCallback((runId: string) => latest.current.filter((message) => message.role === "assistant" && message.runId === runId), []);
   const canGoBack = !isReplay && state.capabilities.branch;
   return useMemo(
-    () => ({ sessionId, client, relays, runs, messagesOf, isReplay, canGoBack }),
-    [sessionId, client, relays, runs, messagesOf, isReplay, canGoBack],
+    () => ({ sessionId, cwd, changedTurns, client, relays, runs, messagesOf, isReplay, canGoBack }),
+    [sessionId, cwd, changedTurns, client, relays, runs, messagesOf, isReplay, canGoBack],
   );
 }
 

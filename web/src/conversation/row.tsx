@@ -3,7 +3,8 @@
 import { memo } from "react";
 import type { HarnessMessage } from "../../client/src/index.js";
 import { shortTime } from "../amounts.js";
-import { continuingAddress, go } from "../route.js";
+import { countOf, Delta } from "../changes/amounts.js";
+import { continuingAddress, go, reviewAddress } from "../route.js";
 import { CopyButton } from "../shell/copy_button.js";
 import { Icon } from "../shell/icon.js";
 import { Revealed } from "../text/revealed.js";
@@ -48,11 +49,21 @@ function Tools({ item }: { item: Item }) {
 }
 
 function TurnLine({ number, message }: { number: number; message: HarnessMessage }) {
+  const { sessionId, changedTurns } = useConversation();
+  const changed = message.runId ? changedTurns.get(message.runId) : undefined;
   return (
     <h2 className="turn" data-turn={number}>
       <span>
         Turn {number}
         {message.createdMs ? <> · {shortTime(message.createdMs)}</> : null}
+        {changed && (
+          <>
+            {" · "}
+            <a href={reviewAddress(sessionId, { scope: `turn:${changed.id}` })} title="Show what this turn changed">
+              {countOf(changed.files, "file")} <Delta added={changed.added} removed={changed.removed} />
+            </a>
+          </>
+        )}
       </span>
     </h2>
   );

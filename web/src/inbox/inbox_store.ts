@@ -51,8 +51,7 @@ export class InboxStore {
 
   /** Opened, so that it is not bold any more. */
   markSeen(session: string): void {
-    const row = this.#inbox.rows.get(session);
-    if (row?.isUnseen) this.#socket.send({ type: "seen", session });
+    this.#socket.send({ type: "seen", session });
   }
 
   /** Older rows than the server sends by itself. */

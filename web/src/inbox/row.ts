@@ -76,7 +76,7 @@ export interface InboxRow {
   readonly asks: readonly RowAsk[];
   readonly children: readonly RowChild[];
   readonly context: { readonly used: number; readonly limit: number | null } | null;
-  readonly changes: { readonly files: number; readonly added: number; readonly removed: number } | null;
+  readonly changes: { readonly files: number; readonly added: number; readonly removed: number; /** A person has opened it since. */ readonly isReviewed: boolean } | null;
   readonly costUsd: number | null;
   readonly isCostComplete: boolean;
   readonly tokens: number | null;

@@ -42,8 +42,9 @@ const STATES: { readonly [State in Exclude<InboxFilter["state"], "">]: (row: Inb
   "to-review": isToReview,
 };
 
+/** At rest, and with changes that came after a person last opened it. */
 export function isToReview(row: InboxRow): boolean {
-  return (row.changes?.files ?? 0) > 0;
+  return !!row.changes && !row.changes.isReviewed && !needsYou(row) && !works(row);
 }
 
 export function passes(row: InboxRow, { state, project, agent, tag }: InboxFilter): boolean {

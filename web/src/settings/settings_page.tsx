@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "react";
 import { askToNotify, canNotify, chooseCalling, setTitle, useCalling, type CallingChoices } from "../inbox/calling.js";
+import { EditorSetting } from "../files/editor.js";
 import { useStored } from "../shell/stored.js";
 import { useTheme, type ThemeChoice } from "../shell/theme.js";
 import "../style/settings.css";
@@ -23,6 +24,7 @@ export function SettingsPage() {
           <GrantsPanel />
           <LoginsPanel />
           <Appearance />
+          <EditorSetting />
         </div>
       </div>
     </main>

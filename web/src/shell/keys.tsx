@@ -52,6 +52,7 @@ const KEYS: readonly { readonly where: string; readonly keys: readonly (readonly
       ["r", "Revert…"],
       ["|", "Side by side"],
       ["w", "Wrap lines"],
+      ["s", "Ignore spaces"],
     ],
   },
 ];

@@ -58,7 +58,8 @@ export const SubAgentCard = memo(function SubAgentCard({ call }: { call: Harness
 });
 
 function LastCall({ call }: { call: HarnessToolCall }) {
-  const { icon, verb, subject, isCode } = summaryOf(call);
+  const { cwd } = useConversation();
+  const { icon, verb, subject, isCode } = summaryOf(call, cwd);
   return (
     <span className="agent-call">
       <Icon name={icon} />

@@ -3,6 +3,7 @@
 import type { HarnessOperation, HarnessRelay, HarnessToolCall, JSONValue } from "../../client/src/index.js";
 import { commandIn, payloadText, textIn } from "../relays/payload.js";
 import type { IconName } from "../shell/icon.js";
+import { pathInside } from "../files/editor_address.js";
 import { partialInput } from "./partial_input.js";
 
 export interface Summary {
@@ -31,11 +32,26 @@ const SUMMARIES: Summaries = {
   tasks: () => ({ icon: "list", verb: "Task list", subject: "", isCode: false }),
 };
 
-export function summaryOf(call: HarnessToolCall): Summary {
-  const operation = operationsOf(call)[0];
+/** `cwd`: paths below it are shown relative to it. */
+export function summaryOf(call: HarnessToolCall, cwd = ""): Summary {
+  const operation = shortened(operationsOf(call)[0], cwd);
   const describe = operation && (SUMMARIES[operation.kind] as ((operation: HarnessOperation) => Summary) | undefined);
   if (describe) return describe(operation);
   return { icon: "tool", verb: call.name || "tool", subject: argumentsInShort(call), isCode: true };
+}
+
+function shortened(operation: HarnessOperation | undefined, cwd: string): HarnessOperation | undefined {
+  if (!operation || !("path" in operation) || !operation.path) return operation;
+  const path = operation.path === cwd ? "." : pathInside(cwd, operation.path) || operation.path;
+  return path === operation.path ? operation : { ...operation, path };
+}
+
+/** The file that a call is about, if it may be there to be opened. */
+export function fileOf(operation: HarnessOperation | undefined, cwd: string): { readonly path: string; readonly line: number } | null {
+  if (operation?.kind !== "read" && operation?.kind !== "write") return null;
+  if (operation.kind === "write" && operation.change === "delete") return null;
+  const path = pathInside(cwd, operation.path);
+  return path ? { path, line: operation.start_line ?? 0 } : null;
 }
 
 /** What the call means. Before it has begun nobody has said so, and its arguments must tell. */

@@ -5,6 +5,7 @@ import type { HarnessOperation, HarnessRelay, HarnessToolCall } from "../../clie
 import { duration } from "../amounts.js";
 import { useConversation } from "../conversation/context.js";
 import { useKept } from "../conversation/kept.js";
+import { fileAddress } from "../route.js";
 import { Icon } from "../shell/icon.js";
 import { TallBox } from "../shell/tall_box.js";
 import { patchLines, type DiffLine } from "../text/line_diff.js";
@@ -15,7 +16,7 @@ import { diffCounts, DiffView } from "./diff_view.js";
 import { Output } from "./output.js";
 import { SubAgentCard } from "./sub_agent.js";
 import { ToolFiles } from "./tool_files.js";
-import { askedSummary, inputOf, kindOf, operationsOf, progressOf, summaryOf, type Progress } from "./summary.js";
+import { askedSummary, fileOf, inputOf, kindOf, operationsOf, progressOf, summaryOf, type Progress } from "./summary.js";
 
 const NO_LINES: readonly DiffLine[] = [];
 
@@ -33,12 +34,12 @@ export const ToolCard = memo(function ToolCard({ call }: { call: HarnessToolCall
 });
 
 function OperationCard({ call }: { call: HarnessToolCall }) {
-  const { relays } = useConversation();
+  const { relays, cwd } = useConversation();
   const relay = call.relayId ? relays.get(call.relayId) : undefined;
   const kind = kindOf(call);
   const change = useMemo(() => (kind === "write" ? shownChange(call, relay) : NO_LINES), [call, kind, relay]);
   const [choice, setChoice] = useKept<boolean | null>(`tool ${call.id}`, null);
-  const summary = relay && relay.kind !== "permission" ? askedSummary(relay) : summaryOf(call);
+  const summary = relay && relay.kind !== "permission" ? askedSummary(relay) : summaryOf(call, cwd);
   const progress = progressOf(call, relay);
   const isEmpty = !hasBody(call, kind, change);
   const isOpen = !isEmpty && (choice ?? opensByItself(call, kind, progress));
@@ -50,22 +51,37 @@ function OperationCard({ call }: { call: HarnessToolCall }) {
       data-status={progress === "waiting" && relay?.status !== "pending" ? "queued" : STATUSES[progress]}
       aria-label={inOneLine(`${summary.verb} ${summary.subject}`.trim(), "code")}
     >
-      <button type="button" className="tool-head" aria-expanded={isOpen} disabled={isEmpty} onClick={() => setChoice(!isOpen)}>
-        <span className="tool-icon">
-          <Icon name={summary.icon} />
-        </span>
-        <span className="tool-verb">{revealed(summary.verb)}</span>
-        <span className={summary.isCode ? "tool-subject fixed" : "tool-subject"}>
-          <Revealed text={firstLine(summary.subject)} />
-        </span>
-        <Facts call={call} change={change} relay={relay} progress={progress} />
-      </button>
+      <div className="tool-top">
+        <button type="button" className="tool-head" aria-expanded={isOpen} disabled={isEmpty} onClick={() => setChoice(!isOpen)}>
+          <span className="tool-icon">
+            <Icon name={summary.icon} />
+          </span>
+          <span className="tool-verb">{revealed(summary.verb)}</span>
+          <span className={summary.isCode ? "tool-subject fixed" : "tool-subject"}>
+            <Revealed text={firstLine(summary.subject)} />
+          </span>
+          <Facts call={call} change={change} relay={relay} progress={progress} />
+        </button>
+        {progress !== "not run" && <OpenFile operation={operationsOf(call)[0]} />}
+      </div>
       {isOpen && (
         <div className="tool-body">
           <Body call={call} kind={kind} change={change} />
         </div>
       )}
     </div>
+  );
+}
+
+/** The file as it is now, at the line that the call is about. */
+function OpenFile({ operation }: { operation: HarnessOperation | undefined }) {
+  const { sessionId, cwd } = useConversation();
+  const file = fileOf(operation, cwd);
+  if (!file) return null;
+  return (
+    <a className="quiet small tool-open" href={fileAddress(sessionId, file.path, file.line)} aria-label={`Open ${inOneLine(file.path, "code")}`} title="Open file">
+      <Icon name="open" />
+    </a>
   );
 }
 
@@ -172,16 +188,18 @@ function Commands({ call }: { call: HarnessToolCall }) {
 }
 
 function OtherOperations({ call }: { call: HarnessToolCall }) {
+  const { cwd } = useConversation();
   return (
     <ul className="operations">
       {operationsOf(call).map((operation, index) => {
-        const { verb, subject } = summaryOf({ ...call, operations: [operation] });
+        const { verb, subject } = summaryOf({ ...call, operations: [operation] }, cwd);
         return (
           <li key={index}>
             {verb}{" "}
             <span className="fixed">
               <Revealed text={subject} />
             </span>
+            <OpenFile operation={operation} />
           </li>
         );
       })}

@@ -13,6 +13,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from secrets import token_hex
+from typing import Literal
 
 import msgspec
 
@@ -23,6 +24,7 @@ from harness.interfaces.changes.review import Review, Reviewed
 from harness.interfaces.changes.run_folder import RunFolder, digest_of
 from harness.interfaces.changes.shapes import KeptLines, RevertAnswer, RevertedFile
 from harness.log.private_files import make_private_directory, replace_private
+from harness.sources.workspace.files import Change
 from harness.views.changes.lines import lines_of, regions
 from harness.views.changes.texts import ABSENT, Text
 
@@ -37,6 +39,7 @@ class SavedFile(msgspec.Struct):
     """Its content before the revert, in base64; None: there was no file."""
     after: str
     """The digest of what the revert wrote; empty: it deleted the file."""
+    mode: int | None = None
 
 
 class SavedRevert(msgspec.Struct):
@@ -79,16 +82,17 @@ def undo(folder: RunFolder, log_id: str, undo_id: str) -> list[str]:
     saved = _load(undo_id)
     if saved is None or saved.log_id != log_id or saved.root != folder.root:
         raise UsageError("there is no such revert", hint="a revert can be undone for 14 days")
-    changes: list[tuple[str, bytes | None, bytes | None]] = []
+    changes: list[Change] = []
     for file in saved.files:
         now = folder.read(file.path)
         if now.digest != file.after or now.why_unread:
             raise Stale(f"{file.path} was changed after the revert; nothing was changed")
-        changes.append((file.path, now.data, None if file.before is None else b64decode(file.before)))
+        before = None if file.before is None else b64decode(file.before)
+        changes.append(Change(file.path, now.data, before, file.mode))
     folder.replace(changes)
     with suppress(OSError):
         os.unlink(_path(undo_id))
-    return [folder.named(path) for path, _before, _after in changes]
+    return [folder.named(change.path) for change in changes]
 
 
 def _plan(review: Review, file: Reviewed) -> RevertedFile:
@@ -96,12 +100,15 @@ def _plan(review: Review, file: Reviewed) -> RevertedFile:
     if not summary.can_revert:
         return RevertedFile(path=file.named, action="refuse", reason=summary.why_not, digest=summary.digest)
     after, present = file.reverted, file.now.text
-    if file.old_path and not file.named.startswith(".."):
-        reason = f"it was moved from {file.old_path}, which is not taken back"
-        return RevertedFile(path=file.named, action="refuse", reason=reason, digest=summary.digest)
+    action: Literal["change", "delete", "create", "move"] = "change"
+    if file.moved_from:
+        action = "move"
+    elif after is ABSENT or present is ABSENT:
+        action = "delete" if after is ABSENT else "create"
     return RevertedFile(
         path=file.named,
-        action="delete" if after is ABSENT else "create" if present is ABSENT else "change",
+        action=action,
+        moved_to=file.old_path,
         undone_lines=_changed_lines(present, after),
         kept=_kept(file),
         digest=summary.digest,
@@ -127,22 +134,26 @@ def _kept(file: Reviewed) -> list[KeptLines]:
 
 
 def _carry_out(folder: RunFolder, log_id: str, files: Sequence[Reviewed]) -> str:
-    changes: list[tuple[str, bytes | None, bytes | None]] = []
+    changes: list[Change] = []
     for file in files:
         after = file.reverted
         data = file.now.encoded(after) if isinstance(after, str) else None
-        changes.append((file.path, file.now.data, data))
+        if file.moved_from:
+            changes.append(Change(file.moved_from, None, data, file.now.mode))
+            data = None
+        changes.append(Change(file.path, file.now.data, data, file.now.mode))
     undo_id = token_hex(16)
     saved = SavedRevert(
         root=folder.root,
         log_id=log_id,
         files=[
             SavedFile(
-                path=path,
-                before=None if before is None else b64encode(before).decode(),
-                after="" if after is None else digest_of(after),
+                path=change.path,
+                before=None if change.before is None else b64encode(change.before).decode(),
+                after="" if change.after is None else digest_of(change.after),
+                mode=change.mode,
             )
-            for path, before, after in changes
+            for change in changes
         ],
     )
     _save(undo_id, saved)

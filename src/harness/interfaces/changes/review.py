@@ -22,13 +22,14 @@ from harness.interfaces.changes.shapes import (
     ChangeList,
     FileDiff,
     FileSummary,
+    FileText,
     GitSummary,
     TurnSummary,
 )
 from harness.sources.workspace.git_calls import GitFailed
 from harness.views.changes.edits import Edit
 from harness.views.changes.fold import ChangedFile, ChangeHistory, totals_of
-from harness.views.changes.lines import CONTEXT_LINES, DiffRow, counts, patch_of, rows_of
+from harness.views.changes.lines import CONTEXT_LINES, DiffRow, counts, lines_of, patch_of, rows_of
 from harness.views.changes.texts import ABSENT, Text, merged, versions
 
 CONVERSATION, UNCOMMITTED, BASE = "conversation", "uncommitted", "base"
@@ -57,6 +58,22 @@ class Reviewed(msgspec.Struct, kw_only=True):
     is_of_log: bool = True
     """Whether it is in the scope because the log says so, wherever its texts are from."""
     committed: bytes | None = None
+    moved_from: str = ""
+    """The path that it had before the scope moved it."""
+    origin: FileNow = FileNow()
+    """What is at `moved_from` now."""
+
+    @property
+    def is_changed(self) -> bool:
+        return not self.is_known or self.before != self.after or bool(self.moved_from)
+
+    @property
+    def is_as_before(self) -> bool:
+        if not self.is_known or not self.is_here:
+            return False
+        if self.moved_from:
+            return self.now.text is ABSENT and self.origin.text == self.before
+        return self.now.text == self.before
 
     @property
     def is_known(self) -> bool:
@@ -95,9 +112,7 @@ class Review:
 
     def listing(self, scope: str, proposed_message: str = "") -> ChangeList:
         """Raises UsageError, GitFailed."""
-        files = [
-            self.summary(file) for file in self.files(scope) if file.before != file.after or not file.is_known
-        ]
+        files = [self.summary(file) for file in self.files(scope) if file.is_changed]
         files.sort(key=lambda file: (file.is_generated, file.path))
         return ChangeList(
             scope=scope,
@@ -113,11 +128,15 @@ class Review:
             proposed_message=proposed_message,
         )
 
-    def diff(self, scope: str, path: str, *, context: int = CONTEXT_LINES) -> FileDiff:
+    def diff(
+        self, scope: str, path: str, *, context: int = CONTEXT_LINES, ignores_spaces: bool = False
+    ) -> FileDiff:
         """All rows of a file. Raises UsageError."""
         file = self.file(scope, path)
         summary = self.summary(file)
-        rows, note = _rows(file, summary, context)
+        rows, note = _rows(file, summary, context, ignores_spaces=ignores_spaces)
+        if ignores_spaces and not rows and not note and file.before != file.after:
+            note = "Only spaces differ."
         pictures = pictures_of(file.named, file.committed, file.now.data) if summary.is_binary else None
         return FileDiff(file=summary, rows=rows, first=0, total=len(rows), note=note, pictures=pictures)
 
@@ -126,7 +145,7 @@ class Review:
         out: list[str] = []
         missing: list[str] = []
         for file in sorted(self.files(scope), key=lambda each: each.named):
-            if (paths and file.named not in paths) or (file.is_known and file.before == file.after):
+            if (paths and file.named not in paths) or not file.is_changed:
                 continue
             if not file.is_known or os.path.isabs(file.named):
                 missing.append(file.named)
@@ -135,6 +154,26 @@ class Review:
             new = None if file.after is ABSENT else str(file.after)
             out.append(patch_of(file.old_path or file.named, file.named, old, new))
         return "".join(out), missing
+
+    def text(self, path: str) -> FileText:
+        """A file of the folder as it is now, changed or not. Raises UsageError."""
+        if self.folder is None:
+            raise UsageError("the folder of the conversation is not on this machine")
+        now = self.folder.read(path)
+        if now.data is None:
+            why = now.why_unread or "it is not there any more"
+            raise UsageError(f"{path[:200]} cannot be shown: {why}")
+        lines = [line.removesuffix("\n") for line in lines_of(now.decoded.text)] if now.decoded else []
+        pictures = pictures_of(path, None, now.data) if now.is_binary else None
+        return FileText(
+            path=self._named(path),
+            root=self.folder.root,
+            lines=lines,
+            first=0,
+            total=len(lines),
+            note="This is no text." if now.is_binary else "" if lines else "This file is empty.",
+            picture=pictures.after if pictures is not None else "",
+        )
 
     def file(self, scope: str, path: str) -> Reviewed:
         found = next((file for file in self.files(scope, path) if file.named == path), None)
@@ -175,10 +214,7 @@ class Review:
             is_generated=is_generated(file.named, shown if isinstance(shown, str) else ""),
             is_binary=file.now.is_binary
             or (file.committed is not None and file_of(file.committed).is_binary),
-            is_reverted=file.is_known
-            and file.now.text == file.before
-            and file.source == "log"
-            and file.is_here,
+            is_reverted=file.is_as_before and file.source == "log",
             also_changed_ms=changed_ms,
             also_changed_by="" if changed_ms is None else "you" if changed_by else "unknown",
             can_revert=can_revert,
@@ -188,6 +224,9 @@ class Review:
 
     def _named(self, path: str) -> str:
         return self.folder.named(path) if self.folder is not None else path
+
+    def _has(self, path: str) -> bool:
+        return self.folder is not None and self.folder.has(path)
 
     def _read(self, path: str) -> tuple[FileNow, bool]:
         if self.folder is None:
@@ -217,17 +256,24 @@ class Review:
         blob = committed if isinstance(committed, bytes) else None
         base = file_of(blob).text if blob is not None else ABSENT if committed is ABSENT else None
         is_as_left = now.modified_ms <= file.edits[-1].timestamp_ms + _SLACK_MS
-        is_replaced = all(edit.passages and edit.content is None for edit in file.edits)
+        is_replaced = all(
+            edit.content is None and (edit.passages or edit.change == "move") for edit in file.edits
+        )
         # What was reverted is again what the edits began with.
         candidates = [base, present] if is_replaced else [base]
-        texts = versions(file.edits, present, candidates, is_as_left=is_as_left)
-        left = texts if is_as_left else versions(file.edits, None, [base], is_as_left=False)
         places = [number for number, edit in enumerate(file.edits) if not turn or edit.turn == turn]
         first, last = places[0], places[-1] + 1
+        moved_from = _moved_from(file.edits[first:last])
+        origin = self._read(moved_from)[0] if moved_from else FileNow()
+        if moved_from and present is ABSENT:  # moved back
+            present, candidates = None, [base, origin.text]
+        texts = versions(file.edits, present, candidates, is_as_left=is_as_left)
+        left = texts if is_as_left else versions(file.edits, None, [base], is_as_left=False)
+        moved_from = "" if texts[first] is ABSENT else moved_from  # made here, under another name
         found = Reviewed(
             path=file.path,
             named=self._named(file.path),
-            old_path=self._named(file.original) if file.original else "",
+            old_path=self._named(moved_from) if moved_from else "",
             edits=file.edits[first:last],
             before=texts[first],
             after=texts[last],
@@ -235,6 +281,8 @@ class Review:
             now=now,
             is_here=is_here,
             committed=blob,
+            moved_from=moved_from,
+            origin=origin,
         )
         is_changed = base is not None and present is not None and base != present
         if not turn and not file.has_text and is_changed:
@@ -287,8 +335,10 @@ class Review:
             return False, "it is no text"
         if not file.is_known:
             return False, "the log does not have the text that was there before"
-        if file.now.text == file.before:
+        if file.is_as_before:
             return False, "it is as it was before"
+        if file.moved_from and not (file.origin.text is ABSENT and self._has(file.moved_from)):
+            return False, f"it was moved from {file.old_path}, where it cannot be put back"
         if file.reverted is None:
             return False, "the same lines were changed since"
         return True, ""
@@ -302,7 +352,7 @@ class Review:
             return None, False
         if file.left is None and at_ms <= file.edits[-1].timestamp_ms + _SLACK_MS:
             return None, False
-        if file.is_known and file.now.text == file.before:
+        if file.is_as_before:
             return None, False
         turns = self.history.turns.values()
         is_outside = not any(turn.started_ms <= at_ms <= turn.last_ms + _SLACK_MS for turn in turns)
@@ -344,6 +394,12 @@ class Review:
             return None
 
 
+def _moved_from(edits: Sequence[Edit]) -> str:
+    """The path before the first of these edits; empty if none of them moved the file."""
+    moved_to = next((edit.moved_to for edit in reversed(edits) if edit.moved_to), "")
+    return edits[0].path if moved_to and moved_to != edits[0].path else ""
+
+
 def _letter(file: Reviewed) -> ChangeLetter:
     words = [edit.change for edit in file.edits]
     if file.old_path:
@@ -368,20 +424,25 @@ def _counts(file: Reviewed) -> tuple[int, int, bool]:
     return totals.added, totals.removed, is_complete
 
 
-def _rows(file: Reviewed, summary: FileSummary, context: int) -> tuple[list[DiffRow], str]:
+def _rows(
+    file: Reviewed, summary: FileSummary, context: int, *, ignores_spaces: bool
+) -> tuple[list[DiffRow], str]:
     if summary.is_binary:
         return [], "This is no text."
     if file.is_known:
         old = file.before if isinstance(file.before, str) else ""
         new = file.after if isinstance(file.after, str) else ""
-        return rows_of(old, new, context=context), ""
+        return rows_of(old, new, context=context, ignores_spaces=ignores_spaces), ""
     if file.source == "git":
         return [], f"Its text is not shown: {file.now.why_unread or 'it is no text'}."
     rows: list[DiffRow] = []
     for edit in file.edits:
         for passage in edit.passages:
             rows.append(DiffRow("place", "", passage.line, passage.line))
-            rows += rows_of(passage.old, passage.new, first_line=passage.line)[passage.line is not None :]
+            changed = rows_of(
+                passage.old, passage.new, first_line=passage.line, ignores_spaces=ignores_spaces
+            )
+            rows += changed[passage.line is not None :]
         if not edit.passages and edit.content is not None:
             rows.append(DiffRow("place", "The whole file"))
             rows += [DiffRow("added", row.text, None, row.new) for row in rows_of("", edit.content)[1:]]

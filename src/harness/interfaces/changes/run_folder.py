@@ -31,6 +31,8 @@ class FileNow(msgspec.Struct, frozen=True):
     modified_ms: int = 0
     why_unread: str = ""
     decoded: TextFile | None = None
+    mode: int | None = None
+    """Its permissions."""
 
     @property
     def digest(self) -> str:
@@ -97,12 +99,13 @@ class RunFolder:
             modified_ms = status.st_mtime_ns // 1_000_000
             if status.st_size > LARGEST_SHOWN_BYTES:
                 return FileNow(modified_ms=modified_ms, why_unread="it is larger than 16 MB")
-            return file_of(file.read(LARGEST_SHOWN_BYTES), modified_ms)
+            found = file_of(file.read(LARGEST_SHOWN_BYTES), modified_ms)
+            return msgspec.structs.replace(found, mode=status.st_mode & 0o777)
 
-    def replace(self, changes: Sequence[tuple[str, bytes | None, bytes | None]]) -> None:
-        """Path, content before and after: all of them are made, or none. Raises UsageError."""
+    def replace(self, changes: Sequence[Change]) -> None:
+        """All of them are made, or none. Raises UsageError."""
         try:
-            apply([Change(self._writable(path), before, after) for path, before, after in changes])
+            apply([msgspec.structs.replace(one, path=self._writable(one.path)) for one in changes])
         except OSError as error:
             raise UsageError(
                 f"nothing was changed: {error.filename or ''} {error.strerror or error}"

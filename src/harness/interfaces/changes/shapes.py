@@ -106,6 +106,22 @@ class FileDiff(_Shape, frozen=True, kw_only=True):
     pictures: Pictures | None = None
 
 
+class FileText(_Shape, frozen=True, kw_only=True):
+    """Lines of a file as it is now."""
+
+    path: str
+    root: str
+    """The folder of the conversation."""
+    lines: list[str]
+    first: int
+    """The number of the first of these lines, from 0."""
+    total: int
+    note: str = ""
+    """Why there is no text."""
+    picture: str = ""
+    """A `data:` address."""
+
+
 class KeptLines(_Shape, frozen=True, kw_only=True):
     first: int
     last: int
@@ -113,9 +129,11 @@ class KeptLines(_Shape, frozen=True, kw_only=True):
 
 class RevertedFile(_Shape, frozen=True, kw_only=True):
     path: str
-    action: Literal["change", "delete", "create", "refuse"]
+    action: Literal["change", "delete", "create", "move", "refuse"]
     reason: str = ""
     """Why it is refused."""
+    moved_to: str = ""
+    """Of one that was renamed: the name that it gets again."""
     undone_lines: int = 0
     """How many changed lines go back."""
     kept: list[KeptLines] = []

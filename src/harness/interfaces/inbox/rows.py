@@ -55,7 +55,7 @@ class RowCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     failed: int = 0
     """Unseen ones."""
     to_review: int = 0
-    """Unseen ones that have changed files."""
+    """At rest, with files that were changed since a person opened it."""
 
 
 class InboxPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -383,6 +383,7 @@ def _completed(row: InboxRow, metadata: Metadata, around: Surroundings) -> Inbox
     """A saved row with what the reader knows."""
     is_resting = row.state == "succeeded" and around.is_live and metadata.kind == "thread"
     is_over = row.state in ("succeeded", "failed", "lost")
+    changes = row.changes
     return replace(
         row,
         state="idle" if is_resting else row.state,
@@ -390,6 +391,7 @@ def _completed(row: InboxRow, metadata: Metadata, around: Surroundings) -> Inbox
         project=around.project,
         branch=around.branch,
         worktree=around.worktree,
+        changes=changes and replace(changes, is_reviewed=changes.changed_ms <= around.seen_ms),
         is_unseen=is_over and not is_resting and row.state_since_ms > around.seen_ms,
         can=around.can,
     )
@@ -397,12 +399,12 @@ def _completed(row: InboxRow, metadata: Metadata, around: Surroundings) -> Inbox
 
 def _counted(row: InboxRow) -> tuple[bool, ...]:
     """As in `RowCounts`."""
-    has_changed = row.changes is not None and row.changes.files > 0
+    is_at_rest = row.state not in NEEDS_YOU and row.state not in WORKS
     return (
         row.state in NEEDS_YOU,
         row.state in WORKS,
         row.is_unseen and row.state == "failed",
-        row.is_unseen and has_changed,
+        is_at_rest and row.changes is not None and not row.changes.is_reviewed,
     )
 
 

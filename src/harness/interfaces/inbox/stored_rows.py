@@ -23,7 +23,7 @@ from harness.views.inbox.fold import InboxFold
 from harness.views.inbox.row import InboxRow
 
 _ROW, _FOLD = "inbox", "inbox-fold"
-_VERSION = 1
+_VERSION = 2
 _AT_REST_MS = 5_000
 """A log that changed later may still be written: its row is not saved."""
 _LONG_EVENTS = 2_000

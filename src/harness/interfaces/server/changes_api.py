@@ -80,6 +80,7 @@ class ChangesApi:
             ("GET", f"{one}/changes", self._list),
             ("GET", f"{one}/changes/file", self._file),
             ("GET", f"{one}/changes/patch", self._patch),
+            ("GET", f"{one}/file", self._text),
             ("POST", f"{one}/revert", self._revert),
             ("POST", f"{one}/revert/undo", self._undo),
             ("POST", f"{one}/commit", self._commit),
@@ -96,12 +97,24 @@ class ChangesApi:
         first = number(request, "from", 0, most=10**9)
         count = number(request, "lines", 1_000, most=_MOST_ROWS)
         context = number(request, "context", 3, most=_MOST_CONTEXT)
+        ignores_spaces = request.query_params.get("spaces") == "ignore"
 
         def rows(review: Review) -> Any:
-            diff = review.diff(scope, path, context=context)
+            diff = review.diff(scope, path, context=context, ignores_spaces=ignores_spaces)
             return msgspec.structs.replace(diff, rows=diff.rows[first : first + count], first=first)
 
         return await self._reviewed(request, rows)
+
+    async def _text(self, request: Request) -> Response:
+        path = request.query_params.get("path", "")
+        first = number(request, "from", 0, most=10**9)
+        count = number(request, "lines", 1_000, most=_MOST_ROWS)
+
+        def lines(review: Review) -> Any:
+            text = review.text(path)
+            return msgspec.structs.replace(text, lines=text.lines[first : first + count], first=first)
+
+        return await self._reviewed(request, lines)
 
     async def _patch(self, request: Request) -> Response:
         scope, paths = _scope(request), request.query_params.getlist("path")

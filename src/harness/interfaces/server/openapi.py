@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from harness.fleet.watching import FleetSummary, FleetView
-from harness.interfaces.changes.shapes import ChangeList, CommitAnswer, FileDiff, RevertAnswer
+from harness.interfaces.changes.shapes import ChangeList, CommitAnswer, FileDiff, FileText, RevertAnswer
 from harness.interfaces.server import schemas
 from harness.interfaces.server.changes_api import (
     CommitRequest,
@@ -164,8 +164,11 @@ ENDPOINTS = (
         f"{_ONE}/changes/file",
         "The diff of one of them",
         FileDiff,
-        query=("scope", "path", "from", "lines", "context"),
+        query=("scope", "path", "from", "lines", "context", "spaces"),
         errors=(409,),
+    ),
+    Endpoint(
+        "get", f"{_ONE}/file", "A file of its folder as it is now", FileText, query=("path", "from", "lines")
     ),
     Endpoint(
         "get", f"{_ONE}/changes/patch", "All of it as a patch", Patch, query=("scope", "path"), errors=(409,)

@@ -30,6 +30,8 @@ class Change(msgspec.Struct, frozen=True):
     path: str
     before: bytes | None
     after: bytes | None
+    mode: int | None = None
+    """The permissions of a file that is made; one that is replaced has its own."""
 
 
 @contextmanager
@@ -75,7 +77,7 @@ def apply(changes: Sequence[Change]) -> None:
     except OSError:
         for change in reversed(done):
             with suppress(OSError):
-                _make(Change(change.path, change.after, change.before))
+                _make(Change(change.path, change.after, change.before, change.mode))
         raise
 
 
@@ -84,10 +86,10 @@ def _make(change: Change) -> None:
         with open_folder(os.path.dirname(change.path)) as folder, suppress(FileNotFoundError):
             os.unlink(os.path.basename(change.path), dir_fd=folder)
     else:
-        _replace(change.path, change.after)
+        _replace(change.path, change.after, change.mode)
 
 
-def _replace(path: str, data: bytes) -> None:
+def _replace(path: str, data: bytes, mode: int | None) -> None:
     name = os.path.basename(path)
     temporary = f".{name[:100]}.{os.getpid()}.{os.urandom(4).hex()}.new"
     with open_folder(os.path.dirname(path), create=True) as folder:
@@ -98,7 +100,7 @@ def _replace(path: str, data: bytes) -> None:
         if old is not None and not stat.S_ISREG(old.st_mode):
             raise OSError(errno.EISDIR if stat.S_ISDIR(old.st_mode) else errno.EINVAL, _kind_of(old.st_mode))
         try:
-            _write_new(temporary, data, old, folder)
+            _write_new(temporary, data, old, folder, mode)
             os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         except OSError as error:
             with suppress(OSError):
@@ -108,7 +110,7 @@ def _replace(path: str, data: bytes) -> None:
             _overwrite(name, data, folder)
 
 
-def _write_new(name: str, data: bytes, old: os.stat_result | None, folder: int) -> None:
+def _write_new(name: str, data: bytes, old: os.stat_result | None, folder: int, mode: int | None) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, 0o666, dir_fd=folder)
     with open(descriptor, "wb") as file:
@@ -117,6 +119,8 @@ def _write_new(name: str, data: bytes, old: os.stat_result | None, folder: int) 
                 with suppress(OSError):  # only root may change the owner
                     os.fchown(descriptor, old.st_uid, old.st_gid)
             os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+        elif mode is not None:
+            os.fchmod(descriptor, mode)
         file.write(data)
 
 

@@ -127,13 +127,21 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def rows_of(
-    old_text: str, new_text: str, *, context: int = CONTEXT_LINES, first_line: int | None = 1
+    old_text: str,
+    new_text: str,
+    *,
+    context: int = CONTEXT_LINES,
+    first_line: int | None = 1,
+    ignores_spaces: bool = False,
 ) -> list[DiffRow]:
-    """The rows of a diff. `first_line`: the number of the first line, if the texts are parts of a file; None: unknown."""
+    """The rows of a diff. `first_line`: the number of the first line, if the texts are parts of a file; None: unknown.
+    `ignores_spaces`: lines that differ in nothing but spaces are the same.
+    """
     old, new = lines_of(old_text), lines_of(new_text)
+    changed = regions(_without_spaces(old), _without_spaces(new)) if ignores_spaces else regions(old, new)
     rows: list[DiffRow] = []
     shown = 0
-    for group in _groups(regions(old, new), context):
+    for group in _groups(changed, context):
         start, end = max(0, group[0].old_start - context), min(len(old), group[-1].old_end + context)
         shift = group[0].new_start - group[0].old_start
         if first_line is not None:
@@ -144,6 +152,10 @@ def rows_of(
     if rows and shown < len(old) and first_line is not None:
         rows.append(DiffRow("place", "", skipped=len(old) - shown))
     return rows
+
+
+def _without_spaces(lines: Sequence[str]) -> list[str]:
+    return ["".join(line.split()) for line in lines]
 
 
 def _group_rows(
@@ -157,14 +169,14 @@ def _group_rows(
     shift = group[0].new_start - group[0].old_start
     for region in group:
         for number in range(at, region.old_start):
-            yield _row("same", old[number], number, number + shift, first_line)
+            yield _row("same", new[number + shift], number, number + shift, first_line)
         for number in range(region.old_start, region.old_end):
             yield _row("removed", old[number], number, None, first_line)
         for number in range(region.new_start, region.new_end):
             yield _row("added", new[number], None, number, first_line)
         at, shift = region.old_end, region.new_end - region.old_end
     for number in range(at, bounds[1]):
-        yield _row("same", old[number], number, number + shift, first_line)
+        yield _row("same", new[number + shift], number, number + shift, first_line)
 
 
 def _groups(changed: Sequence[Region], context: int) -> list[list[Region]]:

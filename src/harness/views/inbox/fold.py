@@ -124,6 +124,8 @@ class _InboxFacts(msgspec.Struct, omit_defaults=True):
     context: int | None = None
     queued: int = 0
     session_id: str = ""
+    changed_ms: int = 0
+    """When a file was changed last."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,7 +199,8 @@ class InboxFold:
             handler(self, event, run)
         if event.seq >= self._own_from or event.seq < 0:
             self._note_usage(event)
-            self._changes.feed(event)
+            if self._changes.feed(event):
+                facts.changed_ms = event.timestamp_ms
         if tree.relays and not tree.open_relays:
             facts.since_ms = event.timestamp_ms
         for ended in tree.ended:
@@ -248,7 +251,7 @@ class InboxFold:
             asks=asks,
             children=self._children(),
             context=self._context(model),
-            changes=self._changed_files(),
+            changes=self._changed_files(around.seen_ms),
             cost_usd=cost_usd,
             is_cost_complete=is_complete,
             tokens=tokens,
@@ -366,11 +369,18 @@ class InboxFold:
             self._cost = amount.cost_usd, amount.is_cost_complete, sum(counts) if counts else None
         return self._cost
 
-    def _changed_files(self) -> RowChanges | None:
+    def _changed_files(self, seen_ms: int) -> RowChanges | None:
         changed = self._changes
         if not changed.files:
             return None
-        return RowChanges(files=changed.files, added=changed.added, removed=changed.removed)
+        at_ms = self._facts.changed_ms
+        return RowChanges(
+            files=changed.files,
+            added=changed.added,
+            removed=changed.removed,
+            changed_ms=at_ms,
+            is_reviewed=at_ms <= seen_ms,
+        )
 
     def _context(self, model: str) -> RowContext | None:
         used, limit = self._facts.context, self._limit_of(model)

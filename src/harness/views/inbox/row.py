@@ -71,6 +71,10 @@ class RowChanges(_Shown, frozen=True, kw_only=True):
     files: int = 0
     added: int = 0
     removed: int = 0
+    changed_ms: int = 0
+    """When the last of them was changed."""
+    is_reviewed: bool = False
+    """A person has opened the session since."""
 
 
 class RowAsk(_Shown, frozen=True, kw_only=True):
