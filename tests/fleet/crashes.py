@@ -2,7 +2,8 @@
 
     python tests/fleet/crashes.py --sequences 100 [--database URL] [--schedulers 2]
 
-Every sequence must end with each case scored once, no process and no workspace left.
+One case waits until everything was killed that is to be, so that all of it happens in the middle of the fleet. Every
+sequence must end with each case scored once, no process and no workspace left.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import small_fleet
@@ -23,9 +25,12 @@ from harness.events import CaseScored
 from harness.log.store import read_all
 
 SCRIPT = """
-turns = [[{ tool = "bash", input = { command = "sleep 0.2" } }],
+turns = [[{ tool = "bash", input = { command = "while [ \\"$GATE\\" ] && [ ! -e \\"$GATE\\" ]; do sleep 0.1; done; sleep 0.2" } }],
   [{ tool = "write", input = { file_path = "answer.txt", content = "42" } }], [{ text = "Done." }]]
 """
+KINDS = ("scheduler", "worker", "machine")
+"""What is killed: the machine is everything at once, so that nothing can clean up."""
+_LONGEST_S = 300.0
 
 
 class Sequence:
@@ -36,27 +41,37 @@ class Sequence:
     ) -> None:
         self._random = random.Random(seed)
         self._folder = folder
-        self._kills = kills
+        self._gate = folder / "gate"
         variants = [small_fleet.variant(folder, SCRIPT)]
-        tasks = [small_fleet.task(f"t{number}") for number in range(cases)]
+        tasks = [small_fleet.task(f"t{number}") for number in range(cases - 1)]
+        tasks.append(small_fleet.task("last", env={"GATE": str(self._gate)}))
         sessions = database or str(folder / "sessions")
         made = small_fleet.plan(folder, variants, tasks, retries=50, sessions=sessions)
         self.fleet = small_fleet.fleet(folder, made, database)
+        self.kinds = [*KINDS, *self._random.choices(KINDS, k=kills)][:kills]
+        self._random.shuffle(self.kinds)
         self.killed: Counter[str] = Counter()
         self._programs: list[subprocess.Popen[bytes]] = []
 
     def run(self, schedulers: int = 1) -> None:
-        while True:
-            while len(self._programs) < schedulers:
-                self._programs.append(self._start(joins=schedulers > 1))
-            end = time.monotonic() + self._random.uniform(0.2, 2.0)
-            while time.monotonic() < end and any(one.poll() is None for one in self._programs):
-                time.sleep(0.02)
-            self._programs = [one for one in self._programs if one.poll() is None]
-            if len(self.fleet.records.results()) == len(self.fleet.plan.cases) and not self._programs:
-                return
-            if self.killed.total() < self._kills:
-                self._kill()
+        ends = time.monotonic() + _LONGEST_S
+        for kind in self.kinds:
+            moment = time.monotonic() + self._random.uniform(0.1, 2.0)
+            while time.monotonic() < moment or not self._kill(kind):
+                self._start_missing(schedulers, ends)
+        self._gate.touch()
+        while len(self.fleet.records.results()) < len(self.fleet.plan.cases) or self._programs:
+            self._start_missing(schedulers, ends)
+
+    def _start_missing(self, schedulers: int, ends: float) -> None:
+        """One that ends by itself before the gate is open found that others have all that is left."""
+        if time.monotonic() > ends:
+            raise TimeoutError(f"killed {dict(self.killed)} of {self.kinds}: {self.check()}")
+        time.sleep(0.02)
+        self._programs = [one for one in self._programs if one.poll() is None]
+        is_done = len(self.fleet.records.results()) == len(self.fleet.plan.cases)
+        while len(self._programs) < schedulers and not is_done:
+            self._programs.append(self._start(joins=schedulers > 1))
 
     def check(self) -> list[str]:
         """What is wrong; empty: nothing is."""
@@ -101,20 +116,25 @@ class Sequence:
         with (self._folder / "output").open("ab") as output:
             return subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
-    def _kill(self) -> None:
-        workers = [one.pid for one in self.fleet.records.in_progress().values()]
-        if self._programs and (not workers or self._random.random() < 0.5):
-            program = self._random.choice(self._programs)
-            program.kill()
-            program.wait()
-            self._programs.remove(program)
-            self.killed["scheduler"] += 1
-        elif workers:
-            try:
-                os.kill(self._random.choice(workers), signal.SIGKILL)
-            except ProcessLookupError:
-                return
-            self.killed["worker"] += 1
+    def _kill(self, kind: str) -> bool:
+        """False: there is nothing of the kind at this moment."""
+        found: list[int] = []
+        if kind == "worker":
+            found = self._random.sample(workers, 1) if (workers := self._workers()) else []
+        elif kind == "scheduler":
+            found = [self._random.choice(self._programs).pid] if self._programs else []
+        elif self._workers():
+            found = [int(line.split()[0]) for line in small_fleet.descendants_with(str(self._folder))]
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.killed[kind] += bool(found)
+        return bool(found)
+
+    def _workers(self) -> list[int]:
+        """Those that run now; a note may be of one that is gone."""
+        noted = {one.case: one.pid for one in self.fleet.records.in_progress().values()}
+        return [pid for case, pid in noted.items() if case in small_fleet.command_of(pid)]
 
 
 def main() -> None:

@@ -99,15 +99,24 @@ def without_digest(one: FleetTask) -> FleetTask:
     return replace(one, digest="")
 
 
+def command_of(pid: int) -> str:
+    """The command line of a process; empty where there is none."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def descendants_with(text: str) -> list[str]:
-    """Processes of this machine whose command line or working folder contains a text."""
+    """Processes of this machine whose command line, environment or working folder contains a text."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+            env = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
             where = os.readlink(f"/proc/{pid}/cwd")
         except OSError:
             continue
-        if (text in command or text in where) and int(pid) != os.getpid():
+        command = command_of(int(pid))
+        if (text in command or text in where or text in env) and int(pid) != os.getpid():
             found.append(f"{pid} {command[:100]} in {where}")
     return found

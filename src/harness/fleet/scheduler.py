@@ -37,7 +37,7 @@ from harness.fleet.fleet import Fleet
 from harness.fleet.plan import FleetCase
 from harness.fleet.records.contract import StopRequest
 from harness.fleet.resources import FleetBudget, ProviderSlots
-from harness.fleet.work import store_lost
+from harness.fleet.work import BUSY, store_lost
 from harness.fleet.workspace import remove
 from harness.log.hub import Hub
 from harness.log.store import read_all
@@ -45,6 +45,7 @@ from harness.log.store import read_all
 _LOOK_EVERY_S = 0.5
 """How often records are looked at that other processes write."""
 _OUTPUT_TAIL = 500
+_BUSY = f"exit code {BUSY}"
 
 
 class _Running(msgspec.Struct):
@@ -52,6 +53,8 @@ class _Running(msgspec.Struct):
     is_own: bool
     """Started by this scheduler's engine."""
     session_said: bool = False
+    how: str = ""
+    """What the engine said of its worker, which seems to run nevertheless."""
 
 
 class Scheduler:
@@ -188,7 +191,7 @@ class Scheduler:
         for case_id, one in list(self.running.items()):
             self._say_session(one)
             if not one.is_own and not records.is_claimed(case_id):
-                self._worker_ended(case_id, "it has ended")
+                self._worker_ended(case_id, one.how or "it has ended")
 
     # Cases
 
@@ -253,8 +256,8 @@ class Scheduler:
             self._settle_result(one.case, result)
             return
         claim = records.claim(case_id)
-        if claim is None:  # the worker found that another one has the case
-            self.running[case_id] = _Running(one.case, is_own=False)
+        if claim is None:  # another worker has the case, or a node is gone whose processes are not yet
+            self.running[case_id] = _Running(one.case, is_own=False, how="" if how == _BUSY else how)
             return
         with claim:
             result = records.result(case_id)  # another worker may have had the case until now
@@ -269,7 +272,7 @@ class Scheduler:
 
     def _faults_after(self, case_id: str, how: str) -> Sequence[Attempt]:
         """All attempts without a result, with that of the worker that has ended."""
-        store_lost(self.fleet, case_id)
+        store_lost(self.fleet, case_id, how)
         attempts = self.fleet.records.faults_of(case_id)
         if len(attempts) > self._faults[case_id]:
             return attempts

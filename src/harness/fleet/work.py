@@ -71,26 +71,24 @@ def work(fleet: Fleet, case_id: str, *, keep: bool = False) -> int:
     return DONE if attempt.is_result else NO_RESULT
 
 
-def store_lost(fleet: Fleet, case_id: str) -> Attempt | None:
+def store_lost(fleet: Fleet, case_id: str, how: str = "") -> None:
     """Store the attempt of a worker that was killed, if there is one. Only with the claim of the case."""
     progress = fleet.records.progress(case_id)
     if progress is None:
-        return None
-    lost: Attempt | None = None
+        return
     if progress.number > len(fleet.records.faults_of(case_id)):
         lost = Attempt(
             case=case_id,
             number=progress.number,
             fault="lost",
+            detail=": ".join(filter(None, (f"process {progress.pid} on {progress.host}", how))),
             log_id=progress.log_id,
             started_ms=progress.started_ms,
             host=progress.host,
         )
-        lost = _with_cost(fleet, lost, _stored_events(fleet, progress.log_id))
-        fleet.records.add(lost)
+        fleet.records.add(_with_cost(fleet, lost, _stored_events(fleet, progress.log_id)))
     fleet.records.forget(case_id)
     remove(fleet.workspace(case_id))
-    return lost
 
 
 class _Worker:

@@ -30,8 +30,7 @@ _LOOK_EVERY_S = 1.0
 _LONGEST_OUTPUT = 500
 _PROBE_S = 5.0
 _CONNECT_S = 15.0
-_START_S = 120.0
-"""Ray itself tries for ten minutes to reach a cluster. To start one on this machine may take longer than to connect."""
+"""Ray itself tries for ten minutes to reach a cluster, and takes no timeout."""
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -50,7 +49,7 @@ class RayEngine:
         if self._is_ours:
             self._connect(address)
         try:
-            self._needs = {case.id: self._resources(case) for case in fleet.plan.cases.values()}
+            self._needs = self._resources()
             self._require_resources()
         except BaseException:
             self.close()
@@ -58,7 +57,7 @@ class RayEngine:
         self._attempt = self._ray.remote(max_retries=0)(attempt)
 
     def start(self, case: FleetCase) -> None:
-        needs = dict(self._needs[case.id])
+        needs = dict(self._needs[case.variant.slots_of])
         options = {"num_cpus": needs.pop("CPU"), "num_gpus": needs.pop("GPU", 0), "resources": needs}
         if memory := needs.pop("memory", 0):
             options["memory"] = memory
@@ -85,6 +84,8 @@ class RayEngine:
             self._ray.shutdown()
 
     def _connect(self, address: str) -> None:
+        # Ray prints to standard output that a node died, where the fleet's events are. There is no public setting.
+        vars(import_module("ray._private.worker")).update(_worker_logs_enabled=False)
         try:
             _require_listener(address, self._ray)
             self._init(address)
@@ -95,41 +96,42 @@ class RayEngine:
             raise UsageError(f"cannot connect to {where}: {reason}", hint=hint) from error
 
     def _init(self, address: str) -> None:
-        """In a thread, because Ray takes no timeout. Raises what Ray raises, TimeoutError."""
+        """Raises what Ray raises, TimeoutError."""
+        options = {"log_to_driver": False, "configure_logging": False}
+        if not address:
+            # Not `None`, with which Ray would join any cluster that it finds on this machine, also one that is ending.
+            # In this thread, because the processes of Ray end with the thread that has started them.
+            self._ray.init(address="local", include_dashboard=False, **options)
+            return
         raised: list[Exception] = []
 
         def connect() -> None:
             try:
-                self._ray.init(
-                    address=address or None,
-                    include_dashboard=None if address else False,
-                    log_to_driver=False,
-                    configure_logging=False,
-                )
+                self._ray.init(address=address, **options)
             except Exception as error:  # it is raised again below
                 raised.append(error)
 
         logging.getLogger("ray").setLevel(logging.ERROR)  # Ray warns that this is not the main thread
         thread = threading.Thread(target=connect, name="connect to Ray", daemon=True)
         thread.start()
-        timeout_s = _CONNECT_S if address else _START_S
-        thread.join(timeout_s)
+        thread.join(_CONNECT_S)
         if thread.is_alive():
-            raise TimeoutError(f"Ray did not answer within {timeout_s:.0f} s")
+            raise TimeoutError(f"Ray did not answer within {_CONNECT_S:.0f} s")
         if raised:
             raise raised[0]
 
-    def _resources(self, case: FleetCase) -> dict[str, float]:
+    def _resources(self) -> dict[str, dict[str, float]]:
+        """What a case needs, by provider."""
         wanted = self._fleet.plan.resources
         needs = {"CPU": wanted.cpus, **wanted.custom}
         if wanted.gpus:
             needs["GPU"] = wanted.gpus
         if wanted.memory_mb:
             needs["memory"] = wanted.memory_mb * 1024 * 1024
-        slots = f"{_SLOTS}{case.variant.slots_of}"
-        if slots in self._ray.cluster_resources():
-            needs[slots] = 1.0
-        return needs
+        there = self._ray.cluster_resources()
+        providers = {variant.slots_of for variant in self._fleet.plan.variants}
+        limited = {name: {f"{_SLOTS}{name}": 1.0} for name in providers if f"{_SLOTS}{name}" in there}
+        return {name: {**needs, **limited.get(name, {})} for name in sorted(providers)}
 
     def _require_resources(self) -> None:
         """A resource that no node has would be waited for without end, and without an error."""
