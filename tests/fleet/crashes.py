@@ -79,9 +79,7 @@ class Sequence:
         events = read_all(self.fleet.log_store, self.fleet.log_id)
         said = Counter(event.case for event in events if type(event) is CaseScored)
         results = self.fleet.records.results()
-        deadline = time.monotonic() + 10
-        while (left := small_fleet.descendants_with(str(self._folder))) and time.monotonic() < deadline:
-            time.sleep(0.1)
+        left = small_fleet.left_with(str(self._folder))
         work = os.path.dirname(self.fleet.workspace("-"))
         found = {
             "cases without a result": cases - results.keys(),

@@ -46,7 +46,7 @@ def main() -> None:
     found |= _then_on_a_cluster(fleet, folder)
     found["attempts"] = sorted(one.number for one in fleet.records.results().values())
     found["passed"] = [one.passed for one in fleet.records.results().values()]
-    found["processes"] = small_fleet.descendants_with(f"{folder}/small/work")
+    found["processes"] = small_fleet.left_with(f"{folder}/small/work")
     found["workspaces"] = os.listdir(folder / "small/work")
     found["seconds"] = round(time.monotonic() - began, 1)
     print(json.dumps(found))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -119,4 +120,12 @@ def descendants_with(text: str) -> list[str]:
         command = command_of(int(pid))
         if (text in command or text in where or text in env) and int(pid) != os.getpid():
             found.append(f"{pid} {command[:100]} in {where}")
+    return found
+
+
+def left_with(text: str) -> list[str]:
+    """Those that are still there after a while; a worker may be about to end."""
+    deadline = time.monotonic() + 10
+    while (found := descendants_with(text)) and time.monotonic() < deadline:
+        time.sleep(0.1)
     return found

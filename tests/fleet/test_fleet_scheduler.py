@@ -228,7 +228,7 @@ def test_workers_of_a_scheduler_that_was_killed_are_adopted(tmp_path: Path) -> N
     assert (ended.scored, engine.started) == (1, [])
     assert [event.attempt for event in shown.of(CaseScored)] == [1]
     assert len(shown.of(CaseSession)) <= 1
-    assert not small_fleet.descendants_with(str(tmp_path))
+    assert not small_fleet.left_with(str(tmp_path))
 
 
 def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
     assert [one.fault for one in fleet.records.faults_of(case)] == ["lost"]
     started = [event for event in read_all(fleet.log_store, fleet.log_id) if type(event) is CaseStarted]
     assert len(started) == 2
-    assert not small_fleet.descendants_with(str(tmp_path))
+    assert not small_fleet.left_with(str(tmp_path))
     assert not os.listdir(os.path.dirname(fleet.workspace("-")))
 
 
