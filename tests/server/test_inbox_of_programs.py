@@ -117,7 +117,7 @@ def test_a_server_that_cannot_be_reached_is_said_with_what_to_do(
         with pytest.raises(UsageError, match="It changed"):
             inbox.send(session, Approve(relay_id=ask.id, arguments_hash="0"))
         monkeypatch.setenv(TOKEN_VARIABLE, "wrong")
-        with pytest.raises(UsageError, match="was not reached: not without the token") as refused:
+        with pytest.raises(UsageError, match="is not the server of this machine, or has another") as refused:
             inbox.send(session, Approve(relay_id=ask.id))
         assert "on its page, or here with --server URL" in refused.value.hint
         monkeypatch.delenv(TOKEN_VARIABLE)

@@ -40,6 +40,17 @@ class SessionFiles(msgspec.Struct, frozen=True, kw_only=True):
     pid: str = "pid"
 
 
+class CommandFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an agent has slash commands as files: each is named by its path below the folder, `folder:file`."""
+
+    folders: tuple[str, ...]
+    """`~` and variables (`$NAME`) are the user's; a relative folder is the project's. Later ones count more."""
+    suffix: str = ".md"
+    """`.md`, with a description at the top; or `.toml`, with `description` and `prompt`."""
+    is_taken: bool = True
+    """Whether a prompt that begins with `/name` is the command; else its text must be the prompt."""
+
+
 class TwoWay(msgspec.Struct, frozen=True, kw_only=True):
     """How an agent program is held in a conversation: started once, prompted, asked, answered and steered over pipes.
 
@@ -88,6 +99,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments that continue the session `{id}` in the agent's own screen; empty where it cannot."""
     session_files: SessionFiles | None = None
     """Where the id of its session is found after a run, if its stream never says it."""
+    command_files: tuple[CommandFiles, ...] = ()
     work: Callable[[Any, Any, Any, bool], Worker] | None = None
     """For an agent that runs in this process: (launch, hub, on_end, redact) → its worker. It needs no binary."""
     two_way: TwoWay | None = None

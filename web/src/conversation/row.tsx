@@ -60,8 +60,9 @@ function TurnLine({ number, message }: { number: number; message: HarnessMessage
           <>
             {" · "}
             <a href={reviewAddress(sessionId, { scope: `turn:${changed.id}` })} title="Show what this turn changed">
-              {countOf(changed.files, "file")} <Delta added={changed.added} removed={changed.removed} />
-            </a>
+              {countOf(changed.files, "file")}
+            </a>{" "}
+            <Delta added={changed.added} removed={changed.removed} />
           </>
         )}
       </span>

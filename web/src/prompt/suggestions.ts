@@ -55,8 +55,10 @@ async function filesLike(query: string, { session, cwd }: SuggestionSource, sign
 async function commandsLike(query: string, source: SuggestionSource, signal: AbortSignal): Promise<readonly Suggestion[]> {
   const { commands } = await api.commands({ session: source.session ?? "", cwd: source.cwd ?? "", agent: source.agent ?? "" }, signal);
   const wanted = query.toLowerCase();
+  const place = (name: string) => name.toLowerCase().indexOf(wanted);
   return commands
-    .filter(({ name }) => name.toLowerCase().includes(wanted))
+    .filter(({ name }) => place(name) >= 0)
+    .sort((left, right) => Math.min(1, place(left.name)) - Math.min(1, place(right.name)))
     .map(({ kind, name, description, text }) => ({
       key: `${kind} ${name}`,
       icon: kind === "template" ? "list" : "command",

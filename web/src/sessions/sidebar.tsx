@@ -42,7 +42,7 @@ export const PLACES: readonly { readonly view: Route["view"]; readonly name: str
 export function Sidebar({ route, onKeys }: SidebarProps) {
   const { theme, toggle } = useTheme();
   const inbox = useInbox();
-  const isInConversation = route.view === "session" || route.view === "review";
+  const isInConversation = "id" in route;
   return (
     <aside className="side" aria-label="Sidebar">
       <div className="side-head">

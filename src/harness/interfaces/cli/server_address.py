@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import hmac
+import json
 import os
+from collections.abc import Mapping
+from contextlib import suppress
+from hmac import compare_digest
 from importlib.util import find_spec
+from secrets import token_hex
 from typing import Any
 
 from harness.config import data_directory
@@ -90,6 +96,48 @@ def leave_address(url: str) -> None:
         return  # then clients need --url
 
 
+def forget_address(url: str) -> None:
+    """When the server ends, unless another one has begun."""
+    if _read(_address_path()) == url:
+        with suppress(OSError):
+            os.unlink(_address_path())
+
+
+def own_server(token_file: str = "") -> tuple[str, str]:
+    """The address and the token of this machine's server. Raises HarnessError.
+
+    The file with the address stays behind when a server is killed, and anything may listen there by then: before it
+    is sent the token, it must prove that it knows it.
+    """
+    url, token = address_of(""), token_of(token_file)
+    challenge = token_hex(16)
+    try:
+        with opened(url, f"/healthz?challenge={challenge}", {}, None) as answer:
+            proof = json.loads(answer.read(1_000)).get("proof")
+    except OSError as error:
+        reason = getattr(error, "reason", None) or error
+        raise HarnessError(
+            f"no server answers at {url}: {reason}", hint="`harness serve` starts one"
+        ) from error
+    except (ValueError, AttributeError):
+        proof = None
+    if not isinstance(proof, str) or not compare_digest(
+        proof.encode(), proof_of(token, challenge, url).encode()
+    ):
+        raise HarnessError(
+            f"what listens at {url} is not the server of this machine, or has another token",
+            hint="`harness serve` starts one",
+        )
+    return url, token
+
+
+def proof_of(token: str, challenge: str, url: str) -> str:
+    """What only a program with the token can answer. It names the address, so that no other program can have it
+    answered by the server.
+    """
+    return hmac.digest(token.encode(), f"harness serve\n{url}\n{challenge}".encode(), "sha256").hex()
+
+
 def address_of(url: str) -> str:
     """The one that was given, else that of this machine's server. Raises UsageError."""
     found = url or _read(_address_path())
@@ -121,15 +169,24 @@ def new_link(url: str, token: str) -> str:
     return str(_asked(url, token, "/api/links", "link", body=b"{}"))
 
 
+def opened(
+    url: str, path: str, headers: Mapping[str, str], body: bytes | None, timeout_s: float = _TIMEOUT_S
+) -> Any:
+    """The answer of a server. A proxy is not asked for one on this machine. Raises OSError, ValueError."""
+    from urllib.parse import urlsplit
+    from urllib.request import ProxyHandler, Request, build_opener
+
+    request = Request(f"{url}{path}", body, dict(headers))  # noqa: S310 # the user named it
+    proxies = [ProxyHandler({})] if urlsplit(url).hostname in _LOOPBACK else []
+    return build_opener(*proxies).open(request, timeout=timeout_s)
+
+
 def _asked(url: str, token: str, path: str, wanted: str, body: bytes | None = None) -> Any:
-    import json
     from urllib.error import HTTPError, URLError
-    from urllib.request import Request, urlopen
 
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     try:
-        request = Request(f"{url}{path}", body, headers)  # noqa: S310 # the user named it
-        with urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
+        with opened(url, path, headers, body) as answer:
             return json.load(answer)[wanted]
     except HTTPError as error:
         raise HarnessError(

@@ -9,8 +9,9 @@ from harness import config
 from harness.config.prices import Prices
 from harness.config.prices import load as load_prices
 from harness.errors import HarnessError
-from harness.interfaces.inbox.rows import InboxRows, RowStatus
-from harness.log.store import Query
+from harness.interfaces.cli.chat.channel import reachable_ids
+from harness.interfaces.inbox.rows import InboxRows, RowStatus, held_status
+from harness.log.store import Metadata, Query
 from harness.log.stores.files import FileStore
 from harness.views.inbox.row import InboxRow
 
@@ -32,9 +33,15 @@ def rows_of(store: FileStore, prices: Prices, log_ids: Collection[str]) -> dict[
     missing = wanted - {one.session_id for one in found}
     if missing:
         found += [one for one in store.find(Query()) if one.session_id in missing]
-    rows = InboxRows(
-        store, prices, status=lambda metadata: RowStatus(is_live=store.is_live(metadata.session_id))
-    )
+    reachable = reachable_ids()
+
+    def status(metadata: Metadata) -> RowStatus:
+        log_id = metadata.session_id
+        if not store.is_live(log_id):
+            return RowStatus()
+        return held_status(metadata, is_reachable=log_id in reachable)
+
+    rows = InboxRows(store, prices, status=status)
     try:
         return rows.of(found)
     finally:

@@ -49,6 +49,15 @@ class RowStatus(NamedTuple):
     """A process has its log open, also when nothing runs in it: it lives while it has a run."""
 
 
+def held_status(metadata: Metadata, *, is_reachable: bool) -> RowStatus:
+    """Of a session whose log a process of this machine has open. `is_reachable`: over a socket of its own.
+
+    A conversation without one is a server's: a server has many of them open, which wait for nobody.
+    """
+    is_served = metadata.kind == "thread" and not is_reachable
+    return RowStatus(is_held=True) if is_served else RowStatus(is_live=True)
+
+
 class RowCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     needs_you: int = 0
     running: int = 0

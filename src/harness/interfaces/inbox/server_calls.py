@@ -6,11 +6,11 @@ import json
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
-from urllib.request import Request, urlopen
 
 import msgspec
 
 from harness.errors import HarnessError, UsageError
+from harness.interfaces.cli.server_address import opened
 from harness.interfaces.commands import Command
 
 _TIMEOUT_S = 15.0
@@ -40,9 +40,8 @@ class ServerCalls:
 
     def _asked(self, path: str, body: bytes | None) -> Any:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
-        request = Request(f"{self.url}{path}", body, headers)  # noqa: S310 # the user named it
         try:
-            with urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
+            with opened(self.url, path, headers, body, _TIMEOUT_S) as answer:
                 return json.load(answer)
         except HTTPError as error:
             raise _refused(error) from error

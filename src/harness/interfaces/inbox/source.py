@@ -14,10 +14,10 @@ from typing import Any, Protocol, Self
 
 from harness.config.prices import Prices
 from harness.errors import HarnessError, UsageError
-from harness.interfaces.cli.server_address import address_of, token_of
+from harness.interfaces.cli.server_address import address_of, own_server
 from harness.interfaces.commands import Command
 from harness.interfaces.inbox.live_links import LiveLinks
-from harness.interfaces.inbox.rows import InboxPage, InboxRows, RowStatus
+from harness.interfaces.inbox.rows import InboxPage, InboxRows, RowStatus, held_status
 from harness.interfaces.inbox.server_calls import ServerCalls, is_answer
 from harness.interfaces.inbox.store_watch import StoreWatch
 from harness.interfaces.inbox.today import Today, today_in
@@ -143,7 +143,7 @@ class FileInbox:
         self.mark_seen(session)
 
     def start(self, **setup: Any) -> str:
-        return ServerCalls(address_of(""), token_of("")).start(**setup)
+        return ServerCalls(*own_server()).start(**setup)
 
     def mark_seen(self, session: str) -> None:
         if self._rows.mark_seen(session):
@@ -166,16 +166,19 @@ class FileInbox:
         try:
             server.command(session, command)
         except HarnessError as error:
-            if is_answer(error) or not self._store.is_live(session):
+            if is_answer(error):
                 raise
-            raise UsageError(
-                f"the program that runs it was not reached: {error.message}", hint=_ANSWER_THERE
-            ) from error
+            raise self._not_reached(session, error) from error
+
+    def _not_reached(self, session: str, error: HarnessError) -> HarnessError:
+        if not self._store.is_live(session):
+            return error
+        return UsageError(f"the program that runs it was not reached: {error.message}", hint=_ANSWER_THERE)
 
     def _server(self, session: str) -> ServerCalls:
-        """That of this machine. Raises UsageError."""
+        """That of this machine. Raises HarnessError."""
         try:
-            return ServerCalls(address_of(""), token_of(""))
+            return ServerCalls(*own_server())
         except UsageError as error:
             if self._store.is_live(session):
                 raise UsageError(
@@ -184,6 +187,8 @@ class FileInbox:
             raise UsageError(
                 "its program has ended", hint=f"`harness chat --resume {session}` continues it"
             ) from error
+        except HarnessError as error:
+            raise self._not_reached(session, error) from error
 
     def _status(self, metadata: Metadata) -> RowStatus:
         log_id = metadata.session_id
@@ -191,11 +196,10 @@ class FileInbox:
             can = self._can_continue and metadata.kind == "thread"
             return RowStatus(can=RowCan(submit=can, answer=can))
         status = self._links.status(log_id)
+        held = held_status(metadata, is_reachable=status is not None)
         if status is not None:
-            return RowStatus(is_live=True, can=_can(status))
-        if metadata.kind == "thread" and _has_server():
-            return RowStatus(is_held=True, can=_EVERYTHING)
-        return RowStatus(is_live=True)
+            return held._replace(can=_can(status))
+        return held._replace(can=_EVERYTHING) if held.is_held and _has_server() else held
 
     def _notified(self, log_ids: set[str] | None) -> None:
         with self._reading, suppress(HarnessError):

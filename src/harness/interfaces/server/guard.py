@@ -15,6 +15,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -22,6 +23,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from harness.interfaces.cli.server_address import proof_of
 from harness.interfaces.server.access import Access, AccessGrant
 from harness.interfaces.server.connections import Connections
 from harness.interfaces.server.failures import Failures
@@ -53,6 +55,7 @@ SUBPROTOCOL = "harness"
 _CREDENTIAL = "harness.credential."
 """Begins the subprotocol with which a browser's socket, which cannot have headers of its own, sends its credential."""
 LIVENESS, READINESS = "/healthz", "/readyz"
+_CHALLENGE = re.compile(rb"challenge=([0-9a-f]{32})")
 
 Report = Callable[[str], object]
 IsPublic = Callable[[str, str], bool]
@@ -155,10 +158,15 @@ class RequestGuard:
             self._inside.pop(send, None)
 
     async def _answer_health(self, scope: Scope, send: _Outgoing) -> None:
-        """The health check of a supervisor, under whatever host name; it learns nothing else."""
+        """The health check of a supervisor, under whatever host name; it learns nothing else. A program of this
+        machine may ask for a proof that this is the server whose token it has.
+        """
         is_well = scope["path"] == LIVENESS or self._is_ready is None or await self._is_ready()
-        body = encode({"status": "ok" if is_well else "not ready"})
-        await _answer(scope, send, 200 if is_well else 503, body)
+        told = {"status": "ok" if is_well else "not ready"}
+        asked = _CHALLENGE.fullmatch(scope["query_string"])
+        if asked is not None and scope["path"] == LIVENESS:
+            told["proof"] = proof_of(self._access.token, asked[1].decode(), self._names.local_url)
+        await _answer(scope, send, 200 if is_well else 503, encode(told))
 
     def _check(self, scope: Scope) -> int:
         """How many bytes its body may have. Raises Refused."""

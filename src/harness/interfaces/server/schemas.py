@@ -166,7 +166,8 @@ class FileList(msgspec.Struct, frozen=True):
 
 
 class CommandChoice(msgspec.Struct, frozen=True):
-    kind: Literal["template"]
+    kind: Literal["template", "command"]
+    """`template`: `text` is the prompt; `command`: the agent knows it by its name."""
     name: str
     description: str
     text: str

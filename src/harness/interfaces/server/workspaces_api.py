@@ -13,12 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from harness.errors import UsageError
+from harness.errors import BrokenPlugin, UnknownAgent, UsageError
 from harness.interfaces.changes.repository import find_repository
 from harness.interfaces.inbox.projects import Projects
 from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.responses import Conflict, Handler, json_response, read_body, with_errors
 from harness.interfaces.server.schemas import (
+    CommandChoice,
     CommandChoices,
     FileList,
     FolderList,
@@ -26,6 +27,7 @@ from harness.interfaces.server.schemas import (
     ProjectList,
     Worktree,
 )
+from harness.interfaces.workspaces.agent_commands import agent_commands
 from harness.interfaces.workspaces.bounds import Bounds, folders_in
 from harness.interfaces.workspaces.file_search import FileSearch
 from harness.interfaces.workspaces.templates import templates
@@ -38,7 +40,10 @@ from harness.interfaces.workspaces.worktrees import (
     worktrees_directory,
 )
 from harness.log.query import is_active
+from harness.log.raw import RawWriter
 from harness.log.store import Metadata, Query
+from harness.log.stores.files import FileStore
+from harness.sources import registry
 from harness.sources.workspace.git_calls import GitFailed
 
 _RECENT_SESSIONS = 500
@@ -100,11 +105,25 @@ class WorkspacesApi:
         return json_response(await asyncio.to_thread(found))
 
     async def _commands(self, request: Request) -> Response:
-        def found() -> CommandChoices:
-            data = [{"kind": "template", **one._asdict()} for one in templates(self._folder_of(request))]
-            return msgspec.convert({"commands": data}, CommandChoices)
+        return json_response(await asyncio.to_thread(self._found_commands, request))
 
-        return json_response(await asyncio.to_thread(found))
+    def _found_commands(self, request: Request) -> CommandChoices:
+        """Templates, then the commands of the agent. An agent's own replaces none of the user's."""
+        folder, log_id = self._folder_of(request), request.query_params.get("session", "")
+        own = [CommandChoice("template", *one) for one in templates(folder)]
+        name, raw_path = request.query_params.get("agent", ""), ""
+        if log_id:
+            name = self._store.metadata(log_id).agent_name
+            if isinstance(self._store, FileStore):
+                raw_path = self._store.path(log_id, RawWriter.suffix)
+        try:
+            agent = registry.load(name) if name else None
+        except (UnknownAgent, BrokenPlugin):
+            agent = None
+        names = {one.name for one in own}
+        return CommandChoices(
+            own + [one for one in agent_commands(agent, folder, raw_path) if one.name not in names]
+        )
 
     async def _make(self, request: Request) -> Response:
         wanted = await read_body(request, NewWorktree)

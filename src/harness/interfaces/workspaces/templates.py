@@ -64,7 +64,7 @@ def _in_folder(place: str) -> list[PromptTemplate]:
     except OSError:
         return []
     found = (
-        (match["name"], _text(os.path.join(place, name)))
+        (match["name"], read_text(os.path.join(place, name)))
         for name in names
         if (match := _NAME.fullmatch(name))
     )
@@ -78,8 +78,8 @@ def _template(name: str, text: str) -> PromptTemplate:
     return PromptTemplate(name, first[:200], text.strip())
 
 
-def _text(path: str) -> str:
-    """Of a regular file: nothing else is opened, and no link is followed."""
+def read_text(path: str) -> str:
+    """The text of a regular file: nothing else is opened, and no link is followed."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

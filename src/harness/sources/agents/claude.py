@@ -13,7 +13,7 @@ from harness.events import Error, Event, Info, ToolEnd, ToolProgress, Usage, War
 from harness.events.operation import Operation, Skill
 from harness.events.usage import CLASSES
 from harness.log.raw import RawStart
-from harness.sources.agent import Agent, CommandLine, TwoWay, Version
+from harness.sources.agent import Agent, CommandFiles, CommandLine, TwoWay, Version
 from harness.sources.drivers.claude_control import ENVIRONMENT, ClaudeControl
 from harness.sources.formats.claude_tools import ANSWERS, CLAUDE, CLAUDE_1, SKILLS, SPAWNERS
 from harness.sources.formats.command_line import flags_of, has, numbers_of
@@ -419,6 +419,7 @@ AGENT = Agent(
     command=command,
     translator=ClaudeTranslator,
     supports=frozenset({"agent-default", "fork", "mcp", "read-only", *_FLAGS}),
+    command_files=(CommandFiles(folders=("~/.claude/commands", ".claude/commands")),),
     screen_resume=("--resume", "{id}"),
     two_way=TwoWay(
         command=conversation_command,

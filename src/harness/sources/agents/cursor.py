@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from harness.events import Event, Message, ReasoningDelta, TasksChanged, TextDelta, ToolEnd, Unknown, Warning
 from harness.events.operation import Fetch, Operation, Read, Spawn, Write
-from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.agent import Agent, CommandFiles, CommandLine, Version
 from harness.sources.formats.command_line import flags_of, has
 from harness.sources.formats.fields import arguments_of, count_of, first_text, items_of, record_of, text_of
 from harness.sources.formats.patches import changed_lines
@@ -428,6 +428,7 @@ AGENT = Agent(
     command=command,
     translator=CursorTranslator,
     supports=frozenset({"agent-default", "read-only", *_FLAGS}),
+    command_files=(CommandFiles(folders=("~/.cursor/commands", ".cursor/commands"), is_taken=False),),
     screen_resume=("--resume", "{id}"),
     key_variables=("CURSOR_API_KEY",),
     install="curl https://cursor.com/install -fsS | bash",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.sources.agent import Agent, CommandLine, TwoWay, Version
+from harness.sources.agent import Agent, CommandFiles, CommandLine, TwoWay, Version
 from harness.sources.drivers.opencode_serve import OpencodeServe, serve_command
 from harness.sources.formats.command_line import has
 from harness.sources.formats.opencode import FLAGS, OpencodeStream, run_command
@@ -51,6 +51,17 @@ AGENT = Agent(
     command=command,
     translator=OpencodeTranslator,
     supports=frozenset({"agent-default", "read-only", *FLAGS}),
+    command_files=(
+        CommandFiles(
+            folders=(
+                "~/.config/opencode/command",
+                "~/.config/opencode/commands",
+                ".opencode/command",
+                ".opencode/commands",
+            ),
+            is_taken=False,
+        ),
+    ),
     screen_resume=("--session", "{id}"),
     two_way=TwoWay(
         command=command_of_server,

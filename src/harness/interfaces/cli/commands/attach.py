@@ -45,10 +45,13 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli.server_address import require_server
 
     require_server()
-    from harness.interfaces.cli.server_address import address_of, newest_session, token_of
+    from harness.interfaces.cli.server_address import address_of, newest_session, own_server, token_of
     from harness.interfaces.client.client import PlainClient
 
-    url, token = address_of(arguments.url), token_of(arguments.token_file)
+    if arguments.url:
+        url, token = address_of(arguments.url), token_of(arguments.token_file)
+    else:
+        url, token = own_server(arguments.token_file)
     # Asked in any case: a client waits for a server that is not there, as if it were only starting again.
     newest = newest_session(url, token)
     if arguments.id == "last" and not newest:

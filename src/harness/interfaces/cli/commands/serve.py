@@ -79,18 +79,12 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 def _do_instead(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli.output import write_text
-    from harness.interfaces.cli.server_address import (
-        address_of,
-        browsers_path,
-        new_link,
-        token_of,
-        token_path,
-    )
+    from harness.interfaces.cli.server_address import browsers_path, new_link, own_server, token_path
     from harness.interfaces.server.access import write_token
     from harness.interfaces.server.browser_keys import BrowserKeys
 
     if arguments.link:
-        write_text(f"{new_link(address_of(''), token_of(arguments.token_file))}\n")
+        write_text(f"{new_link(*own_server(arguments.token_file))}\n")
     elif arguments.logout:
         BrowserKeys(browsers_path()).log_out()
         console.say("All browsers are logged out. `harness serve --link` prints a link to log in.")
@@ -104,6 +98,7 @@ def _do_instead(arguments: argparse.Namespace, console: Console) -> int:
 def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console: Console) -> int:
     from harness.interfaces.cli import preferences
     from harness.interfaces.cli.interruption import raise_on_interrupt
+    from harness.interfaces.cli.server_address import forget_address
     from harness.interfaces.server.app import Plan, ServerApp, open_access
     from harness.interfaces.server.failures import Failures
     from harness.interfaces.server.names import names_of
@@ -140,6 +135,7 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
         ).run()
     finally:
         listening.close()
+        forget_address(plan.names.local_url)
     return 0
 
 

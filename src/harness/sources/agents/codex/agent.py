@@ -35,7 +35,7 @@ from harness.events import (
 )
 from harness.events.operation import Operation
 from harness.log.raw import RawStart
-from harness.sources.agent import Agent, CommandLine, TwoWay, Version
+from harness.sources.agent import Agent, CommandFiles, CommandLine, TwoWay, Version
 from harness.sources.agents.codex.items import CALLS, CallItem, CodexThreads, success_of
 from harness.sources.agents.codex.notices import stderr_events
 from harness.sources.agents.codex.threads import CodexThreadTranslator
@@ -386,6 +386,7 @@ AGENT = Agent(
     command=command,
     translator=CodexTranslator,
     supports=_SUPPORTS,
+    command_files=(CommandFiles(folders=("~/.codex/prompts", "$CODEX_HOME/prompts"), is_taken=False),),
     screen_resume=("resume", "{id}"),
     two_way=TwoWay(
         command=conversation_command,

@@ -28,7 +28,7 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.agent import Agent, CommandFiles, CommandLine, Version
 from harness.sources.agents.droid.acp import TWO_WAY
 from harness.sources.agents.droid.tools import DROID, TODO_LISTS, exit_code_of, todo_list_of
 from harness.sources.formats.child_runs import ChildRuns
@@ -247,6 +247,7 @@ AGENT = Agent(
     translator=DroidTranslator,
     two_way=TWO_WAY,
     supports=frozenset({"agent-default", "read-only", *_FLAGS}),
+    command_files=(CommandFiles(folders=("~/.factory/commands", ".factory/commands"), is_taken=False),),
     screen_resume=("--resume", "{id}"),
     key_variables=("FACTORY_API_KEY",),
     install="npm install -g @factory/cli",

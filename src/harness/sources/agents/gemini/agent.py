@@ -34,7 +34,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Spawn
-from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.agent import Agent, CommandFiles, CommandLine, Version
 from harness.sources.agents.gemini.acp import TWO_WAY
 from harness.sources.formats.child_runs import ChildRuns
 from harness.sources.formats.error_messages import NodeTraces
@@ -357,6 +357,7 @@ AGENT = Agent(
     translator=GeminiTranslator,
     two_way=TWO_WAY,
     supports=frozenset({"agent-default", "continue_last", "model", "read-only", "resume"}),
+    command_files=(CommandFiles(folders=("~/.gemini/commands", ".gemini/commands"), suffix=".toml"),),
     screen_resume=("--resume", "{id}"),
     since={"read-only": (0, 26)},
     needs_version=True,

@@ -27,7 +27,7 @@ from harness.events import (
     Warning,
 )
 from harness.log.raw import RawStart
-from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.agent import Agent, CommandFiles, CommandLine, Version
 from harness.sources.agents.qwen.acp import TWO_WAY
 from harness.sources.agents.qwen.tools import QWEN, QWEN_BEFORE_0_21
 from harness.sources.formats.command_line import flags_of, has, numbers_of
@@ -367,6 +367,10 @@ AGENT = Agent(
     translator=QwenTranslator,
     two_way=TWO_WAY,
     supports=frozenset({"agent-default", "read-only", *_FLAGS}),
+    command_files=(
+        CommandFiles(folders=("~/.qwen/commands", ".qwen/commands"), suffix=".toml"),
+        CommandFiles(folders=("~/.qwen/commands", ".qwen/commands")),
+    ),
     screen_resume=("--resume", "{id}"),
     since={"system_prompt": (0, 15), "append_system_prompt": (0, 15)},
     needs_version=True,

@@ -1,0 +1,102 @@
+"""The server of this machine is found by its file, and gets the token only after it has proved that it knows it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from serving_world import ServingWorld
+
+from harness.errors import HarnessError, UsageError
+from harness.interfaces.cli.server_address import (
+    TOKEN_VARIABLE,
+    address_of,
+    forget_address,
+    leave_address,
+    own_server,
+)
+
+
+@contextmanager
+def foreign_server(answer: object, relayed_to: str = "") -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """A program that listens where a server was; what it is sent, in headers."""
+    seen: list[dict[str, str]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append({name.lower(): value for name, value in self.headers.items()})
+            data = json.dumps(answer).encode()
+            if relayed_to:
+                with urlopen(relayed_to + self.path) as real:
+                    data = real.read()
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:
+            del format, args
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", seen
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+def test_the_server_proves_that_it_knows_the_token(
+    world: ServingWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, world.access.token)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    leave_address(world.url)
+    assert own_server() == (world.url, world.access.token)
+    monkeypatch.setenv(TOKEN_VARIABLE, "another token")
+    with pytest.raises(HarnessError, match="is not the server of this machine, or has another token"):
+        own_server()
+
+
+@pytest.mark.parametrize(
+    "answer", [{"status": "ok"}, {"proof": "0" * 64}, {"proof": 3}, [], "ok", {"proof": "ü"}]
+)
+def test_another_program_on_its_port_gets_no_token(answer: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "the token of programs")
+    with foreign_server(answer) as (url, seen):
+        leave_address(url)
+        with pytest.raises(HarnessError, match="is not the server of this machine"):
+            own_server()
+    assert len(seen) == 1
+    assert not any("the token" in value for headers in seen for value in headers.values())
+
+
+def test_a_program_that_has_the_challenge_answered_by_the_server_gets_no_token(
+    world: ServingWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, world.access.token)
+    with foreign_server({}, relayed_to=world.url) as (url, _seen):
+        leave_address(url)
+        with pytest.raises(HarnessError, match="is not the server of this machine"):
+            own_server()
+
+
+def test_the_address_goes_with_the_server_that_left_it() -> None:
+    leave_address("http://127.0.0.1:1")
+    forget_address("http://127.0.0.1:2")
+    assert address_of("") == "http://127.0.0.1:1"
+    forget_address("http://127.0.0.1:1")
+    with pytest.raises(UsageError, match="no server was started"):
+        address_of("")
