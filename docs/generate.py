@@ -53,7 +53,7 @@ WHO = {
 TRUST_TEXT = (
     "## What a project may set\n",
     "A `harness.toml` comes with a project, and so from anybody. By itself it can only narrow: fewer permissions",
-    "than your own settings give, a shorter time, more messages. Everything else in it (which program or model",
+    "than your own settings give, a shorter time, less money, more messages. Everything else in it (which program or model",
     "runs, arguments, prices by which a budget is kept, wider permissions) counts only once you trust the file:\n",
     "    harness trust DIR            shows what the file asks for, and asks you; --yes does not ask",
     "    harness trust --list         what you trust",

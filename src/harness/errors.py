@@ -9,6 +9,7 @@ HarnessError                what happened, where, and what to do next
 │   └── BadConfig
 ├── AgentNotFound           the agent's program is not installed (127)
 ├── SpawnFailed             the program is there but does not start (126)
+├── BudgetExceeded          a limit of `harness budget` is reached, and nothing can ask for more (75)
 ├── InvalidDirectory        the working directory is missing or not a directory (2)
 ├── StoreError              the log cannot be opened, read or written (1)
 │   └── LogLocked           another process is writing this log
@@ -75,6 +76,11 @@ class AgentNotFound(HarnessError):
 class SpawnFailed(HarnessError):
     code = "E002"
     exit_code = 126
+
+
+class BudgetExceeded(HarnessError):
+    code = "E008"
+    exit_code = 75
 
 
 class InvalidDirectory(UsageError):

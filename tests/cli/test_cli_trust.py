@@ -63,7 +63,8 @@ def test_every_setting_says_who_may_set_it() -> None:
     for setting in TABLE:
         assert (setting.source == "anyone") == (setting.narrows is not None), setting.key
     narrowing = {setting.key for setting in TABLE if setting.source == "anyone"}
-    assert narrowing == {"default_permissions", "default_timeout_secs", "log_level"}
+    budgets = {"budget.project_day_usd", "budget.project_month_usd"}
+    assert narrowing == {"default_permissions", "default_timeout_secs", "log_level", *budgets}
 
 
 def test_a_project_alone_changes_nothing_but_to_narrow(world: World) -> None:

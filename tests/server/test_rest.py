@@ -368,7 +368,7 @@ def test_a_page_of_a_list_looks_at_nothing_but_the_index(
 def test_the_bill_is_that_of_the_command_and_reads_only_what_is_new(
     world: ServingWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from harness.interfaces.server import machine_api
+    from harness import stored_accounts
 
     def used(count: int) -> None:
         hub, log_id = recorded(world)
@@ -376,14 +376,14 @@ def test_the_bill_is_that_of_the_command_and_reads_only_what_is_new(
         hub.close()
 
     read: list[str] = []
-    grep_events = machine_api.grep_events
+    grep_events = stored_accounts.grep_events
 
     def skimmed(file: Any, words: Any) -> Iterator[Event]:
         for event in grep_events(file, words):
             read.append(event.run_id)
             yield event
 
-    monkeypatch.setattr(machine_api, "grep_events", skimmed)
+    monkeypatch.setattr(stored_accounts, "grep_events", skimmed)
     for count in (1, 20, 300):
         used(count)
     forked = world.create(continues=world.store.find(Query(limit=1))[0].session_id, agent="native")

@@ -24,6 +24,7 @@ PROJECT_FILE, OLD_PROJECT_FILE, USER_FILE = "harness.toml", ".harnessrc.toml", "
 PROJECT_FILES = (PROJECT_FILE, OLD_PROJECT_FILE)
 TRUST_FILE = "trusted.json"
 _MOST_NAMED = 6
+_LIMITS = ("budget", "project_budgets")
 
 
 def data_directory() -> str:
@@ -221,6 +222,15 @@ def load(directory: str, environ: Mapping[str, str] | None = None) -> Settings:
         message = f"is deprecated: call it {PROJECT_FILE} (`harness config init` writes a new one)"
         layers[0].problems.append(ConfigProblem(projects[0], "", message, is_error=False))
     return Settings([_from_environment(environ), *layers])
+
+
+def has_limits(directory: str) -> bool:
+    """Whether settings limit what runs in this directory may cost; a wrong one counts, too."""
+    for layer in load(directory).layers:
+        keys = [*layer.values, *(problem.key for problem in layer.problems if problem.is_error)]
+        if any(key.startswith(_LIMITS) for key in keys):
+            return True
+    return False
 
 
 def own_settings() -> Settings:

@@ -60,6 +60,11 @@ KINDS = {
         lambda value: _is_number(value) and 0 <= value < float("inf"),
         _as_number,
     ),
+    "dollars": Kind(
+        "an amount of dollars above 0",
+        lambda value: _is_number(value) and 0 < value < float("inf"),
+        _as_number,
+    ),
     "flag": Kind(
         "true or false",
         lambda value: isinstance(value, bool),
@@ -78,8 +83,8 @@ def _is_no_wider(permissions: Any, than: Any) -> bool:
     return _NARROW_FIRST.index(modes[0]) <= _NARROW_FIRST.index(modes[1])
 
 
-def _is_no_longer(seconds: Any, than: Any) -> bool:
-    return than is None or bool(seconds <= than)
+def _is_no_more(amount: Any, than: Any) -> bool:
+    return than is None or bool(amount <= than)
 
 
 def _is_no_quieter(level: Any, than: Any) -> bool:
@@ -145,7 +150,7 @@ TABLE = (
         "How long a run may take in all.",
         300,
         environment="HARNESS_TIMEOUT_SECS",
-        narrows=_is_no_longer,
+        narrows=_is_no_more,
     ),
     Setting(
         "log_level",
@@ -199,6 +204,44 @@ TABLE = (
         "user",
         "Where `harness serve` sends word when a session needs you or ends: webhooks, or ntfy+https://HOST/TOPIC.",
         ["ntfy+https://ntfy.example.com/my-topic"],
+    ),
+    Setting(
+        "budget.day_usd",
+        "dollars",
+        "user",
+        "What all runs may cost in a day, in dollars (`harness budget`).",
+        20.0,
+    ),
+    Setting("budget.month_usd", "dollars", "user", "What all runs may cost in a month.", 300.0),
+    Setting(
+        "budget.project_day_usd",
+        "dollars",
+        "anyone",
+        "What the runs of one project may cost in a day. A project's own file can only lower it.",
+        5.0,
+        narrows=_is_no_more,
+    ),
+    Setting(
+        "budget.project_month_usd",
+        "dollars",
+        "anyone",
+        "What the runs of one project may cost in a month. A project's own file can only lower it.",
+        60.0,
+        narrows=_is_no_more,
+    ),
+    Setting(
+        "project_budgets.<project>.day_usd",
+        "dollars",
+        "user",
+        "What the runs in this folder may cost in a day, instead of `budget.project_day_usd`.",
+        10.0,
+    ),
+    Setting(
+        "project_budgets.<project>.month_usd",
+        "dollars",
+        "user",
+        "What the runs in this folder may cost in a month, instead of `budget.project_month_usd`.",
+        100.0,
     ),
     Setting(
         "agents.<agent>.binary",
@@ -305,7 +348,13 @@ def template(agent: str, *, personal: bool) -> str:
 
 
 def _example_names(key: str, agent: str) -> str:
-    names = {"<agent>": agent, "<alias>": "my-model", "<model>": "some-model-id", "<runner>": "my-runner"}
+    names = {
+        "<agent>": agent,
+        "<alias>": "my-model",
+        "<model>": "some-model-id",
+        "<project>": '"/home/me/project"',
+        "<runner>": "my-runner",
+    }
     for placeholder, name in names.items():
         key = key.replace(placeholder, name)
     return key

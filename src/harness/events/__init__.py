@@ -85,7 +85,7 @@ from harness.events.tool import (
     ToolProgress,
     ToolStart,
 )
-from harness.events.usage import Usage, UsageDelta
+from harness.events.usage import BudgetExtended, Usage, UsageDelta
 
 AnyEvent: TypeAlias = (
     SessionStart
@@ -102,6 +102,7 @@ AnyEvent: TypeAlias = (
     | ToolProgress
     | ToolEnd
     | UsageDelta
+    | BudgetExtended
     | TasksChanged
     | Relay
     | RelayReply
@@ -155,6 +156,7 @@ AnyEvent: TypeAlias = (
 __all__ = [
     "AnyEvent",
     "Briefed",
+    "BudgetExtended",
     "BudgetReached",
     "BufferingEnd",
     "BufferingFailed",

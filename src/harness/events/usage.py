@@ -82,3 +82,16 @@ class UsageDelta(Event, frozen=True, kw_only=True):
     """The agent's own id of the model call."""
     counted: dict[str, Any] | None = None
     """Of a thread whose application has set its count of tokens: what it is from here on. Nothing was used."""
+
+
+class BudgetExtended(Event, frozen=True, kw_only=True):
+    """A person let this conversation continue beyond a limit of `harness budget`, until the day or month is over."""
+
+    period: Literal["day", "month"]
+    project: str = ""
+    """The folder that the limit is for; empty: all of them."""
+    limit_usd: float
+    until_usd: float
+    """What may be spent under this limit now, by all runs, before this conversation asks again."""
+    since_ms: int
+    """When the day or month began."""

@@ -47,6 +47,10 @@ class Fork(msgspec.Struct, frozen=True):
     seq: int
 
 
+KEPT = "kept"
+"""The setting of a log that is a copy of a session which an agent program recorded itself: what it is a copy of."""
+
+
 class Metadata(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What is known of a log without reading it: `<id>.meta.json` of a file store.
 

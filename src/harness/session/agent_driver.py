@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
+from harness.config import has_limits
 from harness.errors import UsageError
 from harness.events import RelayReply, Signal, Warning
 from harness.log.store import read_all
@@ -24,6 +26,7 @@ from harness.sources.translation.run_cost import prices_of
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore
+    from harness.sources.budget_gate import LoopGate
 
 
 class AgentDriver(Protocol):
@@ -198,6 +201,7 @@ class NativeDriver:
             system_prompt=agent.instructions,
             max_iterations=min(agent.max_steps, limits.max_turns or agent.max_steps),
             max_budget_usd=limits.max_budget_usd,
+            gate=await self._gate(),
             effort=agent.effort,
             relay_deadline_s=None,
             request=context,
@@ -207,6 +211,22 @@ class NativeDriver:
             after_answer=session.hooks.after_answer,
         )
         return options
+
+    async def _gate(self) -> LoopGate | None:
+        """What asks at the limits of `harness budget`; None without limits. Raises BadConfig."""
+        session, thread, host = self._session, self._session.thread.current, self.conversation.host
+        if thread is None or not has_limits(session.working_directory):
+            return None
+        from harness.budget import guard_of  # only here: most conversations have no limit
+        from harness.sources.budget_gate import LoopGate
+
+        host.outbox.flush()
+        guard = guard_of(session.working_directory, thread.store, thread.id, asks=True)
+        if guard is None:
+            return None
+        host.cost_of = guard.cost_of
+        await asyncio.to_thread(guard.look, host.spent_usd)  # what this log has spent until now
+        return LoopGate(guard, host)
 
     def _model(self) -> Model:
         """The agent's own, else the selected one, else the default of the mode or of the environment."""

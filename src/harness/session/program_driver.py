@@ -284,6 +284,7 @@ class CommandDriver:
             attachments=said.attachments if "files" in self._supported else (),
             briefing=briefing,
             two_way=self._is_two_way,
+            asks_at_limit=True,
             cwd=session.working_directory,
             model=session.model.get(),
             permissions=agent.permissions,

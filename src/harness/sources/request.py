@@ -50,6 +50,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     allowed without asking. None: it waits."""
     ask_timeout_s: float | None = None
     """A question that is not answered in time counts as refused. None: after five minutes."""
+    asks_at_limit: bool = False
+    """When a limit of `harness budget` is reached, the run asks for more and waits for the answer (`Run.reply`).
+    Otherwise it ends there, or is refused before it begins."""
     two_way: bool = False
     """Hold a conversation with the agent program, where it can: it is then steered, asked and interrupted while it
     runs. `permissions="ask"` needs this and sets it."""
@@ -100,6 +103,7 @@ class Options(TypedDict, total=False):
     permissions: Permissions
     on_ask: OnAsk | None
     ask_timeout_s: float | None
+    asks_at_limit: bool
     two_way: bool
     attachments: tuple[Attachment, ...]
     sandbox: bool

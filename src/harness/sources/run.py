@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from harness.config import sessions_directory
+from harness.config import has_limits, sessions_directory
 from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
 from harness.events import Error, Event, RelayReply, Result, SessionStart, SteeringQueued, Warning
 from harness.log.clock import new_clock
@@ -29,7 +29,7 @@ from harness.log.stores.memory import MemoryStore
 from harness.sources.process.launch import Launch, prepare
 from harness.sources.process.process_worker import ProcessWorker
 from harness.sources.process.recorder import Recorder
-from harness.sources.request import Request
+from harness.sources.request import REMOTE_AGENT, Request
 from harness.sources.worker import Answerable, OnEnd, Steerable, Worker
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def start(
     run_id: str = "",
     conversation: ProgramConversation | None = None,
 ) -> Run:
-    """Begin a run and return at once. Raises UsageError and its kin for what cannot be asked.
+    """Begin a run and return at once. Raises UsageError and its kin for what cannot be asked, and BudgetExceeded.
 
     An agent that is not installed, or does not start, is an outcome of the run, not an exception.
     `hub`: a log that is being written already, and in which this is one run of several; its owner writes
@@ -239,6 +239,7 @@ def start(
     run_id = run_id or new_run_id(clock())
     metadata = _metadata(launch, run_id, clock())
     store = store or FileStore(sessions_directory())
+    launch = _within_budget(launch, store, run_id)
     recorder = Recorder(launch, redact=redact)
     for field in ("prompt", "model", "name", "tags"):
         setattr(metadata, field, recorder.masked_all(getattr(metadata, field)))
@@ -264,6 +265,27 @@ def start(
         hub.source(run_id).append([Warning(message=f"not recorded: {trouble.message}", code="not_recorded")])
     run.begin()
     return run
+
+
+def _within_budget(launch: Launch, store: Store, log_id: str) -> Launch:
+    """With the limits of `harness budget`. Raises BudgetExceeded when one is reached and cannot be asked about."""
+    request = launch.request
+    if request.recording or not has_limits(request.cwd):
+        return launch
+    from harness.budget import guard_of  # only here: most runs have no limit
+
+    is_remote = launch.agent.name == REMOTE_AGENT  # it cannot be paused there
+    guard = guard_of(request.cwd, store, log_id, asks=request.asks_at_limit and not is_remote)
+    if guard is None:
+        return launch
+    if not guard.asks:
+        guard.refuse_if_reached()
+    if is_remote:
+        left_usd = min(guard.left_usd(), request.limits.max_budget_usd or float("inf"))
+        launch = replace(
+            launch, request=replace(request, limits=replace(request.limits, max_budget_usd=left_usd))
+        )
+    return replace(launch, budget=guard)
 
 
 def _worker(
@@ -298,6 +320,7 @@ def _start_in(
     hub: Hub, launch: Launch, store: Store, *, redact: bool, conversation: ProgramConversation | None
 ) -> Run:
     """Begin a run in a log that outlives it."""
+    launch = _within_budget(launch, store, hub.log_id)
     if launch.agent.work is not None:
         worker = launch.agent.work(launch, hub, _ignore, redact)
     else:

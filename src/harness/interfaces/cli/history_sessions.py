@@ -18,11 +18,11 @@ from harness.errors import UnknownAgent, UnknownSession
 from harness.events import Event, SessionStart, UsageDelta
 from harness.interfaces.cli.console import Console
 from harness.log.query import age
-from harness.log.store import Metadata, Query
+from harness.log.store import KEPT, Metadata, Query
 from harness.log.stores.files import FileStore
 from harness.sources.imports.catalogue import Catalogue, CataloguedSession
 from harness.sources.imports.catalogue_filter import EVERYTHING, SessionFilter
-from harness.sources.imports.history import KEPT, Activity, AgentHistory, current_home
+from harness.sources.imports.history import Activity, AgentHistory, current_home
 from harness.sources.imports.registry import load, load_all
 from harness.sources.registry import load as load_agent
 

@@ -38,7 +38,10 @@ _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _SAVE_AND_STOP_WRAPPING, _WRAP_AND_RESTORE = "\x1b7\x1b[?7l", "\x1b[?7h\x1b8"
 _ERASE_TO_THE_RIGHT = "\x1b[K"
 _STDERR = 2
-_OUR_WARNINGS = ("log_incomplete", "raw_incomplete", "not_recorded", "unsupported_option", "nobody_to_ask")
+_OUR_WARNINGS = (
+    *("log_incomplete", "raw_incomplete", "not_recorded", "unsupported_option", "nobody_to_ask"),
+    *("budget_near", "budget_unpriced"),
+)
 """Warnings of Harness itself: printed in every format."""
 
 
@@ -91,14 +94,14 @@ def run_and_show(
 def _reachable(run: Run, console: Console) -> Iterator[None]:
     """As long as it runs, `harness attach` in other terminals can answer and steer it, if anyone can."""
     request, agent = run.launch.request, run.launch.agent
-    if run.launch.two_way is None and "on_ask" not in agent.supports:
+    if run.launch.two_way is None and "on_ask" not in agent.supports and not _asks_at_limit(run):
         yield
         return
     from harness.interfaces.cli.chat.channel import LiveChannel
     from harness.interfaces.cli.chat.run_commands import carry_out, status_of
 
     channel = LiveChannel(run.id, partial(carry_out, run), partial(status_of, run))
-    if request.on_ask == "wait" and not can_answer():
+    if (request.on_ask == "wait" or _asks_at_limit(run)) and not can_answer():
         if channel.is_open:
             console.say(f"questions wait for an answer: harness attach {run.id}")
         else:
@@ -107,6 +110,11 @@ def _reachable(run: Run, console: Console) -> Iterator[None]:
         yield
     finally:
         channel.close()
+
+
+def _asks_at_limit(run: Run) -> bool:
+    """Whether it may ask for more at a limit of `harness budget`."""
+    return run.launch.budget is not None and run.launch.budget.asks
 
 
 def _follow(run: Run, screen: Screen) -> Result:
@@ -151,7 +159,7 @@ class Screen:
             Warning: self._on_warning,
         }
         self._questions: Questions | None = None
-        if run.launch.request.on_ask == "wait" and can_answer():
+        if (run.launch.request.on_ask == "wait" or _asks_at_limit(run)) and can_answer():
             from harness.interfaces.cli.questions import Questions
 
             self._questions = Questions(run, self._say_aside)

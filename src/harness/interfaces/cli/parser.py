@@ -21,6 +21,7 @@ _UNIT_S = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
 _PORT = f"a port between 0 and {_HIGHEST_PORT}"
 EXIT_CODES = """\
 Exit codes of `run`: 0 completed, 1 failed or limit exceeded, 2 wrong usage,
+75 refused at a limit of `harness budget`,
 124 timed out or stalled, 126 did not start, 127 agent not found,
 130 interrupted (143 by SIGTERM, 129 by SIGHUP), 141 output was closed.
 """

@@ -41,6 +41,7 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
         permissions=permissions,
         on_ask=_on_ask(arguments, agent, permissions),
         ask_timeout_s=arguments.ask_timeout,
+        asks_at_limit=arguments.on_ask == "wait" or (arguments.on_ask is None and can_answer()),
         sandbox=arguments.sandbox,
         mcp=tuple(map(os.path.abspath, arguments.mcp)),
         resume=arguments.resume,

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import time
-from contextlib import suppress
-from typing import Any
-
 import msgspec
 
+from harness.config.budgets import day_limit_usd, money, period_start_ms
 from harness.config.prices import Prices
 from harness.errors import HarnessError
-from harness.ledger import WORDS, Ledger, rolled_up, total
-from harness.log.grep_events import grep_events
-from harness.log.private_files import open_private
-from harness.log.store import Query
-from harness.log.stores.files import FileStore
+from harness.ledger import rolled_up, total
+from harness.log.store import Store
 from harness.sources.registry import load
+from harness.stored_accounts import StoredAccounts
 
 
 class TodayByAgent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -33,43 +27,35 @@ class Today(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     limit_usd: float | None = None
     by_agent: tuple[TodayByAgent, ...] = ()
 
+    @property
+    def words(self) -> str:
+        """`≥$12.84 of $40`; empty when nothing is known of it."""
+        if self.cost_usd is None and self.limit_usd is None:
+            return ""
+        limit = "" if self.limit_usd is None else f" of {money(self.limit_usd).removesuffix('.00')}"
+        return f"{'' if self.is_cost_complete else '≥'}${self.cost_usd or 0.0:.2f}{limit}"
 
-def today_of(bill: dict[str, Any]) -> Today:
-    """From a bill by agent, of `harness usage --json`."""
+
+def today_in(store: Store, prices: Prices) -> Today:
+    """From the logs that were written today, and the limit of `harness budget`. Raises StoreError."""
+    since_ms = period_start_ms("day")
+    ledger = StoredAccounts.of(store).ledger(since_ms, includes_copies=False)
+    charges = ledger.charges(prices, lambda _at_ms: "", since_ms)
+    amount = total(charges)
     return Today(
-        cost_usd=bill["total"]["cost_usd"],
-        is_cost_complete=bill["total"]["is_cost_complete"],
+        cost_usd=amount.cost_usd,
+        is_cost_complete=amount.is_cost_complete,
+        limit_usd=day_limit_usd(),
         by_agent=tuple(
             TodayByAgent(
-                agent=_title(row["agent"] or ""),
-                agent_name=row["agent"] or "",
-                cost_usd=row["cost_usd"],
-                is_cost_complete=row["is_cost_complete"],
+                agent=_title(row.key),
+                agent_name=row.key,
+                cost_usd=row.amount.cost_usd,
+                is_cost_complete=row.amount.is_cost_complete,
             )
-            for row in bill["rows"]
+            for row in rolled_up(charges, "agent")
         ),
     )
-
-
-def today_in(store: FileStore, prices: Prices) -> Today:
-    """From the logs that were written today. Raises StoreError."""
-    since_ms = midnight_ms()
-    ledger = Ledger()
-    for metadata in store.find(Query()):
-        if metadata.updated_ms < since_ms:
-            break
-        with suppress(HarnessError, OSError):
-            path = store.path(metadata.session_id)
-            with os.fdopen(open_private(path, os.O_RDONLY), "rb", buffering=0) as file:
-                ledger.add(metadata, grep_events(file, WORDS))
-    charges = ledger.charges(prices, lambda _at_ms: "", since_ms)
-    rows = [{"agent": row.key, **msgspec.structs.asdict(row.amount)} for row in rolled_up(charges, "agent")]
-    return today_of({"rows": rows, "total": msgspec.structs.asdict(total(charges))})
-
-
-def midnight_ms() -> int:
-    now = time.localtime()
-    return int(time.mktime((now.tm_year, now.tm_mon, now.tm_mday, 0, 0, 0, 0, 0, -1)) * 1000)
 
 
 def _title(agent_name: str) -> str:

@@ -8,15 +8,15 @@ from contextlib import suppress
 from typing import Any
 
 from harness.config import Settings
+from harness.config.budgets import day_limit_usd, period_start_ms
 from harness.config.prices import load as load_prices
 from harness.errors import HarnessError
 from harness.interfaces.commands import Command
 from harness.interfaces.inbox.rows import InboxRows, RowStatus
 from harness.interfaces.inbox.store_watch import StoreWatch
-from harness.interfaces.inbox.today import Today, midnight_ms, today_of
+from harness.interfaces.inbox.today import Today, today_in
 from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.frames import Packet
-from harness.interfaces.server.machine_api import BillQuery, UsageReports
 from harness.log.hub import Hub
 from harness.log.store import Metadata
 from harness.session.open_thread import complete
@@ -41,7 +41,7 @@ class InboxFeed:
         self._channels = channels
         self._backend = channels.backend
         self._store = channels.store
-        self._usage = UsageReports(channels.store, settings)
+        self._settings = settings
         self.rows = InboxRows(
             channels.store,
             load_prices(settings),
@@ -64,7 +64,8 @@ class InboxFeed:
         self._answered: list[dict[str, str]] = []
         self._has_new_today = False
         self._today_until_s = float("-inf")
-        self._today_version: int | None = None
+        self._today_of: tuple[int | None, int, float | None] | None = None
+        """Version of the store, beginning of the day, and limit, that `today` was made from."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_woken = False
         self._is_closed = False
@@ -274,16 +275,17 @@ class InboxFeed:
         self._today_until_s = self._loop.time() + _TODAY_EVERY_S
         with suppress(HarnessError):  # requests report it
             version = self._store.version()
-            if version is not None and version == self._today_version:
+            known = (version, period_start_ms("day"), day_limit_usd())
+            if version is not None and known == self._today_of:
                 return
-            self._today_version = version
+            self._today_of = known
             today = await asyncio.to_thread(self._today)
             if today != self.today:
                 self.today, self._has_new_today = today, True
                 self._send()
 
     def _today(self) -> Today:
-        return today_of(self._usage.bill(BillQuery("agent", midnight_ms())))
+        return today_in(self._store, load_prices(self._settings))
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         if self._is_closed:

@@ -1,8 +1,4 @@
-"""`/api/…` besides sessions: this server, the agents and models of this machine, and the usage of all sessions.
-
-Usage is asked for again and again, so only what is new in each log is read. What was read is stored beside the index
-of a folder, for the next start of the server.
-"""
+"""`/api/…` besides sessions: this server, the agents and models of this machine, and the usage of all sessions."""
 
 from __future__ import annotations
 
@@ -11,11 +7,9 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import msgspec
 from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import Response
@@ -24,32 +18,21 @@ from starlette.routing import Route
 from harness.config import Settings, model_names
 from harness.config.prices import Prices
 from harness.config.prices import load as load_prices
-from harness.errors import HarnessError, UsageError
-from harness.events import Event
+from harness.errors import UsageError
 from harness.interfaces.cli import inventory
 from harness.interfaces.cli.parser import moment_ms
 from harness.interfaces.server.backend import Setup
 from harness.interfaces.server.responses import Handler, json_response, with_errors
-from harness.ledger import WORDS, Account, By, Charge, Ledger, grouped, total
-from harness.log.grep_events import grep_events
-from harness.log.private_files import open_private
-from harness.log.query import is_active
-from harness.log.store import Metadata, Query, Store, read_all
-from harness.log.stores.files import FileStore
+from harness.ledger import By, Charge, Ledger, grouped, total
+from harness.log.store import Store
 from harness.sources.models.registry import DEMO, any_model
 from harness.sources.registry import load
 from harness.sources.remotes import places
 from harness.sources.request import REMOTE_AGENT
+from harness.stored_accounts import StoredAccounts, day_of
 from harness.version import __version__
 
-_KEPT_AS = "account 1"
-"""Another number when an account has another form, or is made by other rules."""
-_SAVED_AT_ONCE = 500
 _MOST_MADE = 50
-_QUARTER_HOUR_MS = 15 * 60 * 1000
-"""No day begins between two of them, anywhere."""
-_RECENT_MS = 10_000
-"""What was written just now may have more of the same moment."""
 _GROUPINGS = ("agent", "model", "day", "project", "session", "sub-agent")
 _AGENTS_KNOWN_S = 30.0
 
@@ -188,12 +171,6 @@ def _provider_models(prices: Prices) -> list[dict[str, Any]]:
     ] + [demo]
 
 
-class _Known(NamedTuple):
-    updated_ms: int
-    created_ms: int
-    account: Account
-
-
 class BillQuery(NamedTuple):
     by: By
     since_ms: int = -1
@@ -212,89 +189,32 @@ class UsageReports:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
+        self._accounts = StoredAccounts.of(store)
         self._settings = settings
         self._lock = threading.Lock()
-        self._known: dict[str, _Known] = {}
-        self._version: int | None = None
-        self._has_loaded = False
+        self._number = 0
         self._made: dict[BillQuery, dict[str, Any]] = {}
 
     def bill(self, wanted: BillQuery) -> dict[str, Any]:
         """As `harness usage --json`. Raises StoreError."""
         with self._lock:
-            if self._catch_up() or len(self._made) > _MOST_MADE:
+            ledger = self._accounts.ledger()
+            if self._number != self._accounts.number or len(self._made) > _MOST_MADE:
                 self._made.clear()
+                self._number = self._accounts.number
             if wanted not in self._made:
-                self._made[wanted] = self._make(wanted)
+                self._made[wanted] = self._make(wanted, ledger)
             return self._made[wanted]
 
-    def _make(self, wanted: BillQuery) -> dict[str, Any]:
-        ledger = Ledger(known.account for known in self._known.values())
+    def _make(self, wanted: BillQuery, ledger: Ledger) -> dict[str, Any]:
         prices = load_prices(self._settings, "")
-        charges = [*filter(wanted.includes, ledger.charges(prices, _day_of, wanted.since_ms))]
+        charges = [*filter(wanted.includes, ledger.charges(prices, day_of, wanted.since_ms))]
         return {
             "by": wanted.by,
             "rows": [*_rows(charges, wanted.by, wanted.split)],
             "total": asdict(total(charges)),
             "prices_date": prices.date,
         }
-
-    def _catch_up(self) -> bool:
-        """Whether there may be something new."""
-        version = self._store.version()
-        if version is not None and version == self._version:
-            return False
-        player = inventory.player()
-        stored = self._load()
-        found = [one for one in self._store.find(Query()) if player is None or one.agent_name != player.name]
-        new: list[tuple[str, int, bytes]] = []
-        for metadata in reversed(found):
-            self._read(metadata, stored.get(metadata.session_id), new)
-        there = {metadata.session_id for metadata in found}
-        self._known = {log_id: known for log_id, known in self._known.items() if log_id in there}
-        self._save(new)
-        self._version = version
-        return True
-
-    def _read(self, metadata: Metadata, kept: bytes | None, new: list[tuple[str, int, bytes]]) -> None:
-        log_id = metadata.session_id
-        known = self._known.get(log_id)
-        if known is not None and known.created_ms != metadata.created_ms:
-            known, kept = None, None  # another log under its id
-        is_recent = time.time() * 1000 - metadata.updated_ms < _RECENT_MS or is_active(metadata)
-        if known is not None and known.updated_ms == metadata.updated_ms and not is_recent:
-            return
-        account = known.account if known is not None else _decoded(kept) or Account(runs=None)
-        before = account.next_seq
-        try:
-            account.feed(metadata, self._events(metadata, account.next_seq))
-        except (HarnessError, OSError):
-            return  # it was deleted meanwhile, or cannot be read: then it is not on the bill
-        self._known[log_id] = _Known(metadata.updated_ms, metadata.created_ms, account)
-        if account.next_seq > before and not is_recent:
-            new.append((log_id, account.next_seq, msgspec.json.encode(account)))
-
-    def _events(self, metadata: Metadata, cursor: int) -> Iterable[Event]:
-        """Its own: what was used before a fork is on the bill of the log that it left."""
-        own = 0 if metadata.fork is None else metadata.fork.seq
-        if cursor == 0 and isinstance(self._store, FileStore):
-            path = self._store.path(metadata.session_id)
-            with os.fdopen(open_private(path, os.O_RDONLY), "rb", buffering=0) as file:
-                yield from grep_events(file, WORDS)
-        else:
-            yield from read_all(self._store, metadata.session_id, max(own, cursor))
-
-    def _load(self) -> dict[str, bytes]:
-        """What an earlier server has read; asked for once."""
-        if self._has_loaded or not isinstance(self._store, FileStore):
-            return {}
-        self._has_loaded = True
-        return self._store.snapshots(_KEPT_AS)
-
-    def _save(self, new: list[tuple[str, int, bytes]]) -> None:
-        if isinstance(self._store, FileStore):
-            for start in range(0, len(new), _SAVED_AT_ONCE):
-                self._store.save_snapshots(_KEPT_AS, new[start : start + _SAVED_AT_ONCE])
 
 
 def _rows(charges: list[Charge], by: By, split: By | None) -> Iterator[dict[str, Any]]:
@@ -304,19 +224,3 @@ def _rows(charges: list[Charge], by: By, split: By | None) -> Iterator[dict[str,
             yield {name: row.key or None, **asdict(row.amount)}
         else:
             yield from ({name: row.key or None, **inner} for inner in _rows(group, split, None))
-
-
-def _decoded(kept: bytes | None) -> Account | None:
-    try:
-        return msgspec.json.decode(kept, type=Account) if kept else None
-    except msgspec.MsgspecError:
-        return None
-
-
-def _day_of(at_ms: int) -> str:
-    return _day_of_quarter(at_ms // _QUARTER_HOUR_MS) if at_ms >= 0 else ""
-
-
-@cache
-def _day_of_quarter(number: int) -> str:
-    return time.strftime("%Y-%m-%d", time.localtime(number * _QUARTER_HOUR_MS / 1000))

@@ -350,11 +350,9 @@ class InboxView(Screen[None], inherit_bindings=False):
 
     def _spent(self) -> str:
         today = self.data.today
-        if today.cost_usd is None:
+        if not today.words:
             return f"{self.data.total} sessions"
-        least = "" if today.is_cost_complete else "≥"
-        limit = f" of ${today.limit_usd:.0f}" if today.limit_usd is not None else ""
-        return f"{least}${today.cost_usd:.2f}{limit}{'' if self.is_narrow else ' today'}"
+        return today.words if self.is_narrow else f"{today.words} today"
 
     def _draw_right(self, now_ms: int) -> None:
         row, ask = self.row, self.ask

@@ -21,10 +21,6 @@ StoredRecord: TypeAlias = Record | str
 """One record of a store; a text where the store holds something that is no record."""
 
 
-KEPT = "kept"
-"""The setting of a log that is a copy of a stored session: what it is a copy of."""
-
-
 class Home(msgspec.Struct, frozen=True):
     """Where agents have their stores: a home directory and the environment that may name others."""
 

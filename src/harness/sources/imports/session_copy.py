@@ -21,10 +21,10 @@ from harness.log.ids import derived_run_id
 from harness.log.private_files import append_all, open_private
 from harness.log.raw import RawEntry, RawStart, RawWriter
 from harness.log.redact.redactor import Redactor, secrets_in
-from harness.log.store import LogWriter, Metadata
+from harness.log.store import KEPT, LogWriter, Metadata
 from harness.log.stores.files import FileStore
 from harness.sources.imports.catalogue import CataloguedSession
-from harness.sources.imports.history import KEPT, AgentHistory, StoredRecord
+from harness.sources.imports.history import AgentHistory, StoredRecord
 from harness.sources.imports.stored_log import StoredLog
 
 STORE_SUFFIX = ".store"

@@ -22,9 +22,10 @@ The cost of a step depends only on what it adds, however long the run is: the hi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from harness.events import Error, Outcome, Warning
+from harness.sources.loop.approvals import is_budget_question
 from harness.sources.loop.cancellation import check_stopped
 from harness.sources.loop.compactor import Compactor
 from harness.sources.loop.inbox import Inbox
@@ -38,6 +39,9 @@ from harness.sources.loop.transcript import LoopTranscript
 from harness.sources.loop.turns import StepContext
 from harness.sources.model import Call, ToolSpec, Turn
 from harness.sources.translation.outcome import LIMITS
+
+if TYPE_CHECKING:
+    from harness.sources.budget_gate import LoopGate, Step
 
 SUMMARISE = (
     "The limit of model calls for this task is reached, and no more tools can be used. Sum up what was done, "
@@ -78,28 +82,33 @@ class AgentLoop:
             self._steer()
             if self._is_budget_spent():
                 return "limit_exceeded"
+            if (gate := self._options.gate) is not None and (step := await self._pass(gate)) != "run":
+                return None if step == "wait" else "limit_exceeded"
             is_last = self.model.count >= self._options.max_iterations
             if is_last:
                 self._ask_for_summary()
-            step = await self._ask(() if is_last else self._tools.offered())
-            if step.message is None:
+            answer = await self._ask(() if is_last else self._tools.offered())
+            if answer.message is None:
                 return "failed"
             if is_last:
                 return "limit_exceeded"
-            if step.calls:
-                if not await self._call(step.calls):
+            if answer.calls:
+                if not await self._call(answer.calls):
                     return None
                 if self._is_enough():
                     return "completed"
-            elif await self._has_more_to_do(step.message.text):
+            elif await self._has_more_to_do(answer.message.text):
                 self.model.warn_if_cut_short()
             else:
                 return "failed" if self.model.fail_if_cut_short() else "completed"
 
     async def resume(self, resumption: Resumption) -> Ending:
         """The calls of a suspended step first, with the answers to their questions."""
-        if not await self._call(resumption.pending.calls, resumption):
+        calls = resumption.pending.calls
+        if calls and not await self._call(calls, resumption):
             return None
+        if self._is_refused_more(resumption):
+            return "limit_exceeded"
         return "completed" if self._is_enough() else await self.run()
 
     def _steer(self) -> None:
@@ -165,6 +174,28 @@ class AgentLoop:
             Warning(message=limit.message.format(self._options.max_iterations), code=limit.code)
         )
         self._recorder.remind(SUMMARISE)
+
+    async def _pass(self, gate: LoopGate) -> Step:
+        """At the limits of `harness budget`: where it can, the run is suspended until it is answered."""
+        tools, put = self._tools, self._recorder.put
+        if not (gate.asks and tools.can_suspend):
+            return "run" if await gate.admits(put, tools.asker) else "end"
+        state = await gate.reached(put)
+        if state is None:
+            return "run"
+        tools.relay = gate.question(state)
+        return "wait"
+
+    def _is_refused_more(self, resumption: Resumption) -> bool:
+        """Whether the answer to a question at a limit ends the run."""
+        asked = [relay for relay in resumption.pending.relays if is_budget_question(relay)]
+        if not asked:
+            return False
+        from harness.sources.budget_gate import continues  # only here: most runs have no limit
+
+        replies, gate = resumption.replies, self._options.gate
+        answered = [(relay, replies[relay.id]) for relay in asked if relay.id in replies]
+        return not all(continues(relay, reply, gate, self._recorder.put) for relay, reply in answered)
 
     def _is_budget_spent(self) -> bool:
         budget_usd = self._options.max_budget_usd

@@ -132,9 +132,18 @@ def _warning(relay: Relay) -> str:
 _MOST_PROBLEMS = 3
 
 
+def is_budget_question(relay: Relay) -> bool:
+    """Whether a limit of `harness budget` is why it is asked: no call waits for the answer then."""
+    return relay.category == "budget" and relay.kind == "question"
+
+
 def check_reply(relay: Relay, reply: RelayReply) -> None:
     """Whether a reply is an answer to its question. Raises UsageError when it is not."""
     check_choice(relay, reply)
+    if is_budget_question(relay):
+        from harness import budget  # only here: most runs have no limit
+
+        budget.answer(relay, reply)
     if relay.kind == "permission" or relay.resume_schema is None:
         return
     if reply.answer is None and not reply.approved:

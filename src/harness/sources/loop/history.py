@@ -37,6 +37,7 @@ from harness.events import (
     UsageDelta,
 )
 from harness.log.run_tree import RunTree
+from harness.sources.loop.approvals import is_budget_question
 from harness.sources.loop.compaction import compacted
 from harness.sources.loop.inbox import InboxMessage, said_of
 from harness.sources.loop.suspended_run import SuspendedRun
@@ -270,7 +271,10 @@ class _Replay:
             self._switch_to(run.id)
         asked = self._tree.open_relays.values()
         relays = tuple(one for one in asked if one.run_id == run.id and not one.spawn_call_id)
-        answer = run.answer or run.begin_answer(relays[0])
+        if run.answer is None and is_budget_question(relays[0]):
+            answer = _Answer(relays[0])  # before a model call: no answer waits for its results
+        else:
+            answer = run.answer or run.begin_answer(relays[0])
         results = {call_id: _entry(turn) for call_id, turn in run.order.results.items() if turn is not None}
         used = Usage()
         for usage in run.usages:

@@ -43,6 +43,8 @@ class LoopContext:
         self.has_output = False
         """Whether any model has said anything yet."""
         self.spent_usd = 0.0
+        self.unpriced: set[str] = set()
+        """Models that were used without a known price."""
         self.cost_of = cost_of
         """The price of a use of a model, where the provider does not say; None: it is not computed."""
         self._abandoned: set[asyncio.Task[Any]] = set()
@@ -69,6 +71,8 @@ class LoopContext:
             cost_usd = self.cost_of(model, usage)
             if cost_usd:  # a price of 0 is left out
                 usage = usage.plus(Usage(cost_usd=cost_usd, cost_source="computed"))
+            elif cost_usd is None and usage:
+                self.unpriced.add(model)
         self.spent_usd += usage.cost_usd or 0.0
         return usage
 

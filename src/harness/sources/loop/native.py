@@ -33,6 +33,7 @@ from harness.sources.tool import Tool
 from harness.sources.worker import OnEnd
 
 if TYPE_CHECKING:
+    from harness.sources.budget_gate import LoopGate
     from harness.sources.mcp.servers import Servers
 
 MAX_ITERATIONS = 200
@@ -56,6 +57,7 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
             _options(launch, redact=redact),
             system_prompt=system_prompt(launch.request, hub.clock(), instructions),
             on_ask=answering(launch.request.on_ask, put),
+            gate=gate_of(launch, context),
         )
         before = earlier_session(launch.request, hub)
 
@@ -73,6 +75,15 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
         return RunWithMcp(launch, context, open_run, redact=redact)
 
     return LoopWorker(launch, hub, on_end, open_job, redact=redact)
+
+
+def gate_of(launch: Launch, context: LoopContext) -> LoopGate | None:
+    """What asks at the limits of `harness budget`; None without limits."""
+    if launch.budget is None:
+        return None
+    from harness.sources.budget_gate import LoopGate  # only here: most runs have no limit
+
+    return LoopGate(launch.budget, context)
 
 
 def _options(launch: Launch, *, redact: bool) -> AgentOptions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,6 +14,9 @@ from harness.sources.loop.turns import StepContext
 from harness.sources.model import Ask, Model, ToolSpec, Turn
 from harness.sources.request import OWN_AGENT
 from harness.sources.tool import Tool, ToolOutput
+
+if TYPE_CHECKING:
+    from harness.sources.budget_gate import LoopGate
 
 
 class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +34,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How deep sub-agents may nest."""
     max_budget_usd: float | None = None
     """For the whole tree of runs."""
+    gate: LoopGate | None = None
+    """Asked before every model call: whether a limit of `harness budget` is reached."""
     relay_deadline_s: float | None = 300.0
     """A question that is not answered in time counts as refused. None: wait for ever."""
     on_ask: Callable[[Relay], RelayReply | None] | None = None

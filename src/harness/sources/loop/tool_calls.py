@@ -129,9 +129,10 @@ class ToolExecutor:
         self._options = options
         self._channel = channel
         self._spawn = spawn
-        self._can_suspend = can_suspend
+        self.can_suspend = can_suspend
+        """Whether the run may be suspended while it waits for an answer."""
         self._depth = depth
-        self._asker = asker
+        self.asker = asker
         self._tools: dict[str, Tool] = {}
         self._specs: list[ToolSpec] = []
         self._more: Sequence[Tool] | None = None
@@ -276,7 +277,7 @@ class ToolExecutor:
             preview = await preview_of(tool, dict(arguments), self._admitted(call, call_id, tool, []).context)
         except Exception as error:
             return None, failure_words(error)
-        name, spawn_call_id = self._asker
+        name, spawn_call_id = self.asker
         relay = Relay(
             id=self._context.new_id(),
             call_id=call_id,
@@ -310,13 +311,13 @@ class ToolExecutor:
             options=question.options,
             payload=question.payload,
             resume_schema=question.schema,
-            subagent=self._asker[0],
-            spawn_call_id=self._asker[1],
+            subagent=self.asker[0],
+            spawn_call_id=self.asker[1],
         )
 
     async def _suspend(self, admitted: AdmittedCall, question: Question) -> Any:
         """The answer to a call that asks: one that is there already, or one that it has to wait for."""
-        if not admitted.answers and self._can_suspend:
+        if not admitted.answers and self.can_suspend:
             raise Suspension(question)
         return await self._wait_here(admitted, question)
 

@@ -180,6 +180,15 @@ class Child:
         self._asked.append(signal.SIGKILL)
         self.wake()
 
+    def pause(self) -> None:
+        """Stop the agent where it is, until `resume`; what it has started continues. In the thread of `read`."""
+        if self._rung < 0:
+            self._send(bytes([signal.SIGSTOP]))
+
+    def resume(self) -> None:
+        """In the thread of `read`."""
+        self._send(bytes([signal.SIGCONT]))
+
     def close(self) -> None:
         """Kill what still runs, and close everything."""
         if self.exit is None:

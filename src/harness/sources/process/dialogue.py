@@ -23,14 +23,12 @@ from math import inf
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
-import msgspec
 from msgspec.structs import replace
 
 from harness.errors import AgentNotFound, HarnessError, UsageError
 from harness.events import Event, Message, Relay, RelayReply, Result, SteeringQueued
-from harness.log import codec
 from harness.log.hub import Hub
-from harness.log.raw import RawControl, RawEvent, RawExit, RawInput
+from harness.log.raw import RawControl, RawExit, RawInput
 from harness.sources.driver import (
     Asked,
     Moves,
@@ -56,7 +54,7 @@ from harness.sources.process.approval_policy import (
 from harness.sources.process.child import OutputChunk
 from harness.sources.process.launch import Launch, not_found
 from harness.sources.process.line import Line
-from harness.sources.process.process_worker import HOLD_MS, LimitWatch
+from harness.sources.process.process_worker import HOLD_MS, LIMIT, LimitWatch, gate_of
 from harness.sources.process.recorder import Recorder
 from harness.sources.process.translated_run import TranslatedRun
 from harness.sources.worker import OnEnd
@@ -141,6 +139,7 @@ class Dialogue:
         self._log = TranslatedRun(launch, hub, recorder)
         own = conversation.policy if conversation is not None else None
         self._policy: ApprovalPolicy = own or RunPolicy(launch.request, self._give)
+        self._gate = gate_of(launch, hub, self._give)
         self._line: Line | None = None
         self._commands: deque[Callable[[Line], None]] = deque()
         self._lock = threading.Lock()
@@ -172,6 +171,8 @@ class Dialogue:
 
     def stop(self) -> None:
         self._later(self._stop)
+        if self._gate is not None:
+            self._gate.changed.set()
 
     def steer(self, text: str, message_id: str = "") -> None:
         said = SteeringQueued(id=message_id or str(uuid4()), text=text)
@@ -183,6 +184,9 @@ class Dialogue:
 
     def reply(self, reply: RelayReply) -> bool:
         """The first answer counts, which is decided here. Raises UsageError for what is no answer to the question."""
+        if self._gate is not None and self._gate.reply(reply):
+            self._wake()
+            return True
         with self._lock:
             waiting = self._waiting.get(reply.id)
             if waiting is None:
@@ -197,10 +201,13 @@ class Dialogue:
             if self._is_over:
                 return False
             self._commands.append(command)
+        self._wake()
+        return True
+
+    def _wake(self) -> None:
         line = self._line
         if line is not None:
             line.child.wake()
-        return True
 
     # In the thread of the run
 
@@ -208,7 +215,7 @@ class Dialogue:
         try:
             line, switches = self._line_before()
             self._begin(line)
-            exit = self._converse(line, switches)
+            exit = self._converse(line, switches) if self._is_admitted(line) else self._not_begun()
         except HarnessError as error:
             exit = RawExit(
                 at_ms=self._hub.clock(),
@@ -238,6 +245,28 @@ class Dialogue:
         if line is not None:
             entry = replace(entry, session_id=line.driver.session_id, carried=dict(line.carried))
         self._log.take(entry)
+
+    def _is_admitted(self, line: Line | None) -> bool:
+        """Before the prompt, at the limits of `harness budget`. A process that is not used for it is given back."""
+        gate, clock = self._gate, self._hub.clock
+        step = gate.wait(lambda: bool(self._commands)) if gate is not None and self._launch.prompt else "run"
+        if gate is not None and step != "run":
+            is_stop = step == "wait"
+            self._log.take(
+                RawControl(
+                    at_ms=clock(),
+                    action="stop" if is_stop else LIMIT,
+                    detail="" if is_stop else gate.reason,
+                )
+            )
+            if line is not None and self._conversation is not None:
+                self._conversation.give(line)
+        return step == "run"
+
+    def _not_begun(self) -> RawExit:
+        with self._lock:
+            self._is_over = True
+        return RawExit(at_ms=self._hub.clock())
 
     def _converse(self, line: Line | None, switches: Moves) -> RawExit:
         launch = self._launch
@@ -316,13 +345,32 @@ class Dialogue:
             if now_ms >= held_until_ms:
                 self._log.take_all(recorder.release(now_ms))
             held_until_ms = min(held_until_ms, now_ms + HOLD_MS) if recorder.holds_back else inf
-            watch.note_waiting(now_ms, waits=bool(self._waiting))
+            self._look(line)
+            watch.note_waiting(now_ms, waits=bool(self._waiting) or self._is_paused)
             self._enforce(line, now_ms)
             reached = watch.reached(now_ms, self._log.pipeline.lifecycle, self._log.cost)
             if reached is not None:
                 self._log.take(reached)
                 self._interrupt(line)
             self._obey(line)
+
+    @property
+    def _is_paused(self) -> bool:
+        return self._gate is not None and self._gate.waits
+
+    def _look(self, line: Line) -> None:
+        """At the limits of `harness budget` the program is paused while a person is asked."""
+        if self._gate is None or self._is_interrupted or self._ended is not None:
+            return
+        did_wait = self._gate.waits
+        step = self._gate.look(self._log.cost)
+        if step == "wait" and not did_wait:
+            line.child.pause()
+        elif step != "wait" and did_wait:
+            line.child.resume()
+        if step == "end":
+            self._log.take(RawControl(at_ms=self._hub.clock(), action=LIMIT, detail=self._gate.reason))
+            self._interrupt(line)
 
     def _obey(self, line: Line) -> None:
         """Carry out what other threads asked for."""
@@ -333,7 +381,8 @@ class Dialogue:
         """When something has to be done although nothing happens."""
         waiting = min((one.deadline_ms for one in list(self._waiting.values())), default=inf)
         ready = inf if line.driver.is_ready else self._started_ms + HANDSHAKE_S * 1000
-        return min(waiting, ready, self._signals_ms)
+        asked = self._gate.deadline_ms if self._gate is not None else inf
+        return min(waiting, ready, self._signals_ms, asked)
 
     def _enforce(self, line: Line, now_ms: int) -> None:
         if now_ms >= self._signals_ms:
@@ -452,7 +501,7 @@ class Dialogue:
         if timeout_s is None:
             timeout_s = ASK_TIMEOUT_S if self._conversation is None else self._conversation.ask_timeout_s
         deadline_ms = inf if timeout_s is None else self._hub.clock() + timeout_s * 1000
-        shown, _ = self._masked(relay)
+        shown, _ = self._log.masked(relay)
         with self._lock:  # before it is shown: an answer may come at once
             self._waiting[relay.id] = _Waiting(shown, deadline_ms)
         self._give(shown)
@@ -478,7 +527,7 @@ class Dialogue:
         prompt = Prompt(id=str(uuid4()), text=said.text)
         is_free = self._ended is None and not self._is_interrupted and line.is_open
         moves = self._moves(lambda: line.driver.steer(prompt)) if is_free else None
-        self._log.note(self._masked(said)[0])
+        self._log.note(self._log.masked(said)[0])
         if moves is None:
             self.untaken.append(said)
             return
@@ -502,6 +551,9 @@ class Dialogue:
     def _interrupt(self, line: Line) -> None:
         """End the turn by the protocol; the signals follow when that takes too long."""
         self._is_interrupted = True
+        if self._gate is not None and self._is_paused:
+            self._gate.withdraw(_STOPPED)
+            line.child.resume()
         with self._lock:
             waiting, self._waiting = list(self._waiting.values()), {}
         for one in waiting:
@@ -515,10 +567,4 @@ class Dialogue:
 
     def _give(self, event: Event) -> Any:
         """Put an event into the log, with secrets masked; returns it as it is there."""
-        masked, data = self._masked(event)
-        self._log.take(RawEvent(at_ms=self._hub.clock(), event=msgspec.Raw(data)))
-        return masked
-
-    def _masked(self, event: Event) -> tuple[Any, bytes]:
-        data = msgspec.json.encode(self._recorder.masked_all(codec.storable(codec.to_builtins(event))))
-        return codec.decode(data), data
+        return self._log.give(event, self._hub.clock())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import msgspec
@@ -18,6 +18,9 @@ from harness.sources.registry import load
 from harness.sources.request import Request
 from harness.sources.translator import Translator
 from harness.version import __version__
+
+if TYPE_CHECKING:
+    from harness.budget import BudgetGuard
 
 _OPTIONAL = (
     *("model", "mcp", "resume", "continue_last", "system_prompt", "append_system_prompt"),
@@ -57,6 +60,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """How the agent is held in a conversation; None: it gets one prompt, and is only read."""
     run_id: str = ""
     """Under which it is written; empty when it has a log of its own, whose id it shares."""
+    budget: BudgetGuard | None = None
+    """The limits of `harness budget` that hold for it."""
 
     def new_translator(self) -> Translator:
         return (self.two_way or self.speaks).translator()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
+from typing import TYPE_CHECKING, Final
 
 from harness.errors import AgentNotFound, HarnessError
-from harness.events import Result
+from harness.events import Event, RelayReply, Result
 from harness.log.hub import Hub
 from harness.log.raw import RawControl, RawExit
 from harness.sources.process.agent_session import earlier_usage, find_session
@@ -17,6 +19,11 @@ from harness.sources.translation.run_cost import CostMeter
 from harness.sources.translation.run_lifecycle import RunLifecycle
 from harness.sources.worker import OnEnd
 
+if TYPE_CHECKING:
+    from harness.sources.budget_gate import BudgetGate
+
+LIMIT: Final = "spending"
+"""The action of a `RawControl` at a limit of `harness budget`."""
 HOLD_MS = 200
 """How long a piece that may be the beginning of a secret waits for the rest."""
 
@@ -37,6 +44,7 @@ class ProcessWorker:
         self._on_end = on_end
         self._log = TranslatedRun(launch, hub, recorder)
         self._child: Child | None = None
+        self._gate = gate_of(launch, hub, self._give)
         self._stop_requests = 0
         self._stops_done = 0
 
@@ -48,11 +56,20 @@ class ProcessWorker:
         self._stop_requests += 1
         if self._child is not None:
             self._child.wake()
+        if self._gate is not None:
+            self._gate.changed.set()
+
+    def reply(self, reply: RelayReply) -> bool:
+        """An answer at a limit of `harness budget`: such a program asks nothing itself."""
+        is_taken = self._gate is not None and self._gate.reply(reply)
+        if is_taken and self._child is not None:
+            self._child.wake()
+        return is_taken
 
     def work(self) -> None:
         self._log.take(self._recorder.start_entry(self._hub.clock()))
         try:
-            exit = self._run_child()
+            exit = self._run_child() if self._is_admitted() else RawExit(at_ms=self._hub.clock())
         except HarnessError as error:
             exit = RawExit(
                 at_ms=self._hub.clock(),
@@ -63,6 +80,18 @@ class ProcessWorker:
         self._recorder.close()
         if self._log.result is not None:
             self._on_end(self._log.result, self._log.session)
+
+    def _is_admitted(self) -> bool:
+        """Before it is started, at the limits of `harness budget`."""
+        gate = self._gate
+        if gate is None:
+            return True
+        step = gate.wait(lambda: self._stop_requests > 0)
+        if step == "end":
+            self._log.take(RawControl(at_ms=self._hub.clock(), action=LIMIT, detail=gate.reason))
+        elif step == "wait":
+            self._log.take(RawControl(at_ms=self._hub.clock(), action="stop"))
+        return step == "run"
 
     def _run_child(self) -> RawExit:
         if not self._launch.binary:
@@ -97,7 +126,7 @@ class ProcessWorker:
         held_until_ms = inf
         while child.exit is None:
             self._stop_as_asked(child)
-            deadline_ms = min(held_until_ms, watch.deadline_ms)
+            deadline_ms = min(held_until_ms, watch.deadline_ms, self._gate.deadline_ms if self._gate else inf)
             chunks = child.read(None if deadline_ms == inf else max(0.0, (deadline_ms - clock()) / 1000))
             now_ms = clock()
             if chunks:
@@ -110,11 +139,33 @@ class ProcessWorker:
             if reached is not None:
                 self._log.take(reached)
                 child.stop()
+            elif self._gate is not None:
+                self._look(self._gate, child, watch)
+
+    def _look(self, gate: BudgetGate, child: Child, watch: LimitWatch) -> None:
+        """At the limits of `harness budget` the program is paused while a person is asked; not one that is done."""
+        did_wait = gate.waits
+        if self._log.pipeline.lifecycle.has_said_end and not did_wait:
+            return
+        step = gate.look(self._log.cost)
+        watch.note_waiting(self._hub.clock(), waits=step == "wait")
+        if step == "end":
+            self._log.take(RawControl(at_ms=self._hub.clock(), action=LIMIT, detail=gate.reason))
+            child.stop()
+        elif step == "wait" and not did_wait:
+            child.pause()
+        elif step == "run" and did_wait:
+            child.resume()
+
+    def _give(self, event: Event) -> None:
+        self._log.give(event, self._hub.clock())
 
     def _stop_as_asked(self, child: Child) -> None:
         """Carry out what `stop` asked for since the last time."""
         while self._stops_done < self._stop_requests:
             if not self._stops_done:
+                if self._gate is not None:
+                    self._gate.withdraw("the run was stopped")
                 self._log.take(RawControl(at_ms=self._hub.clock(), action="stop"))
             self._stops_done += 1
             child.stop()
@@ -184,6 +235,15 @@ class LimitWatch:
     def _over(self, now_ms: int, action: str, detail: str) -> RawControl:
         self._is_over = True
         return RawControl(at_ms=now_ms, action=action, detail=detail)  # type: ignore[arg-type]
+
+
+def gate_of(launch: Launch, hub: Hub, put: Callable[[Event], object]) -> BudgetGate | None:
+    """What asks at the limits of `harness budget`; None without limits."""
+    if launch.budget is None:
+        return None
+    from harness.sources.budget_gate import BudgetGate  # only here: most runs have no limit
+
+    return BudgetGate(launch.budget, put, hub.clock, launch.request.ask_timeout_s)
 
 
 def _after(start_ms: int, seconds: float | None) -> float:

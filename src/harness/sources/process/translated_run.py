@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
 
 from harness.events import Event, Result, SessionStart, Warning
+from harness.log import codec
 from harness.log.hub import Hub
-from harness.log.raw import RawEntry
+from harness.log.raw import RawEntry, RawEvent
 from harness.sources.process.launch import Launch
 from harness.sources.process.recorder import Recorder
 from harness.sources.translation.pipeline import Pipeline
@@ -42,6 +46,17 @@ class TranslatedRun:
             events.insert(0, _raw_incomplete(self._recorder.failure))
         if events:
             self._note(self.source.append(events, entry.at_ms))
+
+    def give(self, event: Event, at_ms: int) -> Any:
+        """Log what the program did not write, with secrets masked, so that the raw record gives it too."""
+        masked, data = self.masked(event)
+        self.take(RawEvent(at_ms=at_ms, event=msgspec.Raw(data)))
+        return masked
+
+    def masked(self, event: Event) -> tuple[Any, bytes]:
+        """The event as the log may have it, and its JSON."""
+        data = msgspec.json.encode(self._recorder.masked_all(codec.storable(codec.to_builtins(event))))
+        return codec.decode(data), data
 
     def note(self, event: Event) -> None:
         """Log something that is said of the run, not by it: no raw record gives it."""

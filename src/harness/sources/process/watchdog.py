@@ -100,7 +100,8 @@ class ProcessTree:
     def signal_group(self, number: int) -> None:
         if not self.agent_alive:
             return  # its number may be that of another process by now
-        for each in (number, signal.SIGCONT):  # a stopped process takes a signal only when continued
+        # A stopped process takes a signal only when it is continued.
+        for each in (number,) if number == signal.SIGSTOP else (number, signal.SIGCONT):
             try:
                 os.killpg(self.agent, each)
             except OSError:

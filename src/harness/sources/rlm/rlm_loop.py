@@ -142,6 +142,8 @@ class RlmRun:
                 message = limit.message.format(f"${options.agent.max_budget_usd:g}")
                 self._put(Error(message=message, code=limit.code))
                 return "limit_exceeded"
+            if not await self._is_admitted():
+                return "limit_exceeded"
             answered = await self._ask()
             if answered.message is None:
                 return "failed"
@@ -213,7 +215,7 @@ class RlmRun:
                 "give what is to be read as ctx"
             )
         async with self._queries:
-            if self._is_budget_spent:
+            if self._is_budget_spent or not await self._is_admitted():
                 raise ToolFailure("the budget is used up")
             depth = self.depth + 1
             shown = repr(shortened(prompt, _SHOWN_PROMPT_CHARACTERS))
@@ -312,6 +314,11 @@ class RlmRun:
     def _is_budget_spent(self) -> bool:
         budget_usd = self.options.agent.max_budget_usd
         return budget_usd is not None and self.host.spent_usd >= budget_usd
+
+    async def _is_admitted(self) -> bool:
+        """At the limits of `harness budget`."""
+        gate = self.options.agent.gate
+        return gate is None or await gate.admits(self._put)
 
     def _grace_s(self) -> float:
         return GRACE_S / (1 + self.depth)

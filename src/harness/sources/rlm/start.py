@@ -9,7 +9,7 @@ from harness.log.hub import Hub
 from harness.sources.loop.approvals import answering
 from harness.sources.loop.inbox import Inbox
 from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.native import RELAY_DEADLINE_S, chosen_model
+from harness.sources.loop.native import RELAY_DEADLINE_S, chosen_model, gate_of
 from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.permissions import permissions_for
 from harness.sources.loop.worker import LoopWorker
@@ -27,7 +27,7 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
         run_id = launch.run_id or hub.log_id
         options = _options(launch)
         on_ask = answering(launch.request.on_ask, host.channel(run_id).put)
-        options = replace(options, agent=replace(options.agent, on_ask=on_ask))
+        options = replace(options, agent=replace(options.agent, on_ask=on_ask, gate=gate_of(launch, host)))
         return RlmRun(host, options, context, run_id=run_id, inbox=inbox)
 
     return LoopWorker(launch, hub, on_end, open_run, redact=redact)

@@ -28,6 +28,7 @@ LIMITS: dict[str, Limit] = {
     "inactivity": Limit("stalled", "stalled", "the agent wrote nothing for {}"),
     "turns": Limit("limit_exceeded", "max_turns", "stopped after {} turns"),
     "budget": Limit("limit_exceeded", "max_budget", "stopped: the budget of {} is used up"),
+    "spending": Limit("limit_exceeded", "spending_limit", "stopped: {}"),
 }
 
 _STOPPING_SIGNALS = {int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGHUP)}

@@ -69,6 +69,16 @@ class CostMeter:
             return self._stated_usd
         return sum(self._cost_of(model, usage) or 0.0 for model, usage in self._used.items())
 
+    @property
+    def unpriced(self) -> frozenset[str]:
+        """Models that were used without a known price, where the agent states no cost."""
+        if self._stated_usd is not None:
+            return frozenset()
+        used = self._used.items()
+        return frozenset(
+            model for model, usage in used if _is_any(usage) and self._cost_of(model, usage) is None
+        )
+
     def priced(self, result: Result) -> Result:
         """The end of the run with what it cost, if the agent did not say; unchanged for what was free."""
         if result.total_cost_usd is not None or self._stated_usd is not None or result.usage is None:

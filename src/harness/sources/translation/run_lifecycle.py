@@ -126,6 +126,11 @@ class RunLifecycle:
                     self._begin_unannounced(out)
                 out.append(event)
 
+    @property
+    def has_said_end(self) -> bool:
+        """Whether the agent has said how the run ended; its process may take a while."""
+        return self._native is not None
+
     def note_text(self, stream: str, line: str) -> None:
         """Remember a line of plain text: a failure quotes the last ones."""
         self._tails[stream].append(line)

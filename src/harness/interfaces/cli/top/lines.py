@@ -130,9 +130,8 @@ def _diff_line(line: str, width: int) -> ScreenLine:
 def _header(look: Look) -> ScreenLine:
     counts, today = look.page.counts, look.today
     parts = [f"{counts.needs_you} need you", f"{counts.running} running"]
-    if today.cost_usd is not None:
-        limit = "" if today.limit_usd is None else f" of ${today.limit_usd:.0f}"
-        parts.append(f"{'' if today.is_cost_complete else '≥'}${today.cost_usd:.2f}{limit} today")
+    if today.words:
+        parts.append(f"{today.words} today")
     left, right = f"{' · '.join(parts)}", "? keys  q quit"
     room = look.width - columns(" harness  ") - columns(right) - 1
     left = cut(left, max(0, room))

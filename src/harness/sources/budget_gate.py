@@ -1,0 +1,202 @@
+"""A run at a limit of `harness budget`: asked, continued or ended. For agent programs, and for loops in this process.
+
+        look                 limit reached, somebody may answer             more may be spent
+RUNNING ────▶ RUNNING        ─────────────────────────────────▶ WAITING ──────────────────▶ RUNNING
+                             limit reached otherwise                │ refused, too late, stopped
+                             ─────────────────────────────▶ ENDED ◀─┘
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+from uuid import uuid4
+
+from harness import budget
+from harness.budget import BudgetGuard, BudgetState
+from harness.events import Error, Event, Relay, RelayReply
+from harness.sources.loop.approvals import check_reply
+from harness.sources.loop.loop_context import LoopContext
+from harness.sources.translation.outcome import LIMITS
+from harness.sources.translation.run_cost import CostMeter
+
+ASK_S = 24 * 3600.0
+"""How long a run waits for an answer: while it waits it costs nothing."""
+Step: TypeAlias = Literal["run", "wait", "end"]
+
+
+class BudgetGate:
+    """Of an agent program, in the thread of its run. Contract: `reply` may be called from any thread, all else from
+    that of the run.
+    """
+
+    def __init__(
+        self,
+        guard: BudgetGuard,
+        put: Callable[[Event], object],
+        clock: Callable[[], int],
+        ask_timeout_s: float | None = None,
+    ) -> None:
+        self._guard = guard
+        self._put = put
+        self._clock = clock
+        self._timeout_s = ask_timeout_s or ASK_S
+        self._lock = threading.Lock()
+        self._asked: Relay | None = None
+        self._reply: RelayReply | None = None
+        self._deadline_ms = float("inf")
+        self._is_over = False
+        self.changed = threading.Event()
+        """Set when it was answered, or when the run is to stop."""
+        self.reason = ""
+        """Why the run ended here."""
+
+    @property
+    def waits(self) -> bool:
+        return self._asked is not None
+
+    @property
+    def deadline_ms(self) -> float:
+        return self._deadline_ms
+
+    def look(self, cost: CostMeter | None = None) -> Step:
+        """What the run is to do now, when it has cost this much."""
+        if self._asked is not None:
+            return self._after_answer(self._asked)
+        guard = self._guard
+        if self._is_over:
+            return "run"
+        state = guard.look(cost.spent_usd if cost is not None else 0.0)
+        guard.note_unpriced(cost.unpriced if cost is not None else ())
+        for warning in guard.take_warnings():
+            self._put(warning)
+        if state is None:
+            return "run"
+        self.reason = state.words
+        return self._ask(state) if guard.asks else self._end()
+
+    def wait(self, is_stopped: Callable[[], bool]) -> Step:
+        """Before there is a program: until it may start, or must not. `wait`: it was stopped while it was asked."""
+        step = self.look()
+        while step == "wait" and not is_stopped():
+            self.changed.wait(max(0.0, (self._deadline_ms - self._clock()) / 1000))
+            self.changed.clear()
+            step = self.look()
+        if step == "wait":
+            self.withdraw("the run was stopped")
+        return step
+
+    def reply(self, reply: RelayReply) -> bool:
+        """False when this is not asked (any more). Raises UsageError for what is no answer."""
+        with self._lock:
+            asked = self._asked
+            if asked is None or asked.id != reply.id or self._reply is not None:
+                return False
+            check_reply(asked, reply)
+            self._reply = reply
+        self.changed.set()
+        return True
+
+    def withdraw(self, reason: str) -> None:
+        """The run is stopped: nothing is asked any more."""
+        self._is_over = True
+        self.changed.set()
+        with self._lock:
+            asked, self._asked = self._asked, None
+        if asked is not None:
+            self._put(RelayReply(id=asked.id, approved=False, by="policy", reason=reason))
+
+    def _ask(self, state: BudgetState) -> Step:
+        relay = budget.question(state, str(uuid4()))
+        self._deadline_ms = self._clock() + self._timeout_s * 1000
+        with self._lock:  # before it is shown: an answer may come at once
+            self._asked, self._reply = relay, None
+        self._put(relay)
+        return "wait"
+
+    def _after_answer(self, asked: Relay) -> Step:
+        with self._lock:
+            reply = self._reply
+            if reply is None and self._clock() >= self._deadline_ms:
+                reason = "there was no answer in time"
+                reply = self._reply = RelayReply(id=asked.id, approved=False, by="timeout", reason=reason)
+            if reply is None:
+                return "wait"
+            self._asked, self._deadline_ms = None, float("inf")
+        self._put(reply)
+        more_usd = budget.answer(asked, reply)
+        if more_usd is None:
+            return self._end()
+        self._put(self._guard.extend(asked, more_usd))
+        return "run"
+
+    def _end(self) -> Step:
+        self._is_over = True
+        return "end"
+
+
+def ended(reason: str) -> Error:
+    """What the log says of a run that ended at a limit."""
+    limit = LIMITS["spending"]
+    return Error(message=limit.message.format(reason), code=limit.code)
+
+
+class LoopGate:
+    """Of the loops of one conversation, sub-agents included: in the event loop."""
+
+    def __init__(self, guard: BudgetGuard, context: LoopContext) -> None:
+        self.asks = guard.asks
+        self._guard = guard
+        self._context = context
+        self._lock = asyncio.Lock()
+
+    async def reached(self, put: Callable[[Event], object]) -> BudgetState | None:
+        """The limit that is reached now. Logs are read elsewhere than in the event loop."""
+        context, guard = self._context, self._guard
+        state = await asyncio.to_thread(guard.look, context.spent_usd)
+        guard.note_unpriced(context.unpriced)
+        for warning in guard.take_warnings():
+            put(warning)
+        return state
+
+    async def admits(self, put: Callable[[Event], object], asker: tuple[str, str] = ("", "")) -> bool:
+        """Wait here until the run may continue. False: it must end, and the log says why.
+
+        `asker`: of a sub-agent, its name and the call that began it.
+        """
+        async with self._lock:  # one question for all sub-agents
+            while (state := await self.reached(put)) is not None:
+                if not self.asks or not await self._ask(state, put, asker):
+                    put(ended(state.words))
+                    return False
+            return True
+
+    def question(self, state: BudgetState) -> Relay:
+        return budget.question(state, self._context.new_id())
+
+    def takes(self, asked: Relay, reply: RelayReply, put: Callable[[Event], object]) -> bool:
+        """Whether the answer lets the run continue."""
+        more_usd = budget.answer(asked, reply)
+        if more_usd is not None:
+            put(self._guard.extend(asked, more_usd))
+        return more_usd is not None
+
+    async def _ask(self, state: BudgetState, put: Callable[[Event], object], asker: tuple[str, str]) -> bool:
+        relays = self._context.relays
+        relay = budget.question(state, self._context.new_id(), subagent=asker[0], spawn_call_id=asker[1])
+        expected = relays.expect(relay)
+        put(relay)
+        self._context.outbox.flush()
+        reply = await relays.answer(relay, ASK_S, expected)
+        put(reply)
+        return self.takes(relay, reply, put)
+
+
+def continues(asked: Relay, reply: RelayReply, gate: LoopGate | None, put: Callable[[Event], object]) -> bool:
+    """Whether a run that was suspended at a limit may continue. `gate`: None when there is no limit any more."""
+    is_more = gate.takes(asked, reply, put) if gate else budget.answer(asked, reply) is not None
+    if not is_more:
+        put(ended(asked.question.removesuffix(". Continue?")))
+    return is_more
