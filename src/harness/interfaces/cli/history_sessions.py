@@ -38,6 +38,8 @@ _READ_AT_ONCE = 50
 _MANY = 200
 """From this many sessions to read on, a message says so."""
 _MOST_NAMED = 3
+_BEGINNING = 7
+"""Ids that differ within so many characters are never shown alike."""
 _SECOND_MS = 1_000
 _LIVE_OUTCOMES = {"busy": "running", "idle": "idle", "open": "open"}
 
@@ -47,7 +49,9 @@ class HistoryList(NamedTuple):
     rest: int
     """How many more there are."""
     ids: list[str]
-    """Of all that there are."""
+    """Of the listed ones, and of all that begin so."""
+    known: int
+    """How many there are in all."""
     by_id: dict[str, CataloguedSession]
     """The listed ones."""
 
@@ -117,7 +121,7 @@ class HistorySessions:
         usage = self._catalogue.usage
         charges = [_charge_of(one, by) for one in usage.sums(by, since_ms, numbers)]
         more = usage.sessions(by, since_ms, numbers)
-        total = sum(usage.sessions("sub-agent", since_ms, numbers).values())
+        total = usage.count(since_ms, numbers)
         return UsedElsewhere([priced(charge, prices) for charge in charges], more, total, self._rest(numbers))
 
     def _rest(self, numbers: Mapping[int, list[tuple[int, int]]]) -> list[tuple[Metadata, list[Event]]]:
@@ -167,7 +171,8 @@ class HistorySessions:
         return HistoryList(
             [as_metadata(one, live.get((one.agent, one.session_id))) for one in found],
             rest,
-            [session_id for _agent, session_id in self._catalogue.ids()],
+            self._catalogue.similar_ids((one.session_id for one in found), _BEGINNING),
+            self._catalogue.count(),
             {one.session_id: one for one in found},
         )
 

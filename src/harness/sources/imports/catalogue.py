@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from harness.sources.imports.catalogue_file import connected, forget_readings, in_memory, is_wasteful
+from harness.sources.imports.catalogue_file import as_json, connected, forget_readings, in_memory, is_wasteful
 from harness.sources.imports.catalogue_filter import EVERYTHING, SessionFilter
 from harness.sources.imports.history import AgentHistory, Home, StoredSession
 
@@ -43,7 +43,7 @@ _READ = (
     "parent_id",
 )
 """What reading a session says."""
-_BYTES_IN_A_BATCH = 48 * 1024 * 1024
+_BYTES_IN_A_BATCH = 128 * 1024 * 1024
 """So much of the stores is read between two transactions."""
 
 
@@ -136,30 +136,22 @@ class Catalogue:
             self._refresh(home)
 
     def _refresh(self, home: Home) -> None:
-        known: dict[str, dict[str, tuple[int, str, int]]] = {agent: {} for agent in self._histories}
-        rows = self._connection.execute("SELECT agent, session_id, number, mark, gone_ms FROM sessions")
-        for agent, session_id, number, mark, gone_ms in rows:
-            known.setdefault(agent, {})[session_id] = number, mark, gone_ms
         new: list[StoredSession] = []
-        gone: list[int] = []
+        gone: list[tuple[int, str, str]] = []
+        now_ms = time.time_ns() // 1_000_000
         for agent, history in self._histories.items():
-            before, seen = known[agent], set[str]()
+            known: dict[str, str] = dict(self._connection.execute(_MARKS, (agent,)))
+            seen = set[str]()
             for session in history.find(home):
                 session_id = session.session_id
-                entry = before.get(session_id)
-                if (entry is None or entry[1] != session.mark or entry[2]) and session_id not in seen:
+                if known.get(session_id) != session.mark and session_id not in seen:
                     new.append(session)
                 seen.add(session_id)
-            gone += [
-                number for name, (number, _, gone_ms) in before.items() if name not in seen and not gone_ms
-            ]
+            gone += [(now_ms, agent, session_id) for session_id in known if session_id not in seen]
         if new or gone:
             with self._connection:
                 self._connection.executemany(_ENTER, (msgspec.structs.asdict(session) for session in new))
-                now_ms = time.time_ns() // 1_000_000
-                self._connection.executemany(
-                    "UPDATE sessions SET gone_ms = ? WHERE number = ?", ((now_ms, number) for number in gone)
-                )
+                self._connection.executemany(_GONE, gone)
 
     def projects(self) -> list[str]:
         """The directories in which sessions have worked."""
@@ -170,6 +162,12 @@ class Catalogue:
     def ids(self) -> list[tuple[str, str]]:
         """Agent and id of all sessions."""
         return self._connection.execute("SELECT agent, session_id FROM sessions").fetchall()
+
+    def similar_ids(self, session_ids: Iterable[str], length: int) -> list[str]:
+        """The ids of all sessions that begin with the same characters as one of these."""
+        beginnings = as_json(session_id[:length] for session_id in session_ids)
+        rows = self._connection.execute(_BEGIN_SO, (length, beginnings))
+        return [session_id for (session_id,) in rows]
 
     def sessions(self, chosen: SessionFilter = EVERYTHING, limit: int = -1) -> list[CataloguedSession]:
         """Those that are meant, as far as they are known, the last changed first."""
@@ -281,6 +279,11 @@ _ENTER = (
     f"INSERT INTO sessions ({', '.join(_NEW)}) VALUES ({', '.join(f':{name}' for name in _NEW)})"
     f" ON CONFLICT (agent, session_id) DO UPDATE SET {', '.join(_CHANGES)}"
 )
+_MARKS = "SELECT session_id, mark FROM sessions WHERE agent = ? AND NOT gone_ms"
+_BEGIN_SO = (
+    "SELECT session_id FROM sessions WHERE substr(session_id, 1, ?) IN (SELECT value FROM json_each(?))"
+)
+_GONE = "UPDATE sessions SET gone_ms = ? WHERE agent = ? AND session_id = ?"
 _UPDATE = f"UPDATE sessions SET {', '.join(f'{name} = ?' for name in _READ)} WHERE number = ?"
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterable
+
+import msgspec
 
 from harness.events.usage import CLASSES
 from harness.log.private_files import make_private_directory, open_private
@@ -90,6 +93,8 @@ says how much that is."""
 COUNTS = (*CLASSES, "cost_usd")
 """The columns of what was used."""
 _MOST_OUTDATED = 50_000_000
+_SETTINGS = ("journal_mode = WAL", "synchronous = NORMAL", "temp_store = MEMORY", "cache_size = -32000")
+"""The cache holds what one transaction changes: keys of calls fall on pages all over the table."""
 _PATIENCE_S = 5.0
 """How long another process is waited for."""
 
@@ -108,6 +113,14 @@ def connected(path: str) -> sqlite3.Connection:
     return in_memory()
 
 
+def as_json(values: Iterable[int | str]) -> str:
+    """A list for `json_each`. What no id can be, such as half a character of a file's name, matches none."""
+    whole = [
+        value if isinstance(value, int) else value.encode("utf-8", "replace").decode() for value in values
+    ]
+    return msgspec.json.encode(whole).decode()
+
+
 def in_memory() -> sqlite3.Connection:
     return _prepared(sqlite3.connect(":memory:"))
 
@@ -123,7 +136,7 @@ def _opened(path: str) -> sqlite3.Connection:
     os.close(open_private(path, os.O_RDWR | os.O_CREAT))
     connection = sqlite3.connect(path, timeout=_PATIENCE_S)
     try:
-        for setting in ("journal_mode = WAL", "synchronous = NORMAL", "temp_store = MEMORY"):
+        for setting in _SETTINGS:
             connection.execute(f"PRAGMA {setting}").fetchall()
         return _prepared(connection)
     except BaseException:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
 import msgspec
+
+from harness.sources.imports.catalogue_file import as_json
 
 
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +61,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
             (not self.with_deleted, "NOT gone_ms", []),
             (self.only_unread, _UNREAD, []),
             (not self.only_unread, f"({_UNREAD} OR runs)", []),
-            (self.only_ids is not None, _ONE_OF, [json.dumps(self.only_ids)]),
+            (self.only_ids is not None, _ONE_OF, [as_json(self.only_ids or ())]),
             (self.behind is not None, "(changed_ms, sessions.number) < (?, ?)", [*(self.behind or ())]),
             (self.never, "0", []),
         ]

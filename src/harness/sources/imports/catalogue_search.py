@@ -157,10 +157,9 @@ class CatalogueSearch:
         self, session: CataloguedSession, parts: Sequence[str], matches: Sequence[str]
     ) -> FoundPassage | None:
         whole = " OR ".join(f"({match})" for match in matches if match)
-        where = f" WHERE session = ? AND number IN ({_IN_WORDS})" if whole else " WHERE session = ?"
-        rows = self._connection.execute(
-            f"{_PLACES}{where} ORDER BY number", (session.number, *([whole] if whole else ()))
-        )
+        where = f" WHERE session = ? AND number IN ({_IN_OWN_WORDS})" if whole else " WHERE session = ?"
+        values = (whole, session.number, session.number) if whole else ()
+        rows = self._connection.execute(f"{_PLACES}{where} ORDER BY number", (session.number, *values))
         history = self._histories.get(session.agent)
         title = session.title.casefold()
         missing, best, most = {part for part in parts if part not in title}, None, 0
@@ -174,6 +173,8 @@ class CatalogueSearch:
                         FoundPassage(said.at_ms or place.at_ms, shortened(said.text, own[0])),
                         len(own),
                     )
+                if most == len(parts):
+                    return best
             if not missing:
                 break
         if any(map(_is_exact, missing)) and not session.gone_ms:
@@ -184,6 +185,11 @@ class CatalogueSearch:
 _SHORTEST_COMMIT = 7
 _OF_DOCUMENTS = "sessions.number IN (SELECT session FROM documents WHERE {})"
 _IN_WORDS = "SELECT rowid FROM words WHERE words MATCH ?"
+_IN_OWN_WORDS = (
+    f"{_IN_WORDS} AND rowid BETWEEN (SELECT min(number) FROM documents WHERE session = ?)"
+    " AND (SELECT max(number) FROM documents WHERE session = ?)"
+)
+"""Without the bounds, all documents with these words would be looked at for each session."""
 _PLACES = "SELECT file, start, end, at_ms, commands, files, commits FROM documents"
 
 

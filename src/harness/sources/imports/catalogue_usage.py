@@ -3,13 +3,12 @@
 # ruff: noqa: S608 nothing but names of our own is put into a statement
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from harness.events import Usage
-from harness.sources.imports.catalogue_file import COUNTS
+from harness.sources.imports.catalogue_file import COUNTS, as_json
 
 _JOINED = "used JOIN sessions ON session = sessions.number JOIN models ON used.model = models.number"
 _KEYS = {
@@ -52,7 +51,7 @@ class CatalogueUsage:
         rows = self._connection.execute(
             f"SELECT agent, session_id, cwd, at_ms, models.name, {', '.join(COUNTS)} FROM {_JOINED}{some}"
             " ORDER BY session, run, quarter",
-            () if only is None else (json.dumps([*only]),),
+            () if only is None else (as_json(only),),
         )
         for agent, session_id, cwd, at_ms, model, *counts in rows:
             if usage := _usage_of(counts):
@@ -61,10 +60,11 @@ class CatalogueUsage:
     def sums(self, by: str, since_ms: int, without: Collection[int]) -> list[UsageSum]:
         """Since then, without these sessions, by agent and model, and by one thing more."""
         counts = ", ".join(f"sum({name})" for name in COUNTS)
+        condition, values = _condition(since_ms, without)
         rows = self._connection.execute(
-            f"SELECT {_KEYS[by]}, agent, models.name, max(at_ms), {counts} FROM {_JOINED}"
-            f"{_CONDITION} GROUP BY 1, 2, 3",
-            (since_ms, json.dumps([*without])),
+            f"SELECT {_KEYS[by]}, agent, models.name, max(at_ms), {counts} FROM {_JOINED}{condition}"
+            " GROUP BY 1, 2, models.number",
+            values,
         )
         found = (
             UsageSum(key, agent, model, latest_ms, _usage_of(sums))
@@ -74,15 +74,27 @@ class CatalogueUsage:
 
     def sessions(self, by: str, since_ms: int, without: Collection[int]) -> dict[str, int]:
         """How many sessions have used something, of the same."""
+        condition, values = _condition(since_ms, without)
         rows = self._connection.execute(
-            f"SELECT {_KEYS[by]}, count(DISTINCT session) FROM {_JOINED}{_CONDITION} GROUP BY 1",
-            (since_ms, json.dumps([*without])),
+            f"SELECT {_KEYS[by]}, count(DISTINCT session) FROM {_JOINED}{condition} GROUP BY 1", values
         )
         return dict(rows.fetchall())
 
+    def count(self, since_ms: int, without: Collection[int]) -> int:
+        """The same of all together."""
+        condition, values = _condition(since_ms, without)
+        rows = self._connection.execute(f"SELECT count(DISTINCT session) FROM used{condition}", values)
+        return int(rows.fetchone()[0])
+
 
 _SOMETHING = " OR ".join(f"{name} > 0" for name in COUNTS)
-_CONDITION = f" WHERE at_ms >= ? AND ({_SOMETHING}) AND session NOT IN (SELECT value FROM json_each(?))"
+
+
+def _condition(since_ms: int, without: Collection[int]) -> tuple[str, tuple[int | str, ...]]:
+    condition = f" WHERE at_ms >= ? AND ({_SOMETHING})"
+    if not without:
+        return condition, (since_ms,)
+    return f"{condition} AND session NOT IN (SELECT value FROM json_each(?))", (since_ms, as_json(without))
 
 
 def _usage_of(counts: Sequence[Any]) -> Usage:

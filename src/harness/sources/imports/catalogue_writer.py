@@ -3,13 +3,12 @@
 # ruff: noqa: S608 nothing but names of our own is put into a statement
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
-from harness.sources.imports.catalogue_file import COUNTS
+from harness.sources.imports.catalogue_file import COUNTS, as_json
 from harness.sources.imports.summary import Document, Reading
 
 QUARTER_MS = 900_000
@@ -27,6 +26,9 @@ _ADD = (
 _DOCUMENT = (
     "INSERT INTO documents (session, file, start, end, at_ms, characters, commands, files, commits)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_IS_KNOWN = "SELECT " + " OR ".join(
+    f"EXISTS (SELECT 1 FROM {table} WHERE session = ?)" for table in ("documents", "used", "states")
 )
 SEPARATOR = "\x1e"
 """Between the commands of a document, and between its files."""
@@ -55,6 +57,8 @@ class CatalogueWriter:
 
     def _forget(self, session: int) -> None:
         """The words of its documents stay in the search table, but lead to no document any more."""
+        if not self._connection.execute(_IS_KNOWN, (session,) * 3).fetchone()[0]:
+            return
         self._connection.execute(
             "INSERT INTO outdated SELECT sum(characters) FROM documents WHERE session = ? HAVING count(*)",
             (session,),
@@ -84,7 +88,7 @@ class CatalogueWriter:
                 sums[where], times[where] = [], at_ms
             sums[where].append(counts)
             if key:
-                name = _hash(agent, key)
+                name = _hash(f"{agent} {key}")
                 known = calls.get(name)
                 summed = counts if known is None else map(_plus, known[4:], counts)
                 calls[name] = (session, run, at_ms, number, *summed)
@@ -114,7 +118,7 @@ class CatalogueWriter:
         known = self._connection.execute(
             f"SELECT session, run, at_ms, model, {', '.join(COUNTS)} FROM calls"
             " WHERE key IN (SELECT value FROM json_each(?)) AND session != ?",
-            (json.dumps([*calls]), session if is_new else -1),
+            (as_json(calls), session if is_new else -1),
         )
         for other, run, at_ms, model, *counts in known.fetchall():
             where = (other, run, at_ms // QUARTER_MS, model)
@@ -140,6 +144,6 @@ def _total(counts: Sequence[float | None]) -> float | None:
     return sum(stated) if stated else None
 
 
-def _hash(agent: str, key: str) -> int:
-    digest = blake2b(f"{agent} {key}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+def _hash(key: str) -> int:
+    digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)

@@ -12,11 +12,12 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote
 
 from harness.sources.imports.store_files import look_at
 
 _PATIENCE_S = 2.0
+_QUOTED = {ord(sign): f"%{ord(sign):02x}" for sign in "%?#"}
+"""What would end the path in the address of a database."""
 
 
 class StoreDatabase:
@@ -56,7 +57,7 @@ def mark_of(path: str) -> str:
 def _connected(path: str) -> sqlite3.Connection | None:
     if look_at(path) is None:
         return None
-    place = f"file:{quote(os.path.abspath(path))}?mode=ro"
+    place = f"file:{os.path.abspath(path).translate(_QUOTED)}?mode=ro"
     try:
         connection = sqlite3.connect(place, uri=True, timeout=_PATIENCE_S, isolation_level=None)
     except sqlite3.Error:

@@ -1,7 +1,7 @@
 """Reading a large file of a store by the short way: in blocks of whole lines, from where it was left.
 
-Most bytes of these files are prompts of the program, schemas and outputs of tools, which no catalogue needs. So a line
-is looked at by its beginning, and only the few that say something are decoded, and of these only the fields that count.
+Most bytes of these files are prompts of the program, schemas and outputs of tools, which no catalogue needs. So all
+lines of a block are decoded at once, and of each only the fields that count.
 """
 
 from __future__ import annotations
@@ -127,16 +127,42 @@ def lines_between(path: str, start: int, end: int, needles: Sequence[bytes]) -> 
             yield line
 
 
+Line = TypeVar("Line")
+
+
+def decoded_lines(
+    decoder: msgspec.json.Decoder[Line], data: bytes, matters: Callable[[bytes], object]
+) -> list[Line]:
+    """The records of a block of lines. One that cannot be decoded is left out, unless it matters by its beginning.
+
+    Raises CannotScan.
+    """
+    try:
+        found = decoder.decode_lines(data)
+        if len(found) == data.count(b"\n"):  # else a record may have swallowed others
+            return found
+    except DECODE_ERRORS:
+        pass
+    found = []
+    for line in data.split(b"\n"):
+        try:
+            found.append(decoder.decode(line))
+        except DECODE_ERRORS as error:
+            if matters(line[:HEAD_BYTES]):
+                raise CannotScan from error
+    return found
+
+
 @lru_cache(maxsize=256)
-def _minute_ms(text: str) -> int | None:
-    return milliseconds(f"{text}:00Z")
+def _hour_ms(text: str) -> int | None:
+    return milliseconds(f"{text}:00:00Z")
 
 
 def time_of(text: str) -> int:
     """`2026-11-15T19:13:34.212Z` in milliseconds; 0 where it is no time."""
-    if len(text) == _LENGTH and text[-1] == "Z" and (minute := _minute_ms(text[:16])) is not None:
+    if len(text) == _LENGTH and text[-1] == "Z" and (hour := _hour_ms(text[:13])) is not None:
         try:
-            return minute + int(text[17:19]) * 1000 + int(text[20:23])
+            return hour + int(text[14:16]) * 60_000 + int(text[17:19] + text[20:23])
         except ValueError:
             return 0
     return milliseconds(text) or 0
@@ -171,7 +197,7 @@ class FileScan(ABC, Generic[State]):
         """The files of the session: name and path."""
 
     @abstractmethod
-    def feed(self, lines: Sequence[bytes], document: Document) -> None:
+    def feed(self, data: bytes, document: Document) -> None:
         """Take whole lines. May raise CannotScan, and whatever odd values lead to."""
 
     @abstractmethod
@@ -185,7 +211,7 @@ class FileScan(ABC, Generic[State]):
         for name, path in self.files():
             for start, data, position in new_blocks(path, self.state.positions.get(name)):
                 document = Document(file=name, start=start, end=start + len(data))
-                self.feed(data.split(b"\n"), document)
+                self.feed(data, document)
                 self.state.positions[name] = position
                 documents.append(document)
                 size += len(data)

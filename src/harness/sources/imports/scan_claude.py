@@ -6,22 +6,26 @@ Contract: it says what reading the session whole says, apart from times within a
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from harness.sources.formats.fields import output_of
 from harness.sources.imports.file_scan import (
     HEAD_BYTES,
     FileScan,
     ScanState,
     TokenCount,
+    decoded_lines,
     lines_between,
     scanned,
     time_of,
 )
 from harness.sources.imports.history import StoredSession, StoredText
 from harness.sources.imports.store_files import files_in
+from harness.sources.imports.stores.claude import UNFINISHED, prompt_of, words_of
 from harness.sources.imports.summary import (
     LONGEST_PROMPT,
     CannotScan,
@@ -34,9 +38,7 @@ from harness.sources.imports.summary import (
 )
 from harness.sources.translation.json_lines import DECODE_ERRORS
 
-_RESULT_BYTES = 700
-"""Where a line with the result of a tool shows that it is one."""
-_TITLES = (b'{"type":"custom-title"', b'{"type":"ai-title"', b'{"type":"summary"')
+_TITLES = frozenset({"custom-title", "ai-title", "summary"})
 _INTERRUPTION = "[Request interrupted by user"
 _SYNTHETIC = "<synthetic>"
 
@@ -91,7 +93,8 @@ class _Line(msgspec.Struct, rename="camel", gc=False):
     summary: str = ""
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decoder = msgspec.json.Decoder(_Line)
+_matters = re.compile(rb'(?!\{"type":"api-request).*"(?:role|type)":"(?:assistant|user)"').match
 _FILES = {
     "Read": "r ",
     "NotebookRead": "r ",
@@ -116,7 +119,7 @@ class _State(ScanState, kw_only=True, omit_defaults=True):
 class _ClaudeScan(FileScan[_State]):
     def __init__(self, session: StoredSession, state: _State) -> None:
         super().__init__(session, state)
-        self._calls: dict[tuple[str, str], tuple[int, str, str, _Used]] = {}
+        self._calls: dict[str, tuple[int, str, str, _Used]] = {}
         """Message and request → run, time, model and usage, of several lines the last."""
 
     def files(self) -> Iterator[tuple[str, str]]:
@@ -124,39 +127,37 @@ class _ClaudeScan(FileScan[_State]):
         for file in files_in(_folder_of_children(self.session), ".jsonl"):
             yield file.name, file.path
 
-    def feed(self, lines: Sequence[bytes], document: Document) -> None:
-        is_child = bool(document.file)
-        for line in lines:
-            head = line[:HEAD_BYTES]
-            if head.startswith(b'{"type":"api-request'):
-                continue
-            if b'"role":"assistant"' in head or b'"type":"assistant"' in head:
-                self._answer(_decode(line), document)
-            elif b'"role":"user"' in head or b'"type":"user"' in head:
-                if b'"tool_result"' in line[:_RESULT_BYTES]:
+    def feed(self, data: bytes, document: Document) -> None:
+        for record in decoded_lines(_decoder, data, _matters):
+            message = record.message
+            if record.type == "assistant":
+                if message is not None:
+                    self._answer(record, message, document)
+            elif record.type == "user":
+                if message is None:
+                    continue
+                content = message.content
+                if not isinstance(content, str) and any(block.type == "tool_result" for block in content):
                     if self.state.commits:
-                        self._result(line, document)
+                        self._result(content, document)
                 else:
-                    self._user(_decode(line), document)
-            elif not is_child and head.startswith(_TITLES):
-                record = _decode(line)
+                    self._user(record, content, document)
+            elif record.type in _TITLES and not document.file:
                 title = record.custom_title or record.ai_title or record.summary
                 self.summary.title = masked(title) or self.summary.title
 
     def used(self) -> list[UsedTokens]:
         self._end_run()
         found = [
-            UsedTokens(f"{message}:{request}", run, time_of(timestamp), model, _counts_of(usage))
-            for (message, request), (run, timestamp, model, usage) in self._calls.items()
+            UsedTokens(key, run, time_of(timestamp), model, _counts_of(usage))
+            for key, (run, timestamp, model, usage) in self._calls.items()
         ]
         self._calls = {}
         self.summary.ended_ms = max([self.summary.ended_ms, *(one.at_ms for one in found)])
         return found
 
-    def _answer(self, record: _Line, document: Document) -> None:
-        message, runs = record.message, self.state.summary.runs
-        if record.type != "assistant" or message is None:
-            return
+    def _answer(self, record: _Line, message: _Message, document: Document) -> None:
+        runs = self.state.summary.runs
         if not runs:
             raise CannotScan
         if not document.at_ms:
@@ -164,7 +165,7 @@ class _ClaudeScan(FileScan[_State]):
         is_real = message.model != _SYNTHETIC
         if is_real and message.id and message.usage is not None:
             call = runs, record.timestamp, message.model, message.usage
-            self._calls[message.id, record.request_id] = call
+            self._calls[f"{message.id}:{record.request_id}"] = call
         if not document.file:
             state = self.state
             state.model = state.model or (message.model if is_real else "")
@@ -186,23 +187,15 @@ class _ClaudeScan(FileScan[_State]):
         elif name in _SHELLS and isinstance(given.command, str) and document.add_command(given.command):
             self.state.commits.append(call_id)
 
-    def _result(self, line: bytes, document: Document) -> None:
-        if not any(call_id.encode() in line for call_id in self.state.commits):
-            return
-        message = _decode(line).message
-        for block in message.content if message is not None else ():
-            if isinstance(block, _Block) and block.tool_use_id in self.state.commits:
-                from harness.sources.formats.fields import output_of
-
+    def _result(self, content: list[_Block], document: Document) -> None:
+        for block in content:
+            if block.tool_use_id in self.state.commits:
                 self.state.commits.remove(block.tool_use_id)
                 document.add_output(output_of(msgspec.json.decode(block.content or b'""')))
 
-    def _user(self, record: _Line, document: Document) -> None:
-        from harness.sources.imports.stores.claude import prompt_of, words_of
-
-        if record.type != "user" or record.message is None or record.is_meta or record.is_compact_summary:
+    def _user(self, record: _Line, content: str | list[_Block], document: Document) -> None:
+        if record.is_meta or record.is_compact_summary:
             return
-        content = record.message.content
         given = (
             content
             if isinstance(content, str)
@@ -227,8 +220,6 @@ class _ClaudeScan(FileScan[_State]):
         state.is_failed = state.is_interrupted = state.is_local = False
 
     def _end_run(self) -> None:
-        from harness.sources.imports.stores.claude import UNFINISHED
-
         state, summary = self.state, self.summary
         if not summary.runs:
             return
@@ -282,7 +273,7 @@ def texts_of_claude(
         if b'"role":"' not in line[:HEAD_BYTES] and b'"type":"' not in line[:HEAD_BYTES]:
             continue
         try:
-            record = _decode(line)
+            record = _decoder.decode(line)
         except DECODE_ERRORS:
             continue
         message = record.message

@@ -11,17 +11,19 @@ from typing import Any
 
 import msgspec
 
-from harness.sources.formats.fields import arguments_of, first_text, items_of, record_of, text_of
+from harness.sources.formats.fields import arguments_of, first_text, items_of, output_of, record_of, text_of
 from harness.sources.imports.file_scan import (
     HEAD_BYTES,
     FileScan,
     ScanState,
     TokenCount,
+    decoded_lines,
     lines_between,
     scanned,
     time_of,
 )
 from harness.sources.imports.history import StoredSession, StoredText
+from harness.sources.imports.stores.codex import PATCHED, SHELLS
 from harness.sources.imports.summary import (
     LONGEST_PROMPT,
     CannotScan,
@@ -32,15 +34,12 @@ from harness.sources.imports.summary import (
 )
 from harness.sources.translation.json_lines import DECODE_ERRORS
 
-SHELLS = frozenset(
-    {"exec_command", "shell", "shell_command", "local_shell", "container.exec", "unified_exec"}
-)
-PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.MULTILINE)
-_kind_of = re.compile(
-    rb'"type":"(session_meta|turn_context|thread_settings_applied|token_usage_record|token_count|user_message'
-    rb"|agent_message|UserMessage|AgentMessage|CommandExecution|FileChange|task_complete|turn_aborted|error"
+_matters = re.compile(
+    rb'"type":"(?:session_meta|turn_context|thread_settings_applied|token_usage_record|token_count|user_message'
+    rb"|agent_message|item_completed|task_complete|turn_aborted|error"
     rb'|function_call_output|function_call|custom_tool_call_output|custom_tool_call|local_shell_call)"'
 ).search
+_said = re.compile(rb'"type":"(user_message|UserMessage|agent_message|AgentMessage)"').search
 
 
 class _Counts(msgspec.Struct, gc=False):
@@ -55,35 +54,38 @@ class _Info(msgspec.Struct, gc=False):
     total_token_usage: _Counts | None = None
 
 
-class _Counted(msgspec.Struct, gc=False):
-    type: str = ""
+class _Payload(msgspec.Struct, gc=False):
+    """Of any record: the fields that count in one of them. Only counts must be what they should be."""
+
+    type: Any = None
+    message: Any = None
+    role: Any = None
     info: _Info | None = None
-    thread_id: str | None = None
+    thread_id: Any = None
     response_id: str | None = None
     usage: _Counts | None = None
-
-
-class _CountLine(msgspec.Struct, gc=False):
-    timestamp: str = ""
-    payload: _Counted = msgspec.field(default_factory=_Counted)
-
-
-class _Said(msgspec.Struct, gc=False):
-    message: str = ""
-
-
-class _SaidLine(msgspec.Struct, gc=False):
-    timestamp: str = ""
-    payload: _Said = msgspec.field(default_factory=_Said)
-
-
-class _Called(msgspec.Struct, gc=False):
-    name: str = ""
-    call_id: str = ""
+    name: Any = None
+    call_id: Any = None
     arguments: Any = None
     input: Any = None
     action: Any = None
-    output: Any = None
+    output: msgspec.Raw = msgspec.Raw()
+    item: msgspec.Raw = msgspec.Raw()
+    model: Any = None
+    cwd: Any = None
+    cli_version: Any = None
+    source: Any = None
+    parent_thread_id: Any = None
+    history_mode: Any = None
+    thread_settings: Any = None
+    last_agent_message: Any = ""
+    error: Any = None
+
+
+class _Line(msgspec.Struct, gc=False):
+    type: str = ""
+    timestamp: str = ""
+    payload: _Payload = msgspec.field(default_factory=_Payload)
 
 
 class _Asked(msgspec.Struct, gc=False):
@@ -91,19 +93,12 @@ class _Asked(msgspec.Struct, gc=False):
     command: Any = None
 
 
-class _CallLine(msgspec.Struct, gc=False):
-    payload: _Called = msgspec.field(default_factory=_Called)
-
-
 class _AnyLine(msgspec.Struct, gc=False):
-    type: str = ""
     timestamp: str = ""
     payload: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-_decode_count = msgspec.json.Decoder(_CountLine).decode
-_decode_said = msgspec.json.Decoder(_SaidLine).decode
-_decode_call = msgspec.json.Decoder(_CallLine).decode
+_decoder = msgspec.json.Decoder(_Line)
 _decode_asked = msgspec.json.Decoder(_Asked).decode
 _decode = msgspec.json.Decoder(_AnyLine).decode
 _Classes = tuple[int | None, int | None, int | None, int | None, int | None]
@@ -113,6 +108,19 @@ _ROLES = {
     b"agent_message": "assistant",
     b"AgentMessage": "assistant",
 }
+_WRAPPED = frozenset({"event_msg", "response_item"})
+_RECORDS = frozenset(
+    {
+        "session_meta",
+        "turn_context",
+        "thread_settings_applied",
+        "user_message",
+        "item_completed",
+        "task_complete",
+        "turn_aborted",
+        "error",
+    }
+)
 _MINUTE = len("2026-11-15T19:13")
 _NOTHING: _Classes = (None, None, None, None, None)
 
@@ -137,29 +145,29 @@ class _CodexScan(FileScan[_State]):
     def files(self) -> Iterator[tuple[str, str]]:
         yield "", self.session.path
 
-    def feed(self, lines: Sequence[bytes], document: Document) -> None:
-        for line in lines:
-            head = line[:HEAD_BYTES]
-            found = _kind_of(head)
-            if found is None:
-                if b'"role":"assistant"' in head and not self.summary.runs:
-                    raise CannotScan
-                continue
-            match found[1]:
-                case b"token_count":
-                    self._token_count(_decode_count(line))
-                case b"agent_message":
-                    document.texts.append(_decode_said(line).payload.message)
-                case b"function_call" | b"custom_tool_call" | b"local_shell_call":
+    def feed(self, data: bytes, document: Document) -> None:
+        for record in decoded_lines(_decoder, data, _matters):
+            payload = record.payload
+            match payload.type if record.type in _WRAPPED else record.type:
+                case "token_count":
+                    self._token_count(payload.info, record.timestamp)
+                case "agent_message":
+                    document.texts.append(_text_in(payload.message))
+                case "function_call" | "custom_tool_call" | "local_shell_call":
                     if not self.state.has_items:
-                        self._called(_decode_call(line).payload, document)
-                case b"function_call_output" | b"custom_tool_call_output":
+                        self._called(payload, document)
+                case "function_call_output" | "custom_tool_call_output":
                     if self.state.commits:
-                        self._answered(_decode_call(line).payload, document)
-                case b"token_usage_record":
-                    self._usage_record(_decode_count(line))
+                        self._answered(payload, document)
+                case "token_usage_record":
+                    self._usage_record(payload, record.timestamp)
+                case "message":
+                    if payload.role == "assistant" and not self.summary.runs:
+                        raise CannotScan
+                case str(kind) if kind in _RECORDS:
+                    self._record(kind, payload, time_of(record.timestamp), document)
                 case _:
-                    self._record(_decode(line), document)
+                    pass
 
     def used(self) -> list[UsedTokens]:
         if not self.summary.runs:
@@ -171,42 +179,39 @@ class _CodexScan(FileScan[_State]):
         self.summary.ended_ms = max([self.summary.ended_ms, *(one.at_ms for one in found)])
         return found
 
-    def _record(self, record: _AnyLine, document: Document) -> None:
-        data, summary, state = record.payload, self.summary, self.state
-        at_ms = time_of(record.timestamp)
+    def _record(self, kind: str, data: _Payload, at_ms: int, document: Document) -> None:
+        summary, state = self.summary, self.state
         document.at_ms = document.at_ms or at_ms
-        match record.type if record.type != "event_msg" else str(data.get("type")):
+        match kind:
             case "session_meta":
                 self._meta(data)
             case "turn_context":
-                state.model = str(data.get("model") or state.model)
-                summary.cwd = str(data.get("cwd") or summary.cwd)
+                state.model = str(data.model or state.model)
+                summary.cwd = str(data.cwd or summary.cwd)
             case "thread_settings_applied":
-                state.model = str((data.get("thread_settings") or {}).get("model") or state.model)
+                state.model = str((data.thread_settings or {}).get("model") or state.model)
             case "user_message":
-                self._prompt(str(data.get("message") or ""), at_ms, document)
+                self._prompt(str(data.message or ""), at_ms, document)
             case "item_completed":
-                self._item(data.get("item") or {}, at_ms, document)
+                self._item(record_of(msgspec.json.decode(data.item or b"{}")), at_ms, document)
             case "task_complete":
-                is_answered = data.get("last_agent_message", "") is not None
-                has_failed = bool(data.get("error")) or summary.outcome == "failed"
+                is_answered = data.last_agent_message is not None
+                has_failed = bool(data.error) or summary.outcome == "failed"
                 summary.outcome = "failed" if has_failed else "completed" if is_answered else "unknown"
             case "turn_aborted":
                 summary.outcome = "interrupted"
-            case "error":
-                summary.outcome = "failed"
             case _:
-                pass
+                summary.outcome = "failed"
         if summary.runs:
             summary.ended_ms = max(summary.ended_ms, at_ms)
 
-    def _meta(self, data: dict[str, Any]) -> None:
-        summary, source = self.summary, record_of(data.get("source"))
-        summary.cwd = str(data.get("cwd") or summary.cwd)
-        summary.version = str(data.get("cli_version") or summary.version)
+    def _meta(self, data: _Payload) -> None:
+        summary, source = self.summary, record_of(data.source)
+        summary.cwd = str(data.cwd or summary.cwd)
+        summary.version = str(data.cli_version or summary.version)
         spawn = record_of(record_of(source.get("subagent")).get("thread_spawn"))
-        summary.parent_id = str(data.get("parent_thread_id") or spawn.get("parent_thread_id") or "")
-        self.state.has_items = self.state.has_items or data.get("history_mode") == "paginated"
+        summary.parent_id = str(data.parent_thread_id or spawn.get("parent_thread_id") or "")
+        self.state.has_items = self.state.has_items or data.history_mode == "paginated"
 
     def _item(self, item: dict[str, Any], at_ms: int, document: Document) -> None:
         match item.get("type"):
@@ -233,7 +238,7 @@ class _CodexScan(FileScan[_State]):
         summary.outcome, summary.model = "unknown", state.model or summary.model
         document.texts.append(prompt)
 
-    def _called(self, call: _Called, document: Document) -> None:
+    def _called(self, call: _Payload, document: Document) -> None:
         if call.action is not None:
             self._ran(record_of(call.action).get("command"), call.call_id, document)
         elif call.name in SHELLS:
@@ -254,21 +259,17 @@ class _CodexScan(FileScan[_State]):
         if line and document.add_command(line):
             self.state.commits.append(call_id)
 
-    def _answered(self, call: _Called, document: Document) -> None:
-        from harness.sources.formats.fields import output_of
-
+    def _answered(self, call: _Payload, document: Document) -> None:
         if call.call_id in self.state.commits:
             self.state.commits.remove(call.call_id)
-            document.add_output(output_of(call.output))
+            document.add_output(output_of(msgspec.json.decode(call.output or b'""')))
 
-    def _usage_record(self, record: _CountLine) -> None:
-        data = record.payload
+    def _usage_record(self, data: _Payload, timestamp: str) -> None:
         if data.thread_id in (None, "", self.session.session_id) and data.usage is not None:
             self.state.has_calls = True
-            self._count(_classes_of(data.usage), record.timestamp, data.response_id or "")
+            self._count(_classes_of(data.usage), timestamp, data.response_id or "")
 
-    def _token_count(self, record: _CountLine) -> None:
-        info = record.payload.info
+    def _token_count(self, info: _Info | None, timestamp: str) -> None:
         if info is None or info.total_token_usage is None or self.state.has_calls or not self.summary.runs:
             return
         total, before = _classes_of(info.total_token_usage), self.state.total
@@ -276,7 +277,7 @@ class _CodexScan(FileScan[_State]):
             return
         is_new = (total[0] or 0) < (before[0] or 0)
         self.state.total = total
-        self._count(total if is_new else _minus(total, before), record.timestamp, "")
+        self._count(total if is_new else _minus(total, before), timestamp, "")
 
     def _count(self, counts: _Classes, timestamp: str, key: str) -> None:
         run, model = self.summary.runs, self.summary.model
@@ -288,6 +289,12 @@ class _CodexScan(FileScan[_State]):
         where = run, timestamp[:_MINUTE], model
         known = self._sums.get(where)
         self._sums[where] = (timestamp, counts) if known is None else (known[0], _plus(known[1], counts))
+
+
+def _text_in(message: Any) -> str:
+    if not isinstance(message, str):
+        raise CannotScan
+    return message
 
 
 def _text_of_parts(item: dict[str, Any]) -> str:
@@ -336,9 +343,8 @@ def texts_of_codex(
     session: StoredSession, _file: str, start: int, end: int, needles: Sequence[bytes]
 ) -> Iterator[StoredText]:
     for line in lines_between(session.path, start, end, needles):
-        found = _kind_of(line[:HEAD_BYTES])
-        role = _ROLES.get(found[1]) if found is not None else None
-        if role is None:
+        found = _said(line[:HEAD_BYTES])
+        if found is None:
             continue
         try:
             record = _decode(line)
@@ -347,4 +353,4 @@ def texts_of_codex(
         item = record_of(record.payload.get("item"))
         text = _text_of_parts(item) if item else text_of(record.payload.get("message"))
         if text:
-            yield StoredText(time_of(record.timestamp), role, text)
+            yield StoredText(time_of(record.timestamp), _ROLES[found[1]], text)

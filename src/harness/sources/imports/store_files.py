@@ -33,15 +33,16 @@ class StoreFile(NamedTuple):
     mark: str
     """Changes when the file is written or replaced."""
 
-    def session(self, agent: str, session_id: str, **known: Any) -> StoredSession:
+    def session(self, agent: str, session_id: str, *, mark: str = "", **known: Any) -> StoredSession:
         """The session that is in this file. `known`: fields of it that were found elsewhere."""
+        path, _name, size, changed_ms, _inode, own = self
         return StoredSession(
             agent=agent,
             session_id=session_id,
-            path=self.path,
-            mark=known.pop("mark", self.mark),
-            changed_ms=self.changed_ms,
-            size=self.size,
+            path=path,
+            mark=mark or own,
+            changed_ms=changed_ms,
+            size=size,
             **known,
         )
 
@@ -49,13 +50,14 @@ class StoreFile(NamedTuple):
 def files_in(folder: str, suffix: str) -> Iterator[StoreFile]:
     """The regular files directly in a folder whose names end like this."""
     for entry in _entries(folder):
-        if entry.name.endswith(suffix):
+        name = entry.name
+        if name.endswith(suffix):
             try:
                 status = entry.stat(follow_symlinks=False)
             except OSError:
                 continue
             if stat.S_ISREG(status.st_mode):
-                yield _store_file(entry.path, entry.name, status)
+                yield _store_file(entry.path, name, status)
 
 
 def folders_in(folder: str) -> Iterator[tuple[str, str]]:

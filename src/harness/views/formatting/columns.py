@@ -12,6 +12,7 @@ _EMOJI_SELECTOR = "\ufe0f"
 _REGIONAL = range(0x1F1E6, 0x1F200)
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
 _HANGUL_ENDINGS = range(0x1160, 0x1200)
+_ELLIPSIS = "…"
 _TAB = "    "
 _PIECES = re.compile(r"\n|[ \t]+|[^\n \t]+")
 _MARK = re.compile(r"[-*+•]|\d{1,3}[.)]")
@@ -20,7 +21,7 @@ _MARK = re.compile(r"[-*+•]|\d{1,3}[.)]")
 
 def columns(text: str) -> int:
     """Terminal cells of a text without line ends; where terminals disagree, the larger number."""
-    if text.isascii():
+    if text.isascii() or (text[-1] == _ELLIPSIS and text[:-1].isascii()):
         return len(text)
     return sum(_cluster_columns(cluster) for cluster in clusters(text))
 
@@ -41,13 +42,15 @@ def cut(text: str, width: int) -> str:
     text = text[: width * 8 + 64]  # more could not be shown, and may be megabytes
     if columns(text) <= width:
         return text
+    if text.isascii():
+        return text[: width - 1] + _ELLIPSIS if width > 0 else ""
     fitting, room = [], width - 1
     for cluster in clusters(text):
         room -= _cluster_columns(cluster)
         if room < 0:
             break
         fitting.append(cluster)
-    return "".join(fitting) + "…" if width > 0 else ""
+    return "".join(fitting) + _ELLIPSIS if width > 0 else ""
 
 
 def wrapped(text: str, width: int, *, most: int) -> list[str]:

@@ -147,7 +147,7 @@ def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
     if arguments.json:
         write_json([_as_data(one, theirs.by_id.get(one.session_id), rows) for one in sessions])
     elif not sessions:
-        console.say(_nothing_found(arguments, store, [*known, *theirs.ids]))
+        console.say(_nothing_found(arguments, store, len(known) + theirs.known))
     else:
         width = screen_width(os.environ) if is_terminal(STDOUT) else 0
         write_text(table(sessions, in_order([*known, *theirs.ids]), width, marked, rows))
@@ -179,9 +179,11 @@ def _search(arguments: argparse.Namespace, store: FileStore, console: Console) -
 
 def _rows(store: FileStore, log_ids: Sequence[str]) -> dict[str, InboxRow]:
     """What each of them does, as the inbox shows it."""
+    if not log_ids:
+        return {}
     from harness.interfaces.inbox.listing import known_prices, rows_of
 
-    return rows_of(store, known_prices(), log_ids) if log_ids else {}
+    return rows_of(store, known_prices(), log_ids)
 
 
 def _merged(ours: Sequence[Metadata], theirs: Sequence[Metadata]) -> list[Metadata]:
@@ -221,9 +223,9 @@ def _waiting_first(store: FileStore, known: Sequence[str], console: Console) -> 
     return [*first, *(log_id for log_id in known if log_id not in moved)]
 
 
-def _nothing_found(arguments: argparse.Namespace, store: FileStore, known: Sequence[str]) -> str:
+def _nothing_found(arguments: argparse.Namespace, store: FileStore, known: int) -> str:
     if known and session_filters.is_filtered(arguments):
-        return f"none of {len(known)} sessions matches, in {store.directory}"
+        return f"none of {known} sessions matches, in {store.directory}"
     return f"there are no sessions in {store.directory}"
 
 

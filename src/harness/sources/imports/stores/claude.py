@@ -9,18 +9,27 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.log.ids import is_log_id
 from harness.log.raw import RawEntry
 from harness.sources.formats.fields import count_of, first_text, items_of, record_of, text_of
-from harness.sources.imports.history import Activity, AgentHistory, Home, StoredRecord, StoredSession
+from harness.sources.imports.history import (
+    Activity,
+    AgentHistory,
+    Home,
+    StoredRecord,
+    StoredSession,
+    StoredText,
+)
 from harness.sources.imports.processes import is_same_process
 from harness.sources.imports.rewording import Rewording
-from harness.sources.imports.scan_claude import scan_claude, texts_of_claude
 from harness.sources.imports.store_files import document, files_in, folders_in, json_lines
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
+
+if TYPE_CHECKING:
+    from harness.sources.imports.summary import Reading
 
 _SUFFIX = ".jsonl"
 _SIDECHAIN = "agent-"
@@ -363,6 +372,21 @@ def deleted_after_days(home: Home) -> int | None:
     return 30 if days is None else days
 
 
+def scan(session: StoredSession, state: bytes) -> Iterator[Reading]:
+    # Imported when a session is read: a list of sessions that are known needs it not.
+    from harness.sources.imports.scan_claude import scan_claude
+
+    return scan_claude(session, state)
+
+
+def texts(
+    session: StoredSession, file: str, start: int, end: int, needles: Sequence[bytes]
+) -> Iterator[StoredText]:
+    from harness.sources.imports.scan_claude import texts_of_claude
+
+    return texts_of_claude(session, file, start, end, needles)
+
+
 HISTORY = AgentHistory(
     agent="claude",
     title="Claude Code",
@@ -372,6 +396,6 @@ HISTORY = AgentHistory(
     rewording=ClaudeRewording,
     live=live,
     deleted_after_days=deleted_after_days,
-    scan=scan_claude,
-    texts=texts_of_claude,
+    scan=scan,
+    texts=texts,
 )

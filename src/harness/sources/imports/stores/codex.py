@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.log.ids import is_log_id
 from harness.log.raw import RawEntry
@@ -25,13 +25,27 @@ from harness.sources.formats.fields import (
     record_of,
     text_of,
 )
-from harness.sources.imports.history import Activity, AgentHistory, Home, StoredRecord, StoredSession
+from harness.sources.imports.history import (
+    Activity,
+    AgentHistory,
+    Home,
+    StoredRecord,
+    StoredSession,
+    StoredText,
+)
 from harness.sources.imports.processes import locked_inodes
 from harness.sources.imports.rewording import Rewording
-from harness.sources.imports.scan_codex import PATCHED, SHELLS, scan_codex, texts_of_codex
 from harness.sources.imports.store_files import StoreFile, files_in, folders_in, json_lines
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
+
+if TYPE_CHECKING:
+    from harness.sources.imports.summary import Reading
+
+SHELLS = frozenset(
+    {"exec_command", "shell", "shell_command", "local_shell", "container.exec", "unified_exec"}
+)
+PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.MULTILINE)
 
 _SUFFIX = ".jsonl"
 _THREAD_ID = re.compile(r"rollout-.*?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl")
@@ -435,6 +449,21 @@ def live(home: Home) -> dict[str, Activity]:
     return found
 
 
+def scan(session: StoredSession, state: bytes) -> Iterator[Reading]:
+    # Imported when a session is read: a list of sessions that are known needs it not.
+    from harness.sources.imports.scan_codex import scan_codex
+
+    return scan_codex(session, state)
+
+
+def texts(
+    session: StoredSession, file: str, start: int, end: int, needles: Sequence[bytes]
+) -> Iterator[StoredText]:
+    from harness.sources.imports.scan_codex import texts_of_codex
+
+    return texts_of_codex(session, file, start, end, needles)
+
+
 HISTORY = AgentHistory(
     agent="codex",
     title="Codex",
@@ -443,6 +472,6 @@ HISTORY = AgentHistory(
     records=records,
     rewording=CodexRewording,
     live=live,
-    scan=scan_codex,
-    texts=texts_of_codex,
+    scan=scan,
+    texts=texts,
 )
