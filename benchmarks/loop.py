@@ -22,8 +22,7 @@ from harness.log.store import Metadata, Store
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
 from harness.sources.loop.conversation import AgentConversation
-from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.orchestrator import Orchestrator
 from harness.sources.loop.permissions import Permissions
 from harness.sources.model import Ask

@@ -35,8 +35,7 @@ from harness.log.stores.files import FileStore
 from harness.session.config import Mode
 from harness.session.harness import Harness
 from harness.sources.loop.conversation import AgentConversation
-from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.permissions import Permissions
 from harness.views.session.events import HarnessEvent
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.lab.known_fields import FOLDER, collect, load_known
+from harness.lab.expectations import FOLDER, collect, load_known
 from harness.testing.golden import find_cases
 
 ROOT = Path(__file__).parent.parent

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from harness.events import Event, Message, StepEnd, TextDelta, Usage, UsageDelta
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions
 from harness.sources.loop.orchestrator import Orchestrator
 from harness.sources.loop.permissions import Permissions
 from harness.sources.model import Ask

@@ -18,9 +18,8 @@ import msgspec
 from harness.errors import HarnessError
 from harness.events import Event
 from harness.ledger import WORDS, Account, Ledger
-from harness.log.grep_events import grep_events
 from harness.log.private_files import open_private
-from harness.log.query import is_active
+from harness.log.query import grep_events, is_active
 from harness.log.store import KEPT, Metadata, Query, Store, read_all
 from harness.log.stores.files import FileStore
 

@@ -19,7 +19,7 @@ from harness.errors import UsageError
 from harness.lab import doctor
 from harness.lab.doctor import choose, examine, find_agents
 from harness.lab.doctor_report import AgentReport, exit_code
-from harness.lab.known_fields import load_known
+from harness.lab.expectations import load_known
 from harness.lab.scenario import load_scenario
 from harness.lab.scenario_run import AgentUnderTest, run_scenario
 from harness.sources.registry import load

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.lab import fixture_names
-from harness.lab.known_fields import collect, load_known, paths_of, unknown_fields
+from harness.lab.expectations import collect, load_known, paths_of, unknown_fields
 
 
 def test_keys_that_are_data_and_what_tools_take_are_no_fields() -> None:

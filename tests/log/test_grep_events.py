@@ -9,8 +9,8 @@ import pytest
 from harness.events import Event, Message, TextDelta, Unrecognized, UsageDelta
 from harness.events.usage import Usage
 from harness.log import codec
-from harness.log import grep_events as skimming
-from harness.log.grep_events import grep_events
+from harness.log import query as skimming
+from harness.log.query import grep_events
 
 DELTA = UsageDelta(usage=Usage(input=1), run_id="r", seq=0)
 LINES = codec.encode_lines(

@@ -10,16 +10,20 @@ import pytest
 
 from harness.errors import UsageError
 from harness.events import Event, GoalChanged, GoalEvaluated
-from harness.session.goal_judge import (
+from harness.session.goals import (
     PROMPT,
     GoalContext,
+    GoalOptions,
+    Goals,
     JudgeQuestion,
+    Objective,
     Score,
+    Status,
     ask_model,
+    judge_thread_id,
     question_text,
     read_verdict,
 )
-from harness.session.goals import GoalOptions, Goals, Objective, Status, judge_thread_id
 from harness.sources.model import Ask, Model, SystemTurn
 from harness.sources.models.scripted import Scripted
 

@@ -21,8 +21,7 @@ from harness.events.operation import Read
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import BackingAgent
-from harness.session.goal_judge import GoalContext, Score
-from harness.session.goals import GoalOptions
+from harness.session.goals import GoalContext, GoalOptions, Score
 from harness.session.harness import Harness
 from harness.session.thread_memory import Memory
 from harness.sources.model import ToolSpec

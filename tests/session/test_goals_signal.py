@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.session.goals import Objective, objective_update
-from harness.session.state_lanes import StateLanes
+from harness.session.state import StateLanes
 
 
 def objective(**more: Any) -> Objective:

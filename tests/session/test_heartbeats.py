@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from harness.session.config import HeartbeatHandler
-from harness.session.heartbeats import Heartbeats
+from harness.session.harness_parts import Heartbeats
 
 
 class Counter:

@@ -21,8 +21,7 @@ from running_kit import (
 
 from harness.events import Signal
 from harness.session.harness import Harness
-from harness.session.notification_delivery import dispatch
-from harness.session.notifications import Notification, Policy
+from harness.session.notifications import Notification, Policy, dispatch
 
 
 def note(priority: str, **more: Any) -> dict[str, Any]:

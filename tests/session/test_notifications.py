@@ -11,16 +11,19 @@ import pytest
 from harness.errors import UsageError
 from harness.events import Event, NotificationChanged, Signal
 from harness.session.builtin.notification_inbox import NotificationInboxTool
-from harness.session.notification_delivery import Dispatched, InboxDelivery, dispatch, notify
 from harness.session.notifications import (
     Circumstances,
+    Dispatched,
+    InboxDelivery,
     Notification,
     NotificationInbox,
     NotificationInput,
     Policy,
     Priority,
     Ruling,
+    dispatch,
     notification_signal,
+    notify,
     summary_signal,
     usual_ruling,
 )

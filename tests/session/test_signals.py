@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from harness.events import Signal
 from harness.session import signals
 from harness.session.signals import Branch, create, decide, from_input
-from harness.session.state_lanes import StateLanes, StateReport, cache_key
+from harness.session.state import StateLanes, StateReport, cache_key
 from harness.sources.loop.turns import turn_of
 from harness.sources.model import Attachment, UserTurn
 

@@ -10,7 +10,7 @@ from thread_in_hand import Asked, ThreadInHand
 from harness.events import Signal, Task
 from harness.session.goals import Objective
 from harness.session.run_hooks import state_signals
-from harness.session.state_lanes import StateLanes
+from harness.session.state import StateLanes
 from harness.sources.model import UserTurn
 
 OBJECTIVE = Objective(objective="ship it", status="active", runs_used=0, started_at=1, updated_at=1, id="g")

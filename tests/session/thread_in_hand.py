@@ -14,8 +14,7 @@ from harness.log.stores.memory import MemoryStore
 from harness.session.builtin.subagent import SubagentTool
 from harness.session.config import RequestContext, Subagent
 from harness.sources.loop.conversation import AgentConversation
-from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.permissions import PermissionPolicy, Permissions
 from harness.sources.model import Ask, Model, ToolSpec, Turn
 from harness.sources.models.scripted import Scripted

@@ -32,7 +32,7 @@ from harness.log.run_tree import RunTree
 from harness.log.store import Metadata
 from harness.session.thread_fold import ThreadFold
 from harness.sources.loop.history import history
-from harness.sources.translation.logged_runs import runs_in
+from harness.sources.translation.audit import runs_in
 from harness.stage import ViewOptions, run_through
 from harness.views.display import DisplayFold
 from harness.views.page_state.fold import StateFold

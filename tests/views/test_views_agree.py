@@ -43,7 +43,7 @@ from harness.log.store import Metadata
 from harness.session.thread_fold import ThreadFold
 from harness.sources.loop.history import history
 from harness.sources.model import AssistantTurn
-from harness.sources.translation.logged_runs import runs_in
+from harness.sources.translation.audit import runs_in
 from harness.testing.golden import Case, find_cases
 from harness.views.display import DisplayFold
 from harness.views.formatting.escapes import neutralised

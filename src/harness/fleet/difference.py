@@ -11,8 +11,8 @@ from harness.errors import UsageError
 from harness.events import Event, SessionStart, ToolEnd, ToolStart
 from harness.fleet.fleet import Fleet
 from harness.log.store import read_all
+from harness.views.formatting.calls import words
 from harness.views.formatting.json_text import compact
-from harness.views.formatting.operations import words
 
 _LONGEST = 200
 

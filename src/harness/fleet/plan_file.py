@@ -23,7 +23,7 @@ from msgspec.structs import asdict
 
 from harness.errors import UsageError
 from harness.fleet.plan import CaseResources, FleetTask, RunLimits, Variant, WorkspaceKind
-from harness.sources.models.file_positions import Path, Positions
+from harness.sources.models.script_file import Path, Positions
 
 _PATH_IN_REASON = re.compile(r" - at `\$([^`]*)`$")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\[(\.\.\.)\]")

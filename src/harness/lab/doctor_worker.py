@@ -13,7 +13,7 @@ import time
 import msgspec
 
 from harness.lab.doctor_report import ExaminedAgent, Finding, ScenarioResult
-from harness.lab.known_fields import load_known
+from harness.lab.expectations import load_known
 from harness.lab.scenario import Scenario, load_scenario
 from harness.lab.scenario_run import AgentUnderTest, ScenarioOutput, run_scenario
 from harness.sources.process.version_probe import probe_version

@@ -26,9 +26,8 @@ from harness.lab.scripted_person import Person
 from harness.sources.agent import Agent, Version
 from harness.sources.handover.registry import names as handover_names
 from harness.sources.imports.registry import names as history_names
-from harness.sources.models.file_positions import Positions
 from harness.sources.models.script import INTENTS, Script, intent_name
-from harness.sources.models.script_file import parse_script
+from harness.sources.models.script_file import Positions, parse_script
 from harness.sources.request import Permissions
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scenarios")

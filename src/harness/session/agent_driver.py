@@ -15,10 +15,10 @@ from harness.log.store import read_all
 from harness.session.config import BackingAgent, CommandAgent, Mode, tools_of
 from harness.session.permissions import declined
 from harness.session.runs import Ended, UserMessage
+from harness.sources.loop.cancellation import TimeLimits
 from harness.sources.loop.conversation import AgentConversation
 from harness.sources.loop.history import history
-from harness.sources.loop.options import AgentOptions
-from harness.sources.loop.time_limits import TimeLimits
+from harness.sources.loop.loop_context import AgentOptions
 from harness.sources.model import Model
 from harness.sources.request import OWN_AGENT
 from harness.sources.tool import Tool

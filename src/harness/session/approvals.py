@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import UsageError
 from harness.events import Relay, RelayReply, Signal
 from harness.session.builtin.submit_plan import is_approved
-from harness.session.config import RequestContext
+from harness.session.config import RequestContext, check_event
 from harness.session.permissions import NOT_APPROVED
 from harness.session.runs import RunRequest, UserMessage
-from harness.session.storable_settings import check_event
 from harness.sources.loop.approvals import check_reply
 from harness.views.session.display_state import PendingApproval, PendingSuspension
 from harness.views.session.events import DisplayState

@@ -44,9 +44,8 @@ from harness.sources.loop.turns import turn_of
 from harness.sources.model import Attachment, UserTurn
 from harness.sources.request import REMOTE_AGENT
 from harness.sources.tool import spelled
-from harness.views.formatting.calls import gist
-from harness.views.formatting.operations import words
-from harness.views.formatting.steering import signal_text
+from harness.views.formatting.approval import signal_text
+from harness.views.formatting.calls import gist, words
 
 
 class UndeliveredSignals:

@@ -9,11 +9,10 @@ from harness.errors import UnknownSession
 from harness.events import Error, Event, Operation, Result, ThreadCreated
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
-from harness.session.goal_judge import Judge, JudgeQuestion, ask_model
+from harness.session.goals import Judge, JudgeQuestion, ask_model
 from harness.sources.loop.conversation import AgentConversation
 from harness.sources.loop.history import history
-from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.permissions import PermissionPolicy, Permissions
 from harness.sources.loop.turns import TranscriptEntry
 

@@ -26,7 +26,7 @@ from harness.sources.handover.registry import load as load_writer
 from harness.sources.handover.writer import Delivered, HandoverWriter, with_origin
 from harness.sources.process.version_probe import parse_version
 from harness.sources.request import Request
-from harness.views.formatting.operations import short_path
+from harness.views.formatting.calls import short_path
 
 HandoverForm: TypeAlias = Literal["native", "briefing"]
 _MOST_FILES = 8

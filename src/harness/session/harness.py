@@ -35,7 +35,7 @@ from harness.session.config import (
 )
 from harness.session.harness_parts import HarnessParts, MemoryInput
 from harness.session.mcp_servers import McpInput
-from harness.session.notification_delivery import EVERY_MS, dispatch
+from harness.session.notifications import EVERY_MS, dispatch
 from harness.session.permissions import CategoryResolver
 from harness.session.services import (
     AvailableModel,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import os
@@ -20,6 +21,7 @@ from harness.session.config import (
     BUILTIN_TOOLS,
     AgentInput,
     BackingAgent,
+    HeartbeatHandler,
     MemoryDefaults,
     Mode,
     RequestContext,
@@ -29,7 +31,6 @@ from harness.session.config import (
     default_mode,
     described,
 )
-from harness.session.heartbeats import Heartbeats
 from harness.session.locking import NoLock
 from harness.session.mcp_servers import McpInput, McpServers
 from harness.session.modes import unknown_mode
@@ -42,6 +43,66 @@ from harness.sources.request import OWN_AGENT
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore
+
+
+# Periodic handlers of a harness. One that fails is logged, and called again at its next interval.
+
+
+class Heartbeats:
+    def __init__(self) -> None:
+        self._beating: dict[str, tuple[HeartbeatHandler, asyncio.Task[None]]] = {}
+
+    @property
+    def ids(self) -> list[str]:
+        return list(self._beating)
+
+    def start(self, handlers: Iterable[HeartbeatHandler]) -> None:
+        """Start them all, except those whose id is already running."""
+        for handler in handlers:
+            if handler.id not in self._beating:
+                self._begin(handler)
+
+    async def register(self, handler: HeartbeatHandler) -> None:
+        """Start one, in place of one with the same id."""
+        await self.remove(handler.id)
+        self._begin(handler)
+
+    async def remove(self, handler_id: str) -> None:
+        beating = self._beating.pop(handler_id, None)
+        if beating is None:
+            return
+        handler, task = beating
+        if not task.done():  # otherwise its event loop may be closed
+            task.cancel()
+            await asyncio.wait((task,))
+        if handler.shutdown is not None:
+            await _quietly(handler.shutdown, f"the shutdown of heartbeat {handler.id}")
+
+    async def stop(self) -> None:
+        for handler_id in list(self._beating):
+            await self.remove(handler_id)
+
+    def _begin(self, handler: HeartbeatHandler) -> None:
+        task = asyncio.get_running_loop().create_task(_beat(handler), name=f"heartbeat-{handler.id}")
+        self._beating[handler.id] = (handler, task)
+
+
+async def _beat(handler: HeartbeatHandler) -> None:
+    if not handler.immediate:
+        await asyncio.sleep(handler.interval_ms / 1000)
+    while True:
+        await _quietly(handler.handler, f"heartbeat {handler.id}")
+        await asyncio.sleep(handler.interval_ms / 1000)
+
+
+async def _quietly(call: Callable[[], Awaitable[None] | None], what: str) -> None:
+    try:
+        answer = call()
+        if answer is not None and inspect.isawaitable(answer):
+            await answer
+    except Exception:
+        _logger.exception("%s failed", what)
+
 
 _logger = logging.getLogger("harness.session")
 

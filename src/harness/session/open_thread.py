@@ -14,7 +14,7 @@ from harness.events import Event, FollowUpsChanged, ThreadCreated
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from harness.log.stores.files import FileStore
-from harness.session.storable_settings import Secrets, mask, storable_settings, storable_text
+from harness.session.config import Secrets, mask, storable_settings, storable_text
 from harness.session.thread_fold import ThreadFold
 from harness.sources.translation.audit import recover, recover_thread
 from harness.views.session.events import HarnessThread
@@ -111,7 +111,7 @@ class OpenThread:
         """Write the end of every unfinished run; a waiting question counts as refused, with `reason`."""
         from harness.sources.loop.history import history
         from harness.sources.loop.suspended_run import closing_events
-        from harness.sources.translation.logged_runs import closing_of_loop, runs_in
+        from harness.sources.translation.audit import closing_of_loop, runs_in
 
         logged = list(read_all(self.store, self.id))
         pending = history(logged).pending

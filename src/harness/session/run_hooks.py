@@ -35,10 +35,9 @@ from harness.session.services import Span
 from harness.session.session_host import SessionHost, words_of_user
 from harness.session.signal_delivery import SignalDelivery
 from harness.session.signals import create
-from harness.session.state_lanes import IsVisible, StateLanes
+from harness.session.state import IsVisible, StateLanes
 from harness.session.thread_memory import ThreadMemory
-from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.turns import StepContext, TranscriptEntry
 from harness.sources.model import Turn
 from harness.sources.tool import Tool

@@ -16,15 +16,13 @@ from msgspec.structs import replace
 from harness.events import Event, Message, Signal, Task, TasksChanged
 from harness.log.hub import Hub
 from harness.log.store import Store
-from harness.session.config import BackingAgent, RequestContext, tools_of
+from harness.session.config import BackingAgent, RequestContext, check_event, tools_of
 from harness.session.goals import GoalOptions
 from harness.session.services import Workspace
 from harness.session.signals import split
 from harness.session.state import SessionState, Transaction
-from harness.session.storable_settings import check_event
 from harness.sources.loop.conversation import AgentConversation
-from harness.sources.loop.loop_context import LoopContext, environment_for_tools
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions, LoopContext, environment_for_tools
 from harness.sources.loop.permissions import PermissionPolicy
 from harness.sources.model import Model
 from harness.sources.tool import Tool

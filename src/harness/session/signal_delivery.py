@@ -9,12 +9,17 @@ import msgspec
 
 from harness.errors import HarnessError, UsageError
 from harness.events import Error, Signal
-from harness.session.config import RequestContext
-from harness.session.notification_delivery import InboxDelivery, notify
-from harness.session.notifications import Notification, NotificationInbox, NotificationInput, Policy
+from harness.session.config import RequestContext, check_event
+from harness.session.notifications import (
+    InboxDelivery,
+    Notification,
+    NotificationInbox,
+    NotificationInput,
+    Policy,
+    notify,
+)
 from harness.session.session_host import SessionInboxHost
 from harness.session.signals import Accepted, Branch, create, decide, from_input
-from harness.session.storable_settings import check_event
 from harness.views.session.events import HarnessMessage
 from harness.views.session.messages import Role
 from harness.views.session.translation import history_messages

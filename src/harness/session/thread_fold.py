@@ -33,7 +33,7 @@ from harness.events import (
 from harness.log.run_tree import RunTree
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.memory.record import RecordFold
-from harness.session.state_lanes import StateLanes
+from harness.session.state import StateLanes
 from harness.sources.request import REMOTE_AGENT
 from harness.views.session.display import DisplayState, reduce
 from harness.views.session.encoding import encode, read, to_wire

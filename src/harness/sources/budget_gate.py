@@ -19,8 +19,8 @@ from harness.budget import BudgetGuard, BudgetState
 from harness.events import Error, Event, Relay, RelayReply
 from harness.sources.loop.approvals import check_reply
 from harness.sources.loop.loop_context import LoopContext
-from harness.sources.translation.outcome import LIMITS
 from harness.sources.translation.run_cost import CostMeter
+from harness.sources.translation.run_lifecycle import LIMITS
 
 ASK_S = 24 * 3600.0
 """How long a run waits for an answer: while it waits it costs nothing."""

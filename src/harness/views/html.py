@@ -36,14 +36,11 @@ from harness.events import (
 from harness.events.operation import Command
 from harness.log.run_tree import RunTree
 from harness.stage import View, ViewOptions
-from harness.views.formatting.amounts import duration, money, tokens
-from harness.views.formatting.calls import gist
+from harness.views.formatting.amounts import duration, money, settled, tokens
+from harness.views.formatting.calls import gist, words
 from harness.views.formatting.escapes import single_line
-from harness.views.formatting.html_style import STYLE
-from harness.views.formatting.html_text import html_of, html_of_markdown
+from harness.views.formatting.html_text import STYLE, html_of, html_of_markdown
 from harness.views.formatting.json_text import pretty
-from harness.views.formatting.operations import words
-from harness.views.formatting.totals import settled
 
 _MASK = "[REDACTED:"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

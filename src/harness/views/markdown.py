@@ -23,11 +23,10 @@ from harness.events import (
 )
 from harness.log.run_tree import RunTree
 from harness.stage import View, ViewOptions
-from harness.views.formatting.amounts import total_line
+from harness.views.formatting.amounts import settled, total_line
 from harness.views.formatting.escapes import neutralised, revealed, single_line
 from harness.views.formatting.fences import closed, code_span, fenced, quoted
 from harness.views.formatting.json_text import pretty
-from harness.views.formatting.totals import settled
 
 _MARKS = {True: "ok", False: "fail", None: "unknown"}
 

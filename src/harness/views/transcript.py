@@ -42,13 +42,19 @@ from harness.events import (
 from harness.events.operation import Spawn
 from harness.log.run_tree import RunTree
 from harness.stage import View, ViewOptions
-from harness.views.formatting.amounts import duration, money, tokens
-from harness.views.formatting.approval import bounded, is_short, lines_of, preview_data, title
-from harness.views.formatting.calls import call_lines, described, excerpt, gist
-from harness.views.formatting.operations import short_directory
-from harness.views.formatting.steering import STEERING, signal_text, steering_words
+from harness.views.formatting.amounts import duration, money, settled, tokens
+from harness.views.formatting.approval import (
+    STEERING,
+    bounded,
+    is_short,
+    lines_of,
+    preview_data,
+    signal_text,
+    steering_words,
+    title,
+)
+from harness.views.formatting.calls import call_lines, described, excerpt, gist, short_directory
 from harness.views.formatting.terminal import Page, Segment, Style
-from harness.views.formatting.totals import settled
 
 _PROMPT = "\u276f "
 _PROMPT_LINES = 8

@@ -13,9 +13,8 @@ import msgspec
 from harness.events import Event, Result, SessionStart, TextDelta, Usage, UsageDelta
 from harness.log.run_tree import RunTree
 from harness.stage import Fold, ViewOptions
-from harness.views.formatting.amounts import total_line
+from harness.views.formatting.amounts import settled, total_line
 from harness.views.formatting.json_text import pretty
-from harness.views.formatting.totals import settled
 
 CostSource = Literal["stated", "computed", "mixed"]
 

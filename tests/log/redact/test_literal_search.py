@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from harness.log.redact.literal_search import LiteralSearch
 from harness.log.redact.redactor import Redactor
+from harness.log.redact.secret_shapes import LiteralSearch
 
 LITERALS = (b"\x00nul\xff", b"sk-", b"sk-ant-", b"aQQa", b"QQ", b"@", b"(.*)[a-z]+$", b"x" * 256)
 

@@ -19,7 +19,7 @@ from harness.session.builtin.ask_user import AskUserTool
 from harness.session.builtin.tasks import task_tools
 from harness.session.config import Subagent
 from harness.sources.loop.history import history
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions
 from harness.sources.loop.permissions import Permissions
 from harness.sources.model import AssistantTurn, ToolTurn, UserTurn
 from harness.sources.models.registry import open_model

@@ -17,7 +17,7 @@ from harness.session.builtin.tasks import (
     task_ids,
     task_tools,
 )
-from harness.session.state_lanes import StateLanes, StateReport
+from harness.session.state import StateLanes, StateReport
 from harness.sources.tool import ToolContext, ToolFailure, ToolOutput
 
 

@@ -14,8 +14,7 @@ from harness.log.stores.memory import MemoryStore
 from harness.session.memory import MemoryFailure, ObservationalMemory, RecordFold
 from harness.sources.loop.conversation import AgentConversation
 from harness.sources.loop.history import history
-from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.permissions import Permissions
 from harness.sources.model import Ask, AssistantTurn, SystemTurn, ToolTurn, Turn, UserTurn
 from harness.sources.models.scripted import Scripted

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.events.operation import Command, List, Operation, Read, Search, Write
-from harness.sources.formats.paths import absolute
+from harness.sources.formats.fields import absolute
 from harness.sources.formats.shell import operations_of
 
 

@@ -23,7 +23,7 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions
 from harness.sources.loop.orchestrator import Orchestrator
 from harness.sources.loop.permissions import Permissions
 from harness.sources.model import Ask, ToolSpec, Turn

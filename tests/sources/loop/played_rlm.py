@@ -13,8 +13,7 @@ from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
-from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.permissions import Permissions
 from harness.sources.rlm.options import RlmOptions
 from harness.sources.rlm.repl import CodeResult, Repl, ReplLimits, Stream

@@ -28,8 +28,7 @@ from harness.log.store import Metadata, Store, read_all
 from harness.log.stores.memory import MemoryStore
 from harness.sources.loop.conversation import AgentConversation
 from harness.sources.loop.history import history
-from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.permissions import Permissions
 from harness.sources.loop.suspended_run import SuspendedRun
 from harness.sources.loop.turns import TranscriptEntry

@@ -375,7 +375,7 @@ def test_a_thousand_steps_cost_the_same_each() -> None:
 
 def test_models_can_be_changed_for_a_single_agent_and_must_be_given_by_somebody() -> None:
     from harness.errors import UsageError
-    from harness.sources.loop.options import AgentOptions
+    from harness.sources.loop.loop_context import AgentOptions
     from harness.sources.loop.orchestrator import Orchestrator
 
     usual, other = PlayedModel(says("usual")), PlayedModel(says("other"), name="test/other")

@@ -22,10 +22,10 @@ from harness.events import (
 )
 from harness.sources.loop.compaction import is_summary, tail_start
 from harness.sources.loop.history import history
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions
 from harness.sources.loop.turns import TranscriptEntry
 from harness.sources.model import Ask, AssistantTurn, Call, SystemTurn, ToolTurn, Turn, UserTurn
-from harness.sources.models.context_window import USUAL, window_of
+from harness.sources.models.registry import USUAL, window_of
 from harness.sources.tool import ToolContext
 from harness.sources.tools.function_tool import tool
 from played_model import Played, calls, play, says

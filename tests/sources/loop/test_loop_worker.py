@@ -32,8 +32,7 @@ from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
 from harness.sources.loop.agent_run import AgentRun
 from harness.sources.loop.inbox import Inbox
-from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.permissions import Permissions
 from harness.sources.loop.system_prompt import system_prompt
 from harness.sources.loop.worker import LoopWorker

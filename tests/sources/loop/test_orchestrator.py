@@ -10,7 +10,7 @@ from harness.events import Event, Relay, Result, SessionStart, TextDelta, ToolEn
 from harness.log.ids import is_run_id
 from harness.log.store import read_all
 from harness.log.stores.memory import MemoryStore
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions
 from harness.sources.loop.orchestrator import Orchestrator
 from harness.sources.loop.permissions import Permissions
 from harness.sources.model import Ask, UserTurn

@@ -17,7 +17,7 @@ from harness.sources.loop.turns import tool_turn
 from harness.sources.model import Ask, Attachment, ToolTurn
 from harness.sources.tool import ToolContext, ToolOutput
 from harness.sources.tools.function_tool import tool
-from harness.views.run_events.content import outcome_of
+from harness.views.run_events.events import outcome_of
 from played_model import calls, play, says
 from talking import Talk, in_loop
 

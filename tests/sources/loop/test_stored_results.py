@@ -11,7 +11,7 @@ from harness.log.codec import decode, encode
 from harness.sources.loop import tool_messages
 from harness.sources.tool import ToolOutput
 from harness.sources.tools.function_tool import tool
-from harness.views.run_events.content import outcome_of
+from harness.views.run_events.events import outcome_of
 from played_model import calls, play, says
 
 

@@ -30,8 +30,7 @@ from harness.sources.loop.permissions import Permissions
 from harness.sources.model import AssistantTurn, ToolTurn, UserTurn
 from harness.sources.tool import ToolContext
 from harness.sources.tools.function_tool import tool
-from harness.sources.translation.audit import check, recover, recover_thread
-from harness.sources.translation.logged_runs import DIED, runs_in
+from harness.sources.translation.audit import DIED, check, recover, recover_thread, runs_in
 from harness.testing.golden import find_cases, translate
 from played_model import calls, says
 from talking import Talk, assert_consistent, assert_runs, in_loop

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.events import Error, Event, Message, Signal, StepEnd, StepStart, Suspended, TextDelta
 from harness.sources.loop.history import history
-from harness.sources.loop.turn_order import TurnOrder
+from harness.sources.loop.turns import TurnOrder
 from harness.sources.model import Ask, AssistantTurn
 from harness.sources.tool import ToolContext
 from harness.sources.tools.function_tool import tool

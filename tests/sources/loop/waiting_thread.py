@@ -18,8 +18,7 @@ from harness.log.store import Metadata, read_all
 from harness.log.stores.files import FileStore
 from harness.sources.loop.conversation import AgentConversation
 from harness.sources.loop.history import history
-from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.permissions import Permissions
 from harness.sources.models.scripted import Scripted
 from harness.sources.tool import ToolContext

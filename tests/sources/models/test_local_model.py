@@ -11,7 +11,7 @@ from model_asking import ask, kinds, only
 from harness.errors import UsageError
 from harness.events import Error, Message, StepEnd, UsageDelta
 from harness.sources.model import Ask, UserTurn
-from harness.sources.models.local_weights import has_weights
+from harness.sources.models.local import has_weights
 from harness.sources.models.registry import open_model
 
 needs_weights = pytest.mark.skipif(

@@ -10,7 +10,6 @@ import pytest
 from harness.errors import UsageError
 from harness.events import Usage
 from harness.lab import parse_script, read_script
-from harness.sources.models.file_positions import Positions
 from harness.sources.models.script import (
     FAULTS,
     INTENTS,
@@ -25,6 +24,7 @@ from harness.sources.models.script import (
     StatusFault,
     TodoIntent,
 )
+from harness.sources.models.script_file import Positions
 
 GOOD = """\
 # A comment with [ brackets {

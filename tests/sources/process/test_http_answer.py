@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.sources.process.http_answer import EventStream, HttpAnswer, UnreadableAnswer
+from harness.sources.process.http_child import EventStream, HttpAnswer, UnreadableAnswer
 
 CHUNKED = (
     b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UsageError
+from harness.sources.rlm.exec_tool import error_feedback, extract, output_feedback, system_prompt
 from harness.sources.rlm.options import RlmArguments, parse
-from harness.sources.rlm.prompts import error_feedback, extract, output_feedback, system_prompt
 
 
 @pytest.mark.parametrize(

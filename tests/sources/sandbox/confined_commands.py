@@ -15,7 +15,7 @@ from typing import Any
 from harness.sources.sandbox.sandbox import LANDLOCK, Sandbox, bubblewrap, bubblewrap_program
 from harness.sources.tool import ToolContext
 from harness.sources.tools.bash import BashTool
-from harness.sources.workspace.output import OutputFolder
+from harness.sources.workspace.commands import OutputFolder
 from harness.sources.workspace.roots import ToolWorkspace
 
 

@@ -14,7 +14,7 @@ from workbench import Bench
 from harness.events.operation import Command, Read
 from harness.sources.tools.bash import BashTool
 from harness.sources.tools.read import ReadTool
-from harness.sources.workspace.output import HeadAndTail, OutputFolder
+from harness.sources.workspace.commands import HeadAndTail, OutputFolder
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.sources.tool import FileTimes, Tool, ToolContext, ToolFailure, ToolOutput
-from harness.sources.workspace.output import OutputFolder
+from harness.sources.workspace.commands import OutputFolder
 from harness.sources.workspace.roots import ToolWorkspace
 
 

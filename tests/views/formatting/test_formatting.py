@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from harness.events import SessionStart, TextDelta, ToolStart, Usage
 from harness.log.run_tree import RunTree, Shown
-from harness.views.formatting.amounts import duration, money, tokens
+from harness.views.formatting.amounts import duration, money, settled, tokens
 from harness.views.formatting.escapes import neutralised, single_line
 from harness.views.formatting.fences import closed, code_span, fenced
 from harness.views.formatting.json_text import compact, pretty
-from harness.views.formatting.totals import settled
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 MARKUP = st.text(st.sampled_from("`~a \n"))

@@ -16,9 +16,8 @@ from harness.events.operation import Command, Read, Write
 from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.history_sessions import HistorySessions, as_filter
 from harness.interfaces.cli.session_filters import is_meant
-from harness.log.grep_events import grep_events
 from harness.log.private_files import open_private
-from harness.log.query import age
+from harness.log.query import age, grep_events
 from harness.log.store import Metadata, Query
 from harness.log.stores.files import FileStore
 from harness.sources.imports.catalogue_filter import SessionFilter

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from harness.interfaces.client.client import HarnessClient, PlainClient
-from harness.interfaces.client.thread_messages import to_thread
+from harness.interfaces.client.client import HarnessClient, PlainClient, to_thread
 
 __all__ = ["HarnessClient", "PlainClient", "to_thread"]

@@ -18,7 +18,7 @@ from harness.config.prices import Prices
 from harness.errors import HarnessError
 from harness.log.store import Metadata, Store, read_all
 from harness.log.stores.files import FileStore
-from harness.sources.models.context_window import known_window
+from harness.sources.models.registry import known_window
 from harness.views.inbox.fold import InboxFold
 from harness.views.inbox.row import InboxRow
 

@@ -28,7 +28,7 @@ from harness.log.clock import new_clock
 from harness.log.ids import new_run_id
 from harness.log.stores.memory import MemoryStore
 from harness.sources import request as asked
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions
 from harness.sources.loop.orchestrator import Orchestrator
 from harness.sources.loop.permissions import Denial, Permissions
 from harness.sources.model import AssistantTurn, Attachment, Call, ToolTurn, Turn, UserTurn

@@ -13,8 +13,8 @@ from harness.views.changes.lines import DiffRow, rows_of
 from harness.views.changes.texts import versions
 from harness.views.formatting.approval import bounded, lines_of
 from harness.views.formatting.calls import call_lines as described_lines
+from harness.views.formatting.calls import short_path
 from harness.views.formatting.escapes import neutralised, revealed
-from harness.views.formatting.operations import short_path
 
 _MOST = 20_000
 _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "same": (" ", "")}

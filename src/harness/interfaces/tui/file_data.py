@@ -16,8 +16,8 @@ from harness.interfaces.server.log_tail import LogTail
 from harness.interfaces.tui.hosted import HostedConversations
 from harness.interfaces.tui.source_data import LISTED, SourceData
 from harness.ledger import WORDS, Ledger, rolled_up, total
-from harness.log.grep_events import grep_events
 from harness.log.private_files import open_private
+from harness.log.query import grep_events
 from harness.log.store import Query, read_all
 from harness.log.stores.files import FileStore
 from harness.views.formatting.amounts import table

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from harness.log.redact.literal_search import LiteralSearch
 from harness.log.redact.secret_finder import (
     TELLING_CUT,
     WINDOW_BYTES,
@@ -23,7 +22,7 @@ from harness.log.redact.secret_finder import (
     mark,
     united,
 )
-from harness.log.redact.secret_shapes import compiled
+from harness.log.redact.secret_shapes import LiteralSearch, compiled
 
 MEMORY_BYTES = 64
 """How much of the end of every stream is remembered: enough for any beginning that is not yet significant."""

@@ -33,8 +33,7 @@ from harness.log.store import Fork, Metadata, Store, read_all
 from harness.session.child_threads import HIDDEN, ChildThread, ChildThreadHost, create_child
 from harness.session.config import Subagent
 from harness.sources.loop.conversation import AgentConversation
-from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.turns import TranscriptEntry, tool_turn
 from harness.sources.model import AssistantTurn
 from harness.sources.tool import (

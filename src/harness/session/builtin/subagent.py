@@ -20,7 +20,7 @@ from harness.session.builtin.arguments import Arguments, described, read
 from harness.session.builtin.forks import ForkParent, ForkRefused, converse, open_fork
 from harness.session.config import RequestContext, Subagent, tools_of
 from harness.sources.loop.agent_run import AgentRun
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions
 from harness.sources.loop.permissions import PermissionPolicy
 from harness.sources.model import Model
 from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from harness.events import Operation, Task
 from harness.events.operation import Tasks
 from harness.session.builtin.arguments import Arguments, described, read
-from harness.session.state_lanes import IsVisible, StateLane, StateReport, cache_key
+from harness.session.state import IsVisible, StateLane, StateReport, cache_key
 from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
 
 _LONGEST_NAME = 48

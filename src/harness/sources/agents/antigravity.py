@@ -34,8 +34,8 @@ from harness.events.operation import Fetch, Operation, Read, Spawn, Write
 from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.formats.child_runs import ChildRuns
-from harness.sources.formats.command_line import flags_of, has
 from harness.sources.formats.fields import (
+    absolute,
     amount_of,
     besides,
     count_of,
@@ -45,12 +45,13 @@ from harness.sources.formats.fields import (
     record_of,
     text_of,
 )
-from harness.sources.formats.paths import absolute
 from harness.sources.formats.plain_answer import PlainAnswer
 from harness.sources.formats.toolset import (
     Input,
     ToolMapping,
     Toolset,
+    flags_of,
+    has,
     lines_of,
     listing,
     no_operation,

@@ -20,16 +20,23 @@ from msgspec.structs import replace
 from harness.events import Event, Message, ReasoningDelta, TasksChanged, TextDelta, ToolEnd, Unknown, Warning
 from harness.events.operation import Fetch, Operation, Read, Spawn, Write
 from harness.sources.agent import Agent, CommandFiles, CommandLine, Version
-from harness.sources.formats.command_line import flags_of, has
-from harness.sources.formats.fields import arguments_of, count_of, first_text, items_of, record_of, text_of
+from harness.sources.formats.fields import (
+    absolute,
+    arguments_of,
+    count_of,
+    first_text,
+    items_of,
+    record_of,
+    text_of,
+)
 from harness.sources.formats.patches import changed_lines
-from harness.sources.formats.paths import absolute
 from harness.sources.formats.stream_json import StreamJson
-from harness.sources.formats.todo_lists import tasks_of
 from harness.sources.formats.toolset import (
     Input,
     PendingCall,
     Toolset,
+    flags_of,
+    has,
     lines_of,
     listing,
     no_operation,
@@ -37,6 +44,7 @@ from harness.sources.formats.toolset import (
     reading,
     running,
     searching,
+    tasks_of,
     tracking_tasks,
     writing,
 )

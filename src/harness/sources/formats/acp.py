@@ -61,8 +61,7 @@ from harness.sources.formats.fields import (
     record_of,
     text_of,
 )
-from harness.sources.formats.todo_lists import tasks_of
-from harness.sources.formats.toolset import PendingCall, Toolset
+from harness.sources.formats.toolset import PendingCall, Toolset, tasks_of
 from harness.sources.translator import Ending, Record, Translator
 
 AWAITS_HISTORY, ENDS_HISTORY = "_harness/await_history", "_harness/history_ended"

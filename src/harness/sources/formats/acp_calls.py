@@ -16,8 +16,15 @@ from msgspec.structs import replace
 
 from harness.events import FileTexts
 from harness.events.operation import Command, Fetch, List, Operation, Read, Search, Write
-from harness.sources.formats.fields import count_of, first_text, items_of, output_of, record_of, text_of
-from harness.sources.formats.paths import absolute
+from harness.sources.formats.fields import (
+    absolute,
+    count_of,
+    first_text,
+    items_of,
+    output_of,
+    record_of,
+    text_of,
+)
 from harness.sources.formats.toolset import (
     DIRECTORIES,
     PATHS,

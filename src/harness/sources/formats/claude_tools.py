@@ -13,15 +13,22 @@ from msgspec.structs import replace
 
 from harness.events import Event, TasksChanged, ToolEnd, ToolStart
 from harness.events.operation import Operation, Read, Search, Spawn, Write
-from harness.sources.formats.fields import count_of, first_text, items_of, output_of, record_of, text_of
-from harness.sources.formats.paths import absolute
+from harness.sources.formats.fields import (
+    absolute,
+    count_of,
+    first_text,
+    items_of,
+    output_of,
+    record_of,
+    text_of,
+)
 from harness.sources.formats.shell import operations_of
 from harness.sources.formats.shell.operations import directory_after
-from harness.sources.formats.todo_lists import TaskList
 from harness.sources.formats.toolset import (
     ExitStatus,
     Input,
     PendingCall,
+    TaskList,
     ToolMapping,
     Toolset,
     consistent_exit_code,

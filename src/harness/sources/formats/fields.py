@@ -137,3 +137,38 @@ def with_one_text(blocks: list[Any]) -> list[Any]:
     whole = {**texts[0], "text": "".join(block["text"] for block in texts)}
     rest = {id(block) for block in texts[1:]}
     return [whole if block is texts[0] else block for block in blocks if id(block) not in rest]
+
+
+# Paths as agents write them: joined and normalized as text, without the file system.
+
+
+_ROOTED = ("/", "~", "$", "\\")
+"""How a path begins that no directory goes in front of: also what only a shell could expand."""
+
+
+def absolute(path: str, cwd: str) -> str:
+    """`path` as seen from `cwd`, without `.`, `..` and empty segments.
+
+    A relative path stays as written where `cwd` is not known (""), and so does what is no plain path:
+    `~/x`, `$HOME/x`, `C:/x`. No path ("") stays none.
+    """
+    if path.startswith("/"):
+        return _collapse(path)
+    if not path or not cwd or path.startswith(_ROOTED) or path[1:3] in (":/", ":\\"):
+        return path
+    return _collapse(f"{cwd}/{path}")
+
+
+def _collapse(path: str) -> str:
+    is_absolute = path.startswith("/")
+    segments: list[str] = []
+    for segment in path.split("/"):
+        if segment in ("", "."):
+            continue
+        if segment != "..":
+            segments.append(segment)
+        elif segments and segments[-1] != ".." and not segments[-1].startswith(("~", "$")):
+            segments.pop()
+        elif not is_absolute:
+            segments.append(segment)
+    return "/" + "/".join(segments) if is_absolute else "/".join(segments) or "."

@@ -8,8 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.events.operation import Fetch, Operation, Read, Search, Skill, Spawn, Write
-from harness.sources.formats.fields import count_of, first_text, items_of, text_of
-from harness.sources.formats.paths import absolute
+from harness.sources.formats.fields import absolute, count_of, first_text, items_of, text_of
 from harness.sources.formats.toolset import (
     ExitStatus,
     Input,

@@ -15,10 +15,16 @@ from harness.events import Event, SessionStart, TasksChanged, ToolEnd, ToolStart
 from harness.events.operation import Command, List, Operation, Read, Search, Skill, Spawn, Write
 from harness.events.run import Task
 from harness.sources.formats.child_runs import ChildRuns
-from harness.sources.formats.fields import count_of, exit_code_of, first_text, items_of, record_of, text_of
+from harness.sources.formats.fields import (
+    absolute,
+    count_of,
+    exit_code_of,
+    first_text,
+    items_of,
+    record_of,
+    text_of,
+)
 from harness.sources.formats.patches import changed_lines, operations_of_patch
-from harness.sources.formats.paths import absolute
-from harness.sources.formats.todo_lists import tasks_of
 from harness.sources.formats.toolset import (
     DIRECTORIES,
     PATHS,
@@ -31,6 +37,7 @@ from harness.sources.formats.toolset import (
     listing,
     no_operation,
     running,
+    tasks_of,
     tracking_tasks,
 )
 

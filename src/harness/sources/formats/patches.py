@@ -19,7 +19,7 @@ import re
 from msgspec.structs import replace
 
 from harness.events.operation import Write
-from harness.sources.formats.paths import absolute
+from harness.sources.formats.fields import absolute
 
 _FILE_LINE = re.compile(r"\*\*\* (Add File|Update File|Delete File|Move to):(.*)")
 _CHANGES = {"Add File": "create", "Update File": "update", "Delete File": "delete", "Move to": "create"}

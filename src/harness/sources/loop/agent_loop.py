@@ -29,16 +29,15 @@ from harness.sources.loop.approvals import is_budget_question
 from harness.sources.loop.cancellation import check_stopped
 from harness.sources.loop.compactor import Compactor
 from harness.sources.loop.inbox import Inbox
-from harness.sources.loop.loop_context import LoopContext
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.model_calls import ModelStep, ModelSteps
-from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.run_recorder import RunRecorder
 from harness.sources.loop.suspended_run import Resumption
 from harness.sources.loop.tool_calls import ToolExecutor
 from harness.sources.loop.transcript import LoopTranscript
 from harness.sources.loop.turns import StepContext
 from harness.sources.model import Call, ToolSpec, Turn
-from harness.sources.translation.outcome import LIMITS
+from harness.sources.translation.run_lifecycle import LIMITS
 
 if TYPE_CHECKING:
     from harness.sources.budget_gate import LoopGate, Step

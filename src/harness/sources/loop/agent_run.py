@@ -38,8 +38,7 @@ from harness.events import (
 from harness.sources.loop.agent_loop import AgentLoop, Ending
 from harness.sources.loop.cancellation import GRACE_S, stoppable
 from harness.sources.loop.inbox import Inbox, InboxMessage
-from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.run_recorder import RunRecorder
 from harness.sources.loop.subagent import spawn
 from harness.sources.loop.suspended_run import Resumption, SuspendedRun

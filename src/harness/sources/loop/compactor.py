@@ -18,14 +18,13 @@ from harness.events import Compacted, Error, Event, UsageDelta, Warning
 from harness.sources.loop import compaction
 from harness.sources.loop.cancellation import check_stopped
 from harness.sources.loop.compaction import is_summary, tail_start, tokens_in
-from harness.sources.loop.loop_context import LoopContext
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.model_calls import ModelStep, ModelSteps, call_model
-from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.run_recorder import RunRecorder
 from harness.sources.loop.transcript import LoopTranscript
 from harness.sources.model import AssistantTurn, SystemTurn, ToolSpec, ToolTurn, Turn, UserTurn
-from harness.sources.models.context_window import window_of
 from harness.sources.models.failure import is_too_long, stated_window
+from harness.sources.models.registry import window_of
 
 _FULL = 0.8
 """Share of the window: a longer conversation is summed up."""

@@ -29,8 +29,7 @@ from harness.events import Message, RelayReply, Result, Signal, Suspended
 from harness.sources.loop.agent_run import AgentRun
 from harness.sources.loop.approvals import check_reply
 from harness.sources.loop.inbox import Inbox, InboxMessage
-from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.suspended_run import SuspendedRun, closing_events, cut_off
 from harness.sources.loop.transcript import LoopTranscript
 from harness.sources.loop.turns import TranscriptEntry, turn_of

@@ -41,11 +41,11 @@ from harness.sources.loop.approvals import is_budget_question
 from harness.sources.loop.compaction import compacted
 from harness.sources.loop.inbox import InboxMessage, said_of
 from harness.sources.loop.suspended_run import SuspendedRun
-from harness.sources.loop.turn_order import TurnOrder
 from harness.sources.loop.turns import (
     CUT_OFF,
     NOT_BEGUN,
     TranscriptEntry,
+    TurnOrder,
     calls_of,
     message_id,
     tool_turn,

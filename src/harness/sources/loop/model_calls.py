@@ -27,8 +27,7 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.run_recorder import RunRecorder
 from harness.sources.loop.suspended_run import SuspendedRun
 from harness.sources.loop.transcript import LoopTranscript, TurnPlace

@@ -21,8 +21,7 @@ from harness.sources.loop.agent_run import AgentRun
 from harness.sources.loop.approvals import answering
 from harness.sources.loop.history import history
 from harness.sources.loop.inbox import Inbox
-from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.permissions import permissions_for
 from harness.sources.loop.system_prompt import find_instructions, system_prompt
 from harness.sources.loop.worker import Job, LoopWorker

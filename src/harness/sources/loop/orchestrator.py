@@ -30,8 +30,7 @@ from harness.log.store import Metadata, Store
 from harness.log.stores.memory import MemoryStore
 from harness.sources.loop.agent_run import AgentRun
 from harness.sources.loop.inbox import Inbox
-from harness.sources.loop.loop_context import LoopContext, environment_for_tools
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions, LoopContext, environment_for_tools
 from harness.sources.model import Turn
 from harness.sources.request import OWN_AGENT
 from harness.sources.translation.run_cost import prices_of

@@ -28,8 +28,7 @@ from harness.events import (
 )
 from harness.sources.loop.approval_choices import choices_of, granted, preview_of
 from harness.sources.loop.cancellation import settled
-from harness.sources.loop.loop_context import LoopContext
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.outbox import LogChannel
 from harness.sources.loop.suspended_run import Resumption, SuspendedRun
 from harness.sources.loop.tool_messages import bounded, data_of, failure_words, problem_of

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from harness.events import Compacted, Event, Message, Result, Signal, ToolEnd
 from harness.sources.loop.compaction import compacted
 from harness.sources.loop.suspended_run import SuspendedRun
-from harness.sources.loop.turn_order import TurnOrder
-from harness.sources.loop.turns import NOT_BEGUN, TranscriptEntry, message_id
+from harness.sources.loop.turns import NOT_BEGUN, TranscriptEntry, TurnOrder, message_id
 from harness.sources.model import AssistantTurn, Call, SystemTurn, ToolTurn, Turn
 from harness.sources.models.turn_cache import ids_in
 

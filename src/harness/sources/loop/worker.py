@@ -11,9 +11,9 @@ from harness.errors import HarnessError
 from harness.events import Error, Message, RelayReply, Result, SessionStart, Warning
 from harness.log.hub import Hub
 from harness.log.redact.redactor import secrets_in
+from harness.sources.loop.cancellation import TimeLimits
 from harness.sources.loop.inbox import Inbox
 from harness.sources.loop.loop_context import LoopContext, environment_for_tools
-from harness.sources.loop.time_limits import TimeLimits
 from harness.sources.process.launch import Launch
 from harness.sources.translation.run_cost import prices_of
 from harness.sources.worker import OnEnd

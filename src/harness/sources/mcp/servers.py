@@ -19,7 +19,7 @@ from harness.sources.mcp.connection import Connection
 from harness.sources.model import ToolSpec
 from harness.sources.process.invocation import Invocation
 from harness.sources.tool import Attachment, Tool, ToolContext, ToolOutput, ToolPermission
-from harness.sources.workspace.output import HeadAndTail, OutputFolder
+from harness.sources.workspace.commands import HeadAndTail, OutputFolder
 
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 4096

@@ -55,8 +55,7 @@ from harness.sources.process.child import OutputChunk
 from harness.sources.process.launch import Launch, not_found
 from harness.sources.process.line import Line
 from harness.sources.process.process_worker import HOLD_MS, LIMIT, LimitWatch, gate_of
-from harness.sources.process.recorder import Recorder
-from harness.sources.process.translated_run import TranslatedRun
+from harness.sources.process.recorder import Recorder, TranslatedRun
 from harness.sources.worker import OnEnd
 
 INTERRUPT_S = 5.0

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.errors import UsageError
-from harness.sources.loop.options import AgentOptions
+from harness.sources.loop.loop_context import AgentOptions
 from harness.sources.model import Model
 from harness.sources.rlm.repl import ReplLimits
 from harness.sources.sandbox.sandbox import Sandbox

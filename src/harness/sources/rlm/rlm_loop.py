@@ -40,19 +40,17 @@ from harness.events import (
 )
 from harness.sources.loop.cancellation import GRACE_S, stoppable
 from harness.sources.loop.inbox import Inbox, not_taken
-from harness.sources.loop.loop_context import LoopContext
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.model_calls import Answered, call_model
-from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.subagent import ended
 from harness.sources.loop.tool_calls import ToolExecutor
 from harness.sources.loop.tool_messages import shortened
 from harness.sources.model import AssistantTurn, Call, SystemTurn, Turn, UserTurn
-from harness.sources.rlm.exec_tool import Exec
+from harness.sources.rlm.exec_tool import Exec, error_feedback, extract, output_feedback, system_prompt
 from harness.sources.rlm.options import RlmOptions
-from harness.sources.rlm.prompts import error_feedback, extract, output_feedback, system_prompt
 from harness.sources.rlm.repl import CodeResult, Repl, Stream
 from harness.sources.tool import ToolFailure, ToolOutput
-from harness.sources.translation.outcome import LIMITS
+from harness.sources.translation.run_lifecycle import LIMITS
 
 _MOST_LOGGED_CHARACTERS = 100_000
 """Of the prompt of a single call: the log need not repeat the context each time."""

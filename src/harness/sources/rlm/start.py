@@ -8,9 +8,8 @@ from harness.errors import UsageError
 from harness.log.hub import Hub
 from harness.sources.loop.approvals import answering
 from harness.sources.loop.inbox import Inbox
-from harness.sources.loop.loop_context import LoopContext
+from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.native import RELAY_DEADLINE_S, chosen_model, gate_of
-from harness.sources.loop.options import AgentOptions
 from harness.sources.loop.permissions import permissions_for
 from harness.sources.loop.worker import LoopWorker
 from harness.sources.process.launch import Launch

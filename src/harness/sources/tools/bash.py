@@ -20,13 +20,11 @@ from harness.events.operation import Command
 from harness.sources.formats.shell import operations_of
 from harness.sources.process.child import OutputChunk
 from harness.sources.process.invocation import Invocation
-from harness.sources.sandbox.confined import confined
-from harness.sources.sandbox.sandbox import Sandbox
+from harness.sources.sandbox.sandbox import Sandbox, confined
 from harness.sources.tool import Stream, Tool, ToolContext, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
 from harness.sources.tools.bash_output import Around, BackgroundCommands, exit_code_of
-from harness.sources.workspace.commands import CommandEnd, run_command
-from harness.sources.workspace.output import HeadAndTail, KeptOutput, OutputFolder
+from harness.sources.workspace.commands import CommandEnd, HeadAndTail, KeptOutput, OutputFolder, run_command
 from harness.sources.workspace.roots import ToolWorkspace
 
 DEFAULT_TIMEOUT_S = 120.0

@@ -17,7 +17,7 @@ from harness.sources.process.invocation import Invocation
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, spec, take
 from harness.sources.workspace.async_process import AsyncProcess
-from harness.sources.workspace.output import HeadAndTail, KeptOutput
+from harness.sources.workspace.commands import HeadAndTail, KeptOutput
 
 MOST_AT_ONCE = 8
 MOST_REMEMBERED = 32

@@ -17,7 +17,7 @@ from harness.events import Operation
 from harness.events.operation import Fetch
 from harness.sources.tool import Attachment, Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
-from harness.sources.workspace.output import HeadAndTail, OutputFolder
+from harness.sources.workspace.commands import HeadAndTail, OutputFolder
 
 if TYPE_CHECKING:
     import httpx

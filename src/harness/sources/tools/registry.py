@@ -25,7 +25,7 @@ from harness.sources.tools.read import ReadTool
 from harness.sources.tools.skill import SkillTool, find_skills
 from harness.sources.tools.todo import TodoTool
 from harness.sources.tools.write import WriteTool
-from harness.sources.workspace.output import OutputFolder
+from harness.sources.workspace.commands import OutputFolder
 from harness.sources.workspace.roots import VERSION_CONTROL, ToolWorkspace
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ async def mcp_tools(
     """
     from harness.sources.mcp.config import load_servers
     from harness.sources.mcp.servers import connected
-    from harness.sources.sandbox.confined import confining
+    from harness.sources.sandbox.sandbox import confining
 
     environ = os.environ if environ is None else environ
     servers = load_servers(files, environ, on_warning)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from harness.sources.formats.paths import absolute
+from harness.sources.formats.fields import absolute
 from harness.sources.sandbox.git_directories import GIT, is_repository
 from harness.sources.tool import ToolFailure
 

@@ -11,8 +11,7 @@ from harness.views.formatting.amounts import tokens
 from harness.views.formatting.calls import gist
 from harness.views.formatting.escapes import single_line
 from harness.views.run_events import events as wire
-from harness.views.run_events.content import context_of
-from harness.views.run_events.events import WireEvent
+from harness.views.run_events.events import WireEvent, context_of
 
 _MOST_CHARACTERS = 60
 

@@ -15,7 +15,7 @@ from harness.views.conversation.thread import (
     project_thread,
 )
 from harness.views.formatting.json_text import compact
-from harness.views.run_events.content import context_of
+from harness.views.run_events.events import context_of
 
 
 def project_messages(graph: Graph) -> list[dict[str, Any]]:

@@ -16,10 +16,10 @@ from harness.events.operation import Command, Fetch, List, Read, Search, Skill, 
 from harness.log.codec import storable
 from harness.views.changes.asked import asked_preview
 from harness.views.formatting.approval import choices_data, preview_data
+from harness.views.formatting.calls import bare_command, short_path
 from harness.views.formatting.escapes import single_line
 from harness.views.formatting.json_text import compact
 from harness.views.formatting.marks import Mark, marks_of, utf16_length
-from harness.views.formatting.operations import bare_command, short_path
 from harness.views.inbox.row import RowAsk
 
 _LONGEST_SUBJECT = 2_000

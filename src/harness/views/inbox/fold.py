@@ -43,8 +43,8 @@ from harness.ledger import Account, Ledger, total
 from harness.log.run_tree import RunNode, RunTree
 from harness.log.store import Metadata
 from harness.views.changes.fold import ChangedFiles, FileTotals
+from harness.views.formatting.calls import words
 from harness.views.formatting.escapes import single_line
-from harness.views.formatting.operations import words
 from harness.views.inbox.asks import ask_of
 from harness.views.inbox.row import (
     NEEDS_YOU,

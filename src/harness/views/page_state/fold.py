@@ -39,8 +39,8 @@ from harness.events import (
     Warning,
 )
 from harness.log.run_tree import RunNode, RunTree
-from harness.views.formatting.steering import briefing_words
-from harness.views.formatting.totals import settled
+from harness.views.formatting.amounts import settled
+from harness.views.formatting.approval import briefing_words
 from harness.views.page_state import shapes
 from harness.views.page_state.calls import Calls
 from harness.views.page_state.object_stream import Operation

@@ -42,8 +42,14 @@ from harness.log.run_tree import RunNode as LogRun
 from harness.log.run_tree import RunTree
 from harness.views.formatting.approval import choices_data, preview_data
 from harness.views.run_events import events as wire
-from harness.views.run_events.content import denial, outcome_of, question_of, requested_calls, user_content
-from harness.views.run_events.events import WireEvent
+from harness.views.run_events.events import (
+    WireEvent,
+    denial,
+    outcome_of,
+    question_of,
+    requested_calls,
+    user_content,
+)
 
 # The ids under which each run is emitted, and what is still open in it.
 

@@ -31,7 +31,7 @@ from harness.events import (
     WorkspaceChanged,
 )
 from harness.views.formatting.amounts import tokens
-from harness.views.formatting.steering import briefing_words
+from harness.views.formatting.approval import briefing_words
 from harness.views.session import events as wire
 from harness.views.session.events import HarnessEvent
 

@@ -37,8 +37,8 @@ from harness.sources.agent import Agent
 from harness.sources.request import OWN_AGENT
 from harness.stage import View, ViewOptions
 from harness.views import transcript
+from harness.views.formatting.calls import short_directory
 from harness.views.formatting.escapes import single_line
-from harness.views.formatting.operations import short_directory
 
 _LISTED = 10
 

@@ -105,7 +105,7 @@ def _fetch(arguments: argparse.Namespace, console: Console) -> int:
     del arguments
     from harness.interfaces.cli.interruption import raise_on_interrupt
     from harness.interfaces.cli.output import write_text
-    from harness.sources.models.local_weights import fetch
+    from harness.sources.models.local import fetch
 
     raise_on_interrupt()
     write_text(fetch(console.say) + "\n")

@@ -84,8 +84,8 @@ def _read(store: FileStore, ledger: Ledger, histories: HistorySessions, console:
     from harness.interfaces.cli.inventory import player
     from harness.interfaces.cli.session_ids import all_ids
     from harness.ledger import WORDS
-    from harness.log.grep_events import grep_events
     from harness.log.private_files import open_private
+    from harness.log.query import grep_events
 
     log_ids = all_ids(store)
     replays = player() if log_ids else None

@@ -32,9 +32,8 @@ from harness.sources.agents.cline.legacy import LegacyChat
 from harness.sources.agents.cline.speakers import ClineSpeaker, ClineSpeakers, usage_of
 from harness.sources.agents.cline.tools import ClineCalls
 from harness.sources.formats.child_runs import ChildRuns
-from harness.sources.formats.command_line import flags_of, has
 from harness.sources.formats.fields import count_of, decoded, first_text, record_of, text_of
-from harness.sources.formats.todo_lists import task_of
+from harness.sources.formats.toolset import flags_of, has, task_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, Translator
 

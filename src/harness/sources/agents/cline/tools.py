@@ -28,9 +28,8 @@ from harness.events.operation import (
 )
 from harness.sources.agents.cline.speakers import ClineSpeaker, ClineSpeakers
 from harness.sources.formats.child_runs import ChildRuns
-from harness.sources.formats.fields import count_of, first_text, output_of, record_of, text_of
+from harness.sources.formats.fields import absolute, count_of, first_text, output_of, record_of, text_of
 from harness.sources.formats.patches import operations_of_patch
-from harness.sources.formats.paths import absolute
 from harness.sources.formats.shell import operations_of
 from harness.sources.formats.toolset import (
     DIRECTORIES,

@@ -36,12 +36,17 @@ from harness.events import (
 from harness.events.operation import Operation
 from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandFiles, CommandLine, TwoWay, Version
-from harness.sources.agents.codex.items import CALLS, CallItem, CodexThreads, success_of
-from harness.sources.agents.codex.notices import stderr_events
+from harness.sources.agents.codex.items import (
+    CALLS,
+    CallItem,
+    CodexThreads,
+    includes,
+    stderr_events,
+    success_of,
+    usage_of,
+)
 from harness.sources.agents.codex.threads import CodexThreadTranslator
-from harness.sources.agents.codex.usage import includes, usage_of
 from harness.sources.drivers.codex_app_server import CodexAppServer
-from harness.sources.formats.command_line import argument_of, has, numbers_of
 from harness.sources.formats.error_messages import plain
 from harness.sources.formats.fields import (
     continuation,
@@ -53,6 +58,7 @@ from harness.sources.formats.fields import (
     text_of,
 )
 from harness.sources.formats.plain_answer import PlainAnswer
+from harness.sources.formats.toolset import argument_of, has, numbers_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, own_share
 

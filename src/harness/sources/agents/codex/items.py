@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from harness.events import Error, Event, Message, Outcome, Result, SessionStart
+from harness.events import Error, Event, Message, Outcome, Result, SessionStart, Usage, Warning
 from harness.events.operation import Fetch, Operation, Spawn, Write
 from harness.sources.formats.error_messages import plain
-from harness.sources.formats.fields import exit_code_of, first_text, items_of, output_of, record_of, text_of
+from harness.sources.formats.fields import (
+    besides,
+    count_of,
+    exit_code_of,
+    first_text,
+    items_of,
+    output_of,
+    record_of,
+    text_of,
+)
 from harness.sources.formats.shell import operations_of
 
 Item = dict[str, Any]
@@ -236,3 +246,47 @@ class CodexThreads:
         if outcome == "failed" and words:
             return [Error(message=plain(words), code="turn_failed", run_id=run_id), result]
         return [replace(result, text=words)]
+
+
+# What Codex shows on stderr, in either of its vocabularies: calls that it refused, above all.
+
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_STDIN_NOTICE = re.compile(r"Reading (?:additional input|prompt) from stdin\.\.\.")
+_REFUSED_CALL = re.compile(r"\S* *ERROR \S*tools::router: error=(.*)")
+
+
+def stderr_events(line: str) -> tuple[str, Sequence[Event]]:
+    """The rule that takes a line, and its events."""
+    line = _ESCAPES.sub("", line).strip()
+    if not line or _STDIN_NOTICE.fullmatch(line):
+        return "stdin notice" if line else "blank", ()
+    refused = _REFUSED_CALL.fullmatch(line)
+    if refused is not None:
+        return "refused call", [Warning(message=refused[1], code="tool_error")]
+    return "stderr", [Warning(message=line, code="stderr")]
+
+
+# What Codex counts: totals of a thread, in which parts are counted into others.
+
+
+def usage_of(data: dict[str, Any]) -> Usage:
+    """The totals of a thread. Codex counts cached tokens into the input, and reasoning into the output."""
+    cached = count_of(data.get("cached_input_tokens"))
+    written = count_of(data.get("cache_write_input_tokens"))
+    reasoning = count_of(data.get("reasoning_output_tokens"))
+    return Usage(
+        input=besides(count_of(data.get("input_tokens")), cached, written),
+        output=besides(count_of(data.get("output_tokens")), reasoning),
+        cache_read=cached,
+        cache_write=written,
+        reasoning=reasoning,
+    )
+
+
+def includes(total: Usage, earlier: Usage) -> bool:
+    """Whether a total includes an earlier one; it starts at zero when the thread does."""
+    return all(
+        (getattr(total, name) or 0) >= (getattr(earlier, name) or 0)
+        for name in ("input", "output", "cache_read", "cache_write", "reasoning")
+    )

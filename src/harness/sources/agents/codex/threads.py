@@ -41,11 +41,22 @@ from harness.events import (
 )
 from harness.events.operation import Operation
 from harness.log.raw import RawStart
-from harness.sources.agents.codex.items import CallItem, CodexThreads, success_of
-from harness.sources.agents.codex.notices import stderr_events
-from harness.sources.agents.codex.thread_items import CALL_KINDS, THREAD_CALLS, as_of_exec, spelled
-from harness.sources.agents.codex.thread_lines import SAID_ELSEWHERE, message_pieces
-from harness.sources.agents.codex.usage import includes, usage_of
+from harness.sources.agents.codex.items import (
+    CallItem,
+    CodexThreads,
+    includes,
+    stderr_events,
+    success_of,
+    usage_of,
+)
+from harness.sources.agents.codex.thread_lines import (
+    CALL_KINDS,
+    SAID_ELSEWHERE,
+    THREAD_CALLS,
+    as_of_exec,
+    message_pieces,
+    spelled,
+)
 from harness.sources.formats.error_messages import plain
 from harness.sources.formats.fields import (
     count_of,

@@ -15,6 +15,7 @@ from harness.events import Event, ToolEnd, ToolProgress, Unknown, Warning
 from harness.events.operation import List, Operation, Read, Skill, Spawn, Tasks, Write
 from harness.sources.formats.child_runs import ChildRuns
 from harness.sources.formats.fields import (
+    absolute,
     continuation,
     count_of,
     exit_code_of,
@@ -25,7 +26,6 @@ from harness.sources.formats.fields import (
     text_of,
 )
 from harness.sources.formats.patches import changed_lines
-from harness.sources.formats.paths import absolute
 from harness.sources.formats.plain_answer import PlainAnswer
 from harness.sources.formats.toolset import (
     ExitStatus,

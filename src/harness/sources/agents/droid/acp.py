@@ -17,9 +17,8 @@ from harness.sources.agents.droid.tools import DROID, TODO_LISTS, exit_code_of, 
 from harness.sources.drivers.acp import AcpDriver, AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd
 from harness.sources.formats.acp_calls import ENDS, AcpCall, named_by_input
-from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.fields import decoded, output_of, record_of, text_of
-from harness.sources.formats.toolset import PendingCall, Toolset
+from harness.sources.formats.toolset import PendingCall, Toolset, flags_of
 from harness.sources.request import Request
 from harness.sources.translator import Record
 

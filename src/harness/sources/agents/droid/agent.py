@@ -32,12 +32,11 @@ from harness.sources.agent import Agent, CommandFiles, CommandLine, Version
 from harness.sources.agents.droid.acp import TWO_WAY
 from harness.sources.agents.droid.tools import DROID, TODO_LISTS, exit_code_of, todo_list_of
 from harness.sources.formats.child_runs import ChildRuns
-from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.error_messages import code_of
 from harness.sources.formats.fields import count_of, decoded, first_text, output_of, record_of, text_of
 from harness.sources.formats.plain_answer import PlainAnswer
-from harness.sources.formats.stream_results import error_of, outcome_of
-from harness.sources.formats.toolset import PendingCall, unmatched_result
+from harness.sources.formats.stream_json import error_of, outcome_of
+from harness.sources.formats.toolset import PendingCall, flags_of, unmatched_result
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 

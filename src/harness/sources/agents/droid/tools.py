@@ -8,10 +8,8 @@ from msgspec.structs import replace
 
 from harness.events import Task
 from harness.events.operation import Operation, Read, Write
-from harness.sources.formats.fields import count_of, decoded, items_of, record_of, text_of
+from harness.sources.formats.fields import absolute, count_of, decoded, items_of, record_of, text_of
 from harness.sources.formats.patches import changed_lines
-from harness.sources.formats.paths import absolute
-from harness.sources.formats.todo_lists import tasks_of
 from harness.sources.formats.toolset import (
     Input,
     PendingCall,
@@ -27,6 +25,7 @@ from harness.sources.formats.toolset import (
     running,
     searching,
     spawning,
+    tasks_of,
     tracking_tasks,
     using_skill,
     writing,

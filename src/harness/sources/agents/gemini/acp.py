@@ -18,10 +18,9 @@ from harness.sources.agent import CommandLine, TwoWay, Version
 from harness.sources.drivers.acp import AcpDriver, AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd
 from harness.sources.formats.acp_calls import ENDS, AcpCall, written
-from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.fields import count_of, items_of, record_of, text_of
 from harness.sources.formats.gemini_tools import GEMINI
-from harness.sources.formats.toolset import PendingCall, Toolset
+from harness.sources.formats.toolset import PendingCall, Toolset, flags_of
 from harness.sources.request import Request
 from harness.sources.translator import Record
 

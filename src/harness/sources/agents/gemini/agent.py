@@ -41,8 +41,7 @@ from harness.sources.formats.error_messages import NodeTraces
 from harness.sources.formats.fields import count_of, output_of, record_of, text_of
 from harness.sources.formats.gemini_tools import APPROVED, GEMINI, exit_status_of
 from harness.sources.formats.plain_answer import PlainAnswer
-from harness.sources.formats.todo_lists import tasks_of
-from harness.sources.formats.toolset import PendingCall, unmatched_result
+from harness.sources.formats.toolset import PendingCall, tasks_of, unmatched_result
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 

@@ -18,6 +18,7 @@ from harness.events.run import Task
 from harness.sources.agents.goose.notices import NO_ANSWER, failure_of, is_refusal
 from harness.sources.formats.child_runs import ChildRuns
 from harness.sources.formats.fields import (
+    absolute,
     count_of,
     exit_code_of,
     first_text,
@@ -26,7 +27,6 @@ from harness.sources.formats.fields import (
     record_of,
     text_of,
 )
-from harness.sources.formats.paths import absolute
 from harness.sources.formats.toolset import (
     DIRECTORIES,
     PATHS,

@@ -1,5 +1,5 @@
-"""Grok Build: `agent` has its command line and translator, `tools` its tools, `usage` reads tokens and
-cost, `acp` has its two-way conversation.
+"""Grok Build: `agent` has its command line and translator, `tools` its tools, tokens and cost,
+`acp` has its two-way conversation.
 """
 
 from __future__ import annotations

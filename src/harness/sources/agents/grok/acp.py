@@ -14,15 +14,19 @@ from typing import ClassVar
 from harness.events import Event, UsageDelta, Warning
 from harness.events.run import Task
 from harness.sources.agent import CommandLine, TwoWay, Version
-from harness.sources.agents.grok.tools import GROK, is_failure, output_of_call, subagent_of, todos_of
-from harness.sources.agents.grok.usage import usage_of
+from harness.sources.agents.grok.tools import (
+    GROK,
+    is_failure,
+    output_of_call,
+    subagent_of,
+    todos_of,
+    usage_of,
+)
 from harness.sources.drivers.acp import AcpDriver, AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd
 from harness.sources.formats.acp_calls import ENDS, AcpCall
-from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.fields import record_of, text_of
-from harness.sources.formats.todo_lists import tasks_of
-from harness.sources.formats.toolset import PendingCall, Toolset
+from harness.sources.formats.toolset import PendingCall, Toolset, flags_of, tasks_of
 from harness.sources.request import Request
 from harness.sources.translator import Record
 

@@ -39,10 +39,17 @@ from harness.events import (
 )
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.agents.grok.acp import TWO_WAY
-from harness.sources.agents.grok.tools import GROK, is_failure, output_of_call, subagent_of, todos_of
-from harness.sources.agents.grok.usage import total_of, usage_of, without_unknown_cost
+from harness.sources.agents.grok.tools import (
+    GROK,
+    is_failure,
+    output_of_call,
+    subagent_of,
+    todos_of,
+    total_of,
+    usage_of,
+    without_unknown_cost,
+)
 from harness.sources.formats.child_runs import ChildRuns
-from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.error_messages import plain
 from harness.sources.formats.fields import (
     continuation,
@@ -54,8 +61,7 @@ from harness.sources.formats.fields import (
 )
 from harness.sources.formats.model_ledger import usage_of_call
 from harness.sources.formats.stream_json import StreamJson
-from harness.sources.formats.todo_lists import tasks_of
-from harness.sources.formats.toolset import PendingCall
+from harness.sources.formats.toolset import PendingCall, flags_of, tasks_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 

@@ -18,8 +18,7 @@ from harness.sources.drivers.acp import AcpDriver, AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd
 from harness.sources.formats.acp_calls import ENDS, AcpCall
 from harness.sources.formats.fields import arguments_of, output_of, record_of
-from harness.sources.formats.todo_lists import tasks_of
-from harness.sources.formats.toolset import PendingCall, Toolset
+from harness.sources.formats.toolset import PendingCall, Toolset, tasks_of
 from harness.sources.request import Request
 from harness.sources.translator import Record
 

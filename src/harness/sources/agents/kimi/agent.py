@@ -42,7 +42,6 @@ from harness.sources.agents.kimi.tools import (
     members_of_swarm,
 )
 from harness.sources.formats.child_runs import ChildRuns
-from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.error_messages import retried
 from harness.sources.formats.fields import (
     amount_of,
@@ -55,8 +54,7 @@ from harness.sources.formats.fields import (
     text_of,
 )
 from harness.sources.formats.plain_answer import PlainAnswer
-from harness.sources.formats.todo_lists import tasks_of
-from harness.sources.formats.toolset import PendingCall, unmatched_result
+from harness.sources.formats.toolset import PendingCall, flags_of, tasks_of, unmatched_result
 from harness.sources.request import Request
 from harness.sources.translator import Record
 

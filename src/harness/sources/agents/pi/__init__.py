@@ -1,4 +1,6 @@
-"""Pi: `agent` has its command lines, `translator` and `rpc` its records and tools, `answers` the answers of its models."""
+"""Pi: `agent` has its command lines and its two-way conversation, `translator` its records and tools, `answers` the
+answers of its models.
+"""
 
 from __future__ import annotations
 

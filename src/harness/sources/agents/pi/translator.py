@@ -32,6 +32,7 @@ from harness.events.operation import Operation, Read, Search, Skill, Write
 from harness.sources.agents.pi.answers import Answers
 from harness.sources.formats.error_messages import code_of, retried
 from harness.sources.formats.fields import (
+    absolute,
     amount_of,
     continuation,
     count_of,
@@ -41,7 +42,6 @@ from harness.sources.formats.fields import (
     record_of,
     text_of,
 )
-from harness.sources.formats.paths import absolute
 from harness.sources.formats.plain_answer import PlainAnswer
 from harness.sources.formats.shell import operations_of
 from harness.sources.formats.toolset import (

@@ -19,10 +19,8 @@ from harness.sources.agents.qwen.tools import QWEN
 from harness.sources.drivers.acp import AcpDriver, AcpProgram
 from harness.sources.formats.acp import AcpTranslator, usage_of
 from harness.sources.formats.acp_calls import AcpCall
-from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.fields import record_of, text_of
-from harness.sources.formats.todo_lists import tasks_of
-from harness.sources.formats.toolset import PendingCall, Toolset
+from harness.sources.formats.toolset import PendingCall, Toolset, flags_of, tasks_of
 from harness.sources.request import Request
 from harness.sources.translator import Record
 

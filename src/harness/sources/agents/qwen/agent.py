@@ -30,7 +30,6 @@ from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandFiles, CommandLine, Version
 from harness.sources.agents.qwen.acp import TWO_WAY
 from harness.sources.agents.qwen.tools import QWEN, QWEN_BEFORE_0_21
-from harness.sources.formats.command_line import flags_of, has, numbers_of
 from harness.sources.formats.error_messages import NodeTraces
 from harness.sources.formats.fields import (
     besides,
@@ -43,7 +42,7 @@ from harness.sources.formats.fields import (
 )
 from harness.sources.formats.model_ledger import ModelLedger
 from harness.sources.formats.stream_json import StreamJson
-from harness.sources.formats.toolset import PendingCall
+from harness.sources.formats.toolset import PendingCall, flags_of, has, numbers_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 

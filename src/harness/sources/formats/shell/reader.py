@@ -9,8 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.events.operation import List, Operation, Read, Search, Write
+from harness.sources.formats.fields import absolute
 from harness.sources.formats.patches import operations_of_patch
-from harness.sources.formats.paths import absolute
 from harness.sources.formats.shell.files import (
     FILE_COMMANDS,
     is_filter,
