@@ -37,6 +37,15 @@ _CHOSEN_OF_INBOX = (
     "every page and state passes axe",
     "200 live rows",
 )
+_CHOSEN_OF_FLEET = (
+    "without a fleet the page says",
+    "a fleet is followed while it runs",
+    "every mark has words",
+    "two attempts at a task",
+    "variants are compared",
+    "a fleet is stopped and continued",
+    "a fleet that cannot be read",
+)
 _needs_browser = pytest.mark.skipif(
     not (_BROWSER and shutil.which("node") and _DRIVER.is_dir()),
     reason="the page is tried with Chromium, node and what `npm install` fetches into web/",
@@ -62,6 +71,13 @@ def test_an_approval_shows_what_would_run_in_a_real_browser(tmp_path: Path) -> N
 @_needs_browser
 def test_questions_are_answered_in_the_inbox_in_a_real_browser(tmp_path: Path) -> None:
     _run_in_browser("inbox.mjs", _CHOSEN_OF_INBOX, tmp_path, timeout_s=230)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@_needs_browser
+def test_fleets_are_followed_and_compared_in_a_real_browser(tmp_path: Path) -> None:
+    _run_in_browser("fleet.mjs", _CHOSEN_OF_FLEET, tmp_path, timeout_s=230)
 
 
 def _run_in_browser(file: str, chosen: Sequence[str], tmp_path: Path, *, timeout_s: int) -> None:

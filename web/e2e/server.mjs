@@ -12,7 +12,7 @@ const START_MS = 30_000;
 
 /** `prepare` is called with the server's home before it starts. */
 export async function startServer({ folder, model, prepare = () => undefined }) {
-  if (process.env.HARNESS_URL) return { link: process.env.HARNESS_URL, restart: null, record: null, command: null, stop: async () => undefined };
+  if (process.env.HARNESS_URL) return { link: process.env.HARNESS_URL, restart: null, record: null, command: null, run: null, home: "", stop: async () => undefined };
   const local = join(ROOT, ".venv", "bin", "harness");
   const program = process.env.HARNESS ?? (existsSync(local) ? local : "harness");
   const home = mkdtempSync(join(tmpdir(), "harness-home-"));
@@ -30,6 +30,9 @@ export async function startServer({ folder, model, prepare = () => undefined }) 
     record: (prompt) => promisify(execFile)(program, ["run", "-a", "native", "-m", model, "-d", folder, "-p", prompt], { env: environment(home) }),
     /** What `harness serve` says to `--link` or `--logout` beside the server. */
     command: async (option) => (await promisify(execFile)(program, ["serve", option], { env: environment(home) })).stdout.trim(),
+    /** Any command of Harness beside the server, in the same home. */
+    run: (words, cwd) => promisify(execFile)(program, words, { env: environment(home), cwd }),
+    home,
     stop: () => running.stop(),
   };
 }

@@ -5,8 +5,7 @@ import { startCalling, useSaid } from "./inbox/calling.js";
 import { Home } from "./inbox/home.js";
 import { inboxStore, useInboxRow } from "./inbox/inbox_store.js";
 import { isToReview } from "./inbox/sections.js";
-import { go, INBOX_ADDRESS, NEW_ADDRESS, NO_FILTER, USAGE_ADDRESS, useRoute, type Route } from "./route.js";
-import { FleetPage } from "./shell/fleet_page.js";
+import { FLEET_ADDRESS, go, INBOX_ADDRESS, NEW_ADDRESS, NO_FILTER, USAGE_ADDRESS, useRoute, type Route } from "./route.js";
 import { KeysDialog, useKeys } from "./shell/keys.js";
 import { useNarrow } from "./shell/media.js";
 import { Tabs } from "./shell/tabs.js";
@@ -14,8 +13,12 @@ import { Sidebar } from "./sessions/sidebar.js";
 
 const Conversation = lazy(() => import("./conversation/page.js").then((module) => ({ default: module.Conversation })));
 const StartDialog = lazy(() => import("./start/start_dialog.js").then((module) => ({ default: module.StartDialog })));
+const FleetPage = lazy(() => import("./fleet/fleet_page.js").then((module) => ({ default: module.FleetPage })));
 const UsagePage = lazy(() => import("./usage/usage_page.js").then((module) => ({ default: module.UsagePage })));
 const SettingsPage = lazy(() => import("./settings/settings_page.js").then((module) => ({ default: module.SettingsPage })));
+
+/** Pages that leave by themselves, or are not left. */
+const NO_ESCAPE: ReadonlySet<Route["view"]> = new Set(["inbox", "file", "fleet"]);
 
 export function App() {
   const route = useRoute();
@@ -32,9 +35,10 @@ export function App() {
     "/": () => searchWhenShown(searchField),
     "g i": () => go(INBOX_ADDRESS),
     "g u": () => go(USAGE_ADDRESS),
+    "g f": () => go(FLEET_ADDRESS),
     "?": () => setKeysShown(true),
     m: () => document.querySelector<HTMLTextAreaElement>(".composer-input")?.focus(),
-    Escape: () => (isDrawerOpen ? setDrawerOpen(false) : route.view === "inbox" || route.view === "file" ? false : go(INBOX_ADDRESS)),
+    Escape: () => (isDrawerOpen ? setDrawerOpen(false) : NO_ESCAPE.has(route.view) ? false : go(INBOX_ADDRESS)),
   });
   return (
     <div className="frame" data-drawer={isDrawerOpen || undefined}>
@@ -97,7 +101,7 @@ function Shown({ route, searchField, onMenu }: ShownProps) {
     case "settings":
       return <SettingsPage />;
     case "fleet":
-      return <FleetPage />;
+      return <FleetPage name={route.name} wanted={route.wanted} />;
     case "usage":
       return <UsagePage />;
   }

@@ -17,7 +17,8 @@ export type Route =
   | { readonly view: "session"; readonly id: string; readonly areChangesShown: boolean }
   | { readonly view: "review" | "file"; readonly id: string; readonly wanted: URLSearchParams }
   | { readonly view: "new"; readonly continues: string; readonly before: string }
-  | { readonly view: "usage" | "fleet" | "settings" };
+  | { readonly view: "fleet"; /** Empty: all of them. */ readonly name: string; readonly wanted: URLSearchParams }
+  | { readonly view: "usage" | "settings" };
 
 export const NO_FILTER: InboxFilter = { state: "", project: "", agent: "", tag: "" };
 const STATES: ReadonlySet<string> = new Set(["needs-you", "running", "failed", "to-review"]);
@@ -32,7 +33,8 @@ export function parse(hash: string): Route {
     return { view: "session", id: session, areChangesShown: wanted.has("changes") };
   }
   if (place === "new") return { view: "new", continues: wanted.get("continues") ?? "", before: wanted.get("before") ?? "" };
-  if (place === "usage" || place === "fleet" || place === "settings") return { view: place };
+  if (place === "fleet") return { view: "fleet", name: decoded(id), wanted };
+  if (place === "usage" || place === "settings") return { view: place };
   return { view: "inbox", filter: filterIn(wanted), answering: wanted.get("answer") ?? "" };
 }
 
@@ -84,6 +86,12 @@ export function inboxAddress(filter: Partial<InboxFilter>, answering = ""): stri
 
 export function sessionAddress(id: string): string {
   return `#/c/${encodeURIComponent(id)}`;
+}
+
+/** `wanted`: `case`, `beside`, `a`, `b`; what is empty is left out. */
+export function fleetAddress(name: string, wanted: Readonly<Record<string, string>> = {}): string {
+  const query = new URLSearchParams(Object.entries(wanted).filter(([, value]) => value)).toString();
+  return `${FLEET_ADDRESS}/${encodeURIComponent(name)}${query && `?${query}`}`;
 }
 
 /** The conversation with its changes beside it. */

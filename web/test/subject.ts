@@ -20,7 +20,7 @@ export { completed as completedPrompt, tokenAt } from "../src/prompt/completion.
 export { folded, numberedLines, replacesAll } from "../src/inbox/patch.js";
 export { allowsSeveral, choicesOf, fieldsOf, stepsOf } from "../src/inbox/question.js";
 export { alikeIn, arranged, choicesIn, dayOf, groupsOf, openAsks, passes, projectOf, sectionsOf } from "../src/inbox/sections.js";
-export { continuingAddress, inboxAddress, NO_FILTER, parse, reviewAddress, sessionAddress } from "../src/route.js";
+export { continuingAddress, fleetAddress, inboxAddress, NO_FILTER, parse, reviewAddress, sessionAddress } from "../src/route.js";
 export { PageSocket } from "../src/socket/page_socket.js";
 export { SessionTransport } from "../src/socket/session_transport.js";
 export { abilitiesOf, branchFor, nearestMode } from "../src/start/abilities.js";
@@ -30,3 +30,5 @@ export { noteText } from "../src/changes/line_note.js";
 export { effectOf } from "../src/changes/effects.js";
 export { wordMarks } from "../src/changes/word_marks.js";
 export { withFormulas } from "../src/text/math.js";
+export { applied, caseWords, ratioWords, verdictOf } from "../src/fleet/fleet_state.js";
+export { filesOfPatch } from "../src/fleet/patch.js";

@@ -26,9 +26,18 @@ class CaseOverview(NamedTuple):
     """When it began."""
 
     @property
+    def attempts(self) -> list[Attempt]:
+        """In their order; the result is the last."""
+        return [*self.faults, *([self.result] if self.result else [])]
+
+    @property
     def cost_usd(self) -> float:
-        attempts = [*self.faults, *([self.result] if self.result else [])]
-        return sum(attempt.cost_usd or 0.0 for attempt in attempts)
+        return sum(attempt.cost_usd or 0.0 for attempt in self.attempts)
+
+    @property
+    def is_cost_complete(self) -> bool:
+        """Whether the prices of all tokens are known."""
+        return not any(attempt.is_unpriced for attempt in self.attempts)
 
 
 def overview(fleet: Fleet) -> list[CaseOverview]:

@@ -55,6 +55,8 @@ class FleetSummary(_Shape, frozen=True, kw_only=True):
     running: int = 0
     waiting: int = 0
     cost_usd: float = 0.0
+    is_cost_complete: bool = True
+    """False: at least so much; some tokens have no known price."""
     budget_usd: float | None = None
     started_ms: int | None = None
     updated_ms: int | None = None
@@ -74,7 +76,8 @@ class CaseView(_Shape, frozen=True, kw_only=True):
     attempts: int = 0
     session: str = ""
     """Of the latest attempt."""
-    cost_usd: float = 0.0
+    cost_usd: float | None = None
+    """Of all attempts; None: not known."""
     outcome: str = ""
     run_s: float | None = None
     """Of the agent alone."""
@@ -264,6 +267,7 @@ class FleetWatch:
             running=counts["running"],
             waiting=counts["waiting"],
             cost_usd=round(sum(one.cost_usd for one in cases), 10),
+            is_cost_complete=all(one.is_cost_complete for one in cases),
             budget_usd=log.budget_usd or fleet.plan.budget_usd,
             started_ms=log.started_ms,
             updated_ms=log.updated_ms,
@@ -280,7 +284,7 @@ class FleetWatch:
         return [self._case(one) for one in cases]
 
     def _case(self, one: CaseOverview) -> CaseView:
-        latest = one.result or (one.faults[-1] if one.faults else None)
+        latest = one.attempts[-1] if one.attempts else None
         is_running = one.state == "running"
         activity = self._activities.get(one.log_id) if is_running else None
         return CaseView(
@@ -289,9 +293,9 @@ class FleetWatch:
             variant=one.case.variant.name,
             repeat=one.case.repeat,
             state=one.state,
-            attempts=len(one.faults) + (one.result is not None),
+            attempts=len(one.attempts),
             session=one.log_id,
-            cost_usd=round(one.cost_usd, 10),
+            cost_usd=round(one.cost_usd, 10) if one.is_cost_complete and one.attempts else None,
             outcome=latest.outcome if latest else "",
             run_s=latest.run_s if latest else None,
             fault=latest.fault if latest else "",

@@ -79,7 +79,8 @@ export const projectOf = ({ project }: InboxRow): readonly (readonly [string, st
   project.root ? [[project.root, project.name || project.root]] : [];
 export const agentOf = ({ agent, agentName }: InboxRow): readonly (readonly [string, string])[] =>
   agentName || agent ? [[agentName || agent, agent || agentName]] : [];
-export const tagsOf = ({ tags }: InboxRow): readonly (readonly [string, string])[] => tags.map((tag) => [tag, tag] as const);
+/** Not those that name one case of a fleet: each has its own, and the fleet's page has them all. */
+export const tagsOf = ({ tags }: InboxRow): readonly (readonly [string, string])[] => tags.filter((tag) => !tag.startsWith("case=")).map((tag) => [tag, tag] as const);
 
 /** The day that a moment is on, for people: Today, Yesterday, 13 Nov. */
 export function dayOf(time_ms: number, now_ms: number): string {

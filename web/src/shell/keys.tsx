@@ -10,6 +10,7 @@ const KEYS: readonly { readonly where: string; readonly keys: readonly (readonly
       ["/", "Search everything said and done"],
       ["g  i", "Inbox"],
       ["g  u", "Usage"],
+      ["g  f", "Fleets"],
       ["?", "These shortcuts"],
       ["Esc", "Leave a field, a dialog or a page"],
     ],
@@ -40,6 +41,14 @@ const KEYS: readonly { readonly where: string; readonly keys: readonly (readonly
       ["Ctrl f", "Find"],
       ["x", "Stop"],
       ["d", "Changes"],
+    ],
+  },
+  {
+    where: "Fleet",
+    keys: [
+      ["h  j  k  l", "Move over the cases"],
+      ["↵", "Open a case"],
+      ["Esc", "Close it; back"],
     ],
   },
   {

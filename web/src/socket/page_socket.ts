@@ -7,6 +7,7 @@
 
 import type { ConnectionStatus, HarnessCommand, HarnessState, Socket } from "../../client/src/index.js";
 import type { DeltaOperation } from "../../client/src/object_stream.js";
+import type { FleetFrame } from "../fleet/fleet_state.js";
 import type { InboxCounts, InboxPage, InboxRow, InboxToday } from "../inbox/row.js";
 
 export type SessionFrame =
@@ -42,10 +43,11 @@ export interface ErrorFrame {
   readonly isFinal?: boolean;
 }
 
-type Frame = SessionFrame | InboxFrame | ErrorFrame;
+type Frame = SessionFrame | InboxFrame | FleetFrame | ErrorFrame;
 
 export type ClientMessage =
   | { readonly type: "subscribe" | "unsubscribe" | "seen"; readonly session: string }
+  | { readonly type: "subscribeFleet" | "unsubscribeFleet"; readonly fleet: string }
   | { readonly type: "commands"; readonly session: string; readonly commands: readonly HarnessCommand[] };
 
 export interface SocketOptions {
@@ -65,6 +67,12 @@ export interface SessionListener {
   disconnected(): void;
 }
 
+/** What follows one fleet; with an empty name, the list of all. */
+export interface FleetListener {
+  readonly fleet: string;
+  receive(frame: FleetFrame): void;
+}
+
 const OPEN = 1;
 const RECONNECT_FIRST_MS = 250;
 const RECONNECT_LONGEST_MS = 8_000;
@@ -75,12 +83,13 @@ const CLOSE_UNREADABLE = 4000;
 export class PageSocket {
   readonly #options: SocketOptions;
   readonly #sessions = new Set<SessionListener>();
+  readonly #fleets = new Set<FleetListener>();
   readonly #listeners = new Set<() => void>();
   readonly #inboxListeners = new Set<(frames: readonly InboxFrame[]) => void>();
   readonly #errorListeners = new Set<(error: ErrorFrame) => void>();
   #status: ConnectionStatus = "connecting";
   #socket: Socket | null = null;
-  #incoming: (SessionFrame | InboxFrame)[] = [];
+  #incoming: (SessionFrame | InboxFrame | FleetFrame)[] = [];
   #unschedule: (() => void) | null = null;
   #failures = 0;
   #retry: ReturnType<typeof setTimeout> | undefined;
@@ -150,6 +159,18 @@ export class PageSocket {
     };
   }
 
+  /** A subscription begins with the whole fleet, also for a second listener. */
+  followFleet(listener: FleetListener): () => void {
+    const { fleet } = listener;
+    this.#fleets.add(listener);
+    this.send({ type: "unsubscribeFleet", fleet });
+    this.send({ type: "subscribeFleet", fleet });
+    return () => {
+      this.#fleets.delete(listener);
+      if (![...this.#fleets].some((one) => one.fleet === fleet)) this.send({ type: "unsubscribeFleet", fleet });
+    };
+  }
+
   /** What came does not fit what we have: a subscription begins with a whole state. */
   resubscribe(session: string): void {
     this.send({ type: "unsubscribe", session });
@@ -212,6 +233,7 @@ export class PageSocket {
     this.#failures = 0;
     this.#lostSinceMs = 0;
     for (const session of new Set([...this.#sessions].map((one) => one.session))) this.send({ type: "subscribe", session });
+    for (const fleet of new Set([...this.#fleets].map((one) => one.fleet))) this.send({ type: "subscribeFleet", fleet });
     this.#tell();
   }
 
@@ -230,6 +252,9 @@ export class PageSocket {
       const own = frames.filter((frame): frame is SessionFrame => (frame.type === "state" || frame.type === "delta") && frame.session === one.session);
       if (own.length) one.receive(own);
     }
+    for (const frame of frames)
+      if (frame.type === "fleet" || frame.type === "fleets")
+        for (const one of this.#fleets) if (one.fleet === (frame.type === "fleet" ? frame.fleet : "")) one.receive(frame);
   }
 
   #lost(socket: Socket, code: number, reason: string): void {
