@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 UV := $(shell command -v uv || echo $(BIN)/uv)
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-input
+# The order is that of tests/conftest.py: the longest files first.
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 PORTABLE := $(patsubst %,tests/%,system sources/process sources/translation log cli)
 SHAPE := $(patsubst %,tests/test_%.py,shape imports vocabulary public_api repository)
 
@@ -26,13 +28,13 @@ demo: $(READY) ## let the agent fix a small project, live (MODEL=local: a real s
 	@$(BIN)/python examples/demo.py $(MODEL)
 
 test: $(READY) ## run all tests, on all cores; narrow with ARGS="tests/log -k replay"
-	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 agreement: $(READY) ## all views agree on LOGS changed recordings (LOGS=40000)
 	@HARNESS_CHANGED_LOGS=$(or $(LOGS),40000) $(BIN)/python -m pytest -n auto -o timeout=0 tests/views/test_views_agree.py
 
 test-portable: $(READY) ## run the process, log and command line tests without the calls that only Linux has
-	@HARNESS_SYSTEM=posix $(BIN)/python -m pytest -n auto --dist loadfile $(PORTABLE) $(ARGS)
+	@HARNESS_SYSTEM=posix $(BIN)/python -m pytest $(PARALLEL) $(PORTABLE) $(ARGS)
 
 check: $(READY) ## format, lint, types, layers, shape rules, documents current
 	$(BIN)/ruff format --check .

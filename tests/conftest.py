@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -11,8 +13,29 @@ from harness.system.contract import system
 settings.register_profile("any-speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-speed")
 
+# A shell starts what it puts into the background with interrupts ignored, and every child would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+LONGEST_FIRST = (
+    "test_page.py",
+    "test_fleet_ray.py",
+    "test_package.py",
+    "test_storable_settings.py",
+    "test_open_thread_killed.py",
+    "test_protected_paths.py",
+    "test_tui_keys.py",
+    "test_runs_restart.py",
+    "test_hostile_clients.py",
+    "test_several_servers.py",
+    "test_cli_signals.py",
+    "test_offline_agent.py",
+)
+"""Files that take a worker long. One that begins last would let the other workers wait for it."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = {name: index for index, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
     if system.name == "linux":
         return
     for item in items:

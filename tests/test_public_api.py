@@ -6,6 +6,7 @@ import ast
 import importlib
 from pathlib import Path
 from types import ModuleType
+from typing import get_args, get_type_hints
 
 import pytest
 
@@ -67,8 +68,6 @@ def test_the_package_is_typed() -> None:
 
 
 def test_the_options_of_a_run_are_the_fields_of_a_request() -> None:
-    from typing import get_type_hints
-
     from harness.sources.request import Options, Request
 
     wanted = get_type_hints(Request)
@@ -76,42 +75,50 @@ def test_the_options_of_a_run_are_the_fields_of_a_request() -> None:
     assert get_type_hints(Options) == wanted
 
 
-@pytest.mark.parametrize(
-    ("program", "complaint"),
-    [
-        (
-            "for event in harness.start(harness.Request(agent='pi')):\n    reveal_type(event)",
-            "SessionStart | ",
-        ),
-        ("async def main() -> None:\n    await harness.run(agent='pi', prompt='x', cdw='.')", '"cdw"'),
-    ],
-    ids=["events are a closed union", "options are checked"],
-)
-def test_an_editor_knows_what_it_is_given(program: str, complaint: str, tmp_path: Path) -> None:
-    from mypy import api
-
-    path = tmp_path / "program.py"
-    path.write_text(f"import harness\n\n{program}\n")
-    out, _, _ = api.run([str(path), "--strict", "--no-error-summary", "--follow-imports=silent"])
-    assert complaint in out
+SMALL_PROGRAMS = {
+    "closed_union": "for event in harness.start(harness.Request(agent='pi')):\n    reveal_type(event)",
+    "wrong_option": "async def main() -> None:\n    await harness.run(agent='pi', prompt='x', cdw='.')",
+}
+UNIONS = ("AnyEvent", "SessionEvent")
 
 
-@pytest.mark.parametrize("union", ["AnyEvent", "SessionEvent"])
-def test_a_match_over_all_events_is_exhaustive(union: str, tmp_path: Path) -> None:
-    """With a case for every member a type checker finds nothing left; without the last it names that one."""
-    from typing import get_args
+def _members(union: str) -> list[type]:
+    return sorted(get_args(getattr(harness, union)), key=lambda one: str(one.__name__))
 
-    from mypy import api
 
-    members = sorted(get_args(getattr(harness, union)), key=lambda one: str(one.__name__))
+def _match_over(union: str, members: list[type]) -> str:
     cases = [f"        case {one.__module__}.{one.__name__}():\n            return 1" for one in members]
-    modules = "\n".join(f"import {name}" for name in sorted({one.__module__ for one in members}))
-    head = f"from typing import assert_never\n\nimport harness\n{modules}\n\n"
-    found = []
-    for count, part in enumerate((cases, cases[:-1])):
-        body = "\n".join([*part, "        case _:\n            assert_never(event)"])
-        path = tmp_path / f"program_{count}.py"
-        path.write_text(f"{head}\ndef one(event: harness.{union}) -> int:\n    match event:\n{body}\n")
-        found.append(api.run([str(path), "--strict", "--no-error-summary", "--follow-imports=silent"])[0])
-    assert found[0] == ""
-    assert members[-1].__name__ in found[1]
+    modules = "\n".join(f"import {name}" for name in sorted({one.__module__ for one in _members(union)}))
+    body = "\n".join([*cases, "        case _:\n            assert_never(event)"])
+    function = f"def one(event: harness.{union}) -> int:\n    match event:\n{body}\n"
+    return f"from typing import assert_never\n\n{modules}\n\n\n{function}"
+
+
+@pytest.fixture(scope="module")
+def complaints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What mypy says of each program. It looks at all of them at once: most of its time is for the package."""
+    from mypy import api
+
+    programs = dict(SMALL_PROGRAMS)
+    for union in UNIONS:
+        programs[f"{union}_whole"] = _match_over(union, _members(union))
+        programs[f"{union}_less"] = _match_over(union, _members(union)[:-1])
+    folder = tmp_path_factory.mktemp("programs")
+    for name, text in programs.items():
+        (folder / f"{name}.py").write_text(f"import harness\n\n{text}\n")
+    found = api.run(
+        [*map(str, folder.iterdir()), "--strict", "--no-error-summary", "--follow-imports=silent"]
+    )[0]
+    return {name: "\n".join(line for line in found.split("\n") if f"{name}.py:" in line) for name in programs}
+
+
+def test_an_editor_knows_what_it_is_given(complaints: dict[str, str]) -> None:
+    assert "SessionStart | " in complaints["closed_union"]
+    assert '"cdw"' in complaints["wrong_option"]
+
+
+@pytest.mark.parametrize("union", UNIONS)
+def test_a_match_over_all_events_is_exhaustive(union: str, complaints: dict[str, str]) -> None:
+    """With a case for every member a type checker finds nothing left; without the last it names that one."""
+    assert complaints[f"{union}_whole"] == ""
+    assert _members(union)[-1].__name__ in complaints[f"{union}_less"]

@@ -71,13 +71,13 @@ def _files() -> Iterator[Path]:
 
 
 def _mentions(pieces: Iterable[tuple[str, ...]], joint: str, *, recordings: bool) -> list[str]:
-    pattern = re.compile("|".join(re.escape(joint.join(words)) for words in pieces).encode(), re.IGNORECASE)
-    return [
-        f"{path.relative_to(ROOT)}: {found.group().decode()}"
-        for path in _files()
-        if recordings or not path.is_relative_to(ROOT / "tests" / "agents")
-        if (found := pattern.search(path.read_bytes()))
-    ]
+    words = [joint.join(parts).lower().encode() for parts in pieces]
+    found: list[str] = []
+    for path in _files():
+        if recordings or not path.is_relative_to(ROOT / "tests" / "agents"):
+            text = path.read_bytes().lower()
+            found += [f"{path.relative_to(ROOT)}: {word.decode()}" for word in words if word in text]
+    return found
 
 
 def _pins() -> dict[str, str]:

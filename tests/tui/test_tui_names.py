@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -25,6 +26,7 @@ MEANT = {
 """What is meant to replace theirs."""
 
 
+@functools.cache
 def _set_by(cls: type) -> set[str]:
     """Names that a class defines, or sets on itself."""
     [definition] = ast.parse(inspect.cleandoc(f"\n{inspect.getsource(cls)}")).body
