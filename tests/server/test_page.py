@@ -46,6 +46,13 @@ _CHOSEN_OF_FLEET = (
     "a fleet is stopped and continued",
     "a fleet that cannot be read",
 )
+_CHOSEN_OF_HISTORIES = (
+    "a session of an agent's own history is listed",
+    "it is read as a conversation",
+    "what its agent writes meanwhile",
+    "another agent continues it",
+    "on a phone it has its mark",
+)
 _needs_browser = pytest.mark.skipif(
     not (_BROWSER and shutil.which("node") and _DRIVER.is_dir()),
     reason="the page is tried with Chromium, node and what `npm install` fetches into web/",
@@ -78,6 +85,13 @@ def test_questions_are_answered_in_the_inbox_in_a_real_browser(tmp_path: Path) -
 @_needs_browser
 def test_fleets_are_followed_and_compared_in_a_real_browser(tmp_path: Path) -> None:
     _run_in_browser("fleet.mjs", _CHOSEN_OF_FLEET, tmp_path, timeout_s=230)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+@_needs_browser
+def test_sessions_that_agents_have_stored_are_read_in_a_real_browser(tmp_path: Path) -> None:
+    _run_in_browser("histories.mjs", _CHOSEN_OF_HISTORIES, tmp_path, timeout_s=110)
 
 
 def _run_in_browser(file: str, chosen: Sequence[str], tmp_path: Path, *, timeout_s: int) -> None:

@@ -259,7 +259,10 @@ class Described:
         told = self.document["paths"][path][method]["responses"]
         assert str(answer.status_code) in told, (method, path, answer.status_code)
         if "content" in (one := told[str(answer.status_code)]):
-            schema = one["content"]["application/json"]["schema"]
+            kind = answer.headers["content-type"].partition(";")[0]
+            schema = one["content"][kind]["schema"]
+            if schema == {"type": "string"}:
+                return
             whole = {**schema, "components": self.document["components"]}
             jsonschema.Draft202012Validator(whole).validate(answer.json())
 
@@ -272,7 +275,7 @@ def test_every_answer_is_what_the_openapi_document_says(world: ServingWorld) -> 
         message = http.get(f"/api/sessions/{log_id}/state").json()["state"]["messages"][1]
         call_id = quote(message["toolCalls"][0]["id"], safe="")
         for method, path, is_stream in described.calls():
-            needs_more = path == f"{one}/changes/file" or path.startswith("/api/fleets/")  # a path, a fleet
+            needs_more = path.endswith("/file") or path.startswith("/api/fleets/")  # a path, a fleet
             if method == "get" and not is_stream and not needs_more:
                 answer = http.get(path.replace("{id}", log_id).replace("{callId}", call_id))
                 assert answer.status_code == 200, path

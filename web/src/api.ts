@@ -25,6 +25,35 @@ export interface Session {
   readonly costUsd: number | null;
   readonly tags: readonly string[];
   readonly name: string;
+  /** Of a session that Harness has not recorded: the agent whose own history it is in. */
+  readonly history: string;
+  /** Of such a session, while its agent has it open: `running`, `waiting` or `idle`. */
+  readonly activity: string;
+  /** Where a search has found it. */
+  readonly passage: Passage | null;
+}
+
+export interface Passage {
+  readonly atMs: number;
+  readonly text: string;
+  /** Of a file, a command or a commit: what the session did with it. */
+  readonly how: string;
+  readonly certainty: string;
+  /** The command that continues the session. */
+  readonly resume: string;
+}
+
+/** How a session would be handed over to another agent. */
+export interface HandoverOffer {
+  readonly agent: string;
+  readonly title: string;
+  readonly version: string;
+  readonly form: "native" | "briefing";
+  readonly why: string;
+  readonly messages: number;
+  readonly calls: number;
+  readonly lost: readonly string[];
+  readonly now: readonly string[];
 }
 
 export interface SessionPage {
@@ -190,8 +219,9 @@ const NOT_CHANGED = Symbol("not changed");
 /** The list that the server told last, so that one that has not changed is neither made nor sent again. */
 let knownList: { readonly path: string; readonly tag: string; readonly page: SessionPage } | null = null;
 
-async function sessions(query: string, limit: number, signal?: AbortSignal): Promise<SessionPage> {
-  const path = `api/sessions?${new URLSearchParams({ query, limit: String(limit) })}`;
+/** `asked`: `query` for words, and what else `GET api/sessions` takes. */
+async function sessions(asked: Readonly<Record<string, string>>, limit: number, signal?: AbortSignal): Promise<SessionPage> {
+  const path = `api/sessions?${new URLSearchParams({ ...asked, limit: String(limit) })}`;
   const known = knownList?.path === path ? knownList : null;
   let tag = "";
   const told = await request<SessionPage | typeof NOT_CHANGED>("GET", path, undefined, signal, {
@@ -233,6 +263,14 @@ export async function request<Answer>(method: string, path: string, body?: unkno
   throw new RequestFailed(response.status, problem?.message ?? `The server’s response (${response.status}) could not be read.`, problem?.hint);
 }
 
+/** A document, and the name that the server gives it. */
+async function exported(id: string, wanted: Readonly<Record<string, string>>): Promise<{ readonly name: string; readonly blob: Blob }> {
+  const response = await authorizedFetch(`${sessionPath(id)}/export?${new URLSearchParams(wanted)}`).catch(() => null);
+  if (!response?.ok) throw new RequestFailed(response?.status ?? 0, "The conversation could not be exported.");
+  const name = /filename="([\w.-]+)"/.exec(response.headers.get("content-disposition") ?? "")?.[1];
+  return { name: name ?? "session.html", blob: await response.blob() };
+}
+
 const query = (values: Readonly<Record<string, string>>) => String(new URLSearchParams(Object.entries(values).filter(([, value]) => value)));
 export const sessionPath = (id: string) => `api/sessions/${encodeURIComponent(id)}`;
 const at = sessionPath;
@@ -252,6 +290,9 @@ export const api = {
   session: (id: string, signal?: AbortSignal) => request<Session>("GET", at(id), undefined, signal),
   createSession: (options: NewSession) => request<Session>("POST", "api/sessions", options),
   renameSession: (id: string, title: string) => request<Session>("PATCH", at(id), { title }),
+  keep: (id: string) => request<{ id: string; status: string }>("POST", `${at(id)}/keep`, {}),
+  handOver: (id: string, to: string, signal?: AbortSignal) => request<HandoverOffer>("GET", `${at(id)}/hand-over?${query({ to })}`, undefined, signal),
+  exported,
   deleteSession: (id: string) => request<void>("DELETE", at(id)),
   state: (id: string, signal?: AbortSignal) => request<{ state: HarnessState; seq: number }>("GET", `${at(id)}/state`, undefined, signal),
   stateAt: (id: string, seq: number, signal?: AbortSignal) =>

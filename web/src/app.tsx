@@ -49,7 +49,7 @@ export function App() {
       </Suspense>
       {route.view === "new" && (
         <Suspense fallback={null}>
-          <StartDialog key={`${route.continues} ${route.before}`} continues={route.continues} before={route.before} onClose={closeStart} />
+          <StartDialog key={`${route.continues} ${route.before}`} continues={route.continues} before={route.before} handsOver={route.handsOver} onClose={closeStart} />
         </Suspense>
       )}
       {isNarrow && !("id" in route) && !isAnswering && <Tabs route={route} onProjects={() => setDrawerOpen(true)} />}

@@ -16,7 +16,7 @@ export type Route =
   | { readonly view: "inbox"; readonly filter: InboxFilter; /** The session whose question fills a narrow screen. */ readonly answering: string }
   | { readonly view: "session"; readonly id: string; readonly areChangesShown: boolean }
   | { readonly view: "review" | "file"; readonly id: string; readonly wanted: URLSearchParams }
-  | { readonly view: "new"; readonly continues: string; readonly before: string }
+  | { readonly view: "new"; readonly continues: string; readonly before: string; /** Another agent is to continue it. */ readonly handsOver: boolean }
   | { readonly view: "fleet"; /** Empty: all of them. */ readonly name: string; readonly wanted: URLSearchParams }
   | { readonly view: "usage" | "settings" };
 
@@ -32,7 +32,7 @@ export function parse(hash: string): Route {
     if (part === "review" || part === "file") return { view: part, id: session, wanted };
     return { view: "session", id: session, areChangesShown: wanted.has("changes") };
   }
-  if (place === "new") return { view: "new", continues: wanted.get("continues") ?? "", before: wanted.get("before") ?? "" };
+  if (place === "new") return { view: "new", continues: wanted.get("continues") ?? "", before: wanted.get("before") ?? "", handsOver: wanted.has("hand-over") };
   if (place === "fleet") return { view: "fleet", name: decoded(id), wanted };
   if (place === "usage" || place === "settings") return { view: place };
   return { view: "inbox", filter: filterIn(wanted), answering: wanted.get("answer") ?? "" };
@@ -113,6 +113,11 @@ export function fileAddress(id: string, path: string, line = 0): string {
 /** Of the form for a conversation that continues a session, or with what was said before a message there. */
 export function continuingAddress(continues: string, before = ""): string {
   return `${NEW_ADDRESS}?${new URLSearchParams({ continues, ...(before && { before }) })}`;
+}
+
+/** Of the form for a conversation in which another agent continues a session. */
+export function handOverAddress(continues: string): string {
+  return `${continuingAddress(continues)}&hand-over`;
 }
 
 export function go(address: string): void {

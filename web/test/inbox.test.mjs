@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { alikeIn, allowsSeveral, arranged, choicesIn, choicesOf, cost, dayOf, fieldsOf, folded, groupsOf, inboxAddress, NO_FILTER, numberedLines, openAsks, parse, projectOf, replacesAll, reviewAddress, roughly, sectionsOf, sessionAddress, stepsOf } from "./dist/subject.js";
+import { alikeIn, allowsSeveral, arranged, askedIn, choicesIn, choicesOf, cost, dayOf, fieldsOf, folded, groupsOf, inboxAddress, NO_FILTER, numberedLines, openAsks, parse, projectOf, replacesAll, reviewAddress, roughly, sectionsOf, sessionAddress, stepsOf } from "./dist/subject.js";
 
 const NOW = new Date(2026, 10, 16, 14, 30).getTime();
 const HOUR = 3_600_000;
@@ -126,4 +126,10 @@ test("choices, fields and steps are read from what the agent sent, and nothing e
 test("amounts never claim more than is known", () => {
   assert.deepEqual([cost(null), cost(0), cost(0.004), cost(1.5, false)], ["–", "$0.00", "$0.004", "≥ $1.50"]);
   assert.deepEqual([roughly(-5), roughly(48_000), roughly(6 * 60_000), roughly(3 * HOUR), roughly(50 * HOUR)], ["0 s", "48 s", "6 min", "3 h", "2 d"]);
+});
+
+test("what is searched for may name files, commands, agents and times", () => {
+  assert.deepEqual(askedIn("off by one"), { query: "off by one" });
+  assert.deepEqual(askedIn('file:src/cart.py total command:"git push" since:7d'), { file: "src/cart.py", command: "git push", since: "7d", query: "total" });
+  assert.deepEqual(askedIn("a profile:x https://a:b"), { query: "a profile:x https://a:b" });
 });

@@ -19,7 +19,7 @@ export { ItemList } from "../src/conversation/items.js";
 export { completed as completedPrompt, tokenAt } from "../src/prompt/completion.js";
 export { folded, numberedLines, replacesAll } from "../src/inbox/patch.js";
 export { allowsSeveral, choicesOf, fieldsOf, stepsOf } from "../src/inbox/question.js";
-export { alikeIn, arranged, choicesIn, dayOf, groupsOf, openAsks, passes, projectOf, sectionsOf } from "../src/inbox/sections.js";
+export { alikeIn, arranged, askedIn, choicesIn, dayOf, groupsOf, openAsks, passes, projectOf, sectionsOf } from "../src/inbox/sections.js";
 export { continuingAddress, fleetAddress, inboxAddress, NO_FILTER, parse, reviewAddress, sessionAddress } from "../src/route.js";
 export { PageSocket } from "../src/socket/page_socket.js";
 export { SessionTransport } from "../src/socket/session_transport.js";

@@ -190,6 +190,17 @@ TABLE = (
         environment="HARNESS_HISTORIES_KEEP",
     ),
     Setting(
+        "histories.serve",
+        "text",
+        "user",
+        "Whether `harness serve` shows the sessions that agents have stored themselves: local (unless other machines "
+        "can reach it), always or never.",
+        "never",
+        default="local",
+        choices=("local", "always", "never"),
+        environment="HARNESS_HISTORIES_SERVE",
+    ),
+    Setting(
         "tui.notify",
         "flag",
         "user",

@@ -25,7 +25,7 @@ from harness.sources.handover.masking import masked
 from harness.sources.handover.registry import load as load_writer
 from harness.sources.handover.writer import Delivered, HandoverWriter, with_origin
 from harness.sources.process.version_probe import parse_version
-from harness.sources.request import Request
+from harness.sources.request import OWN_AGENT, Request
 from harness.views.formatting.calls import short_path
 
 HandoverForm: TypeAlias = Literal["native", "briefing"]
@@ -56,13 +56,22 @@ class HandedOver(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is a briefing after all."""
 
 
-def plan(events: Iterable[Event], agent: Agent, version: str, wanted: str = "") -> HandoverPlan:
-    """`wanted`: native, briefing, or empty for the best. Raises UsageError."""
+def plan(
+    events: Iterable[Event], agent: Agent, version: str, wanted: str = "", *, is_held: bool = False
+) -> HandoverPlan:
+    """`wanted`: native, briefing, or empty for the best. `is_held`: the agent is held in a conversation.
+
+    Raises UsageError.
+    """
     conversation = masked(conversation_of(events), secrets_in(os.environ))
     if not conversation.turns:
         raise UsageError("nothing was said in this session, so there is nothing to hand over")
     writer = load_writer(agent.name)
     form, why = _form_of(agent, writer, version, wanted)
+    if is_held and agent.name == OWN_AGENT:
+        form, why = "native", "it reads the conversation itself"
+    elif form == "native" and is_held and writer is not None and not writer.is_held:
+        form, why = "briefing", f"a session of {agent.title} was not tried in a conversation that lasts"
     conversation = within_budget(conversation)
     return HandoverPlan(
         agent=agent, conversation=conversation, form=form, why=why, writer=writer, version=version
@@ -109,6 +118,9 @@ def carry_out(planned: HandoverPlan, folder: HandoverFolder, target: Target, req
 def losses_of(planned: HandoverPlan) -> Iterator[str]:
     """What the target does not get, in words."""
     losses = planned.conversation.losses
+    if planned.form == "native" and planned.writer is None:
+        yield "permissions and approvals, checkpoints, MCP servers, and processes that still run"
+        return
     if planned.form == "briefing":
         yield "results of tools, but for the last ones and those of failures"
         if dropped := conversation_briefing(planned.conversation)[1]:

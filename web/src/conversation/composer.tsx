@@ -10,6 +10,7 @@ import { continuingAddress } from "../route.js";
 import { Icon } from "../shell/icon.js";
 import { useConversation } from "./context.js";
 import { Queue } from "./queue.js";
+import { isOfHistory, StoredBar } from "./stored_bar.js";
 import { StopButton } from "./stop_button.js";
 
 interface ComposerProps {
@@ -104,6 +105,7 @@ function placeholder(state: HarnessState, connection: ConnectionStatus): string 
 
 function ReadOnly({ state }: { state: HarnessState }) {
   const { sessionId } = useConversation();
+  if (isOfHistory(sessionId)) return <StoredBar isLive={state.isLive} />;
   return (
     <div className="read-only faint">
       <span>{state.isLive ? "Another program runs this conversation; you can only watch it here." : "This run has ended."}</span>

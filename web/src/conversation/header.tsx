@@ -27,7 +27,7 @@ export function ConversationHeader({ state, agentTitle, isLoaded, replay, onMenu
   const waits = (state.isLive || state.capabilities.answer) && state.relays.some((relay) => relay.status === "pending");
   const mark = waits ? "waiting" : state.status === "running" ? "running" : state.status === "error" ? "error" : "idle";
   const row = useInboxRow(useConversation().sessionId);
-  const facts = [row ? stateWords(row) : "", agentTitle || state.agent, state.model, state.mode, row ? whereOf(row) : shortened(state.cwd)];
+  const facts = [row ? stateWords(row) : "", agentTitle || state.agent, state.model, state.mode, row ? whereOf(row) : shortened(state.cwd), row?.history ? `in ${row.history}’s own history` : ""];
   return (
     <header className="header">
       <button type="button" className="quiet round menu-button" onClick={onMenu} aria-label="Show conversations">

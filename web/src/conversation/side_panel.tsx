@@ -2,6 +2,8 @@ import type { HarnessRun, HarnessState, HarnessTask } from "../../client/src/ind
 import { count, duration, money } from "../amounts.js";
 import { Icon } from "../shell/icon.js";
 import { inOneLine } from "../text/unseen.js";
+import { useConversation } from "./context.js";
+import { ExportMenu } from "./export_menu.js";
 import { Grants } from "./grants.js";
 import { Settings } from "./settings.js";
 import { WorktreePanel } from "./worktree_panel.js";
@@ -19,6 +21,10 @@ export function SidePanel({ state, isReplay, onClose }: { state: HarnessState; i
       {!isReplay && state.grants.length > 0 && <Grants state={state} />}
       {!isReplay && <WorktreePanel state={state} />}
       {state.runs.length > 0 && <Runs runs={state.runs} />}
+      <section>
+        <h2>Document</h2>
+        <ExportMenu sessionId={useConversation().sessionId} />
+      </section>
     </aside>
   );
 }

@@ -110,7 +110,7 @@ function call(before: Inbox, after: Inbox): void {
 }
 
 function hasEnded(before: InboxRow | undefined, row: InboxRow): boolean {
-  return !!before && (works(before) || needsYou(before)) && !works(row) && !needsYou(row) && row.state !== "interrupted";
+  return !!before && !row.history && (works(before) || needsYou(before)) && !works(row) && !needsYou(row) && row.state !== "interrupted";
 }
 
 function notify(tag: string, title: string, row: InboxRow): void {

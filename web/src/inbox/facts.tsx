@@ -40,6 +40,18 @@ export function whereOf({ project, worktree, branch }: InboxRow): string {
   return inOneLine([project.name, worktree || branch].filter(Boolean).join(" · "), "code");
 }
 
+/** Says of a session that Harness has not recorded where it is. */
+export function HistoryMark({ row }: { readonly row: InboxRow }) {
+  if (!row.history) return null;
+  const words = `in ${inOneLine(row.history)}’s own history`;
+  return (
+    <span className="history-mark" title={`${words}: read there, never changed`}>
+      <span className="wide-only">{words}</span>
+      <span className="narrow-only">own history</span>
+    </span>
+  );
+}
+
 export function titleOf(row: InboxRow): string {
   return inOneLine(row.title) || "Untitled";
 }

@@ -97,6 +97,7 @@ function Bar({ inbox, query, onQuery, searchField, isNarrow, filter }: BarProps)
         autoFocus={isSearching}
         aria-label="Search conversations and their contents"
         placeholder="Search everything said and done"
+        title="Also file:PATH, command:TEXT, commit:SHA, agent:NAME, project:FOLDER, model:NAME, since:7d"
         onChange={(event) => onQuery(event.target.value)}
         onKeyDown={onKeyDown}
       />
@@ -272,7 +273,7 @@ function FoundList({
       </h2>
       <div className="table">
         {rows.map((row) => (
-          <EarlierItem key={row.id} row={row} isAt={cursor.at === row.id} now_ms={Date.now()} />
+          <EarlierItem key={row.id} row={row} isAt={cursor.at === row.id} now_ms={Date.now()} passage={found.passages.get(row.id) ?? null} />
         ))}
       </div>
     </section>

@@ -85,6 +85,8 @@ export interface InboxRow {
   readonly updatedMs: number;
   readonly isUnseen: boolean;
   readonly can: { readonly submit: boolean; readonly steer: boolean; readonly answer: boolean; readonly cancel: boolean };
+  /** Of a session that Harness has not recorded: the agent whose own history it is in. */
+  readonly history: string;
 }
 
 export interface InboxCounts {

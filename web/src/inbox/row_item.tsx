@@ -7,7 +7,8 @@ import { pageSocket } from "../socket/socket.js";
 import { Icon, type IconName } from "../shell/icon.js";
 import { inOneLine } from "../text/unseen.js";
 import { AgentBadge } from "./agent_badge.js";
-import { ContextUsed, Cost, Delta, titleOf, whereOf } from "./facts.js";
+import type { Passage } from "../api.js";
+import { ContextUsed, Cost, Delta, HistoryMark, titleOf, whereOf } from "./facts.js";
 import { works, type InboxRow, type RowChild, type RowOperation } from "./row.js";
 import { StateSign, stateWords } from "./row_state.js";
 
@@ -58,6 +59,7 @@ export const RunningItem = memo(function RunningItem({ row, isAt, now_ms, action
         <span className="row">
           <span className="title clip">{titleOf(row)}</span>
           <span className="small faint clip item-where">{whereOf(row)}</span>
+          <HistoryMark row={row} />
         </span>
         <span className="facts">
           {row.queued > 0 && <span className="fact-queued">{row.queued} queued</span>}
@@ -69,7 +71,7 @@ export const RunningItem = memo(function RunningItem({ row, isAt, now_ms, action
         <span className="line">
           <span className="narrow-only">{inOneLine(row.project.name, "code")}</span>
           {isBackground && <span className="line-note">Waits for a background job</span>}
-          {row.lastOperation ? <Operation operation={row.lastOperation} isObjectOnly={isBackground} /> : !isBackground && <span>Starting</span>}
+          {row.lastOperation ? <Operation operation={row.lastOperation} isObjectOnly={isBackground} /> : !isBackground && <span>{nowWords(row)}</span>}
           {row.children.length > 0 && (
             <span className="push narrow-only">{row.children.length === 1 ? "1 sub-agent" : `${row.children.length} sub-agents`}</span>
           )}
@@ -84,6 +86,12 @@ export const RunningItem = memo(function RunningItem({ row, isAt, now_ms, action
     </>
   );
 });
+
+/** Of a run that has done nothing yet, or that is only watched. */
+function nowWords(row: InboxRow): string {
+  if (!row.history) return "Starting";
+  return row.state === "asks" ? "Waits for an answer in its own screen" : "Works in its own screen";
+}
 
 const CHILDREN_SHOWN = 4;
 
@@ -100,7 +108,12 @@ function Child({ child, now_ms }: { readonly child: RowChild; readonly now_ms: n
   );
 }
 
-export const EarlierItem = memo(function EarlierItem({ row, isAt, now_ms }: RowItemProps) {
+interface EarlierItemProps extends RowItemProps {
+  /** Where a search has found it. */
+  readonly passage?: Passage | null;
+}
+
+export const EarlierItem = memo(function EarlierItem({ row, isAt, now_ms, passage = null }: EarlierItemProps) {
   const isBad = row.state === "failed";
   return (
     <a className={row.isUnseen ? "item tight new" : "item tight"} href={sessionAddress(row.id)} data-stop={row.id} tabIndex={isAt ? 0 : -1}>
@@ -112,12 +125,19 @@ export const EarlierItem = memo(function EarlierItem({ row, isAt, now_ms }: RowI
           {inOneLine(stateWords(row))}
           {row.isUnseen && <span className="unseen">, not opened yet</span>}
         </span>
+        <HistoryMark row={row} />
       </span>
       <span className="facts">
         {row.changes && <Delta added={row.changes.added} removed={row.changes.removed} />}
         <Cost row={row} />
-        <span className="num fact-moment">{moment(row.updatedMs, now_ms)}</span>
+        <span className="num fact-moment">{moment(passage?.atMs ?? row.updatedMs, now_ms)}</span>
       </span>
+      {passage && (passage.text || passage.how) && (
+        <span className="line passage">
+          {passage.how && <b>{[passage.certainty, passage.how].filter(Boolean).join(" ")}</b>}
+          <span className="clip">{inOneLine(passage.text)}</span>
+        </span>
+      )}
     </a>
   );
 });

@@ -1,8 +1,9 @@
 /** What the server finds for the words in the search field: in titles, messages, commands and paths. */
 
 import { useEffect, useState } from "react";
-import { api, type RequestFailed, type Session } from "../api.js";
+import { api, type Passage, type RequestFailed, type Session } from "../api.js";
 import type { InboxRow, InboxState } from "./row.js";
+import { askedIn } from "./sections.js";
 
 const TYPING_PAUSE_MS = 180;
 const FOUND_MAX = 60;
@@ -10,6 +11,8 @@ const FOUND_MAX = 60;
 export interface Found {
   readonly query: string;
   readonly rows: readonly InboxRow[];
+  /** By session: where it has what is searched for. */
+  readonly passages: ReadonlyMap<string, Passage>;
   readonly total: number;
 }
 
@@ -31,7 +34,7 @@ export function useSearch(query: string, known: ReadonlyMap<string, InboxRow>): 
     }
     const abort = new AbortController();
     const timer = setTimeout(() => {
-      api.sessions(words, FOUND_MAX, abort.signal).then(
+      api.sessions({ ...askedIn(words), passages: "true" }, FOUND_MAX, abort.signal).then(
         ({ sessions, total }) => setAnswer({ query: words, sessions, total }),
         (error: RequestFailed) => !abort.signal.aborted && setProblem(error),
       );
@@ -41,16 +44,24 @@ export function useSearch(query: string, known: ReadonlyMap<string, InboxRow>): 
       abort.abort();
     };
   }, [words]);
-  const found =
-    answer && words ? { query: answer.query, total: answer.total, rows: answer.sessions.map((session) => known.get(session.id) ?? asRow(session)) } : null;
+  const found = answer && words ? foundIn(answer.query, answer.sessions, answer.total, known) : null;
   return { found, problem };
+}
+
+function foundIn(query: string, sessions: readonly Session[], total: number, known: ReadonlyMap<string, InboxRow>): Found {
+  return {
+    query,
+    total,
+    rows: sessions.map((session) => known.get(session.id) ?? asRow(session)),
+    passages: new Map(sessions.flatMap(({ id, passage }) => (passage ? [[id, passage]] : []))),
+  };
 }
 
 const FAILURES: ReadonlySet<string> = new Set(["failed", "timed_out", "stalled", "limit_exceeded", "agent_not_found", "spawn_failed"]);
 
-function stateOf({ waits, isLive, outcome }: Session): InboxState {
+function stateOf({ waits, isLive, outcome, activity }: Session): InboxState {
   if (waits) return "asks";
-  if (isLive) return "running";
+  if (isLive) return activity === "idle" ? "idle" : "running";
   if (FAILURES.has(outcome)) return "failed";
   return outcome === "interrupted" ? "interrupted" : outcome === "completed" ? "succeeded" : "idle";
 }
@@ -86,5 +97,6 @@ function asRow(session: Session): InboxRow {
     updatedMs: session.updatedMs || session.startedMs,
     isUnseen: false,
     can: { submit: false, steer: false, answer: false, cancel: false },
+    history: session.history,
   };
 }

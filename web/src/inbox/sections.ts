@@ -1,4 +1,4 @@
-/** Which rows are where: needs you, running, earlier by project and day. Pure. */
+/** Which rows are where: needs you, running, earlier by project and day; and what a search asks for. Pure. */
 
 import type { InboxFilter } from "../route.js";
 import { needsYou, works, type InboxRow, type RowAsk } from "./row.js";
@@ -55,6 +55,15 @@ export function passes(row: InboxRow, { state, project, agent, tag }: InboxFilte
 
 export function isLimited({ state, project, agent, tag }: InboxFilter): boolean {
   return !!(state || project || agent || tag);
+}
+
+const FIELDS = /(?:^|\s)(file|command|commit|agent|project|model|tag|outcome|since|until):("[^"]*"|\S+)/g;
+
+/** What is asked for: words, and `file:src/cart.py`, `command:"git push"`, `commit:4c1d…`, `agent:codex`, `since:7d` and so on. */
+export function askedIn(text: string): Readonly<Record<string, string>> {
+  const asked: Record<string, string> = {};
+  const words = text.replace(FIELDS, (_whole, name: string, value: string) => ((asked[name] = value.replace(/^"|"$/g, "")), " "));
+  return { ...asked, query: words.trim() };
 }
 
 /** What can be chosen from, the most urgent first. */

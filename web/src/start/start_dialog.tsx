@@ -13,6 +13,7 @@ import "../style/start.css";
 import { AgentChoice } from "./agent_choice.js";
 import { AsksChoice } from "./asks_choice.js";
 import { FolderChoice } from "./folder_choice.js";
+import { HandoverNote } from "./handover_note.js";
 import { ModelChoice } from "./model_choice.js";
 import { MoreOptions } from "./more_options.js";
 import { PlaceChoice } from "./place_choice.js";
@@ -24,16 +25,18 @@ interface StartDialogProps {
   readonly continues: string;
   /** A message there: only what was said before it. */
   readonly before: string;
+  /** Another agent is to continue it. */
+  readonly handsOver: boolean;
   readonly onClose: () => void;
 }
 
-export function StartDialog({ continues, before, onClose }: StartDialogProps) {
+export function StartDialog({ continues, before, handsOver, onClose }: StartDialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [prompt, setPrompt] = useDraft(continues ? `new ${continues} ${before}` : "new");
   const [isMoreShown, setMoreShown] = useState(false);
   const { origin, problem: originProblem } = useOrigin(continues, before);
   const chosen = useChosenFiles();
-  const form = useStart({ continues, before, origin, prompt, files: chosen.files, onStarted: () => setPrompt("") });
+  const form = useStart({ continues, before, origin, handsOver, prompt, files: chosen.files, onStarted: () => setPrompt("") });
   useEffect(() => {
     dialog.current?.showModal();
   }, []);
@@ -56,7 +59,7 @@ export function StartDialog({ continues, before, onClose }: StartDialogProps) {
     <dialog ref={dialog} className="start" aria-labelledby="start-title" onClose={onClose} onKeyDown={onKeyDown}>
       <form onSubmit={submit} aria-label="New conversation" {...chosen.target}>
         <div className="start-head">
-          <h2 id="start-title">{before ? "Rephrase" : continues ? "Continue in a new conversation" : "New conversation"}</h2>
+          <h2 id="start-title">{before ? "Rephrase" : handsOver ? "Hand over to another agent" : continues ? "Continue in a new conversation" : "New conversation"}</h2>
           <Templates cwd={form.cwd} onChoose={setPrompt} />
           <button type="button" className="quiet round" onClick={() => dialog.current?.close()} aria-label="Close">
             <Icon name="close" />
@@ -92,6 +95,7 @@ export function StartDialog({ continues, before, onClose }: StartDialogProps) {
             {isMoreShown && <MoreOptions modes={form.choices.server?.modes ?? []} chosen={form.more} onChange={form.setMore} />}
           </div>
         </div>
+        {origin && form.agent && form.agent !== origin.session.agentName && <HandoverNote session={continues} agent={form.agent} />}
         {trouble && (
           <p className="problem" role="alert">
             {trouble.message} {trouble.hint}

@@ -16,12 +16,14 @@ interface StartOptions {
   readonly continues: string;
   readonly before: string;
   readonly origin: Origin | null;
+  /** Another agent is chosen first than that of the session. */
+  readonly handsOver: boolean;
   readonly prompt: string;
   readonly files: readonly Attachment[];
   readonly onStarted: () => void;
 }
 
-export function useStart({ continues, before, origin, prompt, files, onStarted }: StartOptions) {
+export function useStart({ continues, before, origin, handsOver, prompt, files, onStarted }: StartOptions) {
   const choices = useChoices();
   const projects = useProjects();
   const [chosenAgent, chooseAgent] = useState<AgentChosen | null>(null);
@@ -34,7 +36,8 @@ export function useStart({ continues, before, origin, prompt, files, onStarted }
   const [isStarting, setStarting] = useState(false);
   const [problem, setProblem] = useState<RequestFailed | null>(null);
   const known = origin?.session;
-  const agent = chosenAgent?.agent ?? known?.agentName ?? choices.server?.defaultAgent ?? "";
+  const other = handsOver ? choices.agents.find(({ name, usable }) => usable && name !== REMOTE && name !== known?.agentName)?.name : undefined;
+  const agent = chosenAgent?.agent ?? other ?? known?.agentName ?? choices.server?.defaultAgent ?? "";
   const runner = chosenAgent?.runner ?? known?.runner ?? "";
   const runnerAgent = choices.runners.find(({ name }) => name === runner)?.agent ?? agent;
   const abilities = abilitiesOf(choices.agents.find(({ name }) => name === (agent === REMOTE ? runnerAgent : agent)));
@@ -46,7 +49,7 @@ export function useStart({ continues, before, origin, prompt, files, onStarted }
   const isProposed = !!project?.isRepository && project.liveAgents.length > 0 && !continues;
   const place: Place = runner || (project && !project.isRepository) ? "folder" : (chosenPlace ?? (isProposed ? "worktree" : "folder"));
   const branch = chosenBranch ?? branchFor(prompt);
-  const mode = nearestMode(wishedMode ?? (known?.permissionMode as PermissionMode | undefined) ?? "default", abilities);
+  const mode = nearestMode(wishedMode ?? ((known?.permissionMode || "default") as PermissionMode), abilities);
   const canStart = !!prompt.trim() && !isStarting && (!continues || !!origin);
 
   const begin = async () => {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,12 +17,13 @@ from harness.config import cache_directory
 from harness.errors import UnknownAgent, UnknownSession
 from harness.events import Event, SessionStart, UsageDelta
 from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.session_filters import SessionChoice, choice_of
 from harness.log.query import age
 from harness.log.store import KEPT, Metadata, Query
 from harness.log.stores.files import FileStore
 from harness.sources.imports.catalogue import Catalogue, CataloguedSession
 from harness.sources.imports.catalogue_filter import EVERYTHING, SessionFilter
-from harness.sources.imports.history import Activity, AgentHistory, current_home
+from harness.sources.imports.history import Activity, AgentHistory, Home, current_home
 from harness.sources.imports.registry import load, load_all
 from harness.sources.registry import load as load_agent
 
@@ -41,7 +42,9 @@ _MOST_NAMED = 3
 _BEGINNING = 7
 """Ids that differ within so many characters are never shown alike."""
 _SECOND_MS = 1_000
-_LIVE_OUTCOMES = {"busy": "running", "idle": "idle", "open": "open"}
+_LIVE_OUTCOMES = {"busy": "running", "waiting": "waiting", "idle": "idle"}
+_LIVE_WORDS = frozenset(("running", "waiting"))
+"""Outcomes that only a session which some process has open can have."""
 
 
 class HistoryList(NamedTuple):
@@ -76,20 +79,20 @@ class HistorySessions:
         """`writes`: whether what is found may be stored in the cache folder."""
         path = os.path.join(cache_directory(), _CATALOGUE) if writes else ""
         self._catalogue = Catalogue(path, load_all())
+        self.home = current_home()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look for sessions again."""
         self.home = current_home(dict.fromkeys([os.getcwd(), *self._catalogue.projects()]))
         self._catalogue.refresh(self.home)
 
     def live(self) -> dict[tuple[str, str], Activity]:
         """The sessions that some process has open, by agent and id."""
-        return {
-            (history.agent, session_id): activity
-            for history in load_all()
-            if history.live is not None
-            for session_id, activity in history.live(self.home).items()
-        }
+        return live_in(self.home)
 
-    def sessions(self, chosen: SessionFilter = EVERYTHING) -> list[CataloguedSession]:
-        return self._catalogue.sessions(chosen)
+    def sessions(self, chosen: SessionFilter = EVERYTHING, limit: int = -1) -> list[CataloguedSession]:
+        return self._catalogue.sessions(chosen, limit)
 
     def search(self, asked: SessionSearch, chosen: SessionFilter) -> Iterator[FoundSession]:
         return self._catalogue.search(asked, chosen)
@@ -148,26 +151,11 @@ class HistorySessions:
 
     def listed(self, arguments: argparse.Namespace, store: FileStore, console: Console) -> HistoryList:
         """Those that are asked for, the last changed first."""
-        ours = {(one.agent_name, one.agent_session_id) for one in store.find(Query()) if one.agent_session_id}
-        live = self.live()
-        chosen = as_filter(arguments)
-        if chosen.needs_reading():
+        choice = choice_of(arguments)
+        if (chosen := as_filter(choice)).needs_reading():
             self.read_all(console, chosen)
-        if arguments.live:
-            chosen = replace(chosen, only_ids=tuple(session_id for _agent, session_id in live))
-        found: list[CataloguedSession] = []
-        behind = chosen
-        while not arguments.limit or len(found) < arguments.limit:
-            part = self._catalogue.sessions(behind, _READ_AT_ONCE)
-            if not part:
-                break
-            behind = replace(chosen, behind=(part[-1].changed_ms, part[-1].number))
-            theirs = [one for one in part if (one.agent, one.session_id) not in ours]
-            read = self._catalogue.read(theirs)
-            found += [one for one in read if not one.is_empty and (arguments.all or not one.is_child)]
-        rest = self._catalogue.count(behind) if behind is not chosen else 0
-        rest += max(0, len(found) - (arguments.limit or len(found)))
-        found = found[: arguments.limit or None]
+        live = self.live()
+        found, rest = self.matching(choice, recorded_names(store.find(Query())), live, arguments.limit)
         return HistoryList(
             [as_metadata(one, live.get((one.agent, one.session_id))) for one in found],
             rest,
@@ -175,6 +163,42 @@ class HistorySessions:
             self._catalogue.count(),
             {one.session_id: one for one in found},
         )
+
+    def matching(
+        self,
+        choice: SessionChoice,
+        ours: Container[tuple[str, str]],
+        live: Mapping[tuple[str, str], Activity],
+        limit: int,
+    ) -> tuple[list[CataloguedSession], int]:
+        """Those that are meant and are none of `ours`, the last changed first, each read; how many more there may be."""
+        chosen, is_live = as_filter(choice), choice.is_live or choice.outcome in _LIVE_WORDS
+        if is_live:
+            ids = tuple(session_id for _agent, session_id in live)
+            outcome = "" if choice.outcome in _LIVE_WORDS else choice.outcome
+            chosen = replace(chosen, only_ids=ids, outcome=outcome)
+        found: list[CataloguedSession] = []
+        behind = chosen
+        while not limit or len(found) < limit:
+            part = self._catalogue.sessions(behind, _READ_AT_ONCE)
+            if not part:
+                break
+            behind = replace(chosen, behind=(part[-1].changed_ms, part[-1].number))
+            theirs = [one for one in part if (one.agent, one.session_id) not in ours]
+            read = [one for one in self._catalogue.read(theirs) if not one.is_empty]
+            found += [
+                one
+                for one in read
+                if (choice.has_all or not one.is_child) and (not is_live or _has_outcome(one, choice, live))
+            ]
+        rest = self._catalogue.count(behind) if behind is not chosen else 0
+        rest += max(0, len(found) - (limit or len(found)))
+        return found[: limit or None], rest
+
+    def exactly(self, agent: str, session_id: str) -> CataloguedSession | None:
+        """The session of that agent and id, read."""
+        found = [one for one in self._catalogue.named(session_id, agent) if one.session_id == session_id]
+        return next(iter(self._catalogue.read(found)), None)
 
     def find(self, text: str) -> CataloguedSession | None:
         """The session of that id, of a beginning of it, or of `AGENT:ID`; None if there is none.
@@ -191,18 +215,28 @@ class HistorySessions:
         return next(iter(self._catalogue.read(found)), None)
 
 
-def as_filter(arguments: argparse.Namespace) -> SessionFilter:
+def live_in(home: Home) -> dict[tuple[str, str], Activity]:
+    """The sessions that some process has open, by agent and id."""
+    return {
+        (history.agent, session_id): activity
+        for history in load_all()
+        if history.live is not None
+        for session_id, activity in history.live(home).items()
+    }
+
+
+def as_filter(choice: SessionChoice) -> SessionFilter:
     """What the options of a list ask for. These sessions have no tags."""
     return SessionFilter(
-        agent=arguments.agent,
-        project=arguments.project,
-        model=arguments.model,
-        outcome=arguments.outcome,
-        since_ms=arguments.since,
-        until_ms=arguments.until,
-        with_children=arguments.all,
-        with_deleted=arguments.all,
-        never=bool(arguments.tag),
+        agent=choice.agent,
+        project=choice.project,
+        model=choice.model,
+        outcome=choice.outcome,
+        since_ms=choice.since_ms,
+        until_ms=choice.until_ms,
+        with_children=choice.has_all,
+        with_deleted=choice.has_all,
+        never=bool(choice.tags),
     )
 
 
@@ -255,7 +289,7 @@ def history_of(session: CataloguedSession) -> AgentHistory:
 def as_metadata(session: CataloguedSession, activity: Activity | None = None) -> Metadata:
     """As a session of Harness has them."""
     started_ms = session.started_ms or session.changed_ms
-    outcome = "" if activity is None else _LIVE_OUTCOMES[activity]
+    outcome = "" if activity is None else live_outcome(session, activity)
     return Metadata(
         session_id=session.session_id,
         agent=history_of(session).title,
@@ -274,6 +308,26 @@ def as_metadata(session: CataloguedSession, activity: Activity | None = None) ->
         created_ms=started_ms,
         updated_ms=session.changed_ms,
     )
+
+
+def recorded_names(logs: Iterable[Metadata]) -> set[tuple[str, str]]:
+    """Agent and its own id of each session that one of these logs is about."""
+    return {(one.agent_name, one.agent_session_id) for one in logs if one.agent_session_id}
+
+
+def _has_outcome(
+    session: CataloguedSession, choice: SessionChoice, live: Mapping[tuple[str, str], Activity]
+) -> bool:
+    activity = live.get((session.agent, session.session_id))
+    if activity is None:
+        return False
+    return choice.outcome not in _LIVE_WORDS or live_outcome(session, activity) == choice.outcome
+
+
+def live_outcome(session: CataloguedSession, activity: Activity) -> str:
+    """`running`, `waiting` or `idle`. Where the agent does not say which, its session does: a run that has no end."""
+    is_over = session.outcome not in ("", "unknown")
+    return _LIVE_OUTCOMES.get(activity, "idle" if is_over else "running")
 
 
 def _name_of(agent: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from harness.interfaces.cli.parser import completes, moment_ms
 
@@ -22,6 +22,36 @@ _OUTCOMES = (
     "interrupted",
     "unknown",
 )
+
+
+class SessionChoice(NamedTuple):
+    """Which sessions are meant: what is not given does not matter."""
+
+    agent: str = ""
+    outcome: str = ""
+    tags: tuple[str, ...] = ()
+    since_ms: int | None = None
+    """When it started."""
+    until_ms: int | None = None
+    project: str = ""
+    model: str = ""
+    is_live: bool = False
+    has_all: bool = False
+    """Also sessions of sub-agents, and those that their agent has deleted."""
+
+
+def choice_of(arguments: argparse.Namespace) -> SessionChoice:
+    return SessionChoice(
+        agent=arguments.agent,
+        outcome=arguments.outcome,
+        tags=tuple(arguments.tag),
+        since_ms=arguments.since,
+        until_ms=arguments.until,
+        project=arguments.project,
+        model=arguments.model,
+        is_live=arguments.live,
+        has_all=arguments.all,
+    )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,37 +74,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check(arguments: argparse.Namespace) -> None:
     """Raises UsageError, UnknownAgent."""
+    choice = checked(choice_of(arguments))
+    arguments.agent, arguments.outcome = choice.agent, choice.outcome
+
+
+def checked(choice: SessionChoice) -> SessionChoice:
+    """With the agent's own name and the outcome's. Raises UsageError, UnknownAgent."""
     from harness.errors import UsageError
     from harness.sources.registry import load
 
-    if arguments.agent:
-        arguments.agent = load(arguments.agent).name
-    arguments.outcome = arguments.outcome.replace(" ", "_").replace("-", "_")
-    if arguments.outcome not in ("", *_OUTCOMES):
+    outcome = choice.outcome.replace(" ", "_").replace("-", "_")
+    if outcome not in ("", *_OUTCOMES):
         hint = f"expected one of: {', '.join(_OUTCOMES)}"
-        raise UsageError(f"unknown outcome: {arguments.outcome}", hint=hint)
+        raise UsageError(f"unknown outcome: {outcome}", hint=hint)
+    return choice._replace(agent=load(choice.agent).name if choice.agent else "", outcome=outcome)
 
 
-def is_filtered(arguments: argparse.Namespace) -> bool:
-    times = (arguments.since, arguments.until)
-    words = (arguments.agent, arguments.outcome, arguments.tag, arguments.project, arguments.model)
-    return any(words) or arguments.live or times != (None, None)
+def is_filtered(choice: SessionChoice) -> bool:
+    return choice._replace(has_all=False) != SessionChoice()
 
 
-def is_meant(metadata: Metadata, arguments: argparse.Namespace) -> bool:
+def is_meant(metadata: Metadata, choice: SessionChoice) -> bool:
     """Whether a session of the store is."""
     from harness.log.query import age
 
     created_ms, _ = age(metadata)
     return (
-        arguments.model.lower() in metadata.model.lower()
-        and _is_below(metadata.cwd, arguments.project)
-        and (not arguments.live or metadata.outcome in ("running", "waiting"))
-        and arguments.agent in ("", metadata.agent_name)
-        and arguments.outcome in ("", metadata.outcome)
-        and set(arguments.tag) <= set(metadata.tags)
-        and (arguments.since is None or created_ms >= arguments.since)
-        and (arguments.until is None or created_ms < arguments.until)
+        choice.model.lower() in metadata.model.lower()
+        and _is_below(metadata.cwd, choice.project)
+        and (not choice.is_live or metadata.outcome in ("running", "waiting"))
+        and choice.agent in ("", metadata.agent_name)
+        and choice.outcome in ("", metadata.outcome)
+        and set(choice.tags) <= set(metadata.tags)
+        and (choice.since_ms is None or created_ms >= choice.since_ms)
+        and (choice.until_ms is None or created_ms < choice.until_ms)
     )
 
 

@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -14,8 +14,8 @@ from harness.errors import UsageError
 from harness.events import Event, Message, Signal, ToolStart
 from harness.events.operation import Command, Read, Write
 from harness.interfaces.cli.console import Console
-from harness.interfaces.cli.history_sessions import HistorySessions, as_filter
-from harness.interfaces.cli.session_filters import is_meant
+from harness.interfaces.cli.history_sessions import HistorySessions, as_filter, recorded_names
+from harness.interfaces.cli.session_filters import SessionChoice, choice_of, is_meant
 from harness.log.private_files import open_private
 from harness.log.query import age, grep_events
 from harness.log.store import Metadata, Query
@@ -83,22 +83,43 @@ def as_asked(arguments: argparse.Namespace) -> SessionSearch:
 
 def search(arguments: argparse.Namespace, store: FileStore, console: Console) -> list[Hit]:
     """At most one more than the limit, so that the caller sees whether there are more; the newest first."""
-    asked = as_asked(arguments)
-    most = arguments.limit + 1 if arguments.limit else None
+    asked, choice = as_asked(arguments), choice_of(arguments)
     histories = HistorySessions()
-    chosen = as_filter(arguments)
-    histories.read_all(console, chosen)
-    ours = list(islice(_ours(asked, arguments, store), most))
-    known = {(one.agent_name, one.agent_session_id) for one in store.find(Query()) if one.agent_session_id}
-    theirs = (
-        _as_hit(found)
-        for found in histories.search(asked, chosen)
-        if (found.session.agent, found.session.session_id) not in known
-    )
-    hits = [*ours, *islice(theirs, most)]
+    histories.read_all(console, as_filter(choice))
+    return find_hits(asked, choice, store, histories, arguments.limit + 1 if arguments.limit else None)
+
+
+def find_hits(
+    asked: SessionSearch,
+    choice: SessionChoice,
+    store: FileStore,
+    histories: HistorySessions | None,
+    most: int | None,
+) -> list[Hit]:
+    """The newest first. Of other programs' sessions, those that were read."""
+    ours = list(islice(_ours(asked, choice, store), most))
+    if histories is None:
+        return ours
+    hits = [*ours, *their_hits(asked, choice, recorded_names(store.find(Query())), histories, most)]
     if not hits and asked == SessionSearch(commit=asked.commit):
-        return list(islice(_likely(asked.commit, arguments.project, histories, chosen), most))
+        return list(islice(_likely(asked.commit, choice.project, histories, as_filter(choice)), most))
     return sorted(hits, key=lambda hit: -hit.passage.at_ms)[:most]
+
+
+def their_hits(
+    asked: SessionSearch,
+    choice: SessionChoice,
+    ours: Container[tuple[str, str]],
+    histories: HistorySessions,
+    most: int | None,
+) -> list[Hit]:
+    """Sessions of other programs that are none of `ours`, the last changed first."""
+    found = (
+        _as_hit(one)
+        for one in histories.search(asked, as_filter(choice))
+        if (one.session.agent, one.session.session_id) not in ours
+    )
+    return list(islice(found, most))
 
 
 def _likely(commit: str, project: str, histories: HistorySessions, chosen: SessionFilter) -> Iterator[Hit]:
@@ -139,10 +160,10 @@ def _as_hit(found: FoundSession) -> Hit:
     )
 
 
-def _ours(asked: SessionSearch, arguments: argparse.Namespace, store: FileStore) -> Iterator[Hit]:
+def _ours(asked: SessionSearch, choice: SessionChoice, store: FileStore) -> Iterator[Hit]:
     """The last changed first."""
     for metadata in store.find(Query(text=" ".join(asked.parts))):
-        if not is_meant(metadata, arguments):
+        if not is_meant(metadata, choice):
             continue
         path = store.path(metadata.session_id)
         done = _done(path, asked)

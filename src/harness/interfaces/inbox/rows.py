@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
@@ -162,6 +162,8 @@ class InboxRows:
         self.rows: dict[str, InboxRow] = {}
         """The current ones."""
         self._tally = [0, 0, 0, 0]
+        self._others: dict[str, InboxRow] = {}
+        """Rows of sessions that are not in the store."""
         self._is_closed = False
         self._late: set[str] = set()
 
@@ -191,6 +193,25 @@ class InboxRows:
                 self._show(one.metadata, one.row, is_unfinished=one.is_unfinished)
             for log_id in newer:
                 self._update(log_id)
+            for log_id, row in self._others.items():
+                self._put(log_id, row)
+
+    def show_others(self, rows: Mapping[str, InboxRow]) -> list[str]:
+        """Rows of sessions that are not in the store, instead of those before; returns which are other ones, or gone."""
+        with self._lock:
+            changed = [log_id for log_id, row in rows.items() if self._others.get(log_id) != row]
+            gone = [log_id for log_id in self._others if log_id not in rows]
+            self._others = dict(rows)
+            for log_id in (*changed, *gone):
+                self._put(log_id, rows.get(log_id))
+            return [*changed, *gone]
+
+    @property
+    def recorded(self) -> set[tuple[str, str]]:
+        """Agent and its own id of each session that the store has."""
+        with self._lock:
+            logs = [one.metadata for one in self._base.values()]
+        return {(one.agent_name, one.agent_session_id) for one in logs if one.agent_session_id}
 
     def update(self, log_ids: Iterable[str]) -> list[str]:
         """Read what is new in these logs; returns those whose row is another one now, or gone."""

@@ -39,9 +39,11 @@ from harness.interfaces.server.inbox_api import InboxApi
 from harness.interfaces.server.inbox_feed import InboxFeed
 from harness.interfaces.server.login_api import PUBLIC, LoginApi
 from harness.interfaces.server.machine_api import MachineApi
+from harness.interfaces.server.machine_store import MachineStore
 from harness.interfaces.server.names import HostNames
 from harness.interfaces.server.notifier import Notifier, NotifyTarget
 from harness.interfaces.server.openapi import document
+from harness.interfaces.server.passing_on_api import PassingOnApi
 from harness.interfaces.server.responses import NotFound, error_response, json_response, plain_error
 from harness.interfaces.server.sessions_api import SessionsApi
 from harness.interfaces.server.sockets import Socket
@@ -148,6 +150,8 @@ class ServerApp:
         self.channels = channels = Channels(plan.store, backend, tick_s=plan.tick_s)
         channels.open()
         chat = ChatApi(plan.settings, plan.default)
+        if isinstance(plan.store, MachineStore):
+            plan.store.replacement_listeners.append(channels.replaced)
         self.inbox = inbox = InboxFeed(channels, plan.settings)
         notifier = Notifier(plan.notify, plan.names.url)
         fleets = ServedFleets(plan.fleets)
@@ -194,9 +198,10 @@ class ServerApp:
             *SessionsApi(channels).routes(),
             *ChangesApi(channels).routes(),
             *StreamsApi(channels).routes(),
+            *PassingOnApi(channels, plan.settings).routes(),
             *machine.routes(),
             *WorkspacesApi(channels, plan.default.cwd).routes(),
-            *FirstApi().routes(),
+            *FirstApi(plan.store).routes(),
             *LoginApi(plan.access, plan.names.url).routes(),
             *chat.routes(),
             *self._pages.routes(),

@@ -19,6 +19,7 @@ from harness.interfaces.changes.repository import Stale
 from harness.interfaces.changes.revert import revert, undo
 from harness.interfaces.changes.review import CONVERSATION, Review
 from harness.interfaces.server.channels import Channels
+from harness.interfaces.server.histories import is_history_name
 from harness.interfaces.server.responses import (
     Conflict,
     Handler,
@@ -153,6 +154,11 @@ class ChangesApi:
 
     async def _reviewed(self, request: Request, work: Callable[[Review], Any]) -> Response:
         log_id = _id(request)
+        if request.method == "POST" and is_history_name(log_id):
+            raise UsageError(
+                "what a session of another program's history changed can only be looked at",
+                hint="continue it here first",
+            )
         is_running = self._backend.status(log_id).is_running
 
         def answer() -> Any:

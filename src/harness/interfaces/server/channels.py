@@ -169,6 +169,11 @@ class Channels:
             with suppress(HarnessError):  # it was deleted
                 tail.refresh()
 
+    def replaced(self, log_id: str) -> None:
+        """The log does not continue as it began. From any thread."""
+        with suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(self._on_replacement, log_id)
+
     def _on_replacement(self, log_id: str) -> None:
         channel = self._channels.get(log_id)
         if channel is not None:

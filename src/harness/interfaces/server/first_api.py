@@ -10,9 +10,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from harness.config import data_directory
+from harness.interfaces.cli.history_sessions import HistorySessions
+from harness.interfaces.server.machine_store import MachineStore
 from harness.interfaces.server.responses import Handler, json_response, with_errors
 from harness.interfaces.server.schemas import Demonstration, StoredHistories, StoredHistory
 from harness.log.private_files import make_private_directory
+from harness.log.store import Store
 from harness.sources.models.registry import DEMO
 
 _SCRATCH = "demonstration"
@@ -21,6 +24,9 @@ _PROMPT = "Show me what you can do"
 
 
 class FirstApi:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
     def routes(self) -> list[Route]:
         table: list[tuple[str, str, Handler]] = [
             ("GET", "/api/histories", self._histories),
@@ -30,7 +36,9 @@ class FirstApi:
 
     async def _histories(self, request: Request) -> Response:
         del request
-        return json_response(await asyncio.to_thread(_stored))
+        if not isinstance(self._store, MachineStore):
+            return json_response(StoredHistories([]))
+        return json_response(await asyncio.to_thread(self._store.histories.ask, _stored))
 
     async def _demonstrate(self, request: Request) -> Response:
         """A folder in which nothing can be spoiled; the conversation itself is begun as any other."""
@@ -39,14 +47,12 @@ class FirstApi:
         return json_response(Demonstration(folder=folder, model=DEMO, prompt=_PROMPT), 201)
 
 
-def _stored() -> StoredHistories:
+def _stored(found: HistorySessions) -> StoredHistories:
     """What agents have stored of their sessions themselves. Nothing of it is copied."""
-    from harness.interfaces.cli.history_sessions import HistorySessions
     from harness.sources.imports.catalogue_filter import SessionFilter
     from harness.sources.imports.registry import load_all
     from harness.sources.registry import load
 
-    found = HistorySessions()
     counts = {
         history.agent: sum(not one.is_child for one in found.sessions(SessionFilter(agent=history.agent)))
         for history in load_all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from harness.config import Settings
@@ -17,6 +18,8 @@ from harness.interfaces.inbox.store_watch import StoreWatch
 from harness.interfaces.inbox.today import Today, today_in
 from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.frames import Packet
+from harness.interfaces.server.histories import Histories
+from harness.interfaces.server.machine_store import MachineStore
 from harness.log.hub import Hub
 from harness.log.store import Metadata
 from harness.session.open_thread import complete
@@ -30,6 +33,9 @@ _BETWEEN_S = 0.25
 """Between two changes of one row, unless its state is another one."""
 _LOOK_EVERY_S = 1.0
 _TODAY_EVERY_S = 10.0
+_OTHERS_EVERY_S = 2.0
+_OTHERS_SHARE = 20
+"""Looking at what agents have stored takes at most one part in so many of the time."""
 
 Taker = Callable[[Packet], object]
 
@@ -82,6 +88,8 @@ class InboxFeed:
         self._watch = StoreWatch(self._store, self._notified)
         for work in (self._load(), self._look(), self._keep_today()):
             self._do(work)
+        if isinstance(self._store, MachineStore):
+            self._do(self._keep_others(self._store.histories))
 
     def close(self) -> None:
         self._is_closed = True
@@ -211,7 +219,7 @@ class InboxFeed:
         for row in changed:
             before = self._sent.get(row.id)
             self._sent[row.id] = now_s, row
-            for listener in self.listeners:
+            for listener in self.listeners if not row.history else ():
                 listener(None if before is None else before[1], row)
         for log_id in removed:
             self._sent.pop(log_id, None)
@@ -231,7 +239,7 @@ class InboxFeed:
         if not self.takers:
             return
         message: dict[str, Any] = {"type": "rows", "changed": changed, "removed": removed}
-        message["counts"] = self.rows.counts
+        message |= {"counts": self.rows.counts, "total": len(self.rows.rows)}
         message |= {"today": self.today} if has_new_today else {}
         message |= {"answered": answered} if answered else {}
         packet = Packet(encode(message))
@@ -263,6 +271,24 @@ class InboxFeed:
             if self.takers:
                 await self.refresh_today()
             await asyncio.sleep(_TODAY_EVERY_S)
+
+    async def _keep_others(self, histories: Histories) -> None:
+        """The sessions that agents have stored themselves, while there is a client; the newest are sent."""
+        await self.is_loaded.wait()
+        is_more = True
+        while True:
+            begun_s = self._loop.time()
+            if self.takers or is_more:
+                with suppress(HarnessError):
+                    is_more = await asyncio.to_thread(histories.refresh)
+                    rows = await asyncio.to_thread(histories.rows, self.rows.recorded)
+                    shown = {*islice(rows, LISTED), *(name for name, row in rows.items() if row.is_live)}
+                    changed = self.rows.show_others(rows)
+                    self._note_changed(
+                        [name for name in changed if name in shown or name in self._sent or name not in rows]
+                    )
+            spent_s = self._loop.time() - begun_s
+            await asyncio.sleep(max(_TICK_S if is_more else _OTHERS_EVERY_S, spent_s * _OTHERS_SHARE))
 
     def want_today(self) -> None:
         """A client has come: what it costs is to be known soon."""

@@ -11,6 +11,7 @@ from harness.interfaces.inbox.live_links import LiveLinks
 from harness.interfaces.server.backend import ConversationStatus, Setup
 from harness.interfaces.server.local_backend import LocalBackend
 from harness.log.hub import Hub
+from harness.log.ids import is_log_id
 from harness.log.stores.files import FileStore
 from harness.session.bus import Bus
 
@@ -41,11 +42,11 @@ class LinkedBackend:
             await self._own.carry_out(log_id, command)
 
     def _is_reached(self, log_id: str) -> bool:
-        return self._store.is_live(log_id) and self._links.reaches(log_id)
+        return is_log_id(log_id) and self._store.is_live(log_id) and self._links.reaches(log_id)
 
     def status(self, log_id: str) -> ConversationStatus:
         status = self._own.status(log_id)
-        if status.is_ours:
+        if status.is_ours or not is_log_id(log_id):
             return status
         return self._links.status(log_id) or status
 

@@ -53,8 +53,13 @@ _OF_EVERYBODY = (403, 421)
 _OF_WHO_IS_LET_IN = (401, 403, 421, 500, 503)
 _OF_CHANGES = (400, 408, 413, 415, 429)
 _NUMBERS = ("limit", "offset", "at", "from", "lines", "context")
-_FLAGS = ("follow", "usage", "reasoning", "human")
+_FLAGS = ("hideNames", "follow", "usage", "reasoning", "human", "live", "passages")
 _STREAM = schemas.ServerSentEvents
+_TEXTS: dict[Any, tuple[str, ...]] = {
+    _STREAM: ("text/event-stream",),
+    schemas.ExportedSession: ("text/html", "text/markdown"),
+}
+"""What is no JSON."""
 _REFERENCE = "#/components/schemas/"
 _PUBLISHED_NAMES = {"ErrorBody": "Error", "UsageTotals": "Bill"}
 """Schemas that are called otherwise in the document: generated clients have these names."""
@@ -115,7 +120,11 @@ ENDPOINTS = (
         "/api/sessions",
         "Sessions, those that wait or run first; 304 with an `If-None-Match` that still holds",
         schemas.SessionList,
-        query=("query", "limit", "offset"),
+        query=(
+            *("query", "file", "command", "commit", "passages"),
+            *("agent", "project", "since", "until", "model", "tag", "outcome", "live"),
+            *("limit", "offset"),
+        ),
     ),
     Endpoint(
         "post",
@@ -127,6 +136,28 @@ ENDPOINTS = (
         errors=(404, 409),
     ),
     Endpoint("get", _ONE, "One session", SessionData),
+    Endpoint(
+        "post",
+        f"{_ONE}/keep",
+        "Copy a session that an agent has stored itself",
+        schemas.KeptSession,
+        status=201,
+        errors=(409,),
+    ),
+    Endpoint(
+        "get",
+        f"{_ONE}/hand-over",
+        "How another agent would continue it",
+        schemas.HandoverOffer,
+        query=("to",),
+    ),
+    Endpoint(
+        "get",
+        f"{_ONE}/export",
+        "It as one document",
+        schemas.ExportedSession,
+        query=("format", "level", "hideNames"),
+    ),
     Endpoint("patch", _ONE, "Give it a title or tags", SessionData, Changes, errors=(409,)),
     Endpoint("delete", _ONE, "Delete it; 409 while it runs", status=204, errors=(409,)),
     Endpoint("get", f"{_ONE}/state", "Its state, now or as it was", schemas.StateMessage, query=("at",)),
@@ -282,7 +313,7 @@ ENDPOINTS = (
 
 
 def document() -> dict[str, Any]:
-    kinds = [kind for call in ENDPOINTS for kind in (call.takes, call.gives) if kind not in (None, _STREAM)]
+    kinds = [kind for call in ENDPOINTS for kind in (call.takes, call.gives) if kind not in (None, *_TEXTS)]
     kinds = list(dict.fromkeys([schemas.ErrorBody, *kinds]))
     found, components = _schemas(kinds)
     schema_of = dict(zip(kinds, found, strict=True))
@@ -316,8 +347,8 @@ def _operation(call: Endpoint, schema_of: dict[Any, Any]) -> dict[str, Any]:
     parameters = [_parameter(name, "path") for name in in_path]
     parameters += [_parameter(name, "query") for name in call.query]
     answer: dict[str, Any] = {"description": call.summary}
-    if call.gives is _STREAM:
-        answer["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
+    if call.gives in _TEXTS:
+        answer["content"] = {kind: {"schema": {"type": "string"}} for kind in _TEXTS[call.gives]}
     elif call.gives is not None:
         answer["content"] = {"application/json": {"schema": schema_of[call.gives]}}
     error = {"content": {"application/json": {"schema": schema_of[schemas.ErrorBody]}}}

@@ -37,6 +37,7 @@ class Conflict(UsageError):
     """Not possible in the current state."""
 
 
+_TRUE = {"true": True, "1": True, "false": False, "0": False}
 _STATUS |= {Unauthorized: 401, NotFound: 404, TooLarge: 413, TooSlow: 408, Conflict: 409}
 
 
@@ -78,6 +79,16 @@ def number(request: Request, name: str, default: int, *, most: int) -> int:
     if not (text.isascii() and text.isdecimal()) or len(text) > 12:
         raise UsageError(f"{name} is a number of 0 or more, not {text[:40]!r}")
     return min(int(text), most)
+
+
+def flag(request: Request, name: str, *, default: bool = False) -> bool:
+    """A choice of the query. Raises UsageError."""
+    text = request.query_params.get(name, "").lower()
+    if not text:
+        return default
+    if text not in _TRUE:
+        raise UsageError(f"{name} is true or false, not {text[:40]!r}")
+    return _TRUE[text]
 
 
 def with_errors(handler: Handler) -> Handler:

@@ -7,6 +7,20 @@ from typing import Any, Literal
 import msgspec
 
 
+class SessionPassage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where a session has what was searched for."""
+
+    at_ms: int
+    text: str
+    """One line, without secrets."""
+    how: str
+    """Of a file, a command or a commit: what the session did with it."""
+    certainty: str
+    """Of a commit: `sure`, `likely` or `guess`."""
+    resume: str
+    """The command that continues the session."""
+
+
 class SessionData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     id: str
     kind: str
@@ -28,6 +42,12 @@ class SessionData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     waits: bool
     cost_usd: float | None
     tags: list[str]
+    history: str = ""
+    """Of a session that Harness has not recorded: the agent whose own history it is in, by its display name."""
+    activity: str = ""
+    """Of such a session, while its agent has it open: `running`, `waiting` or `idle`."""
+    passage: SessionPassage | None = None
+    """Where it was found, by a search."""
 
 
 class ErrorWords(msgspec.Struct, omit_defaults=True):
@@ -194,6 +214,32 @@ class StoredHistories(msgspec.Struct, frozen=True):
     histories: list[StoredHistory]
 
 
+class KeptSession(msgspec.Struct, frozen=True):
+    """A copy of a session that an agent has stored itself."""
+
+    id: str
+    """Of the log."""
+    status: Literal["copied", "current", "empty"]
+    """`current`: there was a copy of the same."""
+
+
+class HandoverOffer(msgspec.Struct, frozen=True, kw_only=True):
+    """How a session would be handed over to another agent."""
+
+    agent: str
+    title: str
+    version: str
+    form: Literal["native", "briefing"]
+    """As a session of the agent's own, or as a text before the prompt."""
+    why: str
+    messages: int
+    calls: int
+    lost: list[str]
+    """What the other agent does not get."""
+    now: list[str]
+    """What has become of the files since."""
+
+
 class Worktree(msgspec.Struct, frozen=True):
     folder: str
     branch: str
@@ -212,6 +258,10 @@ class UsageTotals(msgspec.Struct):
 
 class Done(msgspec.Struct):
     success: bool
+
+
+class ExportedSession(msgspec.Struct):
+    """A document for people."""
 
 
 class ServerSentEvents(msgspec.Struct):

@@ -4,34 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from argparse import ArgumentTypeError
 from contextlib import suppress
 from hashlib import sha256
 from secrets import token_hex
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from harness.errors import HarnessError, LogLocked
+from harness.errors import LogLocked, UsageError
 from harness.events import ToolEnd, ToolProgress, ToolStart
+from harness.interfaces.cli.parser import moment_ms
+from harness.interfaces.cli.session_filters import SessionChoice, checked
 from harness.interfaces.commands import Attached, Command, Rename, Submit
-from harness.interfaces.server.backend import Backend, Setup
+from harness.interfaces.server.backend import Setup
 from harness.interfaces.server.channels import Channels
+from harness.interfaces.server.histories import is_history_name
+from harness.interfaces.server.passing_on_api import copied
 from harness.interfaces.server.responses import (
     Conflict,
     Handler,
     NotFound,
+    flag,
     json_response,
     number,
     read_body,
     with_errors,
 )
-from harness.interfaces.server.schemas import SessionData, SessionList
+from harness.interfaces.server.schemas import SessionList
+from harness.interfaces.server.session_listing import Listing, ListQuery, describe
 from harness.interfaces.server.sockets import client_name
-from harness.log.store import Metadata, Query, Store, read_all
-from harness.session.open_thread import complete
+from harness.log.store import Metadata, Store, read_all
+from harness.sources.imports.catalogue_search import SessionSearch, parts_of
 from harness.views.page_state.fold import StateFold
 from harness.views.page_state.shapes import files_of, state_message
 from harness.views.usage import UsageFold
@@ -39,12 +47,9 @@ from harness.views.usage import UsageFold
 _MOST_KEPT = 2
 _MOST_LISTED = 500
 _MOST_MOMENTS = 1_000
+_MOST_SKIPPED = 100_000
 _END = 10**12
-_TITLE_CHARACTERS = 80
-_WAITS, _LIVE, _AT_REST = range(3)
-"""The order in which sessions are listed."""
-_UNTOLD = {"run": "interrupted", "thread": ""}
-"""The outcome of a session without one: its run has died, or the conversation had no run."""
+_LONGEST_QUERY = 500
 
 
 class NewSession(Setup, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -99,19 +104,23 @@ class SessionsApi:
         return [Route(path, with_errors(handler), methods=[method]) for method, path, handler in table]
 
     async def _list(self, request: Request) -> Response:
-        limit = number(request, "limit", 50, most=_MOST_LISTED)
-        offset = number(request, "offset", 0, most=_END)
-        text = request.query_params.get("query", "")[:500]
+        wanted = ListQuery(
+            asked=_asked(request),
+            choice=_choice(request),
+            has_passages=flag(request, "passages"),
+            limit=number(request, "limit", 50, most=_MOST_LISTED),
+            offset=number(request, "offset", 0, most=_MOST_SKIPPED),
+        )
         known = request.headers.get("if-none-match", "")
-        return await asyncio.to_thread(self._page, text, limit, offset, known)
+        return await asyncio.to_thread(self._page, wanted, known)
 
-    def _page(self, text: str, limit: int, offset: int, known: str) -> Response:
+    def _page(self, wanted: ListQuery, known: str) -> Response:
         """A client that has the current version gets a short answer: nothing has changed."""
-        version = self._store.version()
+        version = self._store.version() if self._listing.histories is None else None
         tag = f'"{self._name}-{version}-{self._changes}"' if version is not None else ""
         if tag and tag == known:
             return Response(status_code=304, headers={"etag": tag})
-        sessions, total = self._listing.page(text, limit, offset)
+        sessions, total = self._listing.page(wanted)
         answer = json_response(SessionList(sessions=sessions, total=total))
         tag = tag or f'"{sha256(bytes(answer.body)).hexdigest()[:32]}"'
         if tag == known:
@@ -122,6 +131,8 @@ class SessionsApi:
     async def _create(self, request: Request) -> Response:
         wanted = await read_body(request, NewSession)
         setup = Setup(**{name: getattr(wanted, name) for name in Setup.__struct_fields__})
+        if is_history_name(setup.continues):
+            setup = replace(setup, continues=await self._copy_of(setup))
         prompt = Submit(prompt=wanted.prompt, attachments=wanted.attachments)
         has_prompt = bool(wanted.prompt or wanted.attachments)
         self._backend.check(setup, prompt if has_prompt else None)
@@ -129,6 +140,18 @@ class SessionsApi:
         if has_prompt:
             await self._backend.carry_out(log_id, prompt)
         return json_response(describe(self._store.metadata(log_id), self._store, self._backend), 201)
+
+    async def _copy_of(self, setup: Setup) -> str:
+        """The log to continue. Raises Conflict where the same agent has the session open."""
+        metadata = self._store.metadata(setup.continues)
+        is_same = setup.agent in ("", metadata.agent_name)
+        if is_same and metadata.outcome in ("running", "waiting", "idle"):
+            raise Conflict(
+                f"{metadata.agent} has this session open: two programs would write it",
+                hint="close it there first, or hand it over to another agent",
+            )
+        copy = await asyncio.to_thread(copied, self._store, setup.continues)
+        return copy.log_id
 
     async def _get(self, request: Request) -> Response:
         metadata = self._store.metadata(_id(request))
@@ -232,6 +255,44 @@ def _id(request: Request) -> str:
     return log_id
 
 
+def _asked(request: Request) -> SessionSearch:
+    def text(name: str) -> str:
+        return request.query_params.get(name, "")[:_LONGEST_QUERY]
+
+    commit = text("commit").lower()
+    return SessionSearch(
+        parts=parts_of(text("query")), file=text("file"), command=text("command"), commit=commit
+    )
+
+
+def _choice(request: Request) -> SessionChoice:
+    """Raises UsageError, UnknownAgent."""
+    given = request.query_params
+    return checked(
+        SessionChoice(
+            agent=given.get("agent", ""),
+            outcome=given.get("outcome", ""),
+            tags=tuple(given.getlist("tag")),
+            since_ms=_moment(request, "since"),
+            until_ms=_moment(request, "until"),
+            project=given.get("project", ""),
+            model=given.get("model", ""),
+            is_live=flag(request, "live"),
+        )
+    )
+
+
+def _moment(request: Request, name: str) -> int | None:
+    """Milliseconds, a date, or so long ago. Raises UsageError."""
+    text = request.query_params.get(name, "")
+    if not text or (text.isdecimal() and text.isascii()):
+        return number(request, name, 0, most=_END * 1_000) if text else None
+    try:
+        return moment_ms(text)
+    except ArgumentTypeError as error:
+        raise UsageError(f"{name}: {error}") from error
+
+
 class PastStates:
     """Contract: thread-safe. A state before the last one that was asked for is folded from the beginning of
     the log.
@@ -265,105 +326,3 @@ class PastStates:
         """It was deleted, renamed, or begins otherwise."""
         with self._lock:
             self._kept.pop(log_id, None)
-
-
-def describe(metadata: Metadata, store: Store, backend: Backend) -> SessionData:
-    return _described(metadata, *_life(metadata.session_id, store, backend))
-
-
-class Listing:
-    """Sessions in pages: waiting ones first, then running ones, then the last changed. Being loaded makes no
-    difference.
-
-    Contract: costs what is shown and what runs, however many sessions there are. Thread-safe.
-    """
-
-    def __init__(self, store: Store, backend: Backend) -> None:
-        self._store = store
-        self._backend = backend
-        self._completed: set[str] = set()
-        """Logs whose process died, and that were completed as far as they can be."""
-
-    def page(self, text: str, limit: int, offset: int) -> tuple[list[SessionData], int]:
-        """And how many there are in all, which is an estimate for words that very many of them say."""
-        ranked: list[tuple[int, SessionData]] = []
-        for metadata in self._store.find(Query(text=text, active=True)):
-            rank, is_live, waits = self._rank(metadata)
-            if rank != _AT_REST:
-                ranked.append((rank, _described(metadata, is_live, waits)))
-        ranked.sort(key=lambda one: one[0])
-        front = [data for _rank, data in ranked]
-        shown = front[offset : offset + limit]
-        rest = Query(
-            text=text,
-            excluding=tuple(data.id for data in front),
-            limit=limit - len(shown),
-            offset=max(0, offset - len(front)),
-        )
-        shown += map(self._at_rest, self._store.find(rest) if rest.limit else ())
-        # After a full page there may be another one: an estimate must not hide it.
-        least = offset + len(shown) + (len(shown) == limit and bool(text))
-        return shown, max(self._store.total(Query(text=text)), least if shown else 0)
-
-    def _rank(self, metadata: Metadata) -> tuple[int, bool, bool]:
-        log_id = metadata.session_id
-        is_live, waits = _life(log_id, self._store, self._backend)
-        if not is_live and not waits and log_id not in self._completed:
-            self._completed.add(log_id)
-            complete(self._store, log_id)  # its process died: only the log says whether it waits
-            is_live, waits = _life(log_id, self._store, self._backend)
-        return (_WAITS if waits else _LIVE if is_live else _AT_REST), is_live, waits
-
-    def _at_rest(self, metadata: Metadata) -> SessionData:
-        """Idle, as far as its metadata says; of what is loaded here more is known."""
-        if self._backend.hub(metadata.session_id) is not None:
-            return describe(metadata, self._store, self._backend)
-        return _described(metadata, is_live=False, waits=False)
-
-
-def _described(metadata: Metadata, is_live: bool, waits: bool) -> SessionData:
-    started_ms = metadata.created_ms or _started_ms(metadata)
-    return SessionData(
-        id=metadata.session_id,
-        kind=metadata.kind,
-        title=metadata.name or _title(metadata.prompt),
-        name=metadata.name,
-        prompt=metadata.prompt,
-        agent=metadata.agent,
-        agent_name=metadata.agent_name,
-        runner=str(metadata.settings.get("runner") or ""),
-        model=metadata.model,
-        mode=str(metadata.settings.get("currentModeId") or ""),
-        permission_mode=str(metadata.settings.get("permissionMode") or ""),
-        cwd=metadata.cwd,
-        started_ms=started_ms,
-        updated_ms=metadata.updated_ms or started_ms + (metadata.duration_ms or 0),
-        duration_ms=metadata.duration_ms,
-        outcome="" if is_live else metadata.outcome or _UNTOLD[metadata.kind],
-        is_live=is_live,
-        waits=waits,
-        cost_usd=metadata.total_cost_usd,
-        tags=metadata.tags,
-    )
-
-
-def _life(log_id: str, store: Store, backend: Backend) -> tuple[bool, bool]:
-    """Whether it runs, and whether it waits for an answer.
-
-    A conversation that this server merely has loaded is not live, though its log is open.
-    """
-    try:
-        status = backend.status(log_id)
-        is_live = status.is_running if status.is_ours else store.is_live(log_id)
-    except HarnessError:
-        return False, False
-    return is_live, status.is_waiting
-
-
-def _started_ms(metadata: Metadata) -> int:
-    return int(metadata.start_time) * 1000 if metadata.start_time.isdecimal() else 0
-
-
-def _title(prompt: str) -> str:
-    line = next((line.strip() for line in prompt.split("\n") if line.strip()), "")
-    return line if len(line) <= _TITLE_CHARACTERS else f"{line[: _TITLE_CHARACTERS - 1]}…"

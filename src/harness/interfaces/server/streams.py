@@ -11,17 +11,16 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from harness.errors import HarnessError, UnknownSession, UsageError
+from harness.errors import HarnessError, UnknownSession
 from harness.events import Event
 from harness.interfaces.cli import formats
 from harness.interfaces.server.channels import Channels
-from harness.interfaces.server.responses import number, with_errors
+from harness.interfaces.server.responses import flag, number, with_errors
 from harness.stage import View, ViewOptions
 from harness.views.page_state.shapes import operations_of
 
 _HEARTBEAT_S = 15.0
 _PLACE = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,6}))?")
-_TRUE = {"true": True, "1": True, "false": False, "0": False}
 HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 _OBJECT_STREAM = {**HEADERS, "assistant-stream-format": "object-stream/v0"}
 
@@ -62,8 +61,8 @@ class StreamsApi:
     async def _events(self, request: Request) -> Response:
         log_id = request.path_params["id"]
         name = formats.find(request.query_params.get("view", "stream"))
-        options = ViewOptions(**{key: _flag(request, key) for key in ("usage", "reasoning", "human")})
-        is_followed = _flag(request, "follow", default=True)
+        options = ViewOptions(**{key: flag(request, key) for key in ("usage", "reasoning", "human")})
+        is_followed = flag(request, "follow", default=True)
         start = max(
             StreamPosition(number(request, "from", 0, most=10**12)),
             StreamPosition.read(request.headers.get("last-event-id", "")),
@@ -162,12 +161,3 @@ class ViewStream:
             return [line for piece in written for line in piece.split(b"\n") if line]
         whole = b"".join(written).rstrip(b"\n")
         return [whole] if whole else []
-
-
-def _flag(request: Request, name: str, *, default: bool = False) -> bool:
-    text = request.query_params.get(name, "").lower()
-    if not text:
-        return default
-    if text not in _TRUE:
-        raise UsageError(f"{name} is true or false, not {text[:40]!r}")
-    return _TRUE[text]

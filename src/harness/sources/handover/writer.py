@@ -81,6 +81,8 @@ class HandoverWriter(msgspec.Struct, frozen=True, kw_only=True):
     """The first version that was tried."""
     proven: Version
     """The last version that was tried: other series of versions get a briefing, unless asked otherwise."""
+    is_held: bool = False
+    """Whether it was tried with a program that is held in a conversation, which is given the id alone."""
     keeps_failures: bool = True
     """Whether its sessions say which calls have failed."""
     keeps_outputs: bool = True

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from harness.sources.imports.rewording import Rewording
     from harness.sources.imports.summary import Reading
 
-Activity: TypeAlias = Literal["busy", "idle", "open"]
-"""What an agent says of a session that it has open; `open`: that it has, and no more."""
+Activity: TypeAlias = Literal["busy", "waiting", "idle", "open"]
+"""What an agent says of a session that it has open. `waiting`: for an answer, in its own screen; `open`: no more than
+that it has it open."""
 
 StoredRecord: TypeAlias = Record | str
 """One record of a store; a text where the store holds something that is no record."""

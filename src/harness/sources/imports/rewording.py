@@ -91,6 +91,11 @@ class Rewording:
         self.end()
         return self._released()
 
+    def release(self) -> Sequence[RawEntry]:
+        """What waits for the model, without it."""
+        self._is_held = False
+        return self._released()
+
     def opening(self) -> None:
         """Put what the agent's stream begins with. Called after `begin`."""
 

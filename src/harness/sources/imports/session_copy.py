@@ -21,7 +21,7 @@ from harness.log.ids import derived_run_id
 from harness.log.private_files import append_all, open_private
 from harness.log.raw import RawEntry, RawStart, RawWriter
 from harness.log.redact.redactor import Redactor, secrets_in
-from harness.log.store import KEPT, LogWriter, Metadata
+from harness.log.store import KEPT, LogWriter, Metadata, Query
 from harness.log.stores.files import FileStore
 from harness.sources.imports.catalogue import CataloguedSession
 from harness.sources.imports.history import AgentHistory, StoredRecord
@@ -42,8 +42,12 @@ def keep(history: AgentHistory, session: CataloguedSession, store: FileStore) ->
     begun = _first_start(history, session)
     if begun is None:
         return SessionCopy("", "empty")
-    log_id = derived_run_id(begun.at_ms, session.agent, session.session_id)
+    names = session.agent, session.session_id
+    log_id = derived_run_id(begun.at_ms, *names)
     kept = _copy_of(store, log_id)
+    if kept is not None and kept.get("mark") != session.mark and _has_forks(store, log_id):
+        log_id = derived_run_id(begun.at_ms, *names, session.mark)  # what was continued stays as it began
+        kept = _copy_of(store, log_id)
     if kept is not None:
         if kept.get("mark") == session.mark:
             return SessionCopy(log_id, "current")
@@ -55,6 +59,10 @@ def keep(history: AgentHistory, session: CataloguedSession, store: FileStore) ->
 def _first_start(history: AgentHistory, session: CataloguedSession) -> RawStart | None:
     entries = StoredLog(history, session.stored).entries()
     return next((entry for entry in entries if isinstance(entry, RawStart)), None)
+
+
+def _has_forks(store: FileStore, log_id: str) -> bool:
+    return bool(store.find(Query(fork_of=log_id, limit=1)))
 
 
 def _copy_of(store: FileStore, log_id: str) -> dict[str, Any] | None:

@@ -78,17 +78,22 @@ class StoredLog:
         """Where the agent worked, as far as it is read."""
         return self._rewording.cwd
 
-    def entries(self, *, is_over: bool = True) -> Iterator[RawEntry]:
-        """The raw entries of its runs, one after the other; the last run ends only if the session is over."""
+    def entries(self, *, is_over: bool = True, is_prompt: bool = False) -> Iterator[RawEntry]:
+        """The raw entries of its runs, one after the other; the last run ends only if the session is over.
+
+        `is_prompt`: a run that has no answer yet, and thus no model, is there too.
+        """
         for record in self._history.records(self.session):
             yield from self._rewording.feed(record)
         if is_over:
             yield from self._rewording.finish()
+        elif is_prompt:
+            yield from self._rewording.release()
 
-    def batches(self, *, is_over: bool = True) -> Iterator[Sequence[Event]]:
-        """Its events. May be called once."""
+    def batches(self, *, is_over: bool = True, is_prompt: bool = False) -> Iterator[Sequence[Event]]:
+        """Its events, as `entries` has them. May be called once."""
         batch: list[Event] = []
-        for entry in self.entries(is_over=is_over):
+        for entry in self.entries(is_over=is_over, is_prompt=is_prompt):
             batch += self._stamps.stamped(self._translated(entry), entry.at_ms)
             if len(batch) >= _EVENTS_IN_A_BATCH:
                 yield batch

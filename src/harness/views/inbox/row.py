@@ -165,6 +165,8 @@ class InboxRow(_Shown, frozen=True, kw_only=True):
     is_unseen: bool = False
     """It has ended, and has not been opened since."""
     can: RowCan = RowCan()
+    history: str = ""
+    """Of a session that Harness has not recorded: the agent whose own history it is in, by its display name."""
 
 
 def state_words(row: InboxRow) -> str:

@@ -109,6 +109,7 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
 
     token = token_of_environment()
     store = _store(arguments.store) if arguments.store else preferences.open_store(settings)
+    store = _with_histories(store, arguments, settings)
     default = _default(arguments, settings)
     names_of(arguments.port, arguments.allow_remote, arguments.public_url)  # before anything is opened
     access = open_access(arguments.token_file, token)
@@ -181,6 +182,19 @@ def _store(where: str) -> Store:
     if not isinstance(store, FileStore):  # of a folder, that would take reading all that is new there
         store.find(Query(limit=1))
     return store
+
+
+def _with_histories(store: Store, arguments: argparse.Namespace, settings: Settings) -> Store:
+    """Not where other machines may see them, unless the user has said so; a shared store belongs to no one machine."""
+    from harness.interfaces.server.histories import Histories
+    from harness.interfaces.server.machine_store import MachineStore
+    from harness.log.stores.files import FileStore
+
+    wanted = settings.value("histories.serve")
+    is_remote = bool(arguments.allow_remote or arguments.public_url)
+    if not isinstance(store, FileStore) or wanted == "never" or (wanted == "local" and is_remote):
+        return store
+    return MachineStore(store.directory, Histories())
 
 
 def _default(arguments: argparse.Namespace, settings: Settings) -> Setup:

@@ -201,12 +201,13 @@ def _chosen(
 ) -> tuple[list[Metadata], int]:
     """The sessions that are asked for, and how many older ones the limit cuts off."""
     session_filters.check(arguments)
+    choice = session_filters.choice_of(arguments)
     most = arguments.limit or len(known)
     known = _waiting_first(store, known, console)
-    if not session_filters.is_filtered(arguments):  # then the rest need not even be read
+    if not session_filters.is_filtered(choice):  # then the rest need not even be read
         return [_up_to_date(store, log_id, console) for log_id in known[:most]], max(0, len(known) - most)
     each = (_up_to_date(store, log_id, console) for log_id in known)
-    found = [metadata for metadata in each if session_filters.is_meant(metadata, arguments)]
+    found = [metadata for metadata in each if session_filters.is_meant(metadata, choice)]
     return found[:most], max(0, len(found) - most)
 
 
@@ -224,7 +225,7 @@ def _waiting_first(store: FileStore, known: Sequence[str], console: Console) -> 
 
 
 def _nothing_found(arguments: argparse.Namespace, store: FileStore, known: int) -> str:
-    if known and session_filters.is_filtered(arguments):
+    if known and session_filters.is_filtered(session_filters.choice_of(arguments)):
         return f"none of {known} sessions matches, in {store.directory}"
     return f"there are no sessions in {store.directory}"
 

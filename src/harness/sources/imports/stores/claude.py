@@ -352,6 +352,9 @@ def _answered(record: Record) -> Iterator[tuple[str, str]]:
             yield call_id, agent_id
 
 
+_ACTIVITIES: dict[str, Activity] = {"busy": "busy", "shell": "busy", "waiting": "waiting", "idle": "idle"}
+
+
 def live(home: Home) -> dict[str, Activity]:
     """`~/.claude/sessions/<pid>.json` of each process that has a session open."""
     found: dict[str, Activity] = {}
@@ -361,7 +364,7 @@ def live(home: Home) -> dict[str, Activity]:
         session_id = text_of(entry.get("sessionId"))
         if session_id and is_same_process(count_of(entry.get("pid")), entry.get("procStart")):
             status = text_of(entry.get("status"))
-            found[session_id] = "busy" if status == "busy" else "idle" if status == "idle" else "open"
+            found[session_id] = _ACTIVITIES.get(status, "open")
     return found
 
 
