@@ -7,14 +7,16 @@ takes milliseconds; `read` reads those that have changed since. A session that i
 # ruff: noqa: S608 nothing but names of our own is put into a statement
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from harness.log.codec import storable
 from harness.sources.imports.catalogue_file import as_json, connected, forget_readings, in_memory, is_wasteful
 from harness.sources.imports.catalogue_filter import EVERYTHING, SessionFilter
 from harness.sources.imports.history import AgentHistory, Home, StoredSession
@@ -150,7 +152,7 @@ class Catalogue:
             gone += [(now_ms, agent, session_id) for session_id in known if session_id not in seen]
         if new or gone:
             with self._connection:
-                self._connection.executemany(_ENTER, (msgspec.structs.asdict(session) for session in new))
+                self._connection.executemany(_ENTER, map(_entry_of, new))
                 self._connection.executemany(_GONE, gone)
 
     def projects(self) -> list[str]:
@@ -176,7 +178,7 @@ class Catalogue:
             f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE {condition}{IN_ORDER} LIMIT ?",
             (*values, limit),
         )
-        return [CataloguedSession(*row) for row in rows]
+        return [catalogued(row) for row in rows]
 
     def count(self, chosen: SessionFilter = EVERYTHING) -> int:
         condition, values = chosen.condition()
@@ -192,7 +194,7 @@ class Catalogue:
                 f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE {condition} AND {of_agent}{IN_ORDER}",
                 (*values, agent, agent),
             )
-            if found := [CataloguedSession(*row) for row in rows]:
+            if found := [catalogued(row) for row in rows]:
                 return found
         return []
 
@@ -266,9 +268,11 @@ class _Batch:
 
 IN_ORDER = " ORDER BY changed_ms DESC, number DESC"
 CATALOGUED_COLUMNS = ", ".join(CataloguedSession.__struct_fields__)
+_PATH = CataloguedSession.__struct_fields__.index("path")
 _NEW = StoredSession.__struct_fields__
 _CHANGES = [
     "gone_ms = 0",
+    "read_mark = CASE gone_ms WHEN 0 THEN read_mark ELSE '' END",
     *(f"{name} = excluded.{name}" for name in _FOUND),
     *(
         f"{name} = CASE excluded.{name} WHEN {unknown} THEN {name} ELSE excluded.{name} END"
@@ -285,6 +289,25 @@ _BEGIN_SO = (
 )
 _GONE = "UPDATE sessions SET gone_ms = ? WHERE agent = ? AND session_id = ?"
 _UPDATE = f"UPDATE sessions SET {', '.join(f'{name} = ?' for name in _READ)} WHERE number = ?"
+
+
+def _entry_of(session: StoredSession) -> dict[str, Any]:
+    """Its row. A path that is no text is stored as its bytes; a title has no secrets, for it is often a prompt."""
+    row: dict[str, Any] = storable(msgspec.structs.asdict(session))
+    if row["path"] != session.path:
+        row["path"] = os.fsencode(session.path)
+    if session.title:
+        from harness.sources.imports.summary import masked
+
+        row["title"] = masked(row["title"])
+    return row
+
+
+def catalogued(row: tuple[Any, ...]) -> CataloguedSession:
+    """A row with `CATALOGUED_COLUMNS`."""
+    values = list(row)
+    values[_PATH] = os.fsdecode(values[_PATH])
+    return CataloguedSession(*values)
 
 
 def _with_summary(session: CataloguedSession, summary: SessionSummary) -> CataloguedSession:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from harness.sources.imports.catalogue import CATALOGUED_COLUMNS, IN_ORDER, CataloguedSession
+from harness.sources.imports.catalogue import CATALOGUED_COLUMNS, IN_ORDER, CataloguedSession, catalogued
 from harness.sources.imports.catalogue_filter import SessionFilter
 from harness.sources.imports.catalogue_writer import SEPARATOR
 from harness.sources.imports.history import AgentHistory, StoredSession, StoredText
@@ -124,7 +124,7 @@ class CatalogueSearch:
             f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE {condition}{IN_ORDER} LIMIT ?",
             (*values, _AT_ONCE),
         )
-        return [CataloguedSession(*row) for row in rows]
+        return [catalogued(row) for row in rows]
 
     def _passage(
         self, session: CataloguedSession, asked: SessionSearch, matches: Sequence[str]

@@ -150,7 +150,7 @@ def read_whole(history: AgentHistory, session: StoredSession) -> Iterator[Readin
         if fold.size >= _LONGEST_DOCUMENT:
             yield fold.reading(is_more=is_more)
             is_more = True
-    fold.summary.title, fold.summary.parent_id = log.title, log.parent_id
+    fold.summary.title, fold.summary.parent_id = masked(log.title), log.parent_id
     fold.summary.cwd = fold.summary.cwd or log.cwd
     yield fold.reading(is_more=is_more)
 
