@@ -97,11 +97,11 @@ def test_a_terminal_bench_task_is_read_and_needs_its_image(tmp_path: Path) -> No
     assert (task.timeout_s, task.check_timeout_s) == (360.0, 60.0)
     assert task.metadata == {"difficulty": "easy", "parser_name": "pytest"}
     assert scalars(TERMINAL_BENCH)["folded"] == "one two\nthree\n"
+    assert (task.image, task.context) == ("", str(folder))
     made = FleetPlan(name="x", tasks=(task,), variants=(Variant(name="n", agent="native"),))
     with pytest.raises(UsageError, match="1 of 1 tasks cannot be run here") as caught:
         completed(made, lambda one: one, is_local=True)
-    assert "it needs the container image built from" in caught.value.message
-    assert "containers are not supported yet" in caught.value.message
+    assert "the agent native is not a program that could run in one" in caught.value.message
 
 
 def _instance(**fields: str) -> str:
@@ -122,9 +122,13 @@ def test_an_instance_of_swe_bench_works_on_a_clone(tmp_path: Path) -> None:
     variants = (Variant(name="n", agent="native"),)
     fixed = completed(FleetPlan(name="x", tasks=(task,), variants=variants), lambda one: one, is_local=True)
     assert len(fixed.tasks[0].commit) == 40
-    (without,) = load_tasks(str(lines), "")
-    with pytest.raises(UsageError, match="or a clone of o/r in `repositories`"):
-        completed(FleetPlan(name="x", tasks=(without,), variants=variants), lambda one: one, is_local=True)
+    with pytest.raises(
+        UsageError, match=r"swe.jsonl:1: there is neither a clone of o/r in `repositories` nor"
+    ):
+        load_tasks(str(lines), "")
+    lines.write_text(_instance(image_name="swebench/o__r-1"))
+    (inside,) = load_tasks(str(lines), "")
+    assert (inside.image, inside.workspace, inside.commit) == ("swebench/o__r-1", "", "")
 
 
 @pytest.mark.parametrize(

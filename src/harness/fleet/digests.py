@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from harness.fleet.plan import FleetTask
 
 _BLOCK_BYTES = 1 << 20
-_NOT_CONTENT = ("workspace", "commit", "files", "digest", "metadata", "source")
+_NOT_CONTENT = ("workspace", "commit", "context", "files", "digest", "metadata", "source")
 """Fields of a task whose digest is that of what they name, or that change nothing."""
 
 

@@ -162,11 +162,13 @@ def create_fleet(plan: FleetPlan, reference: str, database: str = "") -> Fleet:
 
 
 def _frozen(task: FleetTask, directory: str) -> FleetTask:
-    """With copies of the workspace and the hidden files, so that a later change of them changes no case."""
+    """With copies of the workspace, of what its image is built from, and of the hidden files, so that a later change of them changes no case."""
     workspace = task.workspace
     if workspace and not task.commit:
         workspace = _copied(workspace, directory, task.digest, "workspace")
-    return replace(task, workspace=workspace, files=_frozen_files(task.files, directory, task.digest))
+    context = _copied(task.context, directory, task.digest, "context") if task.context else ""
+    files = _frozen_files(task.files, directory, task.digest)
+    return replace(task, workspace=workspace, context=context, files=files)
 
 
 def _frozen_files(files: dict[str, str], directory: str, digest: str) -> dict[str, str]:

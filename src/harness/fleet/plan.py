@@ -36,7 +36,9 @@ class FleetTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     setup_timeout_s: float = 1800.0
     check_timeout_s: float = 600.0
     image: str = ""
-    """A container image that the task needs."""
+    """The container image that the task needs; empty: none."""
+    context: str = ""
+    """The folder with the Dockerfile from which `image` is built."""
     source: str = "plan"
     """The format it was read from: `plan`, `harbor`, `terminal-bench`, `swe-bench`."""
     metadata: dict[str, Any] = {}
@@ -98,6 +100,17 @@ class CaseResources(
     custom: dict[str, Annotated[float, msgspec.Meta(gt=0)]] = {}
 
 
+class ContainerSettings(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """For tasks that need an image."""
+
+    mounts: dict[str, str] = {}
+    """What the container has besides, for reading: path there → path here. For agents that are not in the image."""
+    network: str = ""
+    """As the engine names it: `none`, `host`; empty: its usual one."""
+
+
 class FleetPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     name: str
     tasks: tuple[FleetTask, ...]
@@ -110,6 +123,7 @@ class FleetPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, d
     providers: dict[str, int] = {}
     limits: RunLimits = RunLimits()
     resources: CaseResources = CaseResources()
+    container: ContainerSettings = ContainerSettings()
     workspaces: WorkspaceKind = "auto"
     seed: int = 0
     directory: str = ""

@@ -19,10 +19,10 @@ import tomllib
 from typing import Annotated, Any
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from harness.errors import UsageError
-from harness.fleet.plan import CaseResources, FleetTask, RunLimits, Variant, WorkspaceKind
+from harness.fleet.plan import CaseResources, ContainerSettings, FleetTask, RunLimits, Variant, WorkspaceKind
 from harness.sources.models.script_file import Path, Positions
 
 _PATH_IN_REASON = re.compile(r" - at `\$([^`]*)`$")
@@ -51,6 +51,7 @@ class TaskTable(_Strict, frozen=True, kw_only=True):
     commit: str = ""
     setup: str = ""
     check: str = ""
+    image: str = ""
     score_file: str = ""
     files: dict[str, str] = {}
     env: dict[str, str] = {}
@@ -89,6 +90,7 @@ class PlanFile(_Strict, frozen=True, kw_only=True):
     providers: dict[str, Count] = {}
     limits: LimitsTable = LimitsTable()
     resources: CaseResources = CaseResources()
+    container: ContainerSettings = ContainerSettings()
     workspaces: WorkspaceKind = "auto"
     repositories: str = ""
     """A folder of Git clones, for tasks that name a repository."""
@@ -157,6 +159,10 @@ class PlanText:
             max_turns=given.max_turns,
         )
 
+    def container(self) -> ContainerSettings:
+        given = self.plan.container
+        return replace(given, mounts={there: self._path(here) for there, here in given.mounts.items()})
+
     def retry_wait_s(self) -> float:
         return self.seconds(self.plan.retry_wait, ("retry_wait",)) or 0.0
 
@@ -195,6 +201,7 @@ class PlanText:
             commit=table.commit,
             setup=table.setup,
             check=table.check,
+            image=table.image,
             score_file=table.score_file,
             files={there: self._path(here) for there, here in table.files.items()},
             env=table.env,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from harness.errors import UsageError
+from harness.fleet.container import ContainerFailed, prepare_image
 from harness.fleet.digests import files_digest, path_digest, task_digest
 from harness.fleet.plan import FleetPlan, FleetTask, RunLimits, Variant
 from harness.fleet.plan_file import PlanText
@@ -41,6 +42,7 @@ def plan_of_file(path: str, name: str = "") -> FleetPlan:
         providers=given.providers,
         limits=text.limits(),
         resources=given.resources,
+        container=text.container(),
         workspaces=given.workspaces,
         seed=given.seed,
     )
@@ -57,11 +59,11 @@ def completed(plan: FleetPlan, resolve_model: Callable[[Variant], Variant], *, i
     """Check the plan, and fix what its tasks are made of. `is_local`: the agents run on this machine."""
     _require_some(plan)
     variants = tuple(map(resolve_model, plan.variants))
-    for variant in variants:
-        agent = load(variant.agent)
-        if is_local and agent.work is None and not find_binary(agent, variant.binary, os.environ):
-            raise not_found(agent)
-    refused = [f"{task.id}: {reason}" for task in plan.tasks if (reason := _refusal(task))]
+    if is_local and not all(map(_needs_container, plan.tasks)):
+        _require_agents(variants)
+    known: dict[str, str] = {}
+    tasks = tuple(_with_image(task, known) for task in plan.tasks)
+    refused = [f"{task.id}: {reason}" for task in tasks if (reason := _refusal(task, variants, is_local))]
     if refused:
         more = f"\n  … and {len(refused) - 10} more" if len(refused) > 10 else ""
         raise UsageError(
@@ -70,10 +72,19 @@ def completed(plan: FleetPlan, resolve_model: Callable[[Variant], Variant], *, i
             + more,
             hint="leave them out of `tasks`",
         )
-    known: dict[str, str] = {}
     variants = tuple(replace(one, digest=files_digest(one.added, known)) for one in variants)
-    tasks = tuple(_fixed(task, known) for task in plan.tasks)
-    return replace(plan, tasks=tasks, variants=variants)
+    return replace(plan, tasks=tuple(_fixed(task, known) for task in tasks), variants=variants)
+
+
+def _require_agents(variants: Sequence[Variant]) -> None:
+    for variant in variants:
+        agent = load(variant.agent)
+        if agent.work is None and not find_binary(agent, variant.binary, os.environ):
+            raise not_found(agent)
+
+
+def _needs_container(task: FleetTask) -> bool:
+    return bool(task.image or task.context)
 
 
 def _require_some(plan: FleetPlan) -> None:
@@ -90,14 +101,41 @@ def _require_some(plan: FleetPlan) -> None:
             raise UsageError(f"{times} {what}s are called {name!r}", hint="give each one a name of its own")
 
 
-def _refusal(task: FleetTask) -> str:
+def _with_image(task: FleetTask, known: dict[str, str]) -> FleetTask:
+    """An image that is built has a name that changes with what it is built from."""
+    if not task.context:
+        return task
+    return replace(task, image=f"localhost/harness-task:{path_digest(task.context, known)[:16]}")
+
+
+def _refusal(task: FleetTask, variants: Sequence[Variant], is_local: bool) -> str:
     """Why a task cannot be run here; empty when it can."""
-    if task.image:
-        return f"it needs the container image {task.image}, and containers are not supported yet"
+    if task.image and (reason := _container_refusal(task, variants, is_local)):
+        return reason
     if task.workspace and not os.path.isdir(task.workspace):
         return f"there is no folder {task.workspace}"
     missing = [here for here in task.files.values() if not os.path.exists(here)]
     return f"there is no {missing[0]}" if missing else ""
+
+
+def _container_refusal(task: FleetTask, variants: Sequence[Variant], is_local: bool) -> str:
+    for variant in variants:
+        if load(variant.agent).work is not None:
+            return (
+                f"it needs a container, and the agent {variant.agent} is not a program that could run in one"
+            )
+        if variant.home == "user":
+            return (
+                f'it needs a container, where there is no home of the user; {variant.name} has home = "user"'
+            )
+    if not is_local:
+        return ""  # the machines where it runs have the image, or not
+    try:
+        prepare_image(task)
+    except (ContainerFailed, UsageError) as error:
+        what = f"the image built from {task.context}" if task.context else f"the container image {task.image}"
+        return f"it needs {what}: {error.message if isinstance(error, UsageError) else error}"
+    return ""
 
 
 def _fixed(task: FleetTask, known: dict[str, str]) -> FleetTask:

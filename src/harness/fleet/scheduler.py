@@ -37,8 +37,7 @@ from harness.fleet.fleet import Fleet
 from harness.fleet.plan import FleetCase
 from harness.fleet.records.contract import StopRequest
 from harness.fleet.resources import FleetBudget, ProviderSlots
-from harness.fleet.work import BUSY, store_lost
-from harness.fleet.workspace import remove
+from harness.fleet.work import BUSY, remove_left, store_lost
 from harness.log.hub import Hub
 from harness.log.store import read_all
 
@@ -414,7 +413,7 @@ class Scheduler:
             self._hub.close()
 
     def _sweep(self) -> None:
-        """Remove the workspaces of workers that were killed."""
+        """Remove the workspaces and containers of workers that were killed."""
         try:
             names = os.listdir(os.path.dirname(self.fleet.workspace("-")))
         except FileNotFoundError:
@@ -423,7 +422,7 @@ class Scheduler:
             claim = self.fleet.records.claim(case_id) if case_id in self.fleet.plan.cases else None
             if claim is not None:
                 with claim:
-                    remove(self.fleet.workspace(case_id))
+                    remove_left(self.fleet, case_id)
 
     def _pause_s(self) -> float:
         return max(0.0, self._look_at - time.monotonic())

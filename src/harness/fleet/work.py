@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Self
 
@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from harness import config
 from harness.config import prices
-from harness.errors import HarnessError, StoreError, UnknownSession
+from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
 from harness.events import (
     Error,
     Event,
@@ -36,6 +36,7 @@ from harness.events import (
 )
 from harness.events.usage import CLASSES
 from harness.fleet.attempt import Attempt, CaseProgress, Fault, fault_of, was_limited
+from harness.fleet.container import remove_container
 from harness.fleet.fleet import Fleet
 from harness.fleet.plan import FleetCase
 from harness.fleet.step import CommandResult, StepStopped, run_step
@@ -88,6 +89,14 @@ def store_lost(fleet: Fleet, case_id: str, how: str = "") -> None:
         )
         fleet.records.add(_with_cost(fleet, lost, _stored_events(fleet, progress.log_id)))
     fleet.records.forget(case_id)
+    remove_left(fleet, case_id)
+
+
+def remove_left(fleet: Fleet, case_id: str) -> None:
+    """The workspace of a worker that was killed, and its container. Only with the claim of the case."""
+    if fleet.plan.cases[case_id].task.image:
+        with suppress(UsageError):  # there is no engine on this machine, so there is no container
+            remove_container(fleet.workspace(case_id))
     remove(fleet.workspace(case_id))
 
 
@@ -102,7 +111,6 @@ class _Worker:
             case=case.id, number=number, started_ms=time.time_ns() // 1_000_000, host=os.uname().nodename
         )
         self._workspace = CaseWorkspace(fleet.workspace(case.id), fleet.plan, case, lambda: stop.is_requested)
-        self._env = {**os.environ, **self._workspace.env(), **case.task.env, "PWD": self._workspace.repo}
 
     def attempt(self) -> Attempt:
         """Its result is stored when this returns, and the workspace is gone."""
@@ -142,8 +150,8 @@ class _Worker:
 
     def _run(self) -> bool:
         """Whether there is something to check."""
-        case, plan = self._case, self._fleet.plan
-        request = case.request(plan, self._workspace.repo, self._workspace.env())
+        plan = self._fleet.plan
+        request = self._workspace.request(plan)
         if "on_ask" in load(request.agent).supports:
             request = replace(request, on_ask="deny")
         began = time.monotonic()
@@ -154,6 +162,8 @@ class _Worker:
         except HarnessError as error:
             self._fail("not_started", error.words)
             return False
+        if self._workspace.container is not None and result.outcome != "completed":
+            self._workspace.container.end_processes()
         limited = was_limited(counted, result)
         self._attempt = replace(
             _with_cost(self._fleet, self._attempt, counted),
@@ -206,7 +216,8 @@ class _Worker:
 
     def _step(self, command: str, timeout_s: float) -> CommandResult:
         cwd = self._workspace.repo if os.path.isdir(self._workspace.repo) else self._workspace.place
-        return run_step(command, cwd, self._env, timeout_s, lambda: self._stop.is_requested)
+        words, env = self._workspace.command(command, self._case.task.env)
+        return run_step(words, cwd, env, timeout_s, lambda: self._stop.is_requested)
 
     def _fail(self, fault: Fault, detail: str) -> None:
         self._attempt = replace(self._attempt, fault=fault, detail=detail[:2000], passed=None)

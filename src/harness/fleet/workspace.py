@@ -12,15 +12,20 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from shlex import join, quote
 
-from harness.errors import HarnessError
+from msgspec.structs import replace
+
+from harness.errors import HarnessError, UsageError
+from harness.fleet.container import CaseContainer, ContainerFailed, outer
 from harness.fleet.plan import FleetCase, FleetPlan, WorkspaceKind
 from harness.fleet.step import run_step
 from harness.sources.process.invocation import find_program
+from harness.sources.registry import load
+from harness.sources.request import Request
 from harness.sources.workspace.git_calls import SAFE_OPTIONS, GitCalls, safe_environment
 
 _GIT_TIMEOUT_S = 600.0
@@ -48,9 +53,14 @@ class CaseWorkspace:
         self._kind = kind_of(plan.workspaces, case)
         self._is_stopped = is_stopped
         self._tree = ""
+        self.container: CaseContainer | None = None
+        """Where setup, agent and check run; None: here."""
+        if case.task.image:
+            mounts = plan.container.mounts | {path: path for path in case.variant.mcp}
+            self.container = CaseContainer(place, case.task, replace(plan.container, mounts=mounts))
 
     def env(self) -> dict[str, str]:
-        """What differs from the environment of the worker."""
+        """What differs from the environment of the worker, or of the container."""
         if self._case.variant.home == "user":
             return {}
         inside = {name: os.path.join(self._home, name.lower()) for name in _XDG}
@@ -68,6 +78,10 @@ class CaseWorkspace:
                 self._leave_out(pattern)
             for there, here in self._case.variant.added.items():
                 put(self.repo, there, here)
+            if self.container is not None:
+                self.container.start(self._is_stopped)
+        except (ContainerFailed, UsageError) as error:
+            raise WorkspaceFailed(str(error)) from error
         except OSError as error:
             reason = error.strerror or str(error)
             raise WorkspaceFailed(f"cannot make the workspace: {reason}: {error.filename}") from error
@@ -90,6 +104,8 @@ class CaseWorkspace:
         """What the agent changed, as a patch; empty where that is not known."""
         if not self._tree or not os.path.isdir(self.repo):
             return b""
+        if self.container is not None:
+            self.container.give_back()
         patch = os.path.join(self.place, "patch")
         options = "--cached --binary --no-ext-diff --no-textconv --no-renames --ignore-submodules=none"
         command = f"{self._git()} add -A . && {self._git()} diff {options} {self._tree} > {quote(patch)}"
@@ -110,7 +126,28 @@ class CaseWorkspace:
             os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
             os.rename(self.repo, place)
 
+    def command(
+        self, command: str, env: Mapping[str, str]
+    ) -> tuple[str | tuple[str, ...], Mapping[str, str]]:
+        """How a shell command of the task is run, with these variables and what differs; and its environment."""
+        if self.container is None:
+            return command, {**os.environ, **self.env(), **env, "PWD": self.repo}
+        return self.container.argv(("sh", "-c", command), {**self.env(), **env}), {**os.environ, **outer(env)}
+
+    def request(self, plan: FleetPlan) -> Request:
+        """What the agent is asked; in a container, through a program here that starts it there."""
+        case, variant = self._case, self._case.variant
+        request = case.request(plan, self.repo, self.env())
+        if self.container is None:
+            return request
+        agent = load(variant.agent)
+        own = agent.command(request, ()).env
+        program = self.container.agent_program(agent, variant.binary, {**own, **request.env})
+        return replace(request, binary=program, env=outer(request.env))
+
     def remove(self) -> None:
+        if self.container is not None:
+            self.container.close()
         remove(self.place)
         if self._kind == "worktree":
             command = (*_GIT, "-C", self._case.task.workspace, "worktree", "prune")
@@ -118,7 +155,9 @@ class CaseWorkspace:
 
     def _fill(self) -> None:
         task = self._case.task
-        if not task.workspace:
+        if not task.workspace and self.container is not None:
+            self.container.fill()
+        elif not task.workspace:
             os.mkdir(self.repo)
         elif self._kind == "copy":
             copy_tree(task.workspace, self.repo)

@@ -13,6 +13,13 @@ from harness.sources.formats.fields import record_of, text_of
 
 FILE = "task.toml"
 _CANARY = re.compile(r"^\s*(<!--.*canary.*-->|#.*canary.*)\s*$", re.IGNORECASE)
+_FOLDER = ".harbor"
+_SCORE = f"{_FOLDER}/score"
+_CHECK = f"""rm -rf /tests /logs/verifier && mkdir -p /logs/verifier && cp -r {_FOLDER}/tests /tests || exit 1
+bash /tests/test.sh
+for found in json txt; do cp /logs/verifier/reward.$found {_SCORE} 2>/dev/null && break; done
+grep -Eq '^1(\\.0*)?$|"reward": *1(\\.0*)?[^0-9.]' {_SCORE}"""
+"""Where Harbor's tests are, and the file that says whether they passed. A reward of 1 is a solution."""
 _REQUIREMENTS = ("cpus", "memory_mb", "storage_mb", "gpus", "network_mode", "allow_internet")
 
 
@@ -22,17 +29,19 @@ def read(folder: str) -> FleetTask:
     if about.get("steps"):
         raise UsageError(f"{folder}: tasks of several steps are not supported")
     environment, verifier = record_of(about.get("environment")), record_of(about.get("verifier"))
-    dockerfile = os.path.join(folder, "environment", "Dockerfile")
-    built = f"built from {dockerfile}" if os.path.isfile(dockerfile) else ""
-    workspace = os.path.join(folder, "environment")
-    image = text_of(environment.get("docker_image")) or built
+    inside = os.path.join(folder, "environment")
+    image = text_of(environment.get("docker_image"))
+    is_built = not image and os.path.isfile(os.path.join(inside, "Dockerfile"))
+    needs_container = bool(image) or is_built
     return FleetTask(
         id=text_of(record_of(about.get("task")).get("name")) or os.path.basename(folder),
         prompt=without_canary(read_text(os.path.join(folder, "instruction.md"))),
-        workspace=workspace if not image and os.path.isdir(workspace) else "",
+        workspace=inside if not needs_container and os.path.isdir(inside) else "",
         image=image,
-        check="bash tests/test.sh",
-        files={"tests": os.path.join(folder, "tests")},
+        context=inside if is_built else "",
+        check=_CHECK if needs_container else "bash tests/test.sh",
+        score_file=_SCORE if needs_container else "",
+        files={f"{_FOLDER}/tests" if needs_container else "tests": os.path.join(folder, "tests")},
         env={name: text_of(value) for name, value in record_of(environment.get("env")).items()},
         timeout_s=_seconds(record_of(about.get("agent")).get("timeout_sec")),
         check_timeout_s=_seconds(verifier.get("timeout_sec")) or 600.0,

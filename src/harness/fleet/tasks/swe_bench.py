@@ -2,7 +2,7 @@
 
 They are graded by SWE-bench's own harness from the predictions that `harness fleet export --format swe-bench` writes, so
 these tasks have no check here. An instance works on a clone of its repository, `<repositories>/<owner>__<name>` or
-`<repositories>/<name>`.
+`<repositories>/<name>`, else in the container image that it names (`image_name`, `docker_image`).
 """
 
 from __future__ import annotations
@@ -40,12 +40,15 @@ def _instance(line: str, place: str, repositories: str) -> FleetTask:
         raise UsageError(f"{place}: an instance of SWE-bench needs {', '.join(missing)}")
     repo = data["repo"]
     clone = _clone(repo, repositories)
+    image = text_of(data.get("image_name")) or text_of(data.get("docker_image"))
+    if not clone and not image:
+        raise UsageError(f"{place}: there is neither a clone of {repo} in `repositories` nor an `image_name`")
     return FleetTask(
         id=data["instance_id"],
         prompt=data["problem_statement"],
         workspace=clone,
         commit=data["base_commit"] if clone else "",
-        image="" if clone else f"of SWE-bench (or a clone of {repo} in `repositories`)",
+        image="" if clone else image,
         source="swe-bench",
         metadata={"repo": repo, **{name: data[name] for name in _ABOUT if name in data}},
     )

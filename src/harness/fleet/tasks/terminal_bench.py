@@ -28,12 +28,11 @@ def read(folder: str) -> FleetTask:
         "tests": os.path.join(folder, "tests"),
         "tests/run-tests.sh": os.path.join(folder, "run-tests.sh"),
     }
-    dockerfile = os.path.join(folder, "Dockerfile")
     return FleetTask(
         id=os.path.basename(folder),
         prompt=without_canary(fields["instruction"]),
-        image=f"built from {dockerfile}",
-        check="bash tests/run-tests.sh",
+        context=folder,
+        check="rm -rf /tests && cp -r tests /tests && TEST_DIR=/tests bash /tests/run-tests.sh",
         files={there: here for there, here in tests.items() if os.path.exists(here)},
         timeout_s=_seconds(fields, "max_agent_timeout_sec"),
         check_timeout_s=_seconds(fields, "max_test_timeout_sec") or 600.0,
