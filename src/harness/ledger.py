@@ -108,6 +108,8 @@ class _Invocation(msgspec.Struct, kw_only=True):
     is_cumulative: bool = False
     is_over: bool = False
     cwd: str = ""
+    outcome: str = ""
+    """How it ended; empty as long as it has not."""
 
     @property
     def session(self) -> tuple[str, str]:
@@ -145,7 +147,9 @@ class Account(msgspec.Struct, kw_only=True):
             current = _begun(metadata, event)
             self.invocations.append(current)
         _note(current, event)
-        current.is_over = current.is_over or any(one.id == current.run_id for one in tree.ended)
+        for ended in tree.ended:
+            if ended.id == current.run_id:
+                current.is_over, current.outcome = True, ended.outcome
 
     def _current(self, tree: RunTree) -> _Invocation | None:
         """The invocation of the run that the event belongs to; the last one where that is not known."""
@@ -180,6 +184,12 @@ class Ledger:
             deltas = invocation.deltas if is_alone else self._settled(invocation, counted, calls)
             charges += _charged(invocation, [one for one in deltas if one.at_ms >= since_ms], prices, day_of)
         return charges
+
+    def outcomes(self, since_ms: int = -1) -> Counter[tuple[str, str, str]]:
+        """How many runs have begun since then, by agent, project and outcome; sub-agents are parts of their run."""
+        return Counter(
+            (one.agent, one.cwd, one.outcome) for one in self._invocations if one.started_ms >= since_ms
+        )
 
     def silent(self, since_ms: int = -1) -> int:
         """How many logs since then report no usage."""

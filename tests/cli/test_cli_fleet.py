@@ -149,3 +149,24 @@ def test_on_a_terminal_the_table_is_redrawn_and_the_report_stays(planned: World)
         terminal.until("pass rate")
         terminal.until("fleet plan: completed")
     assert "FleetPlanned" not in terminal.text
+
+
+def test_at_a_limit_of_the_user_no_case_is_started_and_the_fleet_can_be_resumed(planned: World) -> None:
+    bad = planned.project / "bad.toml"
+    bad.write_text('usage = { input = 1_000_000, output = 0 }\nturns = [[{ text = "No." }]]\n')
+    good = planned.project / "good.toml"
+    good.write_text(f"usage = {{ input = 1_000_000, output = 0 }}\n{SOLVES}")
+    settings = planned.home / ".config/harness/config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(
+        "".join(f'[prices."scripted/{path}"]\ninput = 2.0\noutput = 0.0\n' for path in (bad, good))
+    )
+    planned.call("budget", "set", "--day", "1")
+    stopped = planned.call("fleet", "run", "plan.toml", "--jobs", "1")
+    assert stopped.code == 3, stopped.err
+    [reached] = [event for event in stopped.events if event["type"] == "BudgetReached"]
+    assert reached["budget_usd"] == 1.0
+    assert stopped.events[-1]["reason"] == "budget"
+    assert stopped.events[-1]["left"] >= 1
+    planned.call("budget", "set", "--day", "100")
+    assert planned.call("fleet", "resume", "plan").code == 0

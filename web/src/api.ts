@@ -109,6 +109,40 @@ export interface Worktree {
   readonly base: string;
 }
 
+/** A limit of `harness budget`, and what was spent under it. */
+export interface LimitSpent {
+  readonly period: "day" | "month";
+  /** A folder; empty: all of them. */
+  readonly project: string;
+  readonly limitUsd: number;
+  readonly spentUsd: number;
+  readonly leftUsd: number;
+  readonly isCostComplete: boolean;
+  readonly isReached: boolean;
+  readonly resetsMs: number;
+  /** Whether the project has it by itself, and not as each project does. */
+  readonly isOwn: boolean;
+}
+
+export interface BudgetSettings {
+  readonly own: {
+    readonly dayUsd: number | null;
+    readonly monthUsd: number | null;
+    readonly projectDayUsd: number | null;
+    readonly projectMonthUsd: number | null;
+    readonly projects: readonly { readonly folder: string; readonly dayUsd: number | null; readonly monthUsd: number | null }[];
+  };
+  readonly limits: readonly LimitSpent[];
+  readonly file: string;
+}
+
+export interface LimitChange {
+  readonly period: "day" | "month";
+  readonly limitUsd: number | null;
+  readonly project?: string;
+  readonly isEachProject?: boolean;
+}
+
 /** A sandbox runner that the user has set up. */
 export interface Runner {
   readonly name: string;
@@ -280,6 +314,8 @@ export const api = {
   answerMany: (answers: readonly ManyAnswer[]) => request<{ answers: readonly ManyResult[] }>("POST", "api/inbox/answers", { answers }),
   notify: () => request<NotifySettings>("GET", "api/settings/notify"),
   chooseNotify: (choices: Pick<NotifySettings, "needsYou" | "ended">) => request<NotifySettings>("PUT", "api/settings/notify", choices),
+  budget: (signal?: AbortSignal) => request<BudgetSettings>("GET", "api/settings/budget", undefined, signal),
+  setBudget: (changes: readonly LimitChange[]) => request<BudgetSettings>("PUT", "api/settings/budget", { changes }),
   testNotify: () => request<{ problems: readonly string[] }>("POST", "api/inbox/notify/test", {}),
   grants: () => request<{ grants: readonly Grant[] }>("GET", "api/grants"),
   revoke: (session: string, grantId: string) => request<unknown>("POST", `${at(session)}/commands`, { commands: [{ type: "revoke", grantId }] }),

@@ -24,7 +24,7 @@ export { continuingAddress, fleetAddress, inboxAddress, NO_FILTER, parse, review
 export { PageSocket } from "../src/socket/page_socket.js";
 export { SessionTransport } from "../src/socket/session_transport.js";
 export { abilitiesOf, branchFor, nearestMode } from "../src/start/abilities.js";
-export { ceilingOf, csvOf, lastDays, seriesOf, sourceOf, sumOf } from "../src/usage/bill.js";
+export { ceilingOf, csvOf, dollarsOf, endingsOf, lastDays, seriesOf, sourceOf, sumOf } from "../src/usage/bill.js";
 export { changeStarts, splitLines, unifiedLines } from "../src/changes/diff_lines.js";
 export { noteText } from "../src/changes/line_note.js";
 export { effectOf } from "../src/changes/effects.js";

@@ -1,7 +1,7 @@
 // What is made of the bill: unknown stays unknown, and nothing is counted twice.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ceilingOf, csvOf, lastDays, seriesOf, sourceOf, sumOf } from "./dist/subject.js";
+import { ceilingOf, csvOf, dollarsOf, endingsOf, lastDays, seriesOf, sourceOf, sumOf } from "./dist/subject.js";
 
 const row = (over) => ({ sessions: 1, input: null, cache_read: null, cache_write: null, output: null, reasoning: null, cost_usd: null, cost_source: null, is_cost_complete: true, ...over });
 
@@ -35,4 +35,17 @@ test("a table for a spreadsheet has no formulas", () => {
   const text = csvOf([row({ day: "2026-11-01", project: "=cmd|' /C calc'!A0", agent: 'a,"b"' })]);
   assert.ok(text.includes("'=cmd|"), text);
   assert.ok(text.includes('"a,""b"""'), text);
+});
+
+test("runs are counted by how they ended, and an outcome without a word of its own has failed", () => {
+  const rows = [
+    { agent: "claude", runs: 6, outcomes: { completed: 3, failed: 1, interrupted: 2 } },
+    { agent: "codex", runs: 3, outcomes: { limit_exceeded: 1, spawn_failed: 1, unfinished: 1 } },
+  ];
+  assert.deepEqual(Object.fromEntries(endingsOf(rows)), { done: 3, failed: 2, stopped: 2, "at a limit": 1, unfinished: 1 });
+});
+
+test("a limit is an amount of dollars, or none", () => {
+  assert.deepEqual(["$20.00", "5,5", " 7 ", ""].map(dollarsOf), [20, 5.5, 7, null]);
+  for (const wrong of ["-1", "0", "much", "1e999"]) assert.ok(Number.isNaN(dollarsOf(wrong)), wrong);
 });

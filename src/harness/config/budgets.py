@@ -99,12 +99,9 @@ def limits_in(settings: Settings, cwd: str) -> list[BudgetLimit]:
     return found
 
 
-def day_limit_usd() -> float | None:
-    """What all runs may cost in a day; None without a limit, or where it is wrong."""
-    layers = own_settings().layers
-    value = next(
-        (layer.values["budget.day_usd"] for layer in layers if "budget.day_usd" in layer.values), None
-    )
+def own_value(key: str) -> float | None:
+    """What the user's own file says of a limit; None without one, or where it is wrong."""
+    value = next((layer.values[key] for layer in own_settings().layers if key in layer.values), None)
     return None if value is None else float(value)
 
 
@@ -182,10 +179,14 @@ def changed(text: str, changes: list[BudgetChange]) -> str:
         table, key = change.path
         text = _with_value(text, table, key, change.limit_usd)
         _expect(expected, change)
-    if _without_empty(_parsed(text)) != _without_empty(expected):
+    try:
+        is_as_wanted = _without_empty(tomllib.loads(text)) == _without_empty(expected)
+    except tomllib.TOMLDecodeError:
+        is_as_wanted = False
+    if not is_as_wanted:
         raise BadConfig(
             f"{user_file()} is written in a way that cannot be changed safely",
-            hint="edit its [budget] table by hand",
+            hint="write its limits by hand: [budget] day_usd = 20",
         )
     return text
 

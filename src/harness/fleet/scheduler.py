@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from harness.budget import guard_of
 from harness.errors import HarnessError, LogLocked
 from harness.events import (
     BudgetReached,
@@ -95,6 +96,8 @@ class Scheduler:
         self._stop: StopRequest = ""
         self._look_at = 0.0
         self._is_over_budget = False
+        self._guard = guard_of(os.getcwd(), fleet.sessions, "", asks=False)
+        """The limits of `harness budget`: every case is refused there, so that none is started."""
 
     def run(self) -> FleetEnded:
         """Until everything is done, the budget is reached, or the fleet is stopped."""
@@ -199,8 +202,10 @@ class Scheduler:
             return
         now = time.monotonic()
         used = Counter(one.case.variant.slots_of for one in self.running.values())
-        self._is_over_budget = False
-        for case_id in list(self.waiting):
+        self._is_over_budget = (
+            bool(self.waiting) and self._guard is not None and self._guard.look() is not None
+        )
+        for case_id in [] if self._is_over_budget else list(self.waiting):
             if len(self.running) >= self._jobs:
                 return
             case = self.fleet.plan.cases[case_id]
@@ -377,7 +382,12 @@ class Scheduler:
         if self._hub is None:
             self._take_log()
         left = len(self.waiting)
-        if self._is_over_budget and self.budget.budget_usd is not None:
+        reached = self._guard.look() if self._is_over_budget and self._guard is not None else None
+        if reached is not None:
+            self._say(
+                BudgetReached(spent_usd=round(reached.spent_usd, 6), budget_usd=reached.until_usd, left=left)
+            )
+        elif self._is_over_budget and self.budget.budget_usd is not None:
             spent, budget = round(self.budget.spent_usd, 6), self.budget.budget_usd
             self._say(BudgetReached(spent_usd=spent, budget_usd=budget, left=left))
         self._sweep()

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from harness import config
 from harness.config import prices
-from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
+from harness.errors import BudgetExceeded, HarnessError, StoreError, UnknownSession, UsageError
 from harness.events import (
     Error,
     Event,
@@ -159,6 +159,9 @@ class _Worker:
             with self._stop.ending(run := start(request, store=self._fleet.sessions, redact=plan.redact)):
                 counted = self._followed(run)
                 result = run.wait()
+        except BudgetExceeded as error:
+            self._fail("interrupted", error.words)  # no fault of the case: it may be tried again
+            return False
         except HarnessError as error:
             self._fail("not_started", error.words)
             return False
@@ -172,7 +175,8 @@ class _Worker:
             was_limited=limited,
             run_s=round(time.monotonic() - began, 3),
         )
-        fault: Fault = "interrupted" if self._stop.is_requested else fault_of(result, limited=limited)
+        is_cut_off = self._stop.is_requested or _is_at_limit(counted)
+        fault: Fault = "interrupted" if is_cut_off else fault_of(result, limited=limited)
         if fault:
             self._fail(fault, _last_error(counted) or result.text[:500])
         return fault not in {"not_started", "interrupted"}
@@ -287,6 +291,11 @@ def _stored_events(fleet: Fleet, log_id: str) -> list[Event]:
         return [event for event in read_all(fleet.sessions, log_id) if isinstance(event, _COUNTED)]
     except (StoreError, UnknownSession):
         return []
+
+
+def _is_at_limit(events: list[Event]) -> bool:
+    """Whether a limit of `harness budget` ended the run."""
+    return any(isinstance(event, Error) and event.code == "spending_limit" for event in events)
 
 
 def _last_error(events: list[Event]) -> str:

@@ -99,6 +99,7 @@ function Connected({ inbox }: { readonly inbox: Inbox }) {
 const SETTINGS: readonly (readonly [string, string])[] = [
   ["settings-notifications", "Notifications"],
   ["settings-grants", "Allowed without asking"],
+  ["settings-limits", "Limits"],
   ["settings-logins", "Browsers"],
   ["settings-appearance", "Appearance"],
 ];

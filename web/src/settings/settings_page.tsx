@@ -1,4 +1,4 @@
-/** What this browser and this machine remember: being called, what is allowed, who is logged in, how it looks. */
+/** What this browser and this machine remember: being called, what is allowed, what it may cost, who is logged in, how it looks. */
 
 import { useEffect, useState } from "react";
 import { askToNotify, canNotify, chooseCalling, setTitle, useCalling, type CallingChoices } from "../inbox/calling.js";
@@ -7,6 +7,7 @@ import { useStored } from "../shell/stored.js";
 import { useTheme, type ThemeChoice } from "../shell/theme.js";
 import "../style/settings.css";
 import { GrantsPanel } from "./grants_panel.js";
+import { LimitsPanel } from "./limits_panel.js";
 import { LoginsPanel } from "./logins_panel.js";
 import { PushSettings } from "./push_panel.js";
 
@@ -22,6 +23,7 @@ export function SettingsPage() {
         <div className="page-column">
           <Notifications />
           <GrantsPanel />
+          <LimitsPanel />
           <LoginsPanel />
           <Appearance />
           <EditorSetting />

@@ -18,10 +18,38 @@ export interface UsageRow {
   readonly is_cost_complete: boolean;
 }
 
+/** How many runs of an agent ended in each way. */
+export interface AgentOutcomes {
+  readonly agent: string;
+  readonly runs: number;
+  readonly outcomes: { readonly [outcome: string]: number };
+}
+
 export interface Bill {
   readonly rows: readonly UsageRow[];
   readonly total: UsageRow;
   readonly prices_date: string;
+  readonly outcomes: readonly AgentOutcomes[];
+}
+
+/** The words for outcomes, in the order in which they are shown; the rest have failed. */
+const ENDINGS: readonly (readonly [string, readonly string[]])[] = [
+  ["done", ["completed"]],
+  ["stopped", ["interrupted"]],
+  ["at a limit", ["limit_exceeded", "timed_out", "stalled"]],
+  ["unfinished", ["unfinished"]],
+];
+export const ENDING_NAMES = ["done", "failed", ...ENDINGS.slice(1).map(([name]) => name)] as const;
+
+/** Runs by how they ended, in the words of the page. */
+export function endingsOf(rows: readonly AgentOutcomes[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const { outcomes } of rows)
+    for (const [outcome, count] of Object.entries(outcomes)) {
+      const name = ENDINGS.find(([, those]) => those.includes(outcome))?.[0] ?? "failed";
+      counts.set(name, (counts.get(name) ?? 0) + count);
+    }
+  return counts;
 }
 
 export type Split = "agent" | "project" | "model";
@@ -117,4 +145,12 @@ export function csvOf(rows: readonly UsageRow[]): string {
 
 export function lastFolder(path: string): string {
   return path.split("/").filter(Boolean).at(-1) ?? path;
+}
+
+/** Dollars of a text; null: none. Not a number: wrong. */
+export function dollarsOf(text: string): number | null {
+  const written = text.replace(/[$\s]/g, "").replace(",", ".");
+  if (!written) return null;
+  const amount = Number(written);
+  return amount > 0 && Number.isFinite(amount) ? amount : Number.NaN;
 }

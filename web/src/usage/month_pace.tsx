@@ -5,7 +5,7 @@ import { ceilingOf, type UsageRow } from "./bill.js";
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [340, 168, 38, 332, 12, 142] as const;
 
 /** What this month has cost so far, and where it leads at the same pace. */
-export function MonthPace({ rows, today }: { rows: readonly UsageRow[]; today: Date }) {
+export function MonthPace({ rows, today, limitUsd }: { rows: readonly UsageRow[]; today: Date; limitUsd: number | null }) {
   const id = useId();
   const length = new Date(today.getFullYear(), today.getMonth() + 1, 0).getDate();
   const date = today.getDate();
@@ -14,7 +14,7 @@ export function MonthPace({ rows, today }: { rows: readonly UsageRow[]; today: D
   const sums = Array.from({ length: date }, (_, index) => (sum += byDate.get(index + 1) ?? 0));
   const isComplete = rows.every((row) => row.is_cost_complete);
   const expected = (sum / date) * length;
-  const ceiling = ceilingOf(Math.max(expected, sum));
+  const ceiling = ceilingOf(Math.max(expected, sum, limitUsd ?? 0));
   const xOf = (day: number) => LEFT + ((day - 1) / Math.max(1, length - 1)) * (RIGHT - LEFT);
   const yOf = (value: number) => BOTTOM - (value / ceiling) * (BOTTOM - TOP);
   const month = today.toLocaleDateString("en-GB", { month: "short" });
@@ -22,7 +22,7 @@ export function MonthPace({ rows, today }: { rows: readonly UsageRow[]; today: D
   return (
     <svg className="plot" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-labelledby={`${id}-title ${id}-text`}>
       <title id={`${id}-title`}>Cost of this month so far</title>
-      <desc id={`${id}-text`}>{`${cost(sum, isComplete)} after ${date} days. At this pace about $${expected.toFixed(0)} by the end.`}</desc>
+      <desc id={`${id}-text`}>{`${cost(sum, isComplete)} after ${date} days. At this pace about $${expected.toFixed(0)} by the end.${limitUsd === null ? "" : ` The limit is ${cost(limitUsd)}.`}`}</desc>
       {[0, 0.5, 1].map((share) => (
         <g key={share}>
           <line className="axis" x1={LEFT} x2={RIGHT} y1={yOf(share * ceiling)} y2={yOf(share * ceiling)} />
@@ -31,6 +31,7 @@ export function MonthPace({ rows, today }: { rows: readonly UsageRow[]; today: D
           </text>
         </g>
       ))}
+      {limitUsd !== null && <line className="limit" x1={LEFT} x2={RIGHT} y1={yOf(limitUsd)} y2={yOf(limitUsd)} />}
       <polyline points={sums.map((value, index) => `${xOf(index + 1).toFixed(1)},${yOf(value).toFixed(1)}`).join(" ")} className="pace" />
       {date < length && <line x1={xOf(date)} y1={yOf(sum)} x2={xOf(length)} y2={yOf(expected)} className="pace coming" />}
       <circle cx={xOf(date)} cy={yOf(sum)} r={3.5} className="pace-now" />

@@ -1,9 +1,9 @@
 import { cost } from "../amounts.js";
 import { useInbox } from "../inbox/inbox_store.js";
-import { sumOf, type UsageRow } from "./bill.js";
+import { ENDING_NAMES, endingsOf, sumOf, type UsageRow } from "./bill.js";
 import type { Bills } from "./use_bills.js";
 
-/** The period, today, what came from the cache, and how many conversations that was. */
+/** The period, today, what came from the cache, and how the runs ended. */
 export function Totals({ bills, days, name }: { bills: Bills; days: readonly string[]; name: string }) {
   const { today } = useInbox();
   const isInside = (row: UsageRow) => !!row.day && days.includes(row.day);
@@ -15,13 +15,14 @@ export function Totals({ bills, days, name }: { bills: Bills; days: readonly str
   const todaySum = sumOf(ofToday, "cost");
   const cached = own.reduce((total, row) => total + (row.cache_read ?? 0), 0);
   const read = own.reduce((total, row) => total + (row.input ?? 0) + (row.cache_read ?? 0) + (row.cache_write ?? 0), 0);
-  const { sessions } = bills.models.total;
+  const { outcomes } = bills.models;
+  const endings = endingsOf(outcomes);
   return (
     <div className="usage-totals">
       <Total name={name} value={isKnown || !own.length ? cost(sum.value, sum.isComplete) : "–"} note={changeOf(sum.value, before.value)} />
       <Total name="Today" value={ofToday.length && !ofToday.some((row) => row.cost_usd !== null) ? "–" : cost(todaySum.value, todaySum.isComplete)} note={leftOf(today.limitUsd, todaySum.value)} />
       <Total name="From the cache" value={read ? `${Math.round((100 * cached) / read)} %` : "–"} note="of what models read" />
-      <Total name="Conversations" value={String(sessions)} note="with usage in this time" />
+      <Total name="Runs" value={String(outcomes.reduce((sum, { runs }) => sum + runs, 0))} note={ENDING_NAMES.flatMap((ending) => (endings.has(ending) ? [`${endings.get(ending)} ${ending}`] : [])).join(" · ") || "none in this time"} />
     </div>
   );
 }

@@ -11,6 +11,7 @@ import { csvOf, lastDays, lastFolder, type Measure, type Split, type UsageFilter
 import { ByDay } from "./by_day.js";
 import { ModelTable } from "./model_table.js";
 import { MonthPanel } from "./month_panel.js";
+import { OutcomeTable } from "./outcome_table.js";
 import { ProjectPanel } from "./project_panel.js";
 import { Totals } from "./totals.js";
 import { useBills } from "./use_bills.js";
@@ -62,7 +63,8 @@ export function UsagePage() {
           <div className="usage">
             <Totals bills={bills} days={days} name={name} />
             <ByDay bill={bills.days} days={days} split={split} measure={measure} titles={titles} onSplit={setSplit} onMeasure={setMeasure} />
-            <MonthPanel bill={bills.month} today={today} />
+            <MonthPanel bill={bills.month} today={today} limits={bills.limits} />
+            <OutcomeTable rows={bills.models.outcomes} titles={titles} />
             <ProjectPanel projects={bills.projects} sessions={bills.sessions} />
             <ModelTable bill={bills.models} titles={titles} />
           </div>

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "react";
-import { request, type RequestFailed } from "../api.js";
+import { api, request, type LimitSpent, type RequestFailed } from "../api.js";
 import { dayOf, lastDays, type Bill, type Split, type UsageFilter } from "./bill.js";
 
 export interface Bills {
@@ -10,6 +10,8 @@ export interface Bills {
   readonly sessions: Bill;
   /** By day, of this month. */
   readonly month: Bill;
+  /** Of `harness budget`; null when they are not known. */
+  readonly limits: readonly LimitSpent[] | null;
 }
 
 export interface KnownBills {
@@ -27,13 +29,21 @@ export function useBills(days: number, split: Split, filter: UsageFilter): Known
     const [before, since] = [lastDays(days * 2, today)[0]!, lastDays(days, today)[0]!];
     const month = dayOf(new Date(today.getFullYear(), today.getMonth(), 1));
     const ask = (by: string, from: string, along = "") => fetchBill({ by, split: along, since: from, agent, project }, abort.signal);
-    Promise.all([ask("day", before, split), ask("project", since), ask("model", since, "agent"), ask("session", since), ask("day", month)]).then(
-      ([byDay, projects, models, sessions, ofMonth]) => setKnown({ bills: { days: byDay, projects, models, sessions, month: ofMonth }, problem: null }),
+    Promise.all([ask("day", before, split), ask("project", since), ask("model", since, "agent"), ask("session", since), ask("day", month), limitsNow(abort.signal)]).then(
+      ([byDay, projects, models, sessions, ofMonth, limits]) => setKnown({ bills: { days: byDay, projects, models, sessions, month: ofMonth, limits }, problem: null }),
       (problem: RequestFailed) => !abort.signal.aborted && setKnown((last) => ({ ...last, problem })),
     );
     return () => abort.abort();
   }, [days, split, agent, project]);
   return known;
+}
+
+/** A wrong setting must not hide what was used. */
+function limitsNow(signal: AbortSignal): Promise<readonly LimitSpent[] | null> {
+  return api.budget(signal).then(
+    ({ limits }) => limits,
+    () => null,
+  );
 }
 
 function fetchBill(wanted: { readonly by: string; readonly split?: string; readonly since: string } & UsageFilter, signal: AbortSignal): Promise<Bill> {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.config.budgets import day_limit_usd, money, period_start_ms
+from harness.config.budgets import money, own_value, period_start_ms
 from harness.config.prices import Prices
 from harness.errors import HarnessError
 from harness.ledger import rolled_up, total
@@ -45,7 +45,7 @@ def today_in(store: Store, prices: Prices) -> Today:
     return Today(
         cost_usd=amount.cost_usd,
         is_cost_complete=amount.is_cost_complete,
-        limit_usd=day_limit_usd(),
+        limit_usd=own_value("budget.day_usd"),
         by_agent=tuple(
             TodayByAgent(
                 agent=_title(row.key),

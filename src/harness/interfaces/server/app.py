@@ -26,6 +26,7 @@ from harness.interfaces.cli.server_address import browsers_path, token_path
 from harness.interfaces.server.access import Access
 from harness.interfaces.server.access import open_access as open_any_access
 from harness.interfaces.server.backend import Backend, Setup
+from harness.interfaces.server.budget_api import BudgetApi
 from harness.interfaces.server.changes_api import ChangesApi
 from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.chat import ChatApi
@@ -200,6 +201,7 @@ class ServerApp:
             *StreamsApi(channels).routes(),
             *PassingOnApi(channels, plan.settings).routes(),
             *machine.routes(),
+            *BudgetApi(plan.store, plan.default.cwd).routes(),
             *WorkspacesApi(channels, plan.default.cwd).routes(),
             *FirstApi(plan.store).routes(),
             *LoginApi(plan.access, plan.names.url).routes(),

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from harness.config import Settings
-from harness.config.budgets import day_limit_usd, period_start_ms
+from harness.config.budgets import own_value, period_start_ms
 from harness.config.prices import load as load_prices
 from harness.errors import HarnessError
 from harness.interfaces.commands import Command
@@ -301,7 +301,7 @@ class InboxFeed:
         self._today_until_s = self._loop.time() + _TODAY_EVERY_S
         with suppress(HarnessError):  # requests report it
             version = self._store.version()
-            known = (version, period_start_ms("day"), day_limit_usd())
+            known = (version, period_start_ms("day"), own_value("budget.day_usd"))
             if version is not None and known == self._today_of:
                 return
             self._today_of = known

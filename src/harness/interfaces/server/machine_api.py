@@ -7,6 +7,7 @@ import asyncio
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -180,8 +181,8 @@ class BillQuery(NamedTuple):
     """Only this one; empty: all."""
     project: str = ""
 
-    def includes(self, charge: Charge) -> bool:
-        return self.agent in ("", charge.agent) and self.project in ("", charge.project)
+    def includes(self, agent: str, project: str) -> bool:
+        return self.agent in ("", agent) and self.project in ("", project)
 
 
 class UsageReports:
@@ -208,13 +209,28 @@ class UsageReports:
 
     def _make(self, wanted: BillQuery, ledger: Ledger) -> dict[str, Any]:
         prices = load_prices(self._settings, "")
-        charges = [*filter(wanted.includes, ledger.charges(prices, day_of, wanted.since_ms))]
+        charges = [
+            charge
+            for charge in ledger.charges(prices, day_of, wanted.since_ms)
+            if wanted.includes(charge.agent, charge.project)
+        ]
         return {
             "by": wanted.by,
             "rows": [*_rows(charges, wanted.by, wanted.split)],
             "total": asdict(total(charges)),
             "prices_date": prices.date,
+            "outcomes": _outcomes(ledger, wanted),
         }
+
+
+def _outcomes(ledger: Ledger, wanted: BillQuery) -> list[dict[str, Any]]:
+    """How the runs of each agent ended, those with the most runs first."""
+    counts: dict[str, Counter[str]] = {}
+    for (agent, project, outcome), count in ledger.outcomes(wanted.since_ms).items():
+        if wanted.includes(agent, project):
+            counts.setdefault(agent, Counter())[outcome or "unfinished"] += count
+    found = sorted(counts.items(), key=lambda one: (-one[1].total(), one[0]))
+    return [{"agent": agent, "runs": of.total(), "outcomes": dict(of.most_common())} for agent, of in found]
 
 
 def _rows(charges: list[Charge], by: By, split: By | None) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ import msgspec
 from harness.fleet.watching import FleetSummary, FleetView
 from harness.interfaces.changes.shapes import ChangeList, CommitAnswer, FileDiff, FileText, RevertAnswer
 from harness.interfaces.server import schemas
+from harness.interfaces.server.budget_api import BudgetSettings, LimitChanges
 from harness.interfaces.server.changes_api import (
     CommitRequest,
     Patch,
@@ -114,6 +115,8 @@ ENDPOINTS = (
     Endpoint("post", "/api/inbox/notify/test", "Send a notification to every target now", NotifyTest),
     Endpoint("get", "/api/settings/notify", "What is notified, and where to", NotifySettings),
     Endpoint("put", "/api/settings/notify", "Choose what is notified", NotifySettings, NotifyChoices),
+    Endpoint("get", "/api/settings/budget", "Limits, and what was spent under them", BudgetSettings),
+    Endpoint("put", "/api/settings/budget", "Set limits", BudgetSettings, LimitChanges),
     Endpoint("get", "/api/server", "This server and its defaults", schemas.ServerData),
     Endpoint(
         "get",

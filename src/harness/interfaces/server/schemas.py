@@ -247,6 +247,13 @@ class Worktree(msgspec.Struct, frozen=True):
     """The branch that it begins with; empty: none."""
 
 
+class AgentOutcomes(msgspec.Struct):
+    agent: str
+    runs: int
+    outcomes: dict[str, int]
+    """How many runs ended in each way; `unfinished`: they have not."""
+
+
 class UsageTotals(msgspec.Struct):
     """As `harness usage --json`: each row has what it is grouped by, and the amounts of the total."""
 
@@ -254,6 +261,8 @@ class UsageTotals(msgspec.Struct):
     rows: list[dict[str, Any]]
     total: dict[str, Any]
     prices_date: str
+    outcomes: list[AgentOutcomes]
+    """How the runs of each agent ended."""
 
 
 class Done(msgspec.Struct):
