@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 import child_process
-from harness.events import Message, TextDelta
+from harness.events import Message, TextDelta, ToolStart
+from harness.events.operation import Command, Operation, Read, Write
 from harness.log.index import schema
-from harness.log.index.schema import LISTS_AND_STARTS, SHORT_WAYS, VERSION
+from harness.log.index.schema import LISTS_AND_STARTS, OPERATIONS, SHORT_WAYS, VERSION
 from harness.log.store import Fork, Metadata, Query, read_all
 from harness.log.stores.files import FileStore
 from harness.testing import query_checks
@@ -165,8 +166,8 @@ def test_an_index_of_the_first_version_becomes_a_current_one(folder: Path) -> No
     with sqlite3.connect(path) as connection:
         for table in ("logs", "starts", "places", "texts"):
             rows[table] = connection.execute(f"SELECT * FROM {table}").fetchall()
-    # The first version had neither of the last columns, and no headings among the texts.
-    rows["logs"] = [row[:-1] for row in rows["logs"]]
+    # The first version had none of the last columns, and no headings among the texts.
+    rows["logs"] = [row[:-2] for row in rows["logs"]]
     rows["texts"] = [row[:-1] for row in rows["texts"] if not row[-1]]
     connection.close()
     for name in os.listdir(folder):
@@ -183,6 +184,7 @@ def test_an_index_of_the_first_version_becomes_a_current_one(folder: Path) -> No
 
     store = FileStore(str(folder))
     assert store.snapshot("t1", "kept") == (3, b"\xaa"), "it was migrated, not thrown away"
+    assert len(store.logs_with("anything")) == LOGS, "what they did was not read by that version"
     store.close()
     assert answers(folder) == before
 
@@ -359,7 +361,7 @@ def test_without_a_search_table_the_same_is_found(
     check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absent = "CREATE VIRTUAL TABLE search USING a_module_that_is_not_there (text)"
-    monkeypatch.setattr(schema, "MIGRATIONS", (LISTS_AND_STARTS, absent, SHORT_WAYS))
+    monkeypatch.setattr(schema, "MIGRATIONS", (LISTS_AND_STARTS, absent, SHORT_WAYS, OPERATIONS))
     monkeypatch.setattr(schema, "OPTIONAL", (absent,))
     store = FileStore(str(tmp_path))
     check(store)
@@ -368,6 +370,28 @@ def test_without_a_search_table_the_same_is_found(
     with sqlite3.connect(tmp_path / "index.sqlite3") as connection:
         assert not schema.has_search(connection)
     connection.close()
+
+
+def _call(seq: int, *operations: Operation) -> ToolStart:
+    return ToolStart(seq=seq, call_id=f"c{seq}", tool_name="x", operations=[*operations])
+
+
+def test_logs_are_found_by_the_commands_and_files_of_their_calls(folder: Path) -> None:
+    store = FileStore(str(folder))
+    assert store.logs_with("cart") == set()
+    writer = store.create(Metadata(session_id="did"))
+    writer.append(
+        [_call(0, Command(command="pytest tests/test_cart.py")), _call(1, Read(path="src/cart.py"))]
+    )
+    assert store.logs_with("cart") == store.logs_with("src/cart") == {"did"}
+    assert store.logs_with("README.md") == set()
+    writer.append([_call(2, Write(path="README.md"))])
+    assert store.logs_with("README.md") == {"did"}
+    assert store.logs_with("pytest tests/") == {"did"}
+    writer.close()
+    store.delete("did")
+    assert store.logs_with("cart") == set()
+    store.close()
 
 
 def _ask_and_write(folder: Path, number: int) -> None:

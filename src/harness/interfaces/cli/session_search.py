@@ -33,6 +33,8 @@ from harness.views.formatting.columns import cut
 from harness.views.formatting.escapes import single_line
 
 _LONGEST_TITLE = 70
+_COMMIT = "commit"
+"""What a command contains that makes one."""
 
 
 class Hit(NamedTuple):
@@ -162,8 +164,10 @@ def _as_hit(found: FoundSession) -> Hit:
 
 def _ours(asked: SessionSearch, choice: SessionChoice, store: FileStore) -> Iterator[Hit]:
     """The last changed first."""
-    for metadata in store.find(Query(text=" ".join(asked.parts))):
-        if not is_meant(metadata, choice):
+    wanted = asked.file or asked.command or (_COMMIT if asked.commit else "")
+    those = store.logs_with(wanted) if wanted else None
+    for metadata in store.find(Query(text=" ".join(asked.parts))) if those is None or those else ():
+        if (those is not None and metadata.session_id not in those) or not is_meant(metadata, choice):
             continue
         path = store.path(metadata.session_id)
         done = _done(path, asked)

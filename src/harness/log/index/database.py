@@ -263,6 +263,15 @@ class Index:
             self._asked_for = tuple(words), version, self._search.candidates(words)
         return self._asked_for[2]
 
+    def logs_with(self, operation: str) -> set[str]:
+        """The logs that may have run a command, or read or written a file, which contains this."""
+        rows = self._connection.execute(
+            "SELECT log_id FROM logs WHERE NOT knows_operations OR number IN"
+            " (SELECT log FROM operations WHERE instr(text, ?))",
+            (operation,),
+        )
+        return {log_id for (log_id,) in rows}
+
     def resource_ids(self) -> list[str]:
         rows = self._connection.execute(
             "SELECT DISTINCT resource_id FROM logs WHERE resource_id != '' AND NOT is_deleted"
@@ -383,6 +392,8 @@ class Index:
             "digest": msgspec.json.encode(addition.digest),
         }
         number = row.number if row is not None and is_same else None
+        rows = self._connection.execute("SELECT knows_operations FROM logs WHERE number = ?", (number,))
+        values["knows_operations"] = next((known for (known,) in rows), 1)
         cursor = self._connection.execute(
             f"INSERT OR REPLACE INTO logs (number, {', '.join(values)}) VALUES (?{', ?' * len(values)})",
             (number, *values.values()),
@@ -399,10 +410,13 @@ class Index:
         self._search.head(log, heading(metadata))
         for text in addition.gain.texts:
             self._search.add(log, text.text)
+        if addition.operations:
+            joined = _BETWEEN.join(addition.operations)
+            self._connection.execute("INSERT INTO operations VALUES (?, ?)", (log, joined))
 
     def _remove(self, number: int) -> None:
         self._search.remove(number)
-        for table in ("starts", "places", "snapshots"):
+        for table in ("starts", "places", "snapshots", "operations"):
             self._connection.execute(f"DELETE FROM {table} WHERE log = ?", (number,))
         self._connection.execute("DELETE FROM logs WHERE number = ?", (number,))
 
@@ -423,6 +437,8 @@ class _Transaction:
             self._connection.execute("ROLLBACK")
 
 
+_BETWEEN = "\x1e"
+"""Between the operations of a log."""
 _IN_ORDER = " ORDER BY updated_ms DESC, log_id DESC"
 _AMONG = "json_each(?) CROSS JOIN logs ON number = value"
 

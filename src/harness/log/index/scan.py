@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
+
+import msgspec
 
 from harness.events import Event
 from harness.log import codec, metadata_file
@@ -17,6 +20,7 @@ from harness.log.store import Metadata
 _BLOCK_BYTES = 1024 * 1024
 _TYPE_AT = len(b'{"type":"')
 _TYPE_BYTES = 5
+_CALL = b'{"type":"ToolStart"'
 _BEGINNINGS = frozenset(kind.__name__.encode()[:_TYPE_BYTES] for kind in KINDS)
 """Enough of a type to skip irrelevant lines, which are nearly all."""
 
@@ -42,6 +46,20 @@ class Addition(NamedTuple):
     gain: Gain
     places: list[LinePosition]
     read_bytes: int
+    operations: list[str]
+    """Commands that were run, and paths of files that were read or written."""
+
+
+class _Operation(msgspec.Struct, gc=False):
+    command: str = ""
+    path: str = ""
+
+
+class _Call(msgspec.Struct, gc=False):
+    operations: list[_Operation] = []
+
+
+_decode_call = msgspec.json.Decoder(_Call).decode
 
 
 class Rewritten(Exception):
@@ -102,7 +120,7 @@ def read_metadata(found: FoundLog) -> Metadata:
 
 def read_new(found: FoundLog, digest: LogSummary, read_bytes: int) -> Addition:
     """Read on where it was left, up to the last whole line. Raises Rewritten, OSError."""
-    gain, places = Gain([], []), list[LinePosition]()
+    gain, places, operations = Gain([], []), list[LinePosition](), dict[str, None]()
     first_seq, start = digest.next_seq, read_bytes
     fd = open_private(found.path, os.O_RDONLY)
     try:
@@ -112,14 +130,15 @@ def read_new(found: FoundLog, digest: LogSummary, read_bytes: int) -> Addition:
             if start and offset == start and _seq_of(lines[: lines.index(b"\n")]) not in (first_seq, -1):
                 raise Rewritten
             places.append(LinePosition(digest.next_seq, offset))
-            added = digest.feed(_relevant_events(lines))
+            added = digest.feed(_relevant_events(lines, operations))
             gain.starts.extend(added.starts)
             gain.texts.extend(added.texts)
             _finish_block(digest, places[-1].seq, lines)
             read_bytes = offset + len(lines)
     finally:
         os.close(fd)
-    return Addition(digest, gain, [place for place in places if place.offset], read_bytes)
+    operations.pop("", None)
+    return Addition(digest, gain, [place for place in places if place.offset], read_bytes, [*operations])
 
 
 def _whole_lines(fd: int, offset: int) -> Iterator[tuple[int, bytes]]:
@@ -138,9 +157,14 @@ def _whole_lines(fd: int, offset: int) -> Iterator[tuple[int, bytes]]:
             parts.append(block)
 
 
-def _relevant_events(lines: bytes) -> Iterator[Event]:
+def _relevant_events(lines: bytes, operations: dict[str, None]) -> Iterator[Event]:
+    """What a summary is made of. The operations of calls are put into a list instead: few ask for them."""
     for line in lines.split(b"\n"):
-        if line[_TYPE_AT : _TYPE_AT + _TYPE_BYTES] in _BEGINNINGS:
+        if line.startswith(_CALL):
+            with suppress(*codec.UNREADABLE):
+                for one in _decode_call(line).operations:
+                    operations[one.command or one.path] = None
+        elif line[_TYPE_AT : _TYPE_AT + _TYPE_BYTES] in _BEGINNINGS:
             try:
                 event = codec.decode(line)
             except codec.UNREADABLE:

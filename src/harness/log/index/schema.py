@@ -56,7 +56,15 @@ UPDATE logs SET sidecar_mark = '';
 """Indexes for the order of lists, and texts besides messages that can be searched. The metadata of all known
 logs are read again to fill them."""
 
-MIGRATIONS = (LISTS_AND_STARTS, SEARCH, SHORT_WAYS)
+OPERATIONS = """
+CREATE TABLE operations (log INTEGER NOT NULL, text TEXT NOT NULL);
+CREATE INDEX operations_of_logs ON operations (log);
+ALTER TABLE logs ADD COLUMN knows_operations INTEGER NOT NULL DEFAULT 0;
+"""
+"""The commands that were run and the paths of files that were read or written; not of logs that an earlier version
+has read."""
+
+MIGRATIONS = (LISTS_AND_STARTS, SEARCH, SHORT_WAYS, OPERATIONS)
 """The first makes version 1 of an empty file."""
 OPTIONAL = (SEARCH,)
 VERSION = len(MIGRATIONS)

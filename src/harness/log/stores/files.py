@@ -214,6 +214,10 @@ class FileStore:
     def catch_up(self) -> None:
         self._asking().catch_up()
 
+    def logs_with(self, operation: str) -> set[str]:
+        """The logs that may have run a command, or read or written a file, which contains this."""
+        return self._asking().ask(lambda index: index.logs_with(operation))
+
     def resource_ids(self) -> builtins.list[str]:
         return self._asking().ask(lambda index: index.resource_ids())
 
