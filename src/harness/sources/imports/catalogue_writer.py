@@ -81,12 +81,14 @@ class CatalogueWriter:
         sums: dict[_UsedKey, list[_Counts]] = {}
         times: dict[_UsedKey, int] = {}
         calls: dict[int, tuple[Any, ...]] = {}
-        for key, run, at_ms, model, counts in reading.used:
-            number = self._models.get(model) or self._model(model)
+        for used in reading.used:
+            key, run, at_ms, counts = used.key, used.run, used.at_ms, used.counts
+            number = self._models.get(used.model) or self._model(used.model)
             where = (session, run, at_ms // QUARTER_MS, number)
-            if where not in sums:
-                sums[where], times[where] = [], at_ms
-            sums[where].append(counts)
+            rows = sums.get(where)
+            if rows is None:
+                rows, times[where] = sums.setdefault(where, []), at_ms
+            rows.append(counts)
             if key:
                 name = _hash(f"{agent} {key}")
                 known = calls.get(name)

@@ -36,7 +36,7 @@ TokenCounts: TypeAlias = tuple[int | None, int | None, int | None, int | None, i
 """The classes of tokens as `harness.events.usage.CLASSES` names them, and the cost."""
 
 
-class UsedTokens(NamedTuple):
+class UsedTokens(msgspec.Struct, frozen=True, gc=False):
     """What one model call has used, or as many as the store counts together."""
 
     key: str
