@@ -6,6 +6,8 @@ const SERVER = process.env.HARNESS_URL ?? "http://127.0.0.1:8765";
 export default defineConfig({
   base: "./",
   plugins: [react()],
+  // Mermaid asks for an older one, which would be there twice.
+  resolve: { dedupe: ["katex"] },
   build: {
     outDir: "../src/harness/interfaces/server/page",
     emptyOutDir: true,

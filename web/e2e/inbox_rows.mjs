@@ -355,6 +355,7 @@ export async function fakeInbox(page, first) {
   const sockets = new Set();
   const say = (message) => sockets.forEach((socket) => socket.send(JSON.stringify(message)));
   const update = (changed, removed = []) => say({ type: "rows", changed, removed, counts: counts([...rows.values()]) });
+  await page.addInitScript(() => delete globalThis.SharedWorker); // whose socket is not this page's
   await page.routeWebSocket(/\/ws\/inbox/, (socket) => {
     fake.connections++;
     if (fake.isRefused) return void socket.close({ code: 1012, reason: "" });

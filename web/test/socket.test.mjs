@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { PageSocket, SessionTransport } from "./dist/subject.js";
+import { PageSocket, SessionTransport, SharedHub } from "./dist/subject.js";
 
 /** A socket whose other end is the test. */
 class Wire {
@@ -126,4 +126,75 @@ test("a server that refuses for good is not asked again", (t) => {
   wires[0].drop(4403);
   t.mock.timers.tick(60_000);
   assert.deepEqual([socket.status, socket.closeReason, wires.length], ["closed", "gone", 1]);
+});
+
+/** A hub with wires to the server, and tabs that note what they get. */
+function sharing() {
+  const wires = [];
+  const hub = new SharedHub(() => (wires.push(new Wire()), wires.at(-1)));
+  const tab = () => {
+    const heard = [];
+    const one = { heard, postMessage: (message) => heard.push(message.kind === "message" ? JSON.parse(message.data) : message) };
+    one.open = () => hub.receive(one, { kind: "open", url: "ws://x", protocols: [], lock: "" });
+    one.say = (message) => hub.receive(one, { kind: "send", data: JSON.stringify(message) });
+    one.close = () => hub.receive(one, { kind: "close" });
+    one.open();
+    return one;
+  };
+  return { hub, wires, tab };
+}
+
+test("all tabs share one connection, and one that joins gets the inbox as it is", () => {
+  const { wires, tab } = sharing();
+  const one = tab();
+  wires[0].say({ ...INBOX, rows: [{ id: "a", title: "old" }, { id: "b" }], total: 2, counts: { running: 0 } });
+  wires[0].say({ type: "rows", changed: [{ id: "a", title: "new" }, { id: "c" }], removed: ["b"], counts: { running: 1 } });
+  const two = tab();
+  assert.equal(wires.length, 1);
+  assert.deepEqual(two.heard, [{ kind: "joined" }, { ...INBOX, rows: [{ id: "a", title: "new" }, { id: "c" }], total: 2, counts: { running: 1 } }]);
+  wires[0].say({ type: "rows", changed: [], removed: [], counts: {} });
+  assert.deepEqual([one.heard.at(-1).type, two.heard.at(-1).type], ["rows", "rows"]);
+});
+
+test("a session is subscribed to once, and each tab hears what it asked for", () => {
+  const { wires, tab } = sharing();
+  const [one, two, three] = [tab(), tab(), tab()];
+  wires[0].say(INBOX);
+  one.say({ type: "subscribe", session: "s1" });
+  two.say({ type: "subscribe", session: "s1" });
+  assert.deepEqual(wires[0].sent.map(({ type }) => type), ["subscribe", "unsubscribe", "subscribe"], "each begins with a whole state");
+  wires[0].say({ type: "delta", session: "s1", operations: [] });
+  assert.deepEqual([one, two, three].map(({ heard }) => heard.filter(({ type }) => type === "delta").length), [1, 1, 0]);
+  one.say({ type: "unsubscribe", session: "s1" });
+  assert.equal(wires[0].sent.length, 3, "the other tab still needs it");
+  two.close();
+  assert.deepEqual(wires[0].sent.at(-1), { type: "unsubscribe", session: "s1" });
+});
+
+test("a refusal is shown in the tab that gave the command", () => {
+  const { wires, tab } = sharing();
+  const [one, two] = [tab(), tab()];
+  wires[0].say(INBOX);
+  for (const each of [one, two]) each.say({ type: "subscribe", session: "s1" });
+  two.say({ type: "commands", session: "s1", commands: [{ type: "approve", id: "k7" }] });
+  wires[0].say({ type: "error", session: "s1", commandId: "k7", message: "It changed, look again" });
+  wires[0].say({ type: "error", session: "s1", message: "to all who see it" });
+  assert.deepEqual([one, two].map(({ heard }) => heard.filter(({ type }) => type === "error").length), [1, 2]);
+});
+
+test("when the connection is lost all tabs know, the first connects them again, and the last one closes it", () => {
+  const { hub, wires, tab } = sharing();
+  const [one, two] = [tab(), tab()];
+  wires[0].say(INBOX);
+  wires[0].drop(1012);
+  assert.deepEqual([one, two].map(({ heard }) => heard.at(-1)), [1, 2].map(() => ({ kind: "closed", code: 1012, reason: "gone" })));
+  one.open();
+  two.open();
+  assert.equal(wires.length, 2);
+  wires[1].say(INBOX);
+  assert.deepEqual([one, two].map(({ heard }) => heard.at(-1).type), ["inbox", "inbox"]);
+  one.close();
+  assert.equal(wires[1].readyState, 1);
+  hub.leave(two);
+  assert.equal(wires[1].readyState, 3);
 });

@@ -21,6 +21,7 @@ export { folded, numberedLines, replacesAll } from "../src/inbox/patch.js";
 export { allowsSeveral, choicesOf, fieldsOf, stepsOf } from "../src/inbox/question.js";
 export { alikeIn, arranged, askedIn, choicesIn, dayOf, groupsOf, openAsks, passes, projectOf, sectionsOf } from "../src/inbox/sections.js";
 export { continuingAddress, fleetAddress, inboxAddress, NO_FILTER, parse, reviewAddress, sessionAddress } from "../src/route.js";
+export { SharedHub } from "../src/socket/shared_hub.js";
 export { PageSocket } from "../src/socket/page_socket.js";
 export { SessionTransport } from "../src/socket/session_transport.js";
 export { abilitiesOf, branchFor, nearestMode } from "../src/start/abilities.js";

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from harness.events import (
     Event,
+    Info,
     Message,
     Result,
     SessionStart,
@@ -24,6 +25,7 @@ from harness.events import (
     Unknown,
     Usage,
     UsageDelta,
+    Warning,
 )
 from harness.events.usage import CLASSES
 from harness.log import codec
@@ -121,6 +123,16 @@ def test_a_background_command_is_no_sub_agent() -> None:
         INIT, assistant(call("Bash", "spawn", command="x")), shell, result_of("spawn"), notified(), OK
     )
     assert len(of(SessionStart, events)) == 1
+
+
+def test_a_command_that_was_only_slow_has_no_notice_besides_its_result() -> None:
+    stated = {"task_id": "b1", "tool_use_id": "slow", "status": "completed", "summary": "Run a command"}
+    ended = {"type": "system", "subtype": "task_notification", "output_file": "", **stated}
+    ran = assistant(call("Bash", "slow", command="sleep 5"))
+    assert not of(Info, play(INIT, ran, ended, result_of("slow"), OK))
+    stopped = {**ended, "output_file": "/tmp/b1.output", "status": "stopped", "summary": "Serve the page"}
+    (notice,) = of(Warning, play(INIT, ran, result_of("slow"), stopped, OK))
+    assert (notice.message, notice.code) == ("Serve the page: stopped", "background_task")
 
 
 def test_an_agent_that_is_woken_up_again_is_another_run() -> None:

@@ -10,7 +10,8 @@ import { DiffText, languageOf } from "./diff_text.js";
 import type { DiffLine } from "./diff_lines.js";
 import type { DiffRow } from "./changes_api.js";
 
-const BLOCK_LINES = 25;
+/** Few, so that a frame in which the next block is drawn is no longer than others. */
+const BLOCK_LINES = 8;
 const LINE_PX = 20;
 const MARGIN_PX = 400;
 
@@ -75,8 +76,19 @@ export function DiffTable(props: DiffTableProps) {
   return (
     <div ref={box} className="changes-diff" data-split={isSplit || undefined} data-wrapped={isWrapped || undefined} role="table" aria-label={props.label ?? `Changes of ${props.path}`} aria-rowcount={lines.length}>
       <div style={{ height: sum(0, from, heightOf) }} aria-hidden="true" />
-      {Array.from({ length: to - from }, (_, index) => (
-        <Block key={from + index} {...props} block={from + index} measured={measured} />
+      {Array.from({ length: to - from }, (_, index) => from + index).map((block) => (
+        <Block
+          key={block}
+          block={block}
+          lines={lines}
+          isSplit={isSplit}
+          path={props.path}
+          cursor={blockOf(cursor) === block ? cursor : -1}
+          below={props.below && blockOf(props.below.index) === block ? props.below : null}
+          onLine={props.onLine}
+          onExpand={props.onExpand}
+          measured={measured}
+        />
       ))}
       <div style={{ height: sum(to, count, heightOf) }} aria-hidden="true" />
     </div>
@@ -112,12 +124,15 @@ function nearScreen(
   return next[0] === before[0] && next[1] === before[1] ? before : next;
 }
 
-interface BlockProps extends DiffTableProps {
+const blockOf = (line: number) => (line < 0 ? -1 : Math.floor(line / BLOCK_LINES));
+
+interface BlockProps extends Pick<DiffTableProps, "lines" | "isSplit" | "path" | "cursor" | "below" | "onLine" | "onExpand"> {
   readonly block: number;
   readonly measured: (block: number, height: number) => void;
 }
 
-function Block({ block, measured, lines, isSplit, path, cursor, onLine, onExpand, below }: BlockProps) {
+/** Drawn once, while others come and go beside it. */
+const Block = memo(function Block({ block, measured, lines, isSplit, path, cursor, onLine, onExpand, below }: BlockProps) {
   const place = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
     if (place.current) measured(block, place.current.getBoundingClientRect().height);
@@ -138,7 +153,7 @@ function Block({ block, measured, lines, isSplit, path, cursor, onLine, onExpand
       ))}
     </div>
   );
-}
+});
 
 interface LineProps {
   readonly line: DiffLine;

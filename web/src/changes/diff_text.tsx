@@ -1,6 +1,7 @@
 import { memo } from "react";
 import { coloured, type Piece } from "../text/colouring.js";
 import { Revealed } from "../text/revealed.js";
+import { isPlain } from "../text/unseen.js";
 import { MARKED_MAX, wordMarks, type MarkedRange } from "./word_marks.js";
 
 interface DiffTextProps {
@@ -15,13 +16,15 @@ interface DiffTextProps {
 export const DiffText = memo(function DiffText({ text, language, partner, isOld }: DiffTextProps) {
   if (text.length > MARKED_MAX) return <Revealed text={text} />;
   const marks = partner === null ? [] : isOld ? wordMarks(text, partner).old : wordMarks(partner, text).new;
+  const areRevealed = !isPlain(text);
   return cut(coloured(text, language), marks).map(({ kind, text: piece, isMarked }, index) => {
+    const words = areRevealed ? <Revealed key={index} text={piece} /> : piece;
     const shown = kind ? (
       <span key={index} className={`code-${kind}`}>
-        <Revealed text={piece} />
+        {words}
       </span>
     ) : (
-      <Revealed key={index} text={piece} />
+      words
     );
     return isMarked ? <mark key={index}>{shown}</mark> : shown;
   });

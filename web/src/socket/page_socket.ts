@@ -1,5 +1,5 @@
 /**
- * The one socket of this page: the inbox, and every conversation that is shown.
+ * What this page hears and says: the inbox, and every conversation that is shown.
  *
  * Every connection begins with the whole inbox, and every subscription with a whole state, so nothing has to be
  * remembered between two connections. Frames are handed on together, once for each frame that is drawn.

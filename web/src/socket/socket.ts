@@ -1,8 +1,9 @@
-/** The socket that all parts of this page share; it connects when the first of them asks for it. */
+/** The socket that all parts of this page share, and where it can be all tabs; it connects when it is first asked for. */
 
 import { checkLogin, login } from "../login.js";
 import { onNextFrame } from "./next_frame.js";
 import { PageSocket } from "./page_socket.js";
+import { connectShared } from "./shared_socket.js";
 
 let shared: PageSocket | null = null;
 
@@ -16,7 +17,7 @@ function address(): string {
 export function pageSocket(): PageSocket {
   if (shared) return shared;
   // A socket that is refused does not say why.
-  const socket = new PageSocket({ url: address(), protocols: login.protocols, schedule: onNextFrame, onRefused: () => void checkLogin() });
+  const socket = new PageSocket({ url: address(), protocols: login.protocols, connect: connectShared, schedule: onNextFrame, onRefused: () => void checkLogin() });
   login.subscribe(() => login.status() === "in" && socket.reconnectNow());
   window.addEventListener("online", socket.reconnectNow);
   document.addEventListener("visibilitychange", socket.reconnectNow);

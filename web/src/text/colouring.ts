@@ -32,9 +32,18 @@ function commentsOf(language: string): string {
   return "//[^\\n]*|/\\*[\\s\\S]*?\\*/";
 }
 
+const patterns = new Map<string, RegExp>();
+
+function patternOf(language: string): RegExp {
+  const comments = commentsOf(language);
+  const known = patterns.get(comments) ?? new RegExp(`(${comments})|(${TEXT.source})|(${NUMBER.source})|(${WORD.source})`, "g");
+  patterns.set(comments, known);
+  return known;
+}
+
 export function coloured(source: string, language: string): readonly Piece[] {
   if (DIFFS.test(language)) return colouredDiff(source);
-  const pattern = new RegExp(`(${commentsOf(language)})|(${TEXT.source})|(${NUMBER.source})|(${WORD.source})`, "g");
+  const pattern = patternOf(language);
   const pieces: Piece[] = [];
   let plainFrom = 0;
   for (const found of source.matchAll(pattern)) {

@@ -30,8 +30,17 @@ const PATTERNS: { readonly [Kind in TextKind]: RegExp } = {
   speech: new RegExp(IN_SPEECH, "gu"),
 };
 
+const ASCII = /^[\x20-\x7e]*$/;
+const RUN = /\S {12}|^ {60}/;
+
+/** Most lines are: nothing in them can be misread, which is quickly seen. */
+export function isPlain(text: string): boolean {
+  return ASCII.test(text) && !RUN.test(text);
+}
+
 /** The text in stretches, so that a mark can be told from the same letters in the text itself. */
 export function stretchesOf(text: string, kind: TextKind): readonly Stretch[] {
+  if (isPlain(text)) return [{ text, mark: "" }];
   const stretches: Stretch[] = [];
   let from = 0;
   for (const found of text.matchAll(PATTERNS[kind])) {

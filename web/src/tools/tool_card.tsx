@@ -51,19 +51,17 @@ function OperationCard({ call }: { call: HarnessToolCall }) {
       data-status={progress === "waiting" && relay?.status !== "pending" ? "queued" : STATUSES[progress]}
       aria-label={inOneLine(`${summary.verb} ${summary.subject}`.trim(), "code")}
     >
-      <div className="tool-top">
-        <button type="button" className="tool-head" aria-expanded={isOpen} disabled={isEmpty} onClick={() => setChoice(!isOpen)}>
-          <span className="tool-icon">
-            <Icon name={summary.icon} />
-          </span>
-          <span className="tool-verb">{revealed(summary.verb)}</span>
-          <span className={summary.isCode ? "tool-subject fixed" : "tool-subject"}>
-            <Revealed text={firstLine(summary.subject)} />
-          </span>
-          <Facts call={call} change={change} relay={relay} progress={progress} />
-        </button>
-        {progress !== "not run" && <OpenFile operation={operationsOf(call)[0]} />}
-      </div>
+      <button type="button" className="tool-head" aria-expanded={isOpen} disabled={isEmpty} onClick={() => setChoice(!isOpen)}>
+        <span className="tool-icon">
+          <Icon name={summary.icon} />
+        </span>
+        <span className="tool-verb">{revealed(summary.verb)}</span>
+        <span className={summary.isCode ? "tool-subject fixed" : "tool-subject"}>
+          <Revealed text={firstLine(summary.subject)} />
+        </span>
+        <Facts call={call} change={change} relay={relay} progress={progress} />
+      </button>
+      {progress !== "not run" && <OpenFile operation={operationsOf(call)[0]} />}
       {isOpen && (
         <div className="tool-body">
           <Body call={call} kind={kind} change={change} />

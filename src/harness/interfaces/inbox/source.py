@@ -30,6 +30,7 @@ LISTED = 500
 _LOOK_EVERY_S = 1.0
 _LATE_S = 0.2
 _TODAY_EVERY_S = 20.0
+_FIRST_COUNT_S = 0.5
 _COLLECTED_S = 0.15
 """A person does not see more changes of a row than these; each costs the reading of a log."""
 _ANSWER_THERE = (
@@ -110,6 +111,7 @@ class FileInbox:
         self._can_continue = can_continue
         self._rows = InboxRows(store, prices, status=self._status, can_continue=can_continue)
         self._is_over = threading.Event()
+        self._is_shown = threading.Event()
         self._reading = threading.Lock()
         """What changes while all rows are read is read after them: else it would be lost."""
         self.today = Today()
@@ -127,6 +129,7 @@ class FileInbox:
         self.close()
 
     def page(self, limit: int = LISTED) -> InboxPage:
+        self._is_shown.set()
         return self._rows.page(limit)
 
     def row(self, session: str) -> InboxRow | None:
@@ -156,6 +159,7 @@ class FileInbox:
 
     def close(self) -> None:
         self._is_over.set()
+        self._is_shown.set()
         self._watch.close()
         self._links.close()
         self._rows.close()
@@ -227,7 +231,10 @@ class FileInbox:
                 self._changes.note()
 
     def _count(self) -> None:
+        """Not before the first screen is shown: it needs the same processor."""
         seen = 0
+        self._is_shown.wait()
+        self._is_over.wait(_FIRST_COUNT_S)
         while not self._is_over.is_set():
             seen = self._changes.wait(seen, _TODAY_EVERY_S)
             with suppress(HarnessError):

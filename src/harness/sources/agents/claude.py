@@ -378,8 +378,11 @@ class ClaudeTranslator(StreamJson):
                 child.status, child.error = status, summary
                 return begun
             return [*begun, *self.end_child(call_id, status, summary, duration_ms)]
+        if record.get("output_file") == "":
+            return []  # a command that was only slow: the answer to its call says how it ended
         notice = Info if status == "completed" else Warning
-        return [notice(message=summary or f"background task: {status}", code="background_task")]
+        message = summary if status in summary else f"{summary or 'background task'}: {status}"
+        return [notice(message=message, code="background_task")]
 
 
 def _error_code(record: Record, text: str) -> str:

@@ -484,7 +484,7 @@ class InboxFold:
         facts = self._run_facts(run)
         facts.error, facts.error_code = event.message[: _LONGEST_FAILURE * 4], event.code
 
-    def _on_info(self, event: Info, run: RunNode) -> None:
+    def _on_notice(self, event: Info | Warning, run: RunNode) -> None:
         facts = self._run_facts(run)
         if event.code == "background_task" and facts.jobs:
             facts.jobs -= 1
@@ -547,6 +547,7 @@ _HANDLERS: Mapping[type[Event], Callable[[InboxFold, Any, RunNode], None]] = {
     UsageDelta: InboxFold._on_usage,
     Compacted: InboxFold._on_compacted,
     Error: InboxFold._on_error,
-    Info: InboxFold._on_info,
+    Info: InboxFold._on_notice,
+    Warning: InboxFold._on_notice,
     FollowUpsChanged: InboxFold._on_queue,
 }
