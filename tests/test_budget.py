@@ -26,7 +26,7 @@ from harness.config.prices import Price, Prices
 from harness.errors import BadConfig, BudgetExceeded, UsageError
 from harness.events import BudgetExtended, RelayReply, Result, SessionStart, Usage, UsageDelta, Warning
 from harness.log.hub import Hub
-from harness.log.store import KEPT, Metadata
+from harness.log.store import KEPT, Metadata, Query
 from harness.log.stores.files import FileStore
 
 PRICES = Prices("2026-01-01", {"big": Price(input=1.0, output=1.0)})
@@ -109,6 +109,31 @@ def test_what_another_process_spends_is_noticed(store: FileStore, tmp_path: Path
     reached = watch.look(2.0)
     assert reached is not None
     assert reached.spent_usd == 10.0
+
+
+def test_logs_that_did_not_change_are_not_read_again(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [time.time()]
+    for number in range(3):
+        spend(store, f"log{number}", 1)
+    watch = BudgetGuard((DAY,), PRICES, store, "own", asks=False, now_s=lambda: clock[0])
+    assert watch.look() is None
+    asked: list[Query] = []
+    find = store.find
+
+    def noted(query: Query) -> list[Metadata]:
+        asked.append(query)
+        return find(query)
+
+    monkeypatch.setattr(store, "find", noted)
+    clock[0] += 6
+    assert watch.left_usd() == 7.0
+    assert asked == [], "nothing has changed"
+    spend(store, "new", 4)
+    clock[0] += 6
+    assert watch.left_usd() == 3.0
+    assert [query.limit for query in asked] == [200]
 
 
 def test_copies_of_sessions_that_agents_recorded_do_not_count(store: FileStore) -> None:
@@ -246,6 +271,9 @@ def test_the_nearest_folder_with_limits_holds_and_worktrees_belong_to_their_repo
     (shop / ".git/HEAD").write_text("ref: refs/heads/main\n")
     worktree.mkdir(parents=True)
     (worktree / ".git").write_text(f"gitdir: {shop}/.git/worktrees/fix\n")
+    (shop / ".git/worktrees/fix/gitdir").write_text(f"{worktree}/.git\n")
+    (hostile := tmp_path / "hostile").mkdir()
+    (hostile / ".git").write_text(f"gitdir: {shop}/.git/worktrees/fix\n")
     home.write_text(
         f'[budget]\nday_usd = 50\nproject_day_usd = 5\nproject_month_usd = 60\n[project_budgets."{shop}"]\nday_usd = 9\n'
         f'[project_budgets."{tmp_path}"]\nday_usd = 20\n'
@@ -260,7 +288,10 @@ def test_the_nearest_folder_with_limits_holds_and_worktrees_belong_to_their_repo
         ("day", tmp_path.name): 20.0,
         ("month", "other"): 60.0,
     }
-    assert not BudgetLimit("day", 1.0, str(shop)).includes(str(tmp_path / "shopping"))
+    assert ("month", "hostile") in held(hostile), "it only says that it belongs to the shop"
+    of_shop = BudgetLimit("day", 1.0, str(shop))
+    included = [of_shop.includes(str(folder)) for folder in (worktree, hostile, tmp_path / "shopping")]
+    assert included == [True, False, False]
 
 
 # The user's file

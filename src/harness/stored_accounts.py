@@ -28,6 +28,9 @@ _KEPT_AS = "account 2"
 _SAVED_AT_ONCE = 500
 _MANY = 50
 """So many logs to read: what an earlier process has stored of them is loaded first."""
+_PAGE = 200
+_UNSURE_MS = 60_000
+"""Times of files are coarse, and clocks differ."""
 _RECENT_MS = 10_000
 """What was written just now may have more of the same moment."""
 _QUARTER_HOUR_MS = 15 * 60 * 1000
@@ -53,6 +56,8 @@ class StoredAccounts:
         self._version: int | None = None
         self._since_ms: float = float("inf")
         """All logs that were changed since then are known."""
+        self._read_ms = 0
+        """When logs were read last."""
         self._has_loaded = False
 
     @classmethod
@@ -87,25 +92,36 @@ class StoredAccounts:
             )
 
     def _catch_up(self, since_ms: int) -> None:
-        version = self._store.version()
-        if version is not None and version == self._version and since_ms >= self._since_ms:
+        """What changed long ago is known already, but that it was deleted is only noticed when everything is read."""
+        version, now_ms = self._store.version(), int(time.time() * 1000)
+        is_known = since_ms >= self._since_ms
+        if version is not None and version == self._version and is_known:
             return
-        since_ms = int(min(since_ms, self._since_ms))
-        found: list[Metadata] = []
-        for metadata in self._store.find(Query()):
-            if metadata.updated_ms < since_ms:
-                break
-            if metadata.agent_name != REPLAYS:
-                found.append(metadata)
+        is_partial = is_known and since_ms > 0
+        found = self._changed(max(since_ms, self._read_ms - _UNSURE_MS) if is_partial else since_ms)
         new: list[tuple[str, int, bytes]] = []
         stored = self._load(found)
         for metadata in reversed(found):
             self._read(metadata, stored.get(metadata.session_id), new)
-        there = {metadata.session_id for metadata in found}
-        self._known = {log_id: known for log_id, known in self._known.items() if log_id in there}
+        if not is_partial:
+            there = {metadata.session_id for metadata in found}
+            self._known = {log_id: known for log_id, known in self._known.items() if log_id in there}
+            self._since_ms = since_ms
         self._save(new)
-        self._version, self._since_ms = version, since_ms
+        self._version, self._read_ms = version, now_ms
         self.number += 1
+
+    def _changed(self, since_ms: int) -> list[Metadata]:
+        """The logs that were changed since then, but replays: the last changed first, and no more than are needed."""
+        found: list[Metadata] = []
+        page: list[Metadata] = []
+        while not found or (len(page) == _PAGE and page[-1].updated_ms >= since_ms):
+            limit = None if since_ms <= 0 else _PAGE
+            page = self._store.find(Query(limit=limit, offset=len(found)))
+            found += page
+            if not page or limit is None:
+                break
+        return [one for one in found if one.updated_ms >= since_ms and one.agent_name != REPLAYS]
 
     def _read(self, metadata: Metadata, kept: bytes | None, new: list[tuple[str, int, bytes]]) -> None:
         log_id = metadata.session_id

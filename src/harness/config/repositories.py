@@ -17,7 +17,7 @@ _BRANCH = re.compile(r"ref: refs/heads/(?P<name>[\w./@+-]{1,200})\s*")
 
 class RepositoryPlace(NamedTuple):
     root: str
-    """Of a linked worktree: where the repository itself is. The folder, if there is no repository."""
+    """Of a linked worktree: where the repository itself is, if that knows of it. The folder, if there is no repository."""
     branch: str = ""
     worktree: str = ""
     """The name of the linked worktree; empty in the repository itself."""
@@ -36,6 +36,8 @@ def repository_of(cwd: str) -> RepositoryPlace:
         if stat.S_ISREG(mode) and (link := _LINK.fullmatch(_text(git))):
             repository = os.path.dirname(link["git"])
             head = os.path.join(link["git"], "worktrees", link["name"])
+            if _text(os.path.join(head, "gitdir")).strip() != git:
+                return RepositoryPlace(folder)  # the repository knows nothing of this worktree
             return RepositoryPlace(repository, _branch(head), os.path.basename(folder))
         above = os.path.dirname(folder)
         if above == folder or not os.path.isabs(above):

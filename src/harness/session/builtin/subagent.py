@@ -170,6 +170,7 @@ class SubagentTool(Tool):
             system_prompt=_instructions(definition, parent.request_context()),
             max_iterations=steps,
             stop_when=definition.stop_when,
+            gate=mine.gate,
             relay_deadline_s=mine.relay_deadline_s,
             tool_deadline_s=mine.tool_deadline_s,
             most_output_characters=mine.most_output_characters,
