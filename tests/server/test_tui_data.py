@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from serving_world import PATIENCE_S, ServingWorld
 from test_approvals import bash, scripted
+from test_fleet_api import carried_out, made
 
 from harness.config.prices import Prices
 from harness.errors import HarnessError
@@ -25,6 +27,7 @@ from harness.interfaces.tui.server_data import ServerScreenData
 from harness.interfaces.tui.transcript_lines import CallRange
 from harness.log.stores.files import FileStore
 from harness.views.inbox.row import InboxRow
+from small_fleet import FAILS, SOLVES
 
 PRICES = Prices("", {})
 
@@ -129,3 +132,27 @@ def test_files_are_offered_for_what_was_typed(tmp_path: Path) -> None:
     data = FileScreenData(FileStore(str(tmp_path / "logs")), PRICES, Setup)
     assert data.files(str(tmp_path), "car") == ["src/cart.py"]
     assert data.files(str(tmp_path), "src/") == ["src/cart.py", "src/total.py"]
+
+
+def test_fleets_are_the_same_from_files_and_from_a_server(world: ServingWorld, data: ScreenData) -> None:
+    fleet = made(world, ("good", SOLVES), ("bad", FAILS))
+    carried_out(fleet)
+    with closing(data.fleets()) as source:
+        (row,) = source.all()
+        assert (row.state, row.passed, row.failed) == ("completed", 2, 2)
+        view = source.view("small")
+        assert [one.state for one in view.cases] == ["passed", "failed"] * 2
+        assert view.report[0].pass_rate == 1.0
+        found = source.compare("small", "bad", "good")
+        assert (found.verdict, found.difference) == ("no clear winner", 1.0)
+        with pytest.raises(HarnessError, match="not being run"):
+            source.stop("small", now=True)
+        for name in ("nobody", "../small", "a/b"):
+            with pytest.raises(HarnessError, match=r"no fleet|nothing is here"):
+                source.view(name)
+        hub = fleet.open_log()
+        try:
+            source.stop("small", now=False)
+        finally:
+            hub.close()
+    assert fleet.records.stop_requested() == "after"

@@ -12,6 +12,8 @@ from harness.events import Event, Message, SessionStart, TextDelta, ToolEnd, Too
 from harness.events.operation import Command as RunCommand
 from harness.events.operation import Read, Search, Write
 from harness.events.usage import Usage
+from harness.fleet.compare import Comparison
+from harness.fleet.watching import FleetSummary, FleetView
 from harness.interfaces.commands import Command
 from harness.interfaces.inbox.today import Today
 from harness.interfaces.server.backend import Setup
@@ -49,6 +51,39 @@ class ListTail:
         self.is_closed = True
 
 
+class ScriptedFleets:
+    """A `FleetSource` in memory."""
+
+    def __init__(self) -> None:
+        self.views: dict[str, FleetView] = {}
+        self.others: list[FleetSummary] = []
+        """Fleets that are only listed."""
+        self.comparisons: dict[tuple[str, str], Comparison] = {}
+        self.stopped: list[tuple[str, bool]] = []
+        self.problem = ""
+        self.is_closed = False
+
+    def all(self) -> Sequence[FleetSummary]:
+        if self.problem:
+            raise UsageError(self.problem)
+        return [*(view.summary for view in self.views.values()), *self.others]
+
+    def view(self, name: str) -> FleetView:
+        return self.views[name]
+
+    def compare(self, name: str, a: str, b: str) -> Comparison:
+        del name
+        if (a, b) not in self.comparisons:
+            raise UsageError(f"{a} and {b} have no scored task in common")
+        return self.comparisons[a, b]
+
+    def stop(self, name: str, *, now: bool) -> None:
+        self.stopped.append((name, now))
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
 class ScriptedInbox:
     """An `ScreenData` in memory."""
 
@@ -64,6 +99,7 @@ class ScriptedInbox:
         self.answerers: dict[tuple[str, str], str] = {}
         """By session and ask."""
         self.hosted = 0
+        self.fleet_source = ScriptedFleets()
         self.today = Today(cost_usd=12.84, is_cost_complete=False, limit_usd=40.0)
         self.is_closed = False
         self._wake: Callable[[], object] = lambda: None
@@ -88,6 +124,9 @@ class ScriptedInbox:
         self.started.append((setup, prompt))
         self.now.insert(0, InboxRow(id="new", title=prompt, state="running", can=ABLE))
         return "new"
+
+    def fleets(self) -> ScriptedFleets:
+        return self.fleet_source
 
     def agents(self) -> Sequence[str]:
         return ["claude", "codex", "native"]

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from scripted_inbox import ABLE, ScriptedInbox, checkout_log, twelve_rows
 from terminal_screen import Seen, drive, still
+from test_tui_fleet import fleet_view
 
 from harness.interfaces.commands import AnswerCommand, Approve, Cancel, Deny, Steer, Submit
 from harness.interfaces.tui import actions, screens
@@ -435,3 +436,51 @@ def test_what_a_session_cannot_do_is_said_and_not_sent() -> None:
         assert data.sent == []
 
     drive(data, script)
+
+
+async def fleet_of(seen: Seen) -> None:
+    seen.data.fleet_source.views = {"shop": fleet_view()}
+    await seen.press("F")
+    await seen.shows("greeting")
+
+
+@key("everywhere", "F")
+async def _(seen: Seen) -> None:
+    await fleet_of(seen)
+    await seen.shows("shop  running")
+
+
+@key("fleet", "h j k l")
+async def _(seen: Seen) -> None:
+    await fleet_of(seen)
+    await seen.press("j", "l", "k", "h", "down", "right")
+    await seen.shows("▶ the readme of the shop")
+    await seen.shows("waiting")
+
+
+@key("fleet", "↵")
+async def _(seen: Seen) -> None:
+    await fleet_of(seen)
+    await seen.press("enter")
+    await seen.shows("harness sessions show session0")
+
+
+@key("fleet", "=")
+async def _(seen: Seen) -> None:
+    await fleet_of(seen)
+    await seen.press("equals_sign")
+    await seen.shows("claude and codex have no scored task in common")
+
+
+@key("fleet", "x")
+async def _(seen: Seen) -> None:
+    await fleet_of(seen)
+    await seen.press("x", "x")
+    assert seen.data.fleet_source.stopped == [("shop", False)]
+
+
+@key("fleet", "X")
+async def _(seen: Seen) -> None:
+    await fleet_of(seen)
+    await seen.press("X", "X")
+    assert seen.data.fleet_source.stopped == [("shop", True)]

@@ -33,6 +33,8 @@ FleetState: TypeAlias = Literal[
 """`planned`: nothing was begun. `budget`, `stopped`: that is why it ended before all was done. `interrupted`: whatever
 ran it is gone. `broken`: it cannot be read."""
 _LONGEST_DETAIL = 300
+_GAP_MS = 3_000
+"""Between the end of a case and the start of the next there is a moment in which fewer run."""
 _REPORT_EVERY_S = 1.0
 """A report of thousands of cases takes a moment."""
 
@@ -328,16 +330,16 @@ def _is_attended(fleet: Fleet) -> bool:
 
 def _left_s(cases: Sequence[CaseOverview]) -> float | None:
     """As many cases at once as now, each as long as those of its variant were."""
-    running = [one for one in cases if one.state == "running"]
     taken: dict[str, list[float]] = {}
     for one in cases:
         if one.result is not None:
             taken.setdefault(one.case.variant.name, []).append(one.result.duration_s)
-    if not running or not taken:
+    now_ms = time.time_ns() // 1_000_000
+    at_once = max(_at_once(cases, now_ms), _at_once(cases, now_ms - _GAP_MS))
+    if not any(one.state == "running" for one in cases) or not taken:
         return None
     known = {name: fmean(times) for name, times in taken.items()}
     usual = fmean(known.values())
-    now_ms = time.time_ns() // 1_000_000
     total = 0.0
     for one in cases:
         expected = known.get(one.case.variant.name, usual)
@@ -345,4 +347,15 @@ def _left_s(cases: Sequence[CaseOverview]) -> float | None:
             total += expected
         elif one.state == "running":
             total += max(0.0, expected - (now_ms - (one.started_ms or now_ms)) / 1000)
-    return round(total / len(running), 1)
+    return round(total / max(at_once, 1), 1)
+
+
+def _at_once(cases: Sequence[CaseOverview], at_ms: int) -> int:
+    """How many ran at that moment."""
+    count = 0
+    for one in cases:
+        if one.started_ms is None or one.started_ms > at_ms:
+            continue
+        is_over = one.result is None or one.started_ms + one.result.duration_s * 1000 < at_ms
+        count += one.state == "running" or not is_over
+    return count

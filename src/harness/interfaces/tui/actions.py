@@ -19,6 +19,7 @@ from harness.interfaces.tui.ask import AskKey, command_of, full_lines, inline_ke
 from harness.interfaces.tui.composer import ComposerMode, ComposerText
 from harness.interfaces.tui.details import call_lines, change_lines
 from harness.interfaces.tui.editor import edited
+from harness.interfaces.tui.fleet_screen import FleetScreen
 from harness.interfaces.tui.inbox_list import Held
 from harness.interfaces.tui.inbox_screen import HELD_S, InboxView
 from harness.interfaces.tui.keys import ACTIONS
@@ -171,6 +172,22 @@ class InboxScreen(InboxView):
 
     def do_usage(self, _event: events.Key) -> None:
         self._read(lambda: [[("", line)] for line in self.data.usage().split("\n")], "Usage")
+
+    def do_fleets(self, _event: events.Key) -> None:
+        source = self.data.fleets()
+
+        def opened(session: str | None) -> None:
+            source.close()
+            if session is None:
+                return
+            if session in self.rows:
+                self.found, self.words = None, ""
+                self.select(session)
+                self.open_pane(True)
+            else:
+                self.say(f"It is not among the latest sessions: harness sessions show {session}")
+
+        self.app.push_screen(FleetScreen(source, self.palette), opened)
 
     def do_help(self, _event: events.Key) -> None:
         self.app.push_screen(Pager("Keys", help_lines(), self.palette))

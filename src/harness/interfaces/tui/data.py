@@ -12,6 +12,7 @@ from harness.events import Event
 from harness.interfaces.commands import Command
 from harness.interfaces.inbox.today import Today
 from harness.interfaces.server.backend import Setup
+from harness.interfaces.tui.fleet_data import FleetSource
 from harness.views.inbox.row import InboxRow
 
 
@@ -90,6 +91,10 @@ class ScreenData(Protocol):
 
     def usage(self) -> str:
         """A table: tokens and cost of each agent."""
+        ...
+
+    def fleets(self) -> FleetSource:
+        """Returns at once; to be closed by the one who asked."""
         ...
 
     def close(self) -> None: ...

@@ -9,10 +9,12 @@ from contextlib import suppress
 from harness.config.prices import Prices
 from harness.errors import HarnessError
 from harness.events import Event
+from harness.fleet.fleet import STORE_VARIABLE
 from harness.interfaces.commands import Command
 from harness.interfaces.inbox.source import FileInbox
 from harness.interfaces.server.backend import Setup
 from harness.interfaces.server.log_tail import LogTail
+from harness.interfaces.tui.fleet_data import LocalFleets
 from harness.interfaces.tui.hosted import HostedConversations
 from harness.interfaces.tui.source_data import LISTED, SourceData
 from harness.ledger import WORDS, Ledger, rolled_up, total
@@ -61,6 +63,9 @@ class FileScreenData(SourceData):
 
     def find(self, text: str) -> Sequence[str]:
         return [one.session_id for one in self._store.find(Query(text=text, limit=LISTED))]
+
+    def fleets(self) -> LocalFleets:
+        return LocalFleets(os.environ.get(STORE_VARIABLE, ""))
 
     def agents(self) -> Sequence[str]:
         from harness.interfaces.cli.inventory import everything

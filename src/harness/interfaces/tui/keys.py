@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-Where: TypeAlias = Literal["everywhere", "list", "conversation", "text"]
+Where: TypeAlias = Literal["everywhere", "list", "conversation", "fleet", "text"]
 
 
 class Key(NamedTuple):
@@ -15,7 +15,7 @@ class Key(NamedTuple):
     words: str
     where: Where
     action: str
-    """A method `do_…` of the screen; empty: the text field itself does it."""
+    """A method `do_…` of the screen; empty: the text field, or the screen of fleets, does it itself."""
 
 
 KEYS: tuple[Key, ...] = (
@@ -53,8 +53,14 @@ KEYS: tuple[Key, ...] = (
     Key(("d",), "d", "what it has changed", "everywhere", "diff"),
     Key(("c",), "c", "a new conversation", "everywhere", "new"),
     Key(("u",), "u", "usage: tokens and cost", "everywhere", "usage"),
+    Key(("F",), "F", "fleets: tasks × agents, while they run", "everywhere", "fleets"),
     Key(("left_square_bracket",), "[", "the previous turn", "conversation", "turn_up"),
     Key(("right_square_bracket",), "]", "the next turn", "conversation", "turn_down"),
+    Key(("h", "j", "k", "l"), "h j k l", "another case; arrows do the same", "fleet", ""),
+    Key(("enter",), "↵", "the conversation of the case", "fleet", ""),
+    Key(("equals_sign",), "=", "compare two variants", "fleet", ""),
+    Key(("x",), "x", "stop it after the cases that run: once more, after the question", "fleet", ""),
+    Key(("X",), "X", "the same, at once", "fleet", ""),
     Key(("enter",), "↵", "send; while it works: steer", "text", ""),
     Key(("alt+enter",), "alt-↵", "send after this run", "text", ""),
     Key(("shift+enter", "ctrl+j"), "ctrl-j", "a new line", "text", ""),
@@ -63,7 +69,7 @@ KEYS: tuple[Key, ...] = (
     Key(("ctrl+g",), "ctrl-g", "write it in $EDITOR", "text", ""),
     Key(("escape",), "esc", "leave the field; what was written stays with its session", "text", ""),
 )
-ACTIONS: dict[str, Key] = {name: key for key in reversed(KEYS) if key.where != "text" for name in key.names}
+ACTIONS: dict[str, Key] = {name: key for key in reversed(KEYS) if key.action for name in key.names}
 SHORT: tuple[tuple[str, str], ...] = (
     ("j k", "move"),
     ("↵", "open"),
@@ -74,6 +80,7 @@ SHORT: tuple[tuple[str, str], ...] = (
     ("d", "diff"),
     ("c", "new"),
     ("u", "usage"),
+    ("F", "fleets"),
     ("tab", "pane"),
 )
 """The line at the bottom."""

@@ -24,7 +24,12 @@ from harness.views.formatting.escapes import revealed, single_line
 from harness.views.inbox.row import InboxRow, RowAsk
 
 _SCROLL = {"j": 1, "down": 1, "k": -1, "up": -1}
-_PLACES = {"everywhere": "Keys", "conversation": "In a conversation", "text": "While you write"}
+_PLACES = {
+    "everywhere": "Keys",
+    "conversation": "In a conversation",
+    "fleet": "In a fleet",
+    "text": "While you write",
+}
 
 
 class TextPane(LineView):

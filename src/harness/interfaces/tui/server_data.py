@@ -17,6 +17,7 @@ from harness.events import Event
 from harness.interfaces.inbox.served_inbox import ServedInbox
 from harness.interfaces.inbox.server_calls import ServerCalls
 from harness.interfaces.server.backend import Setup
+from harness.interfaces.tui.fleet_data import RemoteFleets
 from harness.interfaces.tui.source_data import LISTED, SourceData
 from harness.ledger import Amount
 from harness.log.codec import decode_lines
@@ -117,6 +118,9 @@ class ServerScreenData(SourceData):
     def find(self, text: str) -> Sequence[str]:
         found = self._calls.get(f"/api/sessions?limit={LISTED}&query={quote(text)}")
         return [one["id"] for one in found["sessions"]]
+
+    def fleets(self) -> RemoteFleets:
+        return RemoteFleets(self._calls)
 
     def agents(self) -> Sequence[str]:
         return [one["name"] for one in self._calls.get("/api/agents")["agents"] if one["usable"]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 
 from harness.errors import UsageError
 from harness.fleet import export
@@ -12,7 +13,7 @@ from harness.fleet.difference import RunStep, aligned_steps, first_difference, s
 from harness.fleet.fleet import Fleet, open_fleet
 from harness.fleet.html_report import interval, percent
 from harness.fleet.overview import overview
-from harness.fleet.report import FleetReport, report_of
+from harness.fleet.report import VariantReport, report_of
 from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.fleet.status import aligned
 from harness.interfaces.cli.output import write_json, write_out, write_text
@@ -28,18 +29,18 @@ def show_report(fleet: Fleet, arguments: argparse.Namespace) -> int:
     if arguments.json:
         write_json({"report": report, "comparisons": comparisons})
         return 0
-    write_text(report_text(report))
+    write_text(report_text(report.variants))
     for one in comparisons:
         write_text(comparison_text(one))
     return 0
 
 
-def report_text(report: FleetReport) -> str:
-    ks = sorted({k for one in report.variants for k in one.pass_at})[:2]
+def report_text(variants: Sequence[VariantReport]) -> str:
+    ks = sorted({k for one in variants for k in one.pass_at})[:2]
     heads = ["variant", "runs", "pass rate", "95 %", *(f"pass@{k}" for k in ks), *(f"pass^{k}" for k in ks)]
     heads += ["solved", "errors", "left", "$", "$/solved", "median s"]
     rows = [heads]
-    for one in report.variants:
+    for one in variants:
         row = [single_line(one.variant), str(one.runs), percent(one.pass_rate), interval(one)]
         row += [percent(one.pass_at.get(k)) for k in ks] + [percent(one.pass_all.get(k)) for k in ks]
         row += [f"{one.solved}/{one.tasks}", str(one.errors), str(one.left), f"{one.cost_usd:.4f}"]

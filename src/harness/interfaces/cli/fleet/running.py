@@ -55,7 +55,7 @@ def run_fleet(
         scheduler.close()
         fleet.close()
     if table is not None and not quiet:
-        write_text(report_text(report_of(fleet)))
+        write_text(report_text(report_of(fleet).variants))
     _summarize(fleet, ended, console)
     return EXIT_CODES[ended.reason]
 
