@@ -43,6 +43,8 @@ class ServingWorld:
         self.port = 0
         self.remote: list[str] = []
         self.public_url = ""
+        self.fleets = ""
+        """The database of fleets."""
         self.server: ServerApp | None = None
         self.guard: RequestGuard | None = None
 
@@ -87,6 +89,7 @@ class ServingWorld:
             names=names_of(self.port, self.remote, self.public_url),
             report=self.reports.append,
             failures=Failures(self.failures.append, is_verbose=True),
+            fleets=self.fleets,
         )
         ready = threading.Event()
         self.server = ServerApp(plan)

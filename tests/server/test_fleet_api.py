@@ -15,12 +15,14 @@ from serving_world import PATIENCE_S, ServingWorld, run
 from test_rest import Described
 from websockets.asyncio.client import connect
 
+import postgres_server
 from harness.events import FleetEnded
 from harness.fleet.attempt import CaseProgress
 from harness.fleet.fleet import Fleet, create_fleet, fleets_directory
 from harness.fleet.overview import in_order
 from harness.fleet.scheduler import Scheduler
 from harness.interfaces.server.openapi import ENDPOINTS
+from harness.log.stores.open_store import open_store
 from small_fleet import BROKEN, FAILS, SOLVES, InProcess, Shown, plan, task, variant
 
 
@@ -277,6 +279,36 @@ def test_a_client_that_looks_sees_the_fleet_change(world: ServingWorld) -> None:
             await client.until(lambda: "no fleet" in client.problem)
 
     run(follow())
+
+
+def test_fleets_of_a_database_are_followed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.interfaces.server.shared_backend import open_backend
+
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    world = ServingWorld(tmp_path, open_store(url := postgres_server.url()))
+    world.fleets = url
+    with world.serving_now(open_backend):
+        variants = [variant(tmp_path, SOLVES, "good"), variant(tmp_path, FAILS, "bad")]
+        create_fleet(plan(tmp_path, variants, sessions=url), "small", url).close()
+
+        async def follow() -> None:
+            place = f"ws://{world.host}/ws/inbox"
+            async with connect(place, additional_headers=world.bearer, max_size=None) as socket:
+                client = FleetClient(socket)
+                await socket.send(json.dumps({"type": "subscribeFleet", "fleet": "small"}))
+                await socket.send(json.dumps({"type": "subscribeFleet"}))
+                await client.until(lambda: client.view and client.list is not None)
+                with world.http() as http:
+                    begun = await asyncio.to_thread(http.post, "/api/fleets/small/resume", json={})
+                assert begun.status_code == 200, begun.text
+                await client.until(
+                    lambda: [one["state"] for one in client.view["cases"]] == ["passed", "failed"]
+                )
+                await client.until(lambda: client.list and client.list[0]["state"] == "completed")
+
+        run(follow())
+        case = get(world, "/api/fleets/small")["cases"][0]
+        assert get(world, f"/api/fleets/small/cases/{case['id']}")["hasSession"]
 
 
 def test_a_client_cannot_follow_any_number_of_fleets(world: ServingWorld) -> None:

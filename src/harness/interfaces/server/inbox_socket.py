@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -346,7 +346,8 @@ class InboxSocket:
         await self._data(error | ({"commandId": command_id} if command_id else {}))
 
     async def _data(self, value: Any) -> None:
-        await self._send({"type": "websocket.send", "text": encode(value).decode()})
+        with suppress(OSError, RuntimeError):  # the client is gone; the receiving side notices that as well
+            await self._send({"type": "websocket.send", "text": encode(value).decode()})
 
     async def _close(self, code: int, reason: str) -> None:
         try:
