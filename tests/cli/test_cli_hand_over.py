@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -112,3 +113,17 @@ def test_mistakes_are_said(filled: World) -> None:
     assert (answer.code, "agent binary not found" in answer.err) == (127, True)
     answer = filled.call("hand-over", CLAUDE, "--to", "codex")
     assert (answer.code, "/workspace/shop" in answer.err) == (2, True)
+
+
+def test_a_dry_run_says_that_the_directory_is_gone_and_how_far_the_repository_is(filled: World) -> None:
+    answer = filled.call("hand-over", CLAUDE, "--to", "codex", "--dry-run")
+    assert answer.code == 0
+    assert "the directory of the session is gone: /workspace/shop" in answer.err
+    assert filled.call("hand-over", CLAUDE, "--to", "codex", "go on").code == 2
+    (filled.bin / "git").symlink_to("/usr/bin/git")
+    git = ["/usr/bin/git", "-C", str(filled.project), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q", "-b", "main"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "later"], check=True)
+    answer = filled.call("hand-over", CLAUDE, "--to", "codex", "--dry-run", "--cwd", str(filled.project))
+    assert "the repository is at main " in answer.err
+    assert ", 1 commit after the session" in answer.err

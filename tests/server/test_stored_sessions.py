@@ -19,8 +19,9 @@ from serving_world import PATIENCE_S, ServingWorld
 
 from harness import config
 from harness.interfaces.cli.commands.serve import _with_histories
-from harness.interfaces.server.histories import Histories
+from harness.interfaces.server.histories import Histories, HistoryKeeper
 from harness.interfaces.server.machine_store import MachineStore
+from harness.log.store import Query
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
 
@@ -331,3 +332,18 @@ def test_a_server_without_histories_says_nothing_of_them(tmp_path: Path, home: P
         assert http.get(f"/api/sessions/{NAME}/state").status_code == 404
         assert http.get("/api/histories").json() == {"histories": []}
         assert http.get("/api/inbox").json()["rows"] == []
+
+
+def test_what_an_agent_is_about_to_delete_is_copied_where_the_settings_say_so(
+    tmp_path: Path, home: Path
+) -> None:
+    old_s = time.time() - 28 * 86_400
+    os.utime(transcript(home), (old_s, old_s))
+    store = FileStore(str(tmp_path / "sessions"))
+    said: list[str] = []
+    keeper = HistoryKeeper(store, said.append)
+    until(lambda: said, bool)
+    keeper.stop()
+    assert said == ["copied 1 of 1 sessions that their agents will delete"]
+    [copy] = store.find(Query())
+    assert copy.agent_session_id == CLAUDE

@@ -11,6 +11,7 @@ import pytest
 from harness_kit import Model, call, log_of, opened
 from running_kit import NO_MODEL, check, ends, in_loop, texts
 
+from harness.events import Briefed
 from harness.lab import OfflineAgent, parse_script
 from harness.log.stores.files import FileStore
 from harness.session.config import CommandAgent, Mode
@@ -31,7 +32,8 @@ class Stage:
         self._record = folder / f"{name}-requests.jsonl"
         cwd = folder / "project"
         cwd.mkdir(exist_ok=True)
-        script = parse_script({"turns": [{"text": answer} for answer in answers]})
+        # A session that was handed over has answers already: they are not counted.
+        script = parse_script({"turns": [{"text": answer} for answer in answers], "order": "arrival"})
         self.offline = OfflineAgent(
             script, name, home=str(folder / f"{name}-home"), cwd=str(cwd), record_path=str(self._record)
         )
@@ -71,6 +73,9 @@ async def test_a_plan_of_our_own_agent_is_known_to_a_real_claude_code_and_back(t
             request = stage.asked[-1]
             for words in ("Make a ZEBRA of it.", "1. Write stripes.txt", "Begin."):
                 assert words in request
+            [handed] = [event for event in log_of(harness) if isinstance(event, Briefed)]
+            assert (handed.form, handed.agent) == ("native", "claude")
+            assert handed.files
 
             await harness.session.mode.switch(mode_id="plan")
             await harness.send_message(content="Would a LEOPARD be better?")

@@ -94,14 +94,23 @@ class SteeringQueued(Steering, frozen=True, kw_only=True):
 
 
 class Briefed(Steering, frozen=True, kw_only=True):
-    """An agent that does not see this log was given, before its prompt, a summary of what happened without it.
+    """An agent that does not see this log was given, before its prompt, a summary of what happened without it; or all
+    of it, as a session of its own, which it continues.
 
     It stands before the run, under the run's id. The prompt itself is the run's `Message`, without this.
     """
 
     agent: str
     text: str
-    """As the agent was given it."""
+    """As the agent was given it; of a session, the note that it begins with."""
+    form: Literal["briefing", "native"] = "briefing"
+    """`native`: a session of the agent, whose id is `session_id`."""
+    why: str = ""
+    """Why in this form, where there was a choice."""
+    lost: Sequence[str] = ()
+    """What the session does not have."""
+    files: Sequence[str] = ()
+    """The files that were made for it: `harness hand-over --remove` removes them."""
 
 
 class Suspended(Steering, frozen=True, kw_only=True):

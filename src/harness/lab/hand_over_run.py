@@ -27,6 +27,7 @@ from harness.sources.handover.registry import load
 from harness.sources.handover.writer import HandoverWriter, with_origin
 from harness.sources.imports.history import Home
 from harness.sources.models.script_file import parse_script
+from harness.sources.process.dialogue import ProgramConversation
 from harness.sources.request import Request
 from harness.sources.run import start
 
@@ -75,11 +76,35 @@ def hand_over(
         parse_script({"turns": [{"text": CONTINUED}], "order": "arrival", "repeat_last": True}, "", "")
     )
     before = len(offline.server.requests)
-    run = start(made, store=FileStore(os.path.join(folder, "sessions")), redact=False)
-    run.wait()
-    events: list[Event] = list(run)
+    events = _continued(made, folder)
     entries = [one for one in offline.server.requests[before:] if one.outcome in _ANSWERED]
-    return list(_judge(conversation, writer, events, entries, request.prompt))
+    findings = list(_judge(conversation, writer, events, entries, request.prompt))
+    if findings or not writer.is_held:
+        return findings
+    held = _deliver(writer, conversation, offline, request, version, folder)
+    before = len(offline.server.requests)
+    events = _continued(held, folder, is_held=True)
+    entries = [one for one in offline.server.requests[before:] if one.outcome in _ANSWERED]
+    return [
+        replace(one, what=f"held in a conversation: {one.what}")
+        for one in _judge(conversation, writer, events, entries, request.prompt)
+    ]
+
+
+def _continued(request: Request, folder: str, *, is_held: bool = False) -> list[Event]:
+    """`is_held`: by a process that stays for the next prompt, as in a conversation of the `Harness` class."""
+    store = FileStore(os.path.join(folder, "sessions"))
+    if not is_held:
+        run = start(request, store=store, redact=False)
+        run.wait()
+        return list(run)
+    conversation = ProgramConversation()
+    try:
+        run = start(replace(request, two_way=True), store=store, redact=False, conversation=conversation)
+        run.wait()
+        return list(run)
+    finally:
+        conversation.close()
 
 
 def _deliver(

@@ -6,14 +6,16 @@ What cannot be handed over is said each time (`losses_of`), and what has become 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
+from harness.config import data_directory
 from harness.errors import UsageError
-from harness.events import Event
+from harness.events import Briefed, Event
 from harness.events.operation import Write
 from harness.log.redact.redactor import secrets_in
 from harness.session.briefing import conversation_briefing
@@ -23,13 +25,17 @@ from harness.sources.handover.conversation import HandedConversation, conversati
 from harness.sources.handover.delivery import HandoverFailed, HandoverFolder, Target
 from harness.sources.handover.masking import masked
 from harness.sources.handover.registry import load as load_writer
-from harness.sources.handover.writer import Delivered, HandoverWriter, with_origin
-from harness.sources.process.version_probe import parse_version
+from harness.sources.handover.writer import Delivered, HandoverWriter, origin_note, with_origin
+from harness.sources.imports.history import Home
+from harness.sources.process.launch import find_binary
+from harness.sources.process.version_probe import parse_version, probe_version
 from harness.sources.request import OWN_AGENT, Request
+from harness.sources.workspace.git_calls import GitCalls, GitFailed
 from harness.views.formatting.calls import short_path
 
 HandoverForm: TypeAlias = Literal["native", "briefing"]
 _MOST_FILES = 8
+_ALL_THE_SAME = " (--as native does it all the same)"
 
 
 class HandoverPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,8 +101,8 @@ def _form_of(
     if not writer.is_proven(parse_version(version)):
         proven = ".".join(map(str, writer.proven))
         return "briefing", (
-            f"{agent.title} {version or 'of an unknown version'} was not tried with this; {proven} was "
-            "(--as native does it all the same)"
+            f"{agent.title} {version or 'of an unknown version'} was not tried with this; {proven} was"
+            f"{_ALL_THE_SAME}"
         )
     return "native", f"it was tried with {agent.title} {'.'.join(map(str, writer.proven[:2]))}"
 
@@ -113,6 +119,52 @@ def carry_out(planned: HandoverPlan, folder: HandoverFolder, target: Target, req
             return HandedOver(form="native", request=planned.writer.resumed(request, made), session=made)
     text, _dropped = conversation_briefing(planned.conversation)
     return HandedOver(form="briefing", request=replace(request, briefing=text), failure=failure)
+
+
+def hand_over_within(
+    events: Iterable[Event], agent: Agent, request: Request, source: str, *, is_held: bool
+) -> tuple[HandedOver, Briefed] | str:
+    """Hand a conversation over to an agent that now takes part in it, as a session of its own; with the event that says
+    so. A text: why it is to be briefed instead.
+    """
+    environment = {**os.environ, **request.env}
+    binary = find_binary(agent, request.binary, environment)
+    if not binary or load_writer(agent.name) is None:
+        return ""
+    version = probe_version(binary, agent.version_args)
+    try:
+        planned = plan(events, agent, version, is_held=is_held)
+    except UsageError:
+        return ""
+    if planned.form != "native":
+        return planned.why.removesuffix(_ALL_THE_SAME)
+    target = Target(
+        at_ms=time.time_ns() // 1_000_000,
+        source=source,
+        cwd=request.cwd or os.getcwd(),
+        home=Home(environment.get("HOME", "") or os.path.expanduser("~"), environment, (request.cwd,)),
+        binary=binary,
+        version=version,
+        model=request.model,
+    )
+    done = carry_out(planned, HandoverFolder(handover_directory()), target, request)
+    if done.session is None:
+        return done.failure
+    note = origin_note(planned.conversation)
+    return done, Briefed(
+        agent=agent.name,
+        session_id=done.session.session_id,
+        text=note,
+        form="native",
+        why=planned.why,
+        lost=list(losses_of(planned)),
+        files=[done.session.file],
+    )
+
+
+def handover_directory() -> str:
+    """Where the notes of all hand-overs of the user are."""
+    return os.path.join(data_directory(), "hand-overs")
 
 
 def losses_of(planned: HandoverPlan) -> Iterator[str]:
@@ -162,8 +214,10 @@ def workspace_of(conversation: HandedConversation, cwd: str) -> Iterator[str]:
             else "none has changed since"
         )
         yield f"of {len(written)} files that the session wrote, {state}"
-    if commit := _commit(cwd):
-        yield f"the repository is at {commit}"
+    if cwd and not os.path.isdir(cwd):
+        yield f"the directory of the session is gone: {cwd}"
+    elif top := _repository(cwd):
+        yield f"the repository is at {_commit(top)}{_since(top, conversation.ended_ms)}"
 
 
 def _changed_after(path: str, at_ms: int) -> bool:
@@ -173,14 +227,30 @@ def _changed_after(path: str, at_ms: int) -> bool:
         return True
 
 
-def _commit(cwd: str) -> str:
-    """Branch and commit, read from the files of the repository: none of its settings can start a program."""
+def _repository(cwd: str) -> str:
+    """The folder of the repository that a directory is in; empty if it is in none."""
     folder = cwd
-    while not os.path.isdir(os.path.join(folder, ".git")):
+    while folder and not os.path.isdir(os.path.join(folder, ".git")):
         parent = os.path.dirname(folder)
         if parent == folder:
             return ""
         folder = parent
+    return folder
+
+
+def _since(folder: str, ended_ms: int) -> str:
+    """How many commits there are since, where git can say it."""
+    try:
+        said = GitCalls(folder).ask("rev-list", "--count", f"--since={ended_ms // 1000}", "HEAD").strip()
+    except GitFailed:
+        return ""
+    count = int(said) if said.isdigit() else 0
+    noun = "commit" if count == 1 else "commits"
+    return f", {count} {noun} after the session" if count else ", with no commit after the session"
+
+
+def _commit(folder: str) -> str:
+    """Branch and commit, read from the files of the repository: none of its settings can start a program."""
     head = _first_line(os.path.join(folder, ".git", "HEAD"))
     if not head.startswith("ref: refs/heads/"):
         return head[:12]

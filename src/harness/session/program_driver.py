@@ -19,8 +19,11 @@ from msgspec.structs import replace
 from harness.errors import HarnessError, UsageError
 from harness.events import Briefed, Message, Operation, Relay, RelayReply, Result, Signal, Warning
 from harness.log.hub import Hub
+from harness.log.store import read_all
 from harness.session.briefing import Briefing, UndeliveredSignals, files_in
 from harness.session.config import CommandAgent, ToolCategory
+from harness.session.hand_over import hand_over_within
+from harness.session.open_thread import OpenThread
 from harness.session.permissions import SessionPermissions, ToolClass
 from harness.session.runs import Ended, RunRequest, UserMessage
 from harness.sources.loop.conversation import GIVEN_UP
@@ -87,6 +90,8 @@ class CommandDriver:
         self._held: tuple[str, ProgramConversation] | None = None
         """For the current thread: its id, and the process that lasts from message to message."""
         self._policy: SessionPolicy | None = None
+        self._handed: set[str] = set()
+        """Threads in which it was given a session of its own, or could not be."""
         self._early: dict[str, RelayReply] | None = None
         """While a run is being started: answers to what it has already asked."""
         self.agent_name = agent.name
@@ -113,8 +118,35 @@ class CommandDriver:
         thread = session.thread.current
         assert thread is not None, "a thread is open"
         session.abandon_suspension(GIVEN_UP)
-        briefing = self._brief(thread.hub, run_id, said)
-        return await self._run_until_end(self._request(said, briefing), run_id)
+        unknown, signals = self._unknown(thread.hub, said)
+        request = self._request(said, "")
+        if unknown:
+            request = await self._told(thread, request, unknown, run_id)
+        briefing = "\n\n".join(filter(None, [request.briefing, *(turn.text for turn in signals)]))
+        return await self._run_until_end(replace(request, briefing=briefing), run_id)
+
+    async def _told(self, thread: OpenThread, request: Request, unknown: str, run_id: str) -> Request:
+        """The request with what the program does not know of the thread: in a session of its own, if this is the first
+        it is asked here and such a session was tried with its version; else in words.
+        """
+        briefed = Briefed(agent=self.agent_name, text=unknown)
+        if not request.resume and "resume" in self._supported and thread.id not in self._handed:
+            self._handed.add(thread.id)  # where that run fails, the next one is briefed
+            handed = await asyncio.to_thread(
+                hand_over_within,
+                read_all(thread.store, thread.id),
+                load(self.agent_name),
+                request,
+                thread.id,
+                is_held=self._is_two_way,
+            )
+            if not isinstance(handed, str):
+                self._session.append_all([handed[1]], run_id)
+                return handed[0].request
+            briefed = replace(briefed, why=handed)
+        [stored] = self._session.append_all([briefed], run_id)
+        assert isinstance(stored, Briefed), "what was appended comes back"
+        return replace(request, briefing=stored.text)
 
     async def _run_until_end(self, request: Request, run_id: str) -> Ended:
         session = self._session
@@ -244,8 +276,8 @@ class CommandDriver:
 
         self._follow = asyncio.get_running_loop().create_task(follow())
 
-    def _brief(self, hub: Hub, run_id: str, said: UserMessage) -> str:
-        """What the program is given before its prompt: what was said without it, then new signals.
+    def _unknown(self, hub: Hub, said: UserMessage) -> tuple[str, Sequence[UserTurn]]:
+        """What was said without the program, and new signals.
 
         Files cannot be given to it: a warning names them.
         """
@@ -268,11 +300,7 @@ class CommandDriver:
         attached = () if "files" in self._supported else said.attachments
         if files := (*files_in(signals), *attached):
             self._warn_left_out(files)
-        if text:
-            [briefed] = session.append_all([Briefed(agent=self.agent_name, text=text)], run_id)
-            assert isinstance(briefed, Briefed), "what was appended comes back"
-            text = briefed.text
-        return "\n\n".join(filter(None, [text, *(turn.text for turn in signals)]))
+        return text, signals
 
     def _request(self, said: UserMessage, briefing: str) -> Request:
         session, agent, limits = self._session, self._agent, self._session.runs.limits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from harness.interfaces.cli.console import Console
@@ -44,7 +44,7 @@ def keep(arguments: argparse.Namespace, store: FileStore, console: Console) -> i
     histories = HistorySessions()
     counts = {"copied": 0, "current": 0, "empty": 0}
     for session in histories.read(_chosen(arguments, histories, store)):
-        counts[_copied(session, store, console)] += 1
+        counts[_copied(session, store, console.warning)] += 1
     console.say(f"{counts['copied']} copied, {counts['current']} were there already, in {store.directory}")
     return 0
 
@@ -55,13 +55,18 @@ def keep_expiring(
     """Where the settings ask for it, copy some of what agents are about to delete."""
     if not settings.value("histories.keep"):
         return
+    copied, count = copy_expiring(histories, store, console.warning)
+    if count:
+        console.info(f"copied {copied} of {count} sessions that will be deleted")
+
+
+def copy_expiring(
+    histories: HistorySessions, store: FileStore, warn: Callable[[str], object]
+) -> tuple[int, int]:
+    """Copy some of what agents are about to delete: of how many, how many were copied."""
     expiring = expiring_sessions(histories, store)
-    for session in histories.read(expiring[:_MOST_AT_ONCE]):
-        _copied(session, store, console)
-    if expiring:
-        console.info(
-            f"copied {len(expiring[:_MOST_AT_ONCE])} of {len(expiring)} sessions that will be deleted"
-        )
+    some = histories.read(expiring[:_MOST_AT_ONCE])
+    return sum(_copied(session, store, warn) == "copied" for session in some), len(expiring)
 
 
 def expiring_sessions(histories: HistorySessions, store: FileStore) -> list[CataloguedSession]:
@@ -121,7 +126,7 @@ def _chosen(
             yield session
 
 
-def _copied(session: CataloguedSession, store: FileStore, console: Console) -> str:
+def _copied(session: CataloguedSession, store: FileStore, warn: Callable[[str], object]) -> str:
     from harness.errors import StoreError
     from harness.interfaces.cli.history_sessions import history_of
     from harness.sources.imports.session_copy import keep as keep_one
@@ -129,5 +134,5 @@ def _copied(session: CataloguedSession, store: FileStore, console: Console) -> s
     try:
         return keep_one(history_of(session), session, store).status
     except (StoreError, OSError) as error:
-        console.warning(f"{session.agent}:{session.session_id} cannot be copied: {error}")
+        warn(f"{session.agent}:{session.session_id} cannot be copied: {error}")
         return "empty"

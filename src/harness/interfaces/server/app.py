@@ -36,6 +36,7 @@ from harness.interfaces.server.fleet_api import FleetApi
 from harness.interfaces.server.fleet_feed import FleetFeed, ServedFleets
 from harness.interfaces.server.grants_api import GrantsApi
 from harness.interfaces.server.guard import RequestGuard
+from harness.interfaces.server.histories import HistoryKeeper
 from harness.interfaces.server.inbox_api import InboxApi
 from harness.interfaces.server.inbox_feed import InboxFeed
 from harness.interfaces.server.login_api import PUBLIC, LoginApi
@@ -51,6 +52,7 @@ from harness.interfaces.server.sockets import Socket
 from harness.interfaces.server.streams import StreamsApi
 from harness.interfaces.server.workspaces_api import WorkspacesApi
 from harness.log.store import Query, Store
+from harness.log.stores.files import FileStore
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "page")
 _ABSENT = """\
@@ -147,6 +149,7 @@ class ServerApp:
         if plan.failures is not None:
             plan.failures.listen(asyncio.get_running_loop())
         catching_up = IndexUpdater(plan.store)
+        keeper = _keeper(plan)
         backend = plan.backend()
         self.channels = channels = Channels(plan.store, backend, tick_s=plan.tick_s)
         channels.open()
@@ -172,6 +175,8 @@ class ServerApp:
             inbox.close()
             await chat.close()
             await channels.close()
+            if keeper is not None:
+                keeper.stop()
             catching_up.stop()
 
     def _has_session(self, log_id: str) -> bool:
@@ -229,6 +234,16 @@ class IndexUpdater:
             with suppress(HarnessError):  # requests report it
                 self._store.catch_up()
             self._is_over.wait(_LOOKED_OVER_EVERY_S)
+
+
+def _keeper(plan: Plan) -> HistoryKeeper | None:
+    if not isinstance(plan.store, FileStore) or not plan.settings.value("histories.keep"):
+        return None
+    return HistoryKeeper(plan.store, plan.report or _silently)
+
+
+def _silently(_said: str) -> None:
+    return None
 
 
 async def _error_response(request: Request, error: Exception) -> Response:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
-from harness.errors import UnknownSession
+from harness.errors import HarnessError, UnknownSession
 from harness.interfaces.cli.history_sessions import (
     HistorySessions,
     as_metadata,
@@ -23,8 +23,10 @@ from harness.interfaces.cli.history_sessions import (
     live_outcome,
 )
 from harness.interfaces.cli.session_filters import SessionChoice
+from harness.interfaces.cli.session_keep import copy_expiring
 from harness.interfaces.inbox.projects import Projects
 from harness.log.store import Metadata
+from harness.log.stores.files import FileStore
 from harness.sources.imports.catalogue import CataloguedSession
 from harness.sources.imports.catalogue_filter import SessionFilter
 from harness.sources.imports.history import Activity, current_home
@@ -36,6 +38,8 @@ _NAME = re.compile(r"(?P<agent>[A-Za-z0-9_-]{1,64}):(?P<id>[A-Za-z0-9_-]{1,128})
 HISTORY = "history"
 """The setting of a session that an agent has stored itself: the agent's display name."""
 _LIVE_KNOWN_S = 0.5
+_KEPT_EVERY_S = 3600.0
+_KEPT_SOON_S = 1.0
 _READ_AT_ONCE = 20
 _MOST_ROWS = 5_000
 _LONGEST_TITLE = 80
@@ -182,6 +186,31 @@ class Histories:
             updated_ms=session.ended_ms or session.changed_ms,
             history=title,
         )
+
+
+class HistoryKeeper:
+    """Copies into the store what agents are about to delete: now, and every hour, in a thread of its own."""
+
+    def __init__(self, store: FileStore, report: Callable[[str], object]) -> None:
+        self._store = store
+        self._report = report
+        self._is_over = threading.Event()
+        threading.Thread(target=self._work, name="harness-keep", daemon=True).start()
+
+    def stop(self) -> None:
+        self._is_over.set()
+
+    def _work(self) -> None:
+        """A few at a time, so that what is copied is there soon."""
+        while not self._is_over.is_set():
+            copied, count = 0, 0
+            try:
+                copied, count = copy_expiring(HistorySessions(), self._store, self._report)
+            except (HarnessError, OSError) as error:
+                self._report(f"sessions that will be deleted cannot be copied: {error}")
+            if copied:
+                self._report(f"copied {copied} of {count} sessions that their agents will delete")
+            self._is_over.wait(_KEPT_SOON_S if copied else _KEPT_EVERY_S)
 
 
 def _described(session: CataloguedSession, activity: Activity | None) -> Metadata:

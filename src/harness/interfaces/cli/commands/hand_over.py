@@ -44,12 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness import config
     from harness.errors import UsageError
     from harness.interfaces.cli import preferences
+    from harness.session.hand_over import handover_directory
     from harness.sources.handover.delivery import HandoverFolder
 
-    folder = HandoverFolder(os.path.join(config.data_directory(), "hand-overs"))
+    folder = HandoverFolder(handover_directory())
     if arguments.list:
         return _list(folder)
     if arguments.remove:
@@ -75,7 +75,9 @@ def _hand_over(
 
     session = find_session(preferences.open_store(settings), arguments.id)
     agent = load(arguments.to)
-    arguments.cwd = os.path.abspath(require_folder(session, arguments.cwd) or os.getcwd())
+    wanted = arguments.cwd or session.cwd  # what would be done can be said of a directory that is gone, too
+    folder_of = wanted if arguments.dry_run else require_folder(session, arguments.cwd)
+    arguments.cwd = os.path.abspath(folder_of or os.getcwd())
     target = _target(session, agent, arguments, settings)
     events = (event for batch in session.batches() for event in batch)
     planned = plan(events, agent, target.version, arguments.form)

@@ -83,7 +83,7 @@ class _Session:
         return f"{prefix}_{self._last_ms:012x}{self._text.ids.hex(14)}"
 
 
-def opencode_writer(agent: str, proven: Version, since: Version) -> HandoverWriter:
+def opencode_writer(agent: str, proven: Version, since: Version, *, is_held: bool = False) -> HandoverWriter:
     def files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFile]:
         session = _Session(conversation, place, agent)
         for turn in conversation.turns:
@@ -108,6 +108,7 @@ def opencode_writer(agent: str, proven: Version, since: Version) -> HandoverWrit
         importing=("import", "{file}"),
         since=since,
         proven=proven,
+        is_held=is_held,
     )
 
 

@@ -101,4 +101,6 @@ def _files(conversation: HandedConversation, where: HandoverPlace) -> list[NewFi
     return [NewFile(path, json_lines(claude_records(conversation, where)))]
 
 
-WRITER = HandoverWriter(agent="claude", tools=_TOOLS, files=_files, since=(2, 0, 60), proven=(2, 1, 325))
+WRITER = HandoverWriter(
+    agent="claude", tools=_TOOLS, files=_files, since=(2, 0, 60), proven=(2, 1, 325), is_held=True
+)

@@ -109,4 +109,6 @@ def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFi
     ]
 
 
-WRITER = HandoverWriter(agent="copilot", tools=_TOOLS, files=_files, since=(1, 0), proven=(1, 0, 102))
+WRITER = HandoverWriter(
+    agent="copilot", tools=_TOOLS, files=_files, since=(1, 0), proven=(1, 0, 102), is_held=True
+)

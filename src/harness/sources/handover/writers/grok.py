@@ -83,5 +83,11 @@ def _answer(turn: HandedAnswer, text: SessionText, model: str) -> list[dict[str,
 
 
 WRITER = HandoverWriter(
-    agent="grok", tools=_TOOLS, files=_files, since=(1, 0), proven=(1, 0, 41), keeps_failures=False
+    agent="grok",
+    tools=_TOOLS,
+    files=_files,
+    since=(1, 0),
+    proven=(1, 0, 41),
+    is_held=True,
+    keeps_failures=False,
 )

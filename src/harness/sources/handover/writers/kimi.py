@@ -126,5 +126,6 @@ WRITER = HandoverWriter(
     new_id=lambda ids, _at_ms: f"session_{ids.uuid()}",
     since=(2, 1),
     proven=(2, 1, 0),
+    is_held=True,
     keeps_failures=False,
 )

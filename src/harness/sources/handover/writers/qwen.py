@@ -64,4 +64,6 @@ def _add_answer(turn: HandedAnswer, text: SessionText, model: str, add: Any) -> 
         add("tool_result", call.ended_ms, message, {"toolCallResult": about})
 
 
-WRITER = HandoverWriter(agent="qwen", tools=_TOOLS, files=_files, since=(0, 24), proven=(0, 24, 4))
+WRITER = HandoverWriter(
+    agent="qwen", tools=_TOOLS, files=_files, since=(0, 24), proven=(0, 24, 4), is_held=True
+)
