@@ -23,7 +23,7 @@ from harness.config.budgets import (
     period_start_ms,
 )
 from harness.config.prices import Price, Prices
-from harness.errors import BadConfig, BudgetExceeded, UsageError
+from harness.errors import BadConfig, BudgetExceeded, StoreError, UsageError
 from harness.events import BudgetExtended, RelayReply, Result, SessionStart, Usage, UsageDelta, Warning
 from harness.log.hub import Hub
 from harness.log.store import KEPT, Metadata, Query
@@ -134,6 +134,26 @@ def test_logs_that_did_not_change_are_not_read_again(
     clock[0] += 6
     assert watch.left_usd() == 3.0
     assert [query.limit for query in asked] == [200]
+
+
+def test_logs_that_cannot_be_read_refuse_a_run_and_end_none(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [time.time()]
+    spend(store, "a", 4)
+    watch = BudgetGuard((DAY,), PRICES, store, "own", asks=False, now_s=lambda: clock[0])
+    assert watch.look() is None
+
+    def broken(query: Query) -> list[Metadata]:
+        raise StoreError("the disk is gone")
+
+    spend(store, "b", 1)
+    monkeypatch.setattr(store, "find", broken)
+    clock[0] += 6
+    assert watch.look(1.0) is None
+    assert watch.look(6.0) is not None, "what was read last counts"
+    with pytest.raises(StoreError):
+        guard(store).look()
 
 
 def test_copies_of_sessions_that_agents_recorded_do_not_count(store: FileStore) -> None:

@@ -138,10 +138,17 @@ class BudgetGuard:
         self._warnings: list[Event] = []
 
     def look(self, spent_usd: float = 0.0) -> BudgetState | None:
-        """The first limit that is reached, when the run itself has spent this much."""
+        """The first limit that is reached, when the run itself has spent this much.
+
+        Raises StoreError when it is asked for the first time; later, what was read last counts.
+        """
         now_s = self._now_s()
         if not 0 <= now_s - self._read_s < _REFRESHED_EVERY_S:
-            self._read(spent_usd, now_s)
+            try:
+                self._read(spent_usd, now_s)
+            except HarnessError:
+                if not self._others:
+                    raise
             self._read_s = now_s
         states = self._states(spent_usd)
         for state in states:
@@ -192,7 +199,7 @@ class BudgetGuard:
         )
 
     def _read(self, spent_usd: float, now_s: float) -> None:
-        found = _charges_under(self._limits, self._store, self._prices, now_s)
+        found = _charges_under(self._limits, self._store, self._prices, now_s)  # first: it may fail
         before, self._others = self._others, []
         for place, (limit, charges) in enumerate(zip(self._limits, found, strict=True)):
             own = [charge for charge in charges if charge.session_id == self._log_id]

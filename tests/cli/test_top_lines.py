@@ -179,3 +179,16 @@ def test_ages() -> None:
 def test_every_key_is_listed() -> None:
     listed = "".join(keys for keys, _words in KEYS)
     assert set("jkyapnevsxcgG?q") <= set(listed)
+
+
+@pytest.mark.parametrize(
+    ("today", "words"),
+    [
+        (Today(), ""),
+        (Today(cost_usd=12.84), "$12.84"),
+        (Today(cost_usd=12.84, is_cost_complete=False, limit_usd=40.0), "≥$12.84 of $40"),
+        (Today(limit_usd=7.5), "$0.00 of $7.50"),
+    ],
+)
+def test_what_today_cost_is_said_with_its_limit(today: Today, words: str) -> None:
+    assert today.words == words

@@ -278,6 +278,7 @@ def _within_budget(launch: Launch, store: Store, log_id: str) -> Launch:
     guard = guard_of(request.cwd, store, log_id, asks=request.asks_at_limit and not is_remote)
     if guard is None:
         return launch
+    guard.look()  # logs that cannot be read are an error of the caller, and not of the run
     if not guard.asks:
         guard.refuse_if_reached()
     if is_remote:
