@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import small_fleet
-from harness.events import CaseScored
+from harness.events import CaseLost, CaseScored
 from harness.log.store import read_all
 
 SCRIPT = """
@@ -76,15 +76,18 @@ class Sequence:
     def check(self) -> list[str]:
         """What is wrong; empty: nothing is."""
         cases = set(self.fleet.plan.cases)
-        events = read_all(self.fleet.log_store, self.fleet.log_id)
+        events = list(read_all(self.fleet.log_store, self.fleet.log_id))
         said = Counter(event.case for event in events if type(event) is CaseScored)
         results = self.fleet.records.results()
+        told = {(event.case, event.attempt) for event in events if type(event) is CaseLost}
+        lost = {(one.case, one.number) for group in self.fleet.records.faults().values() for one in group}
         left = small_fleet.left_with(str(self._folder))
         work = os.path.dirname(self.fleet.workspace("-"))
         found = {
             "cases without a result": cases - results.keys(),
             "cases scored twice": {case for case, times in said.items() if times > 1},
             "results that were not said": cases - said.keys(),
+            "attempts that were not said": lost - told,
             "cases that failed": {case for case, one in results.items() if not one.passed},
             "processes left": left,
             "workspaces left": os.listdir(work) if os.path.isdir(work) else [],

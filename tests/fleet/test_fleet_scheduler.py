@@ -26,7 +26,7 @@ from harness.events import (
     FleetPlanned,
     ProviderLimited,
 )
-from harness.fleet.attempt import Attempt
+from harness.fleet.attempt import Attempt, CaseProgress
 from harness.fleet.engines.local import LocalEngine
 from harness.fleet.fleet import Fleet, create_fleet
 from harness.fleet.overview import overview, tally
@@ -135,6 +135,15 @@ def test_a_result_that_was_not_said_is_said_by_the_next_scheduler(tmp_path: Path
     assert engine.started == [second]
     assert [event.case for event in shown.of(CaseScored)] == [first, second]
     assert [event.case for event in shown.of(CaseLost)] == [first]
+
+
+def test_an_attempt_that_its_next_worker_finds_to_be_lost_is_said(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, {"good": SOLVES})
+    (case,) = fleet.plan.cases
+    fleet.records.note(CaseProgress(case=case, number=1, pid=1, host="gone"))
+    _ended, shown, _engine = _scheduled(fleet)
+    assert [event.attempt for event in shown.of(CaseLost)] == [1]
+    assert [event.attempt for event in shown.of(CaseScored)] == [2]
 
 
 def test_a_worker_that_dies_without_a_word_is_lost(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import small_fleet
+from harness.errors import StoreError
 from harness.events import Message
 from harness.fleet.attempt import Attempt, CaseProgress
 from harness.fleet.fleet import Fleet
@@ -184,3 +185,24 @@ def test_the_workspace_of_a_case_that_fails_can_stay(tmp_path: Path) -> None:
     (case,) = fleet.plan.cases
     work(fleet, case, keep=True)
     assert (Path(fleet.directory) / f"kept/{case}.1/behind").read_text() == "left\n"
+
+
+def test_a_workspace_that_fills_the_disk_does_not_stop_its_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = _fleet(tmp_path)
+    (case,) = fleet.plan.cases
+    add = fleet.records.add
+
+    def add_where_there_is_room(attempt: Attempt, diff: bytes = b"") -> bool:
+        if os.path.exists(fleet.workspace(case)):
+            raise StoreError("No space left on device")
+        return add(attempt, diff)
+
+    monkeypatch.setattr(fleet.records, "add", add_where_there_is_room)
+    fleet.records.note(CaseProgress(case=case, number=1, pid=1, host="gone"))
+    os.makedirs(fleet.workspace(case))  # of a worker that was killed
+    assert work(fleet, case) == DONE
+    assert [one.fault for one in fleet.records.faults_of(case)] == ["lost"]
+    assert fleet.records.results()[case].passed
+    assert not os.path.exists(fleet.workspace(case))

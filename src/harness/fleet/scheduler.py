@@ -301,6 +301,10 @@ class Scheduler:
         if case.id in self.waiting:
             self.waiting.remove(case.id)
         self.scored[case.id] = attempt
+        if attempt.number > self._faults[case.id] + 1:  # its worker found that an earlier one was lost
+            for fault in self.fleet.records.faults_of(case.id)[self._faults[case.id] :]:
+                self._settle_fault(case, fault)
+        self.given_up.discard(case.id)
         self._settle(case, attempt)
         self._say_result(case, attempt)
 

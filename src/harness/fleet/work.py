@@ -77,6 +77,7 @@ def store_lost(fleet: Fleet, case_id: str, how: str = "") -> None:
     progress = fleet.records.progress(case_id)
     if progress is None:
         return
+    remove_left(fleet, case_id)  # first, because it may fill the disk
     if progress.number > len(fleet.records.faults_of(case_id)):
         lost = Attempt(
             case=case_id,
@@ -89,7 +90,6 @@ def store_lost(fleet: Fleet, case_id: str, how: str = "") -> None:
         )
         fleet.records.add(_with_cost(fleet, lost, _stored_events(fleet, progress.log_id)))
     fleet.records.forget(case_id)
-    remove_left(fleet, case_id)
 
 
 def remove_left(fleet: Fleet, case_id: str) -> None:
@@ -126,11 +126,18 @@ class _Worker:
         except OSError as error:
             self._fail("check_failed", f"{error.strerror}: {error.filename}")
         attempt = replace(self._attempt, duration_s=round(time.monotonic() - self._began, 3))
-        self._fleet.records.add(attempt, diff)
+        self._store(attempt, diff)
         if self._keep and not attempt.passed:
             self._workspace.keep(self._fleet.kept_workspace(attempt))
         self._workspace.remove()
         return attempt
+
+    def _store(self, attempt: Attempt, diff: bytes) -> None:
+        try:
+            self._fleet.records.add(attempt, diff)
+        except StoreError:
+            self._workspace.remove()  # it may fill the disk
+            self._fleet.records.add(attempt, diff)
 
     def _set_up_run_and_check(self) -> bytes:
         """What the agent changed."""

@@ -34,6 +34,8 @@ _NO_SETTINGS = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 """Settings of the user would make a workspace differ from one machine to another."""
 _GIT = ("git", *SAFE_OPTIONS, "-c", "advice.detachedHead=false")
 _SAFE_GIT = join(_GIT)
+_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""Of a folder without files; every Git knows it."""
 _XDG = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 
 
@@ -90,6 +92,9 @@ class CaseWorkspace:
         """Note what the workspace is like now: `diff` says what changed since."""
         if not _has_git():
             return
+        if not os.listdir(self.repo):
+            self._tree = _EMPTY_TREE
+            return
         alternates = ""
         source = os.path.join(self._case.task.workspace, ".git", "objects")
         if self._case.task.commit and os.path.isdir(source):
@@ -108,7 +113,10 @@ class CaseWorkspace:
             self.container.give_back()
         patch = os.path.join(self.place, "patch")
         options = "--cached --binary --no-ext-diff --no-textconv --no-renames --ignore-submodules=none"
-        command = f"{self._git()} add -A . && {self._git()} diff {options} {self._tree} > {quote(patch)}"
+        made = "" if os.path.isdir(self._base) else f"{_SAFE_GIT} init -q --bare {quote(self._base)} && "
+        command = (
+            f"{made}{self._git()} add -A . && {self._git()} diff {options} {self._tree} > {quote(patch)}"
+        )
         if not run_step(command, self.repo, _git_environment(), _GIT_TIMEOUT_S).is_ok:
             return b""
         with open(patch, "rb") as file:

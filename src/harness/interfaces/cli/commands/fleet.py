@@ -144,9 +144,14 @@ def _add_execution(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.fleet.fleet import STORE_VARIABLE, open_fleet
-    from harness.interfaces.cli.fleet import results, running, status
 
     arguments.store = arguments.store or os.environ.get(STORE_VARIABLE, "")
+    if arguments.action == "work":  # it is started for every case, and needs no more than this
+        from harness.fleet.work import work
+
+        return work(open_fleet(arguments.fleet, arguments.store), arguments.case, keep=arguments.keep)
+    from harness.interfaces.cli.fleet import results, running, status
+
     match arguments.action:
         case "run" | "try":
             return _plan_and_run(arguments, console)
@@ -170,10 +175,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         case "stop":
             fleet.records.request_stop("now" if arguments.now else "after")
             return 0
-        case "work":
-            from harness.fleet.work import work
-
-            return work(fleet, arguments.case, keep=arguments.keep)
         case _:
             return status.show_status(fleet, arguments)
 
