@@ -215,6 +215,10 @@ class Catalogue:
                 on_progress(len(found))
         if batch is not None:
             batch.save()
+            with suppress(
+                sqlite3.Error
+            ):  # else every later process would go through the journal when it opens
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return found
 
     def _tidy(self) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from harness.log.codec import storable
+from harness.log.ids import is_log_id
 from harness.sources.imports.history import StoredRecord, StoredSession
 from harness.sources.translation.json_lines import DECODE_ERRORS, decode
 from harness.sources.translator import Record
@@ -58,6 +59,33 @@ def files_in(folder: str, suffix: str) -> Iterator[StoreFile]:
                 continue
             if stat.S_ISREG(status.st_mode):
                 yield _store_file(entry.path, name, status)
+
+
+def sessions_in(
+    folder: str, suffix: str, agent: str, id_of: Callable[[str], str] = str
+) -> Iterator[StoredSession]:
+    """The sessions that are a file each, directly in a folder: there may be many thousands.
+
+    `id_of`: from the name of the file without the suffix.
+    """
+    for entry in _entries(folder):
+        name = entry.name
+        if not name.endswith(suffix) or not is_log_id(session_id := id_of(name[: -len(suffix)])):
+            continue
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode):
+            size, changed_ns = status.st_size, status.st_mtime_ns
+            yield StoredSession(
+                agent=agent,
+                session_id=session_id,
+                path=entry.path,
+                mark=f"{status.st_ino} {size} {changed_ns}",
+                changed_ms=changed_ns // 1_000_000,
+                size=size,
+            )
 
 
 def folders_in(folder: str) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.log.ids import is_log_id
+from msgspec.structs import replace
+
 from harness.log.raw import RawEntry
 from harness.sources.formats.fields import count_of, first_text, items_of, record_of, text_of
 from harness.sources.imports.history import (
@@ -24,7 +25,7 @@ from harness.sources.imports.history import (
 )
 from harness.sources.imports.processes import is_same_process
 from harness.sources.imports.rewording import Rewording
-from harness.sources.imports.store_files import document, files_in, folders_in, json_lines
+from harness.sources.imports.store_files import document, files_in, folders_in, json_lines, sessions_in
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
 
@@ -301,14 +302,9 @@ def place(home: Home) -> str:
 
 def find(home: Home) -> Iterator[StoredSession]:
     for _name, folder in folders_in(place(home)):
-        for file in files_in(folder, _SUFFIX):
-            session_id = file.name.removesuffix(_SUFFIX)
-            if is_log_id(session_id):
-                yield file.session(
-                    "claude",
-                    session_id,
-                    is_child=session_id.startswith(_SIDECHAIN),
-                )
+        for session in sessions_in(folder, _SUFFIX, "claude"):
+            is_child = session.session_id.startswith(_SIDECHAIN)
+            yield replace(session, is_child=True) if is_child else session
 
 
 def records(session: StoredSession) -> Iterator[StoredRecord]:

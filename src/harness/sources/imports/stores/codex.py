@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.log.ids import is_log_id
 from harness.log.raw import RawEntry
 from harness.sources.formats.fields import (
     arguments_of,
@@ -35,7 +34,7 @@ from harness.sources.imports.history import (
 )
 from harness.sources.imports.processes import locked_inodes
 from harness.sources.imports.rewording import Rewording
-from harness.sources.imports.store_files import StoreFile, files_in, folders_in, json_lines
+from harness.sources.imports.store_files import files_in, folders_in, json_lines, sessions_in
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
 
@@ -48,7 +47,7 @@ SHELLS = frozenset(
 PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.MULTILINE)
 
 _SUFFIX = ".jsonl"
-_THREAD_ID = re.compile(r"rollout-.*?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl")
+_THREAD_ID = re.compile(r"rollout-.*?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 _EXIT_CODE = re.compile(r"(?:Process exited with code|Exit code:?) (-?\d+)")
 _OUTPUT = re.compile(r"\A(?:Chunk ID|Exit code|Wall time).*?\nOutput:\n", re.DOTALL)
@@ -417,21 +416,17 @@ def place(home: Home) -> str:
 
 
 def find(home: Home) -> Iterator[StoredSession]:
-    for file in _files(home):
-        named = _THREAD_ID.fullmatch(file.name)
-        if named is not None and is_log_id(named[1]):
-            yield file.session(
-                "codex",
-                named[1],
-            )
-
-
-def _files(home: Home) -> Iterator[StoreFile]:
     for _year, year in folders_in(place(home)):
         for _month, month in folders_in(year):
             for _day, day in folders_in(month):
-                yield from files_in(day, _SUFFIX)
-    yield from files_in(os.path.join(os.path.dirname(place(home)), "archived_sessions"), _SUFFIX)
+                yield from sessions_in(day, _SUFFIX, "codex", _thread_id)
+    archived = os.path.join(os.path.dirname(place(home)), "archived_sessions")
+    yield from sessions_in(archived, _SUFFIX, "codex", _thread_id)
+
+
+def _thread_id(name: str) -> str:
+    found = _THREAD_ID.fullmatch(name)
+    return "" if found is None else found[1]
 
 
 def records(session: StoredSession) -> Iterator[StoredRecord]:

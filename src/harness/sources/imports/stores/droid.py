@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from harness.log.ids import is_log_id
 from harness.log.raw import RawEntry
 from harness.sources.formats.fields import count_of, items_of, output_of, record_of, text_of
 from harness.sources.imports.history import AgentHistory, Home, StoredRecord, StoredSession
 from harness.sources.imports.rewording import Rewording
-from harness.sources.imports.store_files import document, files_in, folders_in, json_lines
+from harness.sources.imports.store_files import document, folders_in, json_lines, sessions_in
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
 
@@ -111,13 +110,7 @@ def place(home: Home) -> str:
 
 def find(home: Home) -> Iterator[StoredSession]:
     for _name, folder in folders_in(place(home)):
-        for file in files_in(folder, _SUFFIX):
-            session_id = file.name.removesuffix(_SUFFIX)
-            if is_log_id(session_id):
-                yield file.session(
-                    "droid",
-                    session_id,
-                )
+        yield from sessions_in(folder, _SUFFIX, "droid")
 
 
 def records(session: StoredSession) -> Iterator[StoredRecord]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from harness.log.ids import is_log_id
 from harness.sources.formats.fields import first_text, items_of, output_of, record_of, text_of
 from harness.sources.imports.history import AgentHistory, Home, StoredRecord, StoredSession
 from harness.sources.imports.rewording import Rewording
-from harness.sources.imports.store_files import files_in, folders_in, json_lines
+from harness.sources.imports.store_files import folders_in, json_lines, sessions_in
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
 
@@ -109,13 +108,7 @@ def place(home: Home) -> str:
 
 def find(home: Home) -> Iterator[StoredSession]:
     for _name, folder in folders_in(place(home)):
-        for file in files_in(folder, _SUFFIX):
-            session_id = file.name.removesuffix(_SUFFIX).rpartition("_")[2]
-            if is_log_id(session_id):
-                yield file.session(
-                    "pi",
-                    session_id,
-                )
+        yield from sessions_in(folder, _SUFFIX, "pi", lambda name: name.rpartition("_")[2])
 
 
 def records(session: StoredSession) -> Iterator[StoredRecord]:
