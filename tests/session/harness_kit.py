@@ -79,12 +79,15 @@ class Model:
     def __init__(self, *responses: Any, name: str = "test/model", default: str = "Yes.") -> None:
         self.name = name
         self.asked: list[tuple[tuple[Turn, ...], tuple[ToolSpec, ...], str]] = []
-        self._model = Scripted([*responses, *[default] * 200], name=name)
+        self._left, self._default = len(responses), default
+        self._model = Scripted([*responses, default], name=name)
 
     def answer(self, ask: Ask) -> AsyncIterator[Event]:
         system = next((turn.text for turn in ask.turns if isinstance(turn, SystemTurn)), "")
         self.asked.append((tuple(ask.turns), tuple(ask.tools), system))
-        return self._model.answer(ask)
+        self._left -= 1
+        model = self._model if self._left >= 0 else Scripted([self._default], name=self.name)
+        return model.answer(ask)
 
     def heard(self, index: int = -1) -> list[str]:
         """What users said, as the model saw it."""
