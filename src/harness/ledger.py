@@ -20,6 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.config.prices import Prices
+from harness.config.repositories import listed_folder
 from harness.events import Event, Info, SessionStart, Usage, UsageDelta, Warning
 from harness.events.usage import CLASSES
 from harness.log.run_tree import RunTree
@@ -265,7 +266,7 @@ _KEYS: dict[By, Callable[[Charge], str]] = {
     "agent": lambda charge: charge.agent,
     "model": lambda charge: charge.model,
     "day": lambda charge: charge.day,
-    "project": lambda charge: charge.project,
+    "project": lambda charge: listed_folder(charge.project),
     "session": lambda charge: charge.session_id,
     "sub-agent": lambda charge: charge.sub_agent,
 }

@@ -15,12 +15,22 @@ _LINK = re.compile(r"gitdir: (?P<git>.+/\.git)/worktrees/(?P<name>[^/\n]+)\s*")
 _BRANCH = re.compile(r"ref: refs/heads/(?P<name>[\w./@+-]{1,200})\s*")
 
 
+_CASE = re.compile(r"(?P<fleet>.+/fleets/[A-Za-z0-9][A-Za-z0-9_-]{0,63})/work/[0-9a-f]{12}(/.*)?", re.DOTALL)
+"""The workspace of one case of a fleet."""
+
+
 class RepositoryPlace(NamedTuple):
     root: str
     """Of a linked worktree: where the repository itself is, if that knows of it. The folder, if there is no repository."""
     branch: str = ""
     worktree: str = ""
     """The name of the linked worktree; empty in the repository itself."""
+
+
+def listed_folder(cwd: str) -> str:
+    """The folder under which a session is listed: all cases of a fleet have that of the fleet, others their own."""
+    case = _CASE.fullmatch(cwd)
+    return case["fleet"] if case else cwd
 
 
 def repository_of(cwd: str) -> RepositoryPlace:

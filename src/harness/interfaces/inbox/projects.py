@@ -6,7 +6,7 @@ import os
 import time
 from typing import NamedTuple
 
-from harness.config.repositories import repository_of
+from harness.config.repositories import listed_folder, repository_of
 from harness.views.inbox.row import RowProject
 
 _FRESH_S = 5.0
@@ -41,6 +41,9 @@ class Projects:
 
 
 def _look(cwd: str) -> ProjectPlace:
+    folder = listed_folder(cwd)
+    if folder != cwd:
+        return ProjectPlace(RowProject(root=folder, name=f"fleet {os.path.basename(folder)}"))
     found = repository_of(cwd)
     name = os.path.basename(found.root.rstrip("/")) or found.root
     return ProjectPlace(RowProject(root=found.root, name=name), found.branch, found.worktree)

@@ -19,6 +19,7 @@ from starlette.routing import Route
 from harness.config import Settings, model_names
 from harness.config.prices import Prices
 from harness.config.prices import load as load_prices
+from harness.config.repositories import listed_folder
 from harness.errors import UsageError
 from harness.interfaces.cli import inventory
 from harness.interfaces.cli.parser import moment_ms
@@ -182,7 +183,7 @@ class BillQuery(NamedTuple):
     project: str = ""
 
     def includes(self, agent: str, project: str) -> bool:
-        return self.agent in ("", agent) and self.project in ("", project)
+        return self.agent in ("", agent) and self.project in ("", listed_folder(project))
 
 
 class UsageReports:
