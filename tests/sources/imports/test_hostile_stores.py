@@ -12,6 +12,8 @@ import random
 import socket
 import sqlite3
 import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -353,6 +355,15 @@ def test_the_short_way_leaves_out_a_line_of_100_megabytes(agent: str, tmp_path: 
     assert _known(catalogue) == expected
 
 
+WRITER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA journal_mode = WAL")
+for number in range(3):
+    connection.execute(f"CREATE TABLE of_the_future_{number} (x)")
+    print("written", flush=True)
+    sys.stdin.readline()
+"""
 DATABASES = ("goose", "kilo", "opencode")
 
 
@@ -372,6 +383,27 @@ def test_a_journal_without_its_shared_memory_is_read(agent: str, tmp_path: Path)
         Path(f"{path}{suffix}").write_bytes(content)
     assert _known(_ask_all(agent, home)) == expected
     assert {suffix: Path(f"{path}{suffix}").read_bytes() for suffix in copies} == copies
+
+
+@pytest.mark.parametrize("agent", DATABASES)
+def test_a_database_that_its_agent_has_open_is_read_without_a_trace(agent: str, tmp_path: Path) -> None:
+    home = _smallest(agent).unpack(tmp_path / "home")
+    path = _files(home)[0]
+    expected = _known(_ask_all(agent, home))
+    # In another process: connections of one process share what they map.
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as writer:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        for _ in range(3):
+            assert writer.stdout.readline()
+            before = _snapshot(home)
+            assert any(name.endswith("-shm") for name in before)
+            assert _known(_ask_all(agent, home)) == expected
+            assert _snapshot(home) == before
+            writer.stdin.write(b"\n")
+            writer.stdin.flush()
 
 
 @pytest.mark.parametrize("agent", DATABASES)

@@ -1,7 +1,8 @@
 """SQLite databases of agents, read only.
 
 Always `mode=ro`: a plain open would write the agent's journal into its database and delete it, `immutable=1` would
-not see what is in the journal, and a copy of the file alone would lose it. Each question is one short SELECT that is
+not see what is in the journal, and a copy of the file alone would lose it. The shared memory of the journal is only
+read too; where there is a journal without one, SQLite makes it, as for any reader. Each question is one short SELECT that is
 read to its end, so that no transaction stays open while the agent works. Only tables that a store names are read.
 """
 
@@ -57,7 +58,8 @@ def mark_of(path: str) -> str:
 def _connected(path: str) -> sqlite3.Connection | None:
     if look_at(path) is None:
         return None
-    place = f"file:{os.path.abspath(path).translate(_QUOTED)}?mode=ro"
+    shared = "" if look_at(f"{path}-shm") is None else "&readonly_shm=1"
+    place = f"file:{os.path.abspath(path).translate(_QUOTED)}?mode=ro{shared}"
     try:
         connection = sqlite3.connect(place, uri=True, timeout=_PATIENCE_S, isolation_level=None)
     except sqlite3.Error:
