@@ -1,6 +1,9 @@
-"""What a fleet itself costs: planning, reporting, a scheduler with many running cases, and a case beside a plain run.
+"""What a fleet itself costs: planning, reporting, a scheduler with many running cases, workspaces, and a case beside a
+plain run and beside a case of mini-swe-agent's batch.
 
-usage: python benchmarks/fleet.py [--running 200] [--cases 10000] [--runs 5]
+usage: python benchmarks/fleet.py [--running 200] [--cases 10000] [--runs 5] [--mini PYTHON]
+
+PYTHON: of an environment that has mini-swe-agent. Its batch runs cases as threads of one process.
 """
 
 from __future__ import annotations
@@ -19,13 +22,31 @@ from harness.fleet.attempt import Attempt, CaseProgress
 from harness.fleet.compare import compare, side_of
 from harness.fleet.fleet import Fleet, create_fleet
 from harness.fleet.overview import overview
-from harness.fleet.plan import FleetCase, FleetPlan, FleetTask, Variant
+from harness.fleet.plan import FleetCase, FleetPlan, FleetTask, Variant, WorkspaceKind
 from harness.fleet.planning import completed
 from harness.fleet.report import report_of
 from harness.fleet.scheduler import Scheduler
+from harness.fleet.step import run_step
+from harness.fleet.workspace import CaseWorkspace
 from harness.sources.process.child import Child
 from harness.sources.process.invocation import Invocation
 
+MINI = """
+import os, sys
+from minisweagent import __version__
+from minisweagent.agents.default import DefaultAgent
+from minisweagent.environments.local import LocalEnvironment
+from minisweagent.models.test_models import DeterministicModel, make_output
+cpu = lambda: sum(os.times()[:4])
+imported, runs = cpu(), int(sys.argv[1])
+end = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+for _ in range(runs):
+    model = DeterministicModel(outputs=[make_output("Done.", [{"command": end}])])
+    agent = DefaultAgent(model, LocalEnvironment(), system_template="x", instance_template="{{task}}")
+    assert agent.run("x")["exit_status"] == "Submitted"
+case_ms, start_ms = (cpu() - imported) / runs * 1000, imported * 1000
+print(f"mini-swe-agent {__version__}: {case_ms:.0f} ms for a case, {start_ms:.0f} ms for the process that all share")
+"""
 SCRIPT = 'turns = [[{ text = "Done." }, { usage = { input = 100, output = 10 } }]]\n'
 
 
@@ -125,6 +146,37 @@ def case_beside_run(folder: Path, runs: int) -> None:
     )
 
 
+def workspaces(folder: Path, files: int = 2000) -> None:
+    """Each kind, made and removed."""
+    source = folder / "source"
+    for number in range(files):
+        path = source / f"d{number % 40}" / f"f{number}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{number}\n" * 500)
+    git = ("git", "-C", str(source), "-c", "user.name=x", "-c", "user.email=x@x")
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "one")):
+        run_step((*git, *words), str(source), os.environ, 60.0)
+    kinds: tuple[tuple[WorkspaceKind, str], ...] = (("copy", ""), ("clone", "HEAD"), ("worktree", "HEAD"))
+    for kind, commit in kinds:
+        task = FleetTask(id="t", prompt="x", workspace=str(source), commit=commit)
+        variant = Variant(name="v", agent="native")
+        plan = FleetPlan(name="w", tasks=(task,), variants=(variant,), workspaces=kind)
+        place = CaseWorkspace(str(folder / kind), plan, FleetCase("c", task, variant, 0), lambda: False)
+        began, cpu = time.monotonic(), sum(os.times()[:4])
+        place.make()
+        made, cpu = time.monotonic() - began, sum(os.times()[:4]) - cpu
+        place.remove()
+        print(f"workspace {kind} of {files} files: {made:.2f} s, {cpu:.2f} s CPU")
+
+
+def beside_mini(python: str, runs: int) -> None:
+    if not python:
+        print("mini-swe-agent: not installed (--mini PYTHON)")
+        return
+    env = {**os.environ, "MSWEA_SILENT_STARTUP": "1"}
+    print(run_step((python, "-c", MINI, str(runs)), "/", env, 120.0).output.strip())
+
+
 def _cpu(argv: tuple[str, ...], env: dict[str, str], folder: Path) -> float:
     """Of a program and everything below it."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -142,13 +194,16 @@ def main() -> None:
     parser.add_argument("--running", type=int, default=200)
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--mini", default="", metavar="PYTHON")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fleet-benchmark-") as name:
         folder = Path(name)
         (folder / "script.toml").write_text(SCRIPT)
         scheduler_at_rest(folder, arguments.running)
         plan_and_report(folder, arguments.cases)
+        workspaces(folder)
         case_beside_run(folder, arguments.runs)
+    beside_mini(arguments.mini, arguments.runs)
 
 
 if __name__ == "__main__":
