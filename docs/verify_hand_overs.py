@@ -1,10 +1,14 @@
 """Hands real conversations over between the agents that are installed, and writes the table of docs/verified.md.
 
 usage: python docs/verify_hand_overs.py [--from NAME …] [--to NAME …] [--data FILE]
+       python docs/verify_hand_overs.py --doctor [NAME …]
 
 Each agent on PATH holds the conversation of the scenario `hand-over` with the scripted model. What came of it is handed
 over to each other agent as a session of its own, which is resumed; the request that then reaches the model must hold
 every message, and every call with its result. The results are added to docs/hand_overs.json.
+
+With --doctor, the scenarios `store` and `hand-over` of `harness doctor` are run instead; those results are added to
+docs/stored_sessions.json.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import argparse
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -36,6 +41,8 @@ from harness.sources.run import start
 
 DOCS = Path(__file__).parent
 DATA = DOCS / "hand_overs.json"
+DOCTOR_DATA = DOCS / "stored_sessions.json"
+EXAMINED = ("store", "hand-over")
 PAGE = DOCS / "verified.md"
 HEADING = "## Handed over\n"
 FIRST = ("claude", "codex", "opencode", "pi", "gemini", "goose")
@@ -49,7 +56,10 @@ def main() -> int:
     parser.add_argument("--from", dest="sources", nargs="*", default=[])
     parser.add_argument("--to", dest="targets", nargs="*", default=[])
     parser.add_argument("--data", type=Path, default=DATA, help="where the results are")
+    parser.add_argument("--doctor", nargs="*", metavar="NAME", help="run the scenarios of the doctor instead")
     arguments = parser.parse_args()
+    if arguments.doctor is not None:
+        return examine(arguments.doctor)
     here = [name for name in _ordered(targets()) if _binary(name) and _has_fixture(name)]
     results = read_results(arguments.data)
     for source in [name for name in here if not arguments.sources or name in arguments.sources]:
@@ -125,6 +135,24 @@ def _handed(conversation: HandedConversation, name: str) -> str:
     return "; ".join(finding.what for finding in findings) or "verified"
 
 
+def examine(names: list[str]) -> int:
+    """Let the doctor try the scenarios with each agent on PATH, or with these."""
+    results = read_results(DOCTOR_DATA)
+    for name in names or [one for one in _ordered(targets()) if _binary(one) and _has_fixture(one)]:
+        command = [sys.executable, "-m", "harness", "doctor", name, "--json"]
+        command += [part for scenario in EXAMINED for part in ("--scenario", scenario)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        [report] = json.loads(done.stdout)
+        if not report.get("version"):
+            continue  # one that does not start here
+        verdicts = {one["scenario"]: one["verdict"] for one in report["trials"]}
+        results[f"{name} {report['version']}"] = verdicts
+        print(name, report["version"], verdicts, flush=True)
+        DOCTOR_DATA.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    PAGE.write_text(with_section(PAGE.read_text(encoding="utf-8"), read_results()), encoding="utf-8")
+    return 0
+
+
 def read_results(path: Path = DATA) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return found
@@ -152,7 +180,30 @@ def section(results: dict[str, dict[str, Any]]) -> str:
             if verdict not in ("verified", ""):
                 notes.append(f"- {source} → {target}: {' '.join(verdict.split())}")
         lines.append(f"| {source} | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, *(["", *notes] if notes else [])]) + "\n"
+    return "\n".join([*lines, *(["", *notes] if notes else []), *_examined()]) + "\n"
+
+
+def _examined() -> list[str]:
+    """The table of what the doctor found."""
+    results = read_results(DOCTOR_DATA)
+    if not results:
+        return []
+    cells = {"verified": "✓", "skipped": "–"}
+    return [
+        "",
+        "What the doctor found of stored sessions. `store`: what the agent has stored of a run gives the live log again, but",
+        "for what `AgentHistory.differs` names. `hand-over`: a session that was written for it is resumed with all its calls",
+        "and results; by a process that is held in a conversation too, for the agents that",
+        "[histories.md](histories.md#hand-over) names.\n",
+        "| agent | " + " | ".join(f"`{name}`" for name in EXAMINED) + " |",
+        "|---" * (len(EXAMINED) + 1) + "|",
+        *(
+            f"| {agent} | "
+            + " | ".join(cells.get(row.get(name, ""), row.get(name, "")) for name in EXAMINED)
+            + " |"
+            for agent, row in sorted(results.items())
+        ),
+    ]
 
 
 def with_section(page: str, results: dict[str, dict[str, Any]]) -> str:

@@ -87,6 +87,10 @@ class HistorySessions:
         self.home = current_home(dict.fromkeys([os.getcwd(), *self._catalogue.projects()]))
         self._catalogue.refresh(self.home)
 
+    def fingerprint(self) -> tuple[int, ...]:
+        """Another one when something of them is."""
+        return self._catalogue.fingerprint()
+
     def live(self) -> dict[tuple[str, str], Activity]:
         """The sessions that some process has open, by agent and id."""
         return live_in(self.home)

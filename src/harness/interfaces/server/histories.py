@@ -78,6 +78,8 @@ class Histories:
         """Sessions that are shown, by name."""
         self._live: tuple[float, dict[tuple[str, str], Activity]] = float("-inf"), {}
         self._live_lock = threading.Lock()
+        self._rows: tuple[object, dict[str, InboxRow]] = None, {}
+        """What they were made of, and the rows."""
 
     def close(self) -> None:
         """Nothing can be asked any more."""
@@ -150,13 +152,18 @@ class Histories:
     def rows(self, ours: Names) -> dict[str, InboxRow]:
         """The sessions that were read and are none of `ours`, by name, without those of sub-agents."""
         live = self.live()
+        state = self.ask(lambda sessions: sessions.fingerprint()), live, ours
+        if state == self._rows[0]:
+            return self._rows[1]
         chosen = SessionFilter(with_children=False, with_deleted=False)
         found = self.ask(lambda sessions: sessions.sessions(chosen))
         theirs = (one for one in found if one.runs and (one.agent, one.session_id) not in ours)
-        return {
+        rows = {
             name_of(one): self._row(one, live.get((one.agent, one.session_id)))
             for one in islice(theirs, _MOST_ROWS)
         }
+        self._rows = state, rows
+        return rows
 
     def _sessions(self) -> HistorySessions:
         if self._found is None:

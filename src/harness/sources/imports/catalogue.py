@@ -180,6 +180,12 @@ class Catalogue:
         )
         return [catalogued(row) for row in rows]
 
+    def fingerprint(self) -> tuple[int, ...]:
+        """Another one when a session has come, gone, changed or been read."""
+        sums = ", ".join(f"total({name})" for name in ("changed_ms", "gone_ms", "ended_ms", "runs"))
+        rows = self._connection.execute(f"SELECT count(*), max(number), {sums} FROM sessions")
+        return tuple(int(value or 0) for value in rows.fetchone())
+
     def count(self, chosen: SessionFilter = EVERYTHING) -> int:
         condition, values = chosen.condition()
         rows = self._connection.execute(f"SELECT count(*) FROM sessions WHERE {condition}", values)
