@@ -2,8 +2,9 @@
 
 Always `mode=ro`: a plain open would write the agent's journal into its database and delete it, `immutable=1` would
 not see what is in the journal, and a copy of the file alone would lose it. The shared memory of the journal is only
-read too; where there is a journal without one, SQLite makes it, as for any reader. Each question is one short SELECT that is
-read to its end, so that no transaction stays open while the agent works. Only tables that a store names are read.
+read too; where there is a journal without one, SQLite makes it, as for any reader. Each question is one short SELECT
+that is read to its end, so that no transaction stays open while the agent works. Only tables that a store names are
+read.
 """
 
 from __future__ import annotations
