@@ -87,6 +87,14 @@ def test_every_case_has_its_state_session_and_the_report_beside_it(world: Servin
     assert details["attempts"][-1]["tokens"] == {"input": 2000, "output": 110}
 
 
+def test_all_cases_of_a_fleet_are_one_project_of_the_inbox(world: ServingWorld) -> None:
+    carried_out(made(world))
+    with world.http() as http:
+        rows = http.get("/api/inbox").json()["rows"]
+    assert {one["project"]["name"] for one in rows} == {"fleet small"}
+    assert {one["project"]["root"] for one in rows} == {f"{fleets_directory()}/small"}
+
+
 def test_variants_and_runs_are_compared(world: ServingWorld) -> None:
     carried_out(made(world, ("good", SOLVES), ("bad", FAILS)))
     found = get(world, "/api/fleets/small/compare?a=bad&b=good")

@@ -236,6 +236,11 @@ class FleetWatch:
         return stop
 
     @property
+    def is_attended(self) -> bool:
+        """Whether a process works through its cases now."""
+        return _is_attended(self.fleet)
+
+    @property
     def followed(self) -> frozenset[str]:
         """The logs of the cases that ran when the fleet was read last."""
         return frozenset(self._activities)

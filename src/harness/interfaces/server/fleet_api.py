@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -24,7 +25,7 @@ from harness.fleet.compare import Comparison, compare, side_of
 from harness.fleet.difference import StepPair, aligned_steps, first_difference, steps_of_case
 from harness.fleet.fleet import Fleet
 from harness.fleet.overview import overview
-from harness.fleet.watching import FleetSummary, FleetView, FleetWatch
+from harness.fleet.watching import FleetSummary, FleetWatch
 from harness.interfaces.server.fleet_feed import ServedFleets
 from harness.interfaces.server.responses import (
     Conflict,
@@ -42,6 +43,8 @@ _MOST_STEPS = 2_000
 _STARTS_WITHIN_S = 20.0
 _LOOKS_EVERY_S = 0.05
 _REAPED_EVERY_S = 1.0
+_ENDED_WELL = (0, 3, 130)
+"""Everything is done, the budget is reached, it was stopped."""
 _MOST_SAID = 1_000
 
 
@@ -135,10 +138,7 @@ class FleetApi:
         return json_response(FleetList(await asyncio.to_thread(self._fleets.summaries)))
 
     async def _one(self, request: Request) -> Response:
-        def view(watch: FleetWatch) -> FleetView:
-            return watch.view()
-
-        return json_response(await self._read(request, view))
+        return json_response(await self._read(request, FleetWatch.view))
 
     async def _compare(self, request: Request) -> Response:
         a, b = (request.query_params.get(name, "") for name in ("a", "b"))
@@ -206,21 +206,19 @@ class FleetApi:
 
         def start(watch: FleetWatch) -> DetachedProcess:
             _check_can_start(watch.summary(), action)
-            return _started(watch.fleet, action, options)
+            process = _started(watch.fleet, action, options)
+            until_s = time.monotonic() + _STARTS_WITHIN_S
+            while process.code() is None and not watch.is_attended and time.monotonic() < until_s:
+                time.sleep(_LOOKS_EVERY_S)
+            return process
 
         process = await self._read(request, start)
-        loop = asyncio.get_running_loop()
-        until_s = loop.time() + _STARTS_WITHIN_S
-        while process.code() is None and loop.time() < until_s:
-            if (await self._read(request, lambda watch: watch.summary())).is_attended:
-                break
-            await asyncio.sleep(_LOOKS_EVERY_S)
         self._started.append(process)
-        self._reap(loop)
-        if process.code() not in (None, 0, 3, 130):
+        self._reap(asyncio.get_running_loop())
+        if process.code() not in (None, *_ENDED_WELL):
             said = await self._read(request, lambda watch: _said(watch.fleet))
             raise Conflict(f"the fleet could not be started: {said or 'it said nothing'}")
-        return json_response(await self._read(request, lambda watch: watch.summary()))
+        return json_response(await self._read(request, FleetWatch.summary))
 
     def _reap(self, loop: asyncio.AbstractEventLoop) -> None:
         """Until all that were started have ended."""
