@@ -24,6 +24,7 @@ from harness.interfaces.server.machine_store import MachineStore
 from harness.log.store import Query
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
+from harness.session.open_thread import folded
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "sources" / "imports"))
 from stored_homes import cases
@@ -347,3 +348,12 @@ def test_what_an_agent_is_about_to_delete_is_copied_where_the_settings_say_so(
     assert said == ["copied 1 of 1 sessions that their agents will delete"]
     [copy] = store.find(Query())
     assert copy.agent_session_id == CLAUDE
+
+
+def test_its_own_agent_continues_it_with_its_own_session(world: ServingWorld) -> None:
+    with world.http() as http:
+        made = http.post("/api/sessions", json={"continues": NAME, "cwd": str(world.folder)})
+        assert made.status_code == 201, made.text
+        assert made.json()["agentName"] == "claude"
+        facts = folded(world.store, made.json()["id"]).facts
+        assert facts.agent_sessions == {"claude": CLAUDE}
