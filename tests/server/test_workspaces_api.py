@@ -105,3 +105,19 @@ def test_a_first_look_needs_no_key_and_spoils_nothing(world: ServingWorld, proje
         assert first["model"] == "scripted/demo"
         assert Path(first["folder"]).is_relative_to(world.folder / "data")
         assert ask.send("POST", "/api/demonstration", {}).json() == first
+
+
+def test_the_agents_own_commands_come_after_the_templates(world: ServingWorld, project: Path) -> None:
+    world.create(model=world.script("Done."), cwd=str(project))
+    folder = project / ".claude" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "greet.md").write_text("---\ndescription: Say hello\n---\nHello, $ARGUMENTS\n")
+    (folder / "review.md").write_text("Not that of Harness")
+    with world.http() as http:
+        ask = Checked(http)
+        found = ask("GET", "/api/commands", cwd=str(project), agent="claude").json()["commands"]
+        greet = {"kind": "command", "name": "greet", "description": "Say hello", "text": ""}
+        assert found[-1] == greet
+        assert [one["kind"] for one in found if one["name"] == "review"] == ["template"]
+        others = ask("GET", "/api/commands", cwd=str(project), agent="no such agent").json()["commands"]
+        assert others == [one for one in found if one["kind"] == "template"]

@@ -203,6 +203,10 @@ test("the review in the dark", async () => {
   await page.waitForSelector(".changes-review .changes-line");
   await shot(page, "review-dark");
   assert.deepEqual(await violations(page), []);
+  await page.goto(`${conversation}/file?path=${encodeURIComponent("src/cart/total.ts")}&line=3`);
+  await page.waitForSelector(".file-text .changes-line[data-cursor]");
+  await shot(page, "file-dark");
+  assert.deepEqual(await violations(page), []);
   assert.deepEqual(troubles, []);
   await context.close();
 });
@@ -274,6 +278,11 @@ test("on a narrow screen one file after the other is seen", async () => {
   await page.waitForFunction(() => document.querySelector(".changes-picker select").value === "package-lock.json");
   await page.getByRole("button", { name: "Previous file" }).click();
   assert.equal(await shown(), "src/cart/total.ts");
+  await page.goto(`${conversation}/file?path=${encodeURIComponent("src/cart/total.ts")}&line=3`);
+  await page.waitForSelector(".file-text .changes-line[data-cursor]");
+  await shot(page, "file-390");
+  assert.deepEqual(await violations(page), []);
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, "wider than the screen");
   assert.deepEqual(troubles, []);
   await context.close();
 });

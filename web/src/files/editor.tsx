@@ -49,7 +49,7 @@ export function EditorSetting() {
     <section className="setting-panel" aria-labelledby="settings-editor">
       <h2 id="settings-editor">Editor</h2>
       <div className="setting-row">
-        <select aria-label="Editor" value={isOther ? OTHER : address} onChange={(event) => pick(event.target.value)}>
+        <select className="setting-select" aria-label="Editor" value={isOther ? OTHER : address} onChange={(event) => pick(event.target.value)}>
           <option value="">None</option>
           {KNOWN.map(([name, known]) => (
             <option key={known} value={known}>

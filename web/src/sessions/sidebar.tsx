@@ -102,6 +102,7 @@ const SETTINGS: readonly (readonly [string, string])[] = [
   ["settings-limits", "Limits"],
   ["settings-logins", "Browsers"],
   ["settings-appearance", "Appearance"],
+  ["settings-editor", "Editor"],
 ];
 
 function OnThisPage() {
