@@ -14,6 +14,8 @@ SHAPE := $(patsubst %,tests/test_%.py,shape imports vocabulary public_api reposi
 
 # Another project's environment must not leak into this one.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+# Hundreds of tests start a process: without its cache each would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test agreement test-portable check golden docs bench web verify-agents lock clean

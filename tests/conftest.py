@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -12,6 +13,9 @@ from harness.system.contract import system
 # How fast a machine is must not decide whether a test passes.
 settings.register_profile("any-speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-speed")
+
+# Programs that tests start use what the first of them has compiled.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A shell starts what it puts into the background with interrupts ignored, and every child would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
