@@ -230,7 +230,8 @@ function usageOf(url) {
     by === "day"
       ? days.flatMap((day, at) => (inner.length ? inner : [""]).map((key, index) => ({ day, ...(split && { [split]: key }), ...amounts((2 + ((at * 7) % 11)) / (index + 1), index) })))
       : (values[by] ?? [LONG_ID]).map((key, index) => ({ [by]: key, ...(split && { [split]: inner[index % inner.length] }), ...amounts(79.68 / (index + 1), index) }));
-  return { by, rows, total: amounts(159.37, 0), prices_date: "2026-09-12" };
+  const outcomes = [{ agent: "claude", runs: 9, outcomes: { completed: 7, failed: 1, timed_out: 1 } }, { agent: "codex", runs: 2, outcomes: { unfinished: 2 } }];
+  return { by, rows, total: amounts(159.37, 0), prices_date: "2026-09-12", outcomes };
 }
 
 test("usage is shown by day, project, agent and model, as plots and as tables", async () => {

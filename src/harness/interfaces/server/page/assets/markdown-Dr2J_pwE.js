@@ -1,1 +1,0 @@
-export{t as Markdown}from"./markdown-BQapXa5U.js";
