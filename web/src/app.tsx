@@ -75,7 +75,8 @@ const FRAMES_MAX = 60;
 
 /** The search is on the inbox, which may have to be drawn first. */
 function searchWhenShown(field: RefObject<HTMLInputElement | null>): void {
-  if (!field.current) go(INBOX_ADDRESS);
+  if (field.current) return field.current.focus(); // at once: the next key is part of the word
+  go(INBOX_ADDRESS);
   let frames = 0;
   const focus = () => {
     if (field.current) field.current.focus();

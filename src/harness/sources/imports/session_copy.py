@@ -26,6 +26,7 @@ from harness.log.stores.files import FileStore
 from harness.sources.imports.catalogue import CataloguedSession
 from harness.sources.imports.history import AgentHistory, StoredRecord
 from harness.sources.imports.stored_log import StoredLog
+from harness.sources.registry import load
 
 STORE_SUFFIX = ".store"
 _BYTES_IN_A_WRITE = 1024 * 1024
@@ -121,7 +122,7 @@ class _Copy:
         session = self._session
         return Metadata(
             session_id=self._log_id,
-            agent=session.agent,
+            agent=load(session.agent).title,
             agent_name=session.agent,
             prompt=session.prompt,
             name=session.title,
