@@ -8,8 +8,8 @@ import pytest
 from changed_folders import ChangingAgent, git, repository, write
 
 from harness.errors import UsageError
-from harness.interfaces.changes.commit import commit
 from harness.interfaces.changes.repository import Stale
+from harness.interfaces.changes.revert import commit
 from harness.interfaces.changes.shapes import CommitAnswer
 
 

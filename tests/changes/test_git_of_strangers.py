@@ -10,8 +10,8 @@ import pytest
 from changed_folders import ChangingAgent, git, repository, summaries, write
 
 from harness.errors import HarnessError, UsageError
-from harness.interfaces.changes.commit import commit
 from harness.interfaces.changes.repository import Repository, find_repository
+from harness.interfaces.changes.revert import commit
 from harness.sources.workspace.git_calls import GitFailed
 
 HOOKS = (

@@ -11,8 +11,8 @@ from websockets.exceptions import ConnectionClosed
 
 from harness.interfaces.commands import Command
 from harness.interfaces.server.backend import Setup
-from harness.interfaces.server.failures import Failures
 from harness.interfaces.server.local_backend import LocalBackend
+from harness.interfaces.server.responses import Failures
 
 SECRET = "sk-ant-api03-a-secret-that-nobody-may-read"
 

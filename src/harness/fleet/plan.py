@@ -43,7 +43,7 @@ class FleetTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     """The format it was read from: `plan`, `harbor`, `terminal-bench`, `swe-bench`."""
     metadata: dict[str, Any] = {}
     digest: str = ""
-    """Changes with anything that could change the outcome; see `digests`."""
+    """Changes with anything that could change the outcome; see `planning`."""
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -22,8 +22,7 @@ from harness.session.briefing import conversation_briefing
 from harness.sources.agent import Agent
 from harness.sources.handover.budget import within_budget
 from harness.sources.handover.conversation import HandedConversation, conversation_of
-from harness.sources.handover.delivery import HandoverFailed, HandoverFolder, Target
-from harness.sources.handover.masking import masked
+from harness.sources.handover.delivery import HandoverFailed, HandoverFolder, Target, masked
 from harness.sources.handover.registry import load as load_writer
 from harness.sources.handover.writer import Delivered, HandoverWriter, origin_note, with_origin
 from harness.sources.imports.history import Home

@@ -31,7 +31,7 @@ from harness.sources.handover.conversation import (
     HandedPrompt,
     conversation_of,
 )
-from harness.sources.handover.masking import masked
+from harness.sources.handover.delivery import masked
 from harness.sources.handover.own_tools import OwnTool, own_call
 from harness.sources.handover.writer import origin_note
 

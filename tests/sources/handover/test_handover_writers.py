@@ -12,7 +12,6 @@ from handed_conversations import GOLDEN, golden_files, made_up, place, recorded,
 from msgspec.structs import replace
 
 from harness.lab.fixture import LabContext, ToolTemplate, load_fixture
-from harness.sources.handover.comparison import differences, stored_conversation
 from harness.sources.handover.conversation import (
     HandedAnswer,
     HandedCall,
@@ -20,9 +19,8 @@ from harness.sources.handover.conversation import (
     HandedPrompt,
     conversation_of,
 )
-from harness.sources.handover.delivery import HandoverFolder
-from harness.sources.handover.new_ids import NewIds
-from harness.sources.handover.writer import Delivered, HandoverWriter, NewFile
+from harness.sources.handover.delivery import HandoverFolder, differences, stored_conversation
+from harness.sources.handover.writer import Delivered, HandoverWriter, NewFile, NewIds
 from harness.sources.imports.history import Home, StoredSession
 from harness.sources.imports.registry import load as load_history
 from harness.sources.imports.stored_log import StoredLog

@@ -229,7 +229,7 @@ def test_filters_hold_in_a_search(claude: ClaudeHome, tmp_path: Path) -> None:
 def test_a_catalogue_that_is_mostly_about_what_is_gone_is_filled_anew(
     claude: ClaudeHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.sources.imports.catalogue_file._MOST_OUTDATED", 1)
+    monkeypatch.setattr("harness.sources.imports.catalogue_writer._MOST_OUTDATED", 1)
     catalogue = _catalogue(tmp_path, claude.home)
     for _ in range(3):
         claude.path.write_bytes(claude.path.read_bytes().replace(b"Please", b"Please do"))

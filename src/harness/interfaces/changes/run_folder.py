@@ -6,15 +6,18 @@ A path is checked after following every symbolic link, and opened without follow
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from hashlib import sha256
 
 import msgspec
 
 from harness.errors import UsageError
+from harness.log.store import Store, read_all
 from harness.sources.tool import ToolFailure
 from harness.sources.workspace.files import Change, TextFile, apply, decode, open_for_reading
 from harness.sources.workspace.roots import ToolWorkspace
+from harness.views.changes.fold import ChangeHistory
 from harness.views.changes.texts import ABSENT, Text
 
 LARGEST_SHOWN_BYTES = 16 * 1024 * 1024
@@ -125,3 +128,39 @@ class RunFolder:
 
     def _has(self, absolute: str) -> bool:
         return absolute.startswith(self.root if self.root.endswith(os.sep) else self.root + os.sep)
+
+
+# The change histories of logs, read on from where they were left when they are asked for again.
+
+
+_MOST_KEPT = 8
+
+
+class ChangeHistories:
+    """Contract: thread-safe. A history that is in use is taken out, so that no two threads read it on."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._kept: dict[str, ChangeHistory] = {}
+        """Most recently used last."""
+
+    def take(self, log_id: str) -> ChangeHistory:
+        """The history up to now; `put` it back. Raises UnknownSession and StoreError."""
+        self._store.metadata(log_id)
+        with self._lock:
+            history = self._kept.pop(log_id, None) or ChangeHistory()
+        for event in read_all(self._store, log_id, history.next_seq):
+            history.feed(event)
+        return history
+
+    def put(self, log_id: str, history: ChangeHistory) -> None:
+        with self._lock:
+            self._kept[log_id] = history
+            while len(self._kept) > _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+
+    def forget(self, log_id: str) -> None:
+        """It was deleted, or begins otherwise."""
+        with self._lock:
+            self._kept.pop(log_id, None)

@@ -30,23 +30,21 @@ from harness.interfaces.server.budget_api import BudgetApi
 from harness.interfaces.server.changes_api import ChangesApi
 from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.chat import ChatApi
-from harness.interfaces.server.failures import Failures
-from harness.interfaces.server.first_api import FirstApi
 from harness.interfaces.server.fleet_api import FleetApi
 from harness.interfaces.server.fleet_feed import FleetFeed, ServedFleets
 from harness.interfaces.server.grants_api import GrantsApi
 from harness.interfaces.server.guard import RequestGuard
 from harness.interfaces.server.histories import HistoryKeeper
-from harness.interfaces.server.inbox_api import InboxApi
 from harness.interfaces.server.inbox_feed import InboxFeed
+from harness.interfaces.server.inbox_socket import InboxApi
 from harness.interfaces.server.login_api import PUBLIC, LoginApi
-from harness.interfaces.server.machine_api import MachineApi
+from harness.interfaces.server.machine_api import FirstApi, MachineApi
 from harness.interfaces.server.machine_store import MachineStore
 from harness.interfaces.server.names import HostNames
 from harness.interfaces.server.notifier import Notifier, NotifyTarget
 from harness.interfaces.server.openapi import document
 from harness.interfaces.server.passing_on_api import PassingOnApi
-from harness.interfaces.server.responses import NotFound, error_response, json_response, plain_error
+from harness.interfaces.server.responses import Failures, NotFound, error_response, json_response, plain_error
 from harness.interfaces.server.sessions_api import SessionsApi
 from harness.interfaces.server.sockets import Socket
 from harness.interfaces.server.streams import StreamsApi

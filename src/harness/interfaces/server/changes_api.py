@@ -13,11 +13,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from harness.errors import UsageError
-from harness.interfaces.changes.commit import commit
-from harness.interfaces.changes.histories import ChangeHistories
 from harness.interfaces.changes.repository import Stale
-from harness.interfaces.changes.revert import revert, undo
+from harness.interfaces.changes.revert import commit, revert, undo
 from harness.interfaces.changes.review import CONVERSATION, Review
+from harness.interfaces.changes.run_folder import ChangeHistories
 from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.histories import is_history_name
 from harness.interfaces.server.responses import (

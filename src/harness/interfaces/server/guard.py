@@ -26,8 +26,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from harness.interfaces.cli.server_address import proof_of
 from harness.interfaces.server.access import Access, AccessGrant
 from harness.interfaces.server.connections import Connections
-from harness.interfaces.server.failures import Failures
 from harness.interfaces.server.names import HostNames
+from harness.interfaces.server.responses import Failures
 from harness.views.formatting.json_text import encode
 
 LARGEST_BODY_BYTES = 4 * 1024 * 1024

@@ -27,7 +27,7 @@ from harness.interfaces.server.fleet_api import (
     StopFleet,
 )
 from harness.interfaces.server.grants_api import GrantList
-from harness.interfaces.server.inbox_api import AnswerResults, InboxData, ManyAnswers, NotifyTest
+from harness.interfaces.server.inbox_socket import AnswerResults, InboxData, ManyAnswers, NotifyTest
 from harness.interfaces.server.login_api import Link, LoggedIn, LoginRequest, Logins, Nonce
 from harness.interfaces.server.notifier import NotifyChoices, NotifySettings
 from harness.interfaces.server.schemas import SessionData

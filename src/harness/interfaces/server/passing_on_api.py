@@ -16,7 +16,7 @@ from harness.events import Event
 from harness.interfaces.cli import formats
 from harness.interfaces.cli.history_sessions import history_of
 from harness.interfaces.cli.inventory import names_of
-from harness.interfaces.cli.shown_events import LEVELS, at_level, without_names, without_secrets
+from harness.interfaces.cli.playback import LEVELS, at_level, without_names, without_secrets
 from harness.interfaces.server.channels import Channels
 from harness.interfaces.server.histories import is_history_name
 from harness.interfaces.server.machine_store import MachineStore

@@ -15,9 +15,9 @@ from textual.binding import BindingType
 
 from harness.interfaces.cli import exit_codes
 from harness.interfaces.tui.actions import InboxScreen
-from harness.interfaces.tui.data import ScreenData
 from harness.interfaces.tui.lines import COLOURED, PLAIN
 from harness.interfaces.tui.notices import Notices
+from harness.interfaces.tui.source_data import ScreenData
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _PATIENCE_S = 5.0

@@ -11,8 +11,8 @@ from textual.strip import Strip
 
 from harness.errors import HarnessError
 from harness.events import Event
-from harness.interfaces.tui.data import EventTail
 from harness.interfaces.tui.lines import LineView, Part, parts_of, strip_of, text_of
+from harness.interfaces.tui.source_data import EventTail
 from harness.interfaces.tui.transcript_lines import LineTag, TranscriptLines
 
 _BUDGET_S = 0.02

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.events import Event, ToolEnd, ToolStart
-from harness.interfaces.tui.data import ScreenData
 from harness.interfaces.tui.lines import Line
+from harness.interfaces.tui.source_data import ScreenData
 from harness.interfaces.tui.transcript_lines import CallRange
 from harness.views.changes.fold import ChangedFile, ChangeHistory
 from harness.views.changes.lines import DiffRow, rows_of

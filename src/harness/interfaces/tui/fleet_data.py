@@ -12,7 +12,7 @@ from harness.errors import UsageError
 from harness.fleet.compare import Comparison, compare, side_of
 from harness.fleet.overview import overview
 from harness.fleet.watching import FleetSummary, FleetView, FleetWatch
-from harness.interfaces.inbox.server_calls import ServerCalls
+from harness.interfaces.inbox.served_inbox import ServerCalls
 from harness.interfaces.server.fleet_feed import ServedFleets
 
 

@@ -23,12 +23,12 @@ from harness.interfaces.cli.approval import Asking
 from harness.interfaces.tui.ask import AnswerGuard, AskKey, box, key_of, relay_of
 from harness.interfaces.tui.composer import Composer
 from harness.interfaces.tui.conversation import ConversationPane
-from harness.interfaces.tui.data import EventTail, ScreenData
 from harness.interfaces.tui.inbox_list import Held, ListPane
 from harness.interfaces.tui.keys import SHORT
 from harness.interfaces.tui.lines import Line, Part, TextBlock, aligned, fitted, length, strip_of
 from harness.interfaces.tui.notices import Notices
 from harness.interfaces.tui.rows import head_lines
+from harness.interfaces.tui.source_data import EventTail, ScreenData
 from harness.views.formatting.escapes import single_line
 from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, RowAsk
 

@@ -14,8 +14,7 @@ import msgspec
 
 from harness.errors import HarnessError, UsageError
 from harness.events import Event
-from harness.interfaces.inbox.served_inbox import ServedInbox
-from harness.interfaces.inbox.server_calls import ServerCalls
+from harness.interfaces.inbox.served_inbox import ServedInbox, ServerCalls
 from harness.interfaces.server.backend import Setup
 from harness.interfaces.tui.fleet_data import RemoteFleets
 from harness.interfaces.tui.source_data import LISTED, SourceData

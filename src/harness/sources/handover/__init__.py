@@ -8,7 +8,7 @@
 | conversation | `conversation.py` | events → prompts, answers and calls, each call with exactly one result |
 | budget | `budget.py` | what is too long is shortened: the newest stays whole, failures always |
 | tools | `own_tools.py` | a call → the target's own tool by its meaning, else a name that the target has no tool of |
-| ids | `new_ids.py` | new ids, derived from one seed, so that the same input gives the same bytes |
+| ids | `writer.py` | new ids, derived from one seed, so that the same input gives the same bytes |
 | contract | `writer.py` | `HandoverWriter`: the files of a session, and how the target is made to continue it |
 | registry | `registry.py` | which agents can be handed a conversation: the files of `writers/` |
 | delivery | `delivery.py` | writes new files only, imports them, reads them back, notes what was made, removes it |

@@ -11,9 +11,11 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
+from itertools import zip_longest
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -21,13 +23,109 @@ from msgspec.structs import replace
 from harness.errors import HarnessError, StoreError, UsageError
 from harness.log.ids import is_log_id, new_run_id
 from harness.log.private_files import append_all, make_private_directory, open_private, replace_private
-from harness.sources.handover.comparison import differences, stored_conversation
-from harness.sources.handover.conversation import HandedConversation
-from harness.sources.handover.new_ids import NewIds
-from harness.sources.handover.writer import Delivered, HandoverPlace, HandoverWriter, NewFile
-from harness.sources.imports.history import Home
+from harness.log.redact.redactor import redact_text
+from harness.sources.handover.conversation import (
+    NO_OUTPUT,
+    HandedCall,
+    HandedConversation,
+    HandedPrompt,
+    HandedTurn,
+    conversation_of,
+)
+from harness.sources.handover.writer import Delivered, HandoverPlace, HandoverWriter, NewFile, NewIds
+from harness.sources.imports.history import Home, StoredSession
+from harness.sources.imports.registry import load
+from harness.sources.imports.stored_log import StoredLog
 from harness.sources.process.child import Child
 from harness.sources.process.invocation import Invocation
+
+# Whether a session that was written is the conversation that was to be written: read back as any session of its agent.
+
+
+_SHOWN = 80
+
+
+def stored_conversation(writer: HandoverWriter, place: HandoverPlace, made: Delivered) -> HandedConversation:
+    """Raises StoreError if the agent's store has no such session."""
+    history = load(writer.agent)
+    assert history is not None, f"the sessions of {writer.agent} can be read"
+    session: StoredSession | None
+    if writer.importing:
+        session = next((one for one in history.find(place.home) if one.session_id == made.session_id), None)
+    elif writer.as_text:  # its ids are made of where a file is
+        home = replace(place.home, projects=(os.path.dirname(made.file),))
+        session = next(history.find(home), None)
+    else:
+        session = StoredSession(
+            agent=writer.agent, session_id=made.session_id, path=made.file, mark="", changed_ms=0
+        )
+    if session is None:
+        raise StoreError(f"{writer.agent} has no session {made.session_id} ")
+    return conversation_of(StoredLog(history, session, redact=False).events())
+
+
+def differences(expected: HandedConversation, found: HandedConversation, writer: HandoverWriter) -> list[str]:
+    """In words: what is not the same. Empty if all of it is."""
+    if writer.as_text:
+        return _as_text(expected, found)
+    pairs = zip_longest(_said(expected, writer), _said(found, writer))
+    return [
+        f"{_shown(wanted)} became {_shown(given)}"
+        for wanted, given in pairs
+        if wanted is None or given is None or not _is_same(wanted, given, writer)
+    ]
+
+
+def _is_same(wanted: tuple[str, str], given: tuple[str, str], writer: HandoverWriter) -> bool:
+    if wanted == given:
+        return True
+    is_alike = given[1] in wanted[1] or wanted[1] in given[1] or given[1] == NO_OUTPUT
+    return not writer.keeps_outputs and wanted[0] == given[0] and wanted[0].endswith("call") and is_alike
+
+
+def _said(conversation: HandedConversation, writer: HandoverWriter) -> Iterator[tuple[str, str]]:
+    for turn in conversation.turns:
+        if isinstance(turn, HandedPrompt):
+            yield "prompt", turn.text.strip()
+            continue
+        if turn.text.strip():
+            yield "answer", turn.text.strip()
+        yield from ((_kind(call, writer), call.output.strip()) for call in turn.calls)
+
+
+def _kind(call: HandedCall, writer: HandoverWriter) -> str:
+    return "failed call" if call.has_failed and writer.keeps_failures else "call"
+
+
+def _as_text(expected: HandedConversation, found: HandedConversation) -> list[str]:
+    """Calls are words there: each output must be among them, in its order."""
+    text = _words("\n".join(turn.text for turn in found.turns))
+    wanted = [
+        part
+        for turn in expected.turns
+        for part in (
+            turn.text,
+            *(() if isinstance(turn, HandedPrompt) else (call.output for call in turn.calls)),
+        )
+    ]
+    position, missing = 0, list[str]()
+    for part in filter(None, map(_words, wanted)):
+        at = text.find(part, position)
+        if at < 0:
+            missing.append(f"{_shown(('text', part))} is missing")
+        else:
+            position = at
+    return missing
+
+
+def _words(text: str) -> str:
+    """Without what only lays it out."""
+    return " ".join(text.split())
+
+
+def _shown(item: tuple[str, str] | None) -> str:
+    return "nothing" if item is None else f"{item[0]} {item[1][:_SHOWN]!r}"
+
 
 _MANIFEST = "manifest.json"
 _IMPORT_S = 120.0
@@ -251,3 +349,42 @@ def _require_same(
         raise HandoverFailed(error.message) from error
     if different := differences(conversation, found, writer):
         raise HandoverFailed(f"the session of {writer.agent} reads back otherwise: {different[0]}")
+
+
+# Masks secrets in a conversation: a store was not masked, and a log need not be.
+
+
+MARK = "[REDACTED:"
+
+
+def masked(conversation: HandedConversation, secrets: Mapping[str, str]) -> HandedConversation:
+    """`secrets`: known ones by their names, beside those that are recognized by their form."""
+    turns = tuple(_turn(turn, secrets) for turn in conversation.turns)
+    count = sum(_marks(turn) for turn in turns)
+    return replace(conversation, turns=turns, losses=replace(conversation.losses, masked=count))
+
+
+def _turn(turn: HandedTurn, secrets: Mapping[str, str]) -> HandedTurn:
+    text = redact_text(turn.text, secrets)
+    if isinstance(turn, HandedPrompt):
+        return replace(turn, text=text)
+    return replace(turn, text=text, calls=tuple(_call(call, secrets) for call in turn.calls))
+
+
+def _call(call: HandedCall, secrets: Mapping[str, str]) -> HandedCall:
+    return replace(call, input=_value(call.input, secrets), output=redact_text(call.output, secrets))
+
+
+def _value(value: Any, secrets: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return redact_text(value, secrets)
+    if isinstance(value, dict):
+        return {name: _value(inner, secrets) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_value(inner, secrets) for inner in value]
+    return value
+
+
+def _marks(turn: HandedTurn) -> int:
+    calls = () if isinstance(turn, HandedPrompt) else turn.calls
+    return turn.text.count(MARK) + sum(f"{call.input}{call.output}".count(MARK) for call in calls)

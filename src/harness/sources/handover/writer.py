@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 
@@ -17,10 +19,38 @@ from harness.sources.handover.conversation import (
     HandedPrompt,
     Losses,
 )
-from harness.sources.handover.new_ids import NewIds
 from harness.sources.handover.own_tools import OwnCall, ToolTable, own_call
 from harness.sources.imports.history import Home
 from harness.sources.request import Request
+
+# New ids for a session that is written: derived from a seed, so that the same input gives the same bytes.
+
+
+class NewIds:
+    """Each call gives another id. Letters, digits, `_` and `-` only, as every model API takes them."""
+
+    def __init__(self, seed: str) -> None:
+        self._seed = seed
+        self._count = 0
+
+    def hex(self, length: int) -> str:
+        self._count += 1
+        return sha256(f"{self._seed} {self._count}".encode()).hexdigest()[:length]
+
+    def uuid(self) -> str:
+        return str(UUID(hex=self.hex(32), version=4))
+
+    def uuid7(self, at_ms: int) -> str:
+        """One that says when it was made."""
+        rest = bytearray(bytes.fromhex(self.hex(20)))
+        rest[0] = 0x70 | rest[0] & 0x0F
+        rest[2] = 0x80 | rest[2] & 0x3F
+        return str(UUID(bytes=at_ms.to_bytes(6, "big") + bytes(rest)))
+
+    def named(self, prefix: str) -> str:
+        """`toolu_`, `call_` …"""
+        return f"{prefix}{self.hex(24)}"
+
 
 _ENCODER = msgspec.json.Encoder(enc_hook=str)
 

@@ -17,8 +17,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from harness.log.codec import storable
-from harness.sources.imports.catalogue_file import as_json, connected, forget_readings, in_memory, is_wasteful
 from harness.sources.imports.catalogue_filter import EVERYTHING, SessionFilter
+from harness.sources.imports.catalogue_writer import (
+    as_json,
+    connected,
+    forget_readings,
+    in_memory,
+    is_wasteful,
+)
 from harness.sources.imports.history import AgentHistory, Home, StoredSession
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from harness.sources.imports.catalogue_file import as_json
+from harness.sources.imports.catalogue_writer import as_json
 
 
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):

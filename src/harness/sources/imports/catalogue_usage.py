@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from harness.events import Usage
-from harness.sources.imports.catalogue_file import COUNTS, as_json
+from harness.sources.imports.catalogue_writer import COUNTS, as_json
 
 _JOINED = "used JOIN sessions ON session = sessions.number JOIN models ON used.model = models.number"
 _KEYS = {

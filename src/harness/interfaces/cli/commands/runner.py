@@ -36,10 +36,10 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli.server_address import token_path
     from harness.interfaces.runner.app import Runner, drop_lost_clients
     from harness.interfaces.server.app import open_access
-    from harness.interfaces.server.failures import Failures
     from harness.interfaces.server.guard import RequestGuard
     from harness.interfaces.server.names import names_of
     from harness.interfaces.server.presets import checked_directory
+    from harness.interfaces.server.responses import Failures
     from harness.interfaces.server.serving import Serving, bind
 
     settings = preferences.load(console, has_verbose=arguments.verbose)

@@ -100,10 +100,10 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
     from harness.interfaces.cli.interruption import raise_on_interrupt
     from harness.interfaces.cli.server_address import forget_address
     from harness.interfaces.server.app import Plan, ServerApp, open_access
-    from harness.interfaces.server.failures import Failures
     from harness.interfaces.server.names import names_of
     from harness.interfaces.server.notifier import target_of
     from harness.interfaces.server.presets import MODES
+    from harness.interfaces.server.responses import Failures
     from harness.interfaces.server.serving import Serving, bind
     from harness.interfaces.server.shared_backend import open_backend
 

@@ -16,7 +16,7 @@ from harness.interfaces.cli.server_address import add_server
 if TYPE_CHECKING:
     from harness.config import Settings
     from harness.interfaces.server.backend import Setup
-    from harness.interfaces.tui.data import ScreenData
+    from harness.interfaces.tui.source_data import ScreenData
 
 SUMMARY = "all sessions in one screen: answer, steer, stop"
 

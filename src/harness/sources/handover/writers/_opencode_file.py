@@ -7,12 +7,12 @@ from typing import Any
 
 from harness.sources.agent import Version
 from harness.sources.handover.conversation import HandedAnswer, HandedCall, HandedConversation, HandedPrompt
-from harness.sources.handover.new_ids import NewIds
 from harness.sources.handover.own_tools import OwnTool
 from harness.sources.handover.writer import (
     HandoverPlace,
     HandoverWriter,
     NewFile,
+    NewIds,
     SessionText,
     json_text,
     title_of,
