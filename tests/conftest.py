@@ -17,8 +17,10 @@ settings.load_profile("any-speed")
 # Programs that tests start use what the first of them has compiled.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# A shell starts what it puts into the background with interrupts ignored, and every child would inherit that.
+# A shell starts what it puts into the background with interrupts ignored, `nohup` does it with hang-ups, and every child
+# would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 LONGEST_FIRST = (
     "test_page.py",

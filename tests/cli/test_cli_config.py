@@ -35,6 +35,7 @@ def test_without_any_file_the_defaults_hold(world: World) -> None:
         "log_level": {"value": "warn", "origin": "default"},
         "log.redact": {"value": True, "origin": "default"},
         "histories.keep": {"value": False, "origin": "default"},
+        "histories.serve": {"value": "local", "origin": "default"},
         "tui.notify": {"value": True, "origin": "default"},
     }
 
@@ -134,6 +135,7 @@ def test_show_tells_where_each_value_is_set(world: World, monkeypatch: pytest.Mo
         f"redact = false  # {user}:2\n"
         "\n[histories]\n"
         "keep = false  # default\n"
+        'serve = "local"  # default\n'
         "\n[tui]\n"
         "notify = true  # default\n"
         "\n[agents.claude]\n"

@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from websockets.exceptions import ConnectionClosed
 from harness.events import Event, Result, ToolEnd, ToolStart, Usage, UsageDelta
 from harness.interfaces.client import PlainClient
 from harness.interfaces.commands import Approve, Submit
+from harness.interfaces.server.sessions_api import SessionsApi
 from harness.log.store import Query
 from harness.stage import ViewOptions
 from harness.views import state as state_view
@@ -350,22 +351,40 @@ def test_a_page_of_a_list_looks_at_nothing_but_the_index(
         world.store.save_metadata(metadata)
     with world.http() as http:
         assert http.get("/api/sessions?limit=60").json()["total"] == 30
-        deadline_s = time.monotonic() + PATIENCE_S  # the inbox reads what is new by itself
-        while {row["title"] for row in http.get("/api/inbox").json()["rows"]} != {
-            f"number {number}" for number in range(30)
-        }:
-            assert time.monotonic() < deadline_s
-            time.sleep(0.02)
-        opened: list[str] = []
-        real = os.open
-        monkeypatch.setattr(os, "open", lambda path, *more: (opened.append(str(path)), real(path, *more))[1])
+        opened, asked = _opened_while(SessionsApi, "_page", monkeypatch)
         for path in (
             "/api/sessions?limit=60",
             "/api/sessions?query=number",
             "/api/sessions?limit=5&offset=20",
         ):
             assert http.get(path).json()["total"] == 30
+        assert len(asked) == 3
         assert [path for path in opened if "sessions/" in path] == []
+
+
+def _opened_while(cls: type, name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str]]:
+    """The files that are opened by calls of a method, and these calls. Other threads of the server read at any time."""
+    opened: list[str] = []
+    asked: list[str] = []
+    current = threading.local()
+    real_open, real = os.open, getattr(cls, name)
+
+    def watched_open(path: Any, *more: Any) -> int:
+        if getattr(current, "is_asked", False):
+            opened.append(str(path))
+        return real_open(path, *more)
+
+    def watched(*arguments: Any) -> Any:
+        asked.append(name)
+        current.is_asked = True
+        try:
+            return real(*arguments)
+        finally:
+            current.is_asked = False
+
+    monkeypatch.setattr(os, "open", watched_open)
+    monkeypatch.setattr(cls, name, watched)
+    return opened, asked
 
 
 def test_the_bill_is_that_of_the_command_and_reads_only_what_is_new(

@@ -42,6 +42,7 @@ class Terminal:
             start_new_session=True,
         )
         self.raw = b""
+        self._typed_at = 0
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -66,12 +67,14 @@ class Terminal:
             self.raw += block
 
     def until(self, wanted: bytes) -> None:
+        """Until this has been written since something was typed."""
         ends_s = time.monotonic() + 50
-        while wanted not in self.raw:
+        while wanted not in self.raw[self._typed_at :]:
             assert time.monotonic() < ends_s, self.raw[-2000:]
             time.sleep(0.02)
 
     def type(self, text: str) -> None:
+        self._typed_at = len(self.raw)
         os.write(self._ours, text.encode())
 
     def is_as_before(self) -> bool:

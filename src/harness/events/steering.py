@@ -110,7 +110,7 @@ class Briefed(Steering, frozen=True, kw_only=True):
     lost: Sequence[str] = ()
     """What the session does not have."""
     files: Sequence[str] = ()
-    """The files that were made for it: `harness hand-over --remove` removes them."""
+    """The files that were made for it: `harness hand-over --remove ID` removes them."""
 
 
 class Suspended(Steering, frozen=True, kw_only=True):
