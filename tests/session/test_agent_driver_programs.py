@@ -63,6 +63,21 @@ async def test_what_a_program_did_is_told_as_of_any_agent(folder: Path, tmp_path
 
 
 @in_loop
+async def test_a_thread_knows_what_the_program_calls_its_session(tmp_path: Path) -> None:
+    """In the program's own history it is the same session: it is listed and counted once."""
+    store = FileStore(str(tmp_path / "store"))
+    modes = [Mode(id="a", agent=fake_claude(tmp_path))]
+    async with opened(modes=modes, storage=store, initial_state=NO_MODEL) as (harness, _):
+        await harness.send_message(content="one")
+        thread_id = harness.session.thread.require_id()
+        assert store.metadata(thread_id).names_of_agents() == [
+            ("claude", "5a493fb5-b26f-43a3-abfc-79ac63502f36")
+        ]
+        await harness.send_message(content="two")
+    assert len(store.metadata(thread_id).agent_sessions) == 1
+
+
+@in_loop
 async def test_each_message_is_a_process_that_goes_on_with_the_programs_own_session(tmp_path: Path) -> None:
     modes = [Mode(id="a", agent=fake_claude(tmp_path), instructions="Be kind.")]
     async with opened(modes=modes, initial_state=NO_MODEL) as (harness, record):

@@ -74,6 +74,8 @@ class Metadata(msgspec.Struct, kw_only=True, omit_defaults=True):
     activity: Literal["", "running", "waiting"] = ""
     """Of a thread: whether it has a run, or one that waits for an answer. Of a writer that died, the last value."""
     agent_session_id: str = ""
+    agent_sessions: list[str] = msgspec.field(default_factory=list)
+    """Of a thread: the sessions that agent programs have had in it, each as `NAME:ID`."""
     version: str = ""
     total_cost_usd: float | None = None
     cost_source: Literal["", "computed"] = ""
@@ -95,6 +97,12 @@ class Metadata(msgspec.Struct, kw_only=True, omit_defaults=True):
     fork: Fork | None = None
     deleted: bool = False
     """It was deleted, and is still there only for its forks."""
+
+    def names_of_agents(self) -> list[tuple[str, str]]:
+        """What agent programs call this session: the agent and its own id, for each of them."""
+        own = [(self.agent_name, self.agent_session_id)] if self.agent_session_id else []
+        more = (one.partition(":") for one in self.agent_sessions)
+        return [*own, *((agent, session_id) for agent, _, session_id in more)]
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,6 +29,7 @@ from harness.session.thread_fold import ThreadFold, rest
 from harness.session.threads import Threads
 from harness.sources.loop.conversation import AgentConversation
 from harness.sources.loop.event_redactor import EventRedactor
+from harness.sources.request import REMOTE_AGENT
 from harness.views.session.encoding import to_wire
 
 if TYPE_CHECKING:
@@ -238,13 +239,19 @@ class SessionCore:
         self.hooks.notice(event)
 
     def _note_activity(self) -> None:
-        """Save the activity, so that lists of threads show which ones wait, even if this process dies."""
+        """Save the activity and what agents call their sessions: lists show it, even if this process dies."""
         opened = self.thread.current
-        if opened is None or opened.metadata.activity == opened.fold.facts.activity:
+        if opened is None:
             return
-        opened.metadata.activity = opened.fold.facts.activity
-        if not opened.metadata.activity:
-            opened.metadata.outcome = opened.fold.facts.last_outcome
+        metadata, facts = opened.metadata, opened.fold.facts
+        known = (f"{agent}:{one}" for agent, one in facts.agent_sessions.items() if agent != REMOTE_AGENT)
+        if new := [name for name in known if name not in metadata.agent_sessions]:
+            metadata.agent_sessions = [*metadata.agent_sessions, *new]
+        elif metadata.activity == facts.activity:
+            return
+        metadata.activity = facts.activity
+        if not metadata.activity:
+            metadata.outcome = facts.last_outcome
         opened.save()
 
     def _flush(self) -> None:

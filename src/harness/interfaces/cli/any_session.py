@@ -101,15 +101,16 @@ def _recorded(store: FileStore, text: str) -> Metadata | None:
             agent = load(agent).name
         except UnknownAgent as error:
             raise UnknownSession(error.message, hint=error.hint) from error
-    logs = [one for one in store.find(Query()) if one.agent_session_id and agent in ("", one.agent_name)]
-    found = [one for one in logs if one.agent_session_id == wanted]
-    found = found or [one for one in logs if one.agent_session_id.startswith(wanted)]
-    names = dict.fromkeys((one.agent_name, one.agent_session_id) for one in found)
+    named = [(one, name) for one in store.find(Query()) for name in one.names_of_agents()]
+    named = [(one, name) for one, name in named if agent in ("", name[0])]
+    found = [(one, name) for one, name in named if name[1] == wanted]
+    found = found or [(one, name) for one, name in named if name[1].startswith(wanted)]
+    names = dict.fromkeys(name for _, name in found)
     if len(names) > 1:
         some = ", ".join(":".join(name) for name in list(names)[:_MOST_NAMED])
         hint = "give more characters of the id, or AGENT:ID"
         raise UnknownSession(f"{len(names)} sessions begin with {wanted}: {some}", hint=hint)
-    return max(found, key=lambda one: one.updated_ms, default=None)
+    return max((one for one, _ in found), key=lambda one: one.updated_ms, default=None)
 
 
 def require_folder(session: AnySession, given: str) -> str:

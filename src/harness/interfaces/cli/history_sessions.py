@@ -265,11 +265,11 @@ def _recorded_times(store: FileStore) -> dict[tuple[str, str], list[tuple[int, i
     """When Harness has recorded runs of a session, by agent and its id of the session."""
     times: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for one in store.find(Query()):
-        if one.agent_session_id and not is_copy(one):
+        names = [] if is_copy(one) else one.names_of_agents()
+        for name in names:
             started_ms, _ = age(one)
             ended_ms = max(one.updated_ms, started_ms + (one.duration_ms or 0))
-            known = times.setdefault((one.agent_name, one.agent_session_id), [])
-            known.append((started_ms, ended_ms))
+            times.setdefault(name, []).append((started_ms, ended_ms))
     return times
 
 
@@ -316,7 +316,7 @@ def as_metadata(session: CataloguedSession, activity: Activity | None = None) ->
 
 def recorded_names(logs: Iterable[Metadata]) -> set[tuple[str, str]]:
     """Agent and its own id of each session that one of these logs is about."""
-    return {(one.agent_name, one.agent_session_id) for one in logs if one.agent_session_id}
+    return {name for one in logs for name in one.names_of_agents()}
 
 
 def _has_outcome(

@@ -102,7 +102,7 @@ def warn_of_expiring(histories: HistorySessions, store: FileStore, console: Cons
 def _recorded(store: FileStore) -> set[tuple[str, str]]:
     from harness.log.store import Query
 
-    return {(one.agent_name, one.agent_session_id) for one in store.find(Query()) if one.agent_session_id}
+    return {name for one in store.find(Query()) for name in one.names_of_agents()}
 
 
 def _chosen(

@@ -283,7 +283,7 @@ class InboxRows:
         """Agent and its own id of each session that the store has."""
         with self._lock:
             logs = [one.metadata for one in self._base.values()]
-        return {(one.agent_name, one.agent_session_id) for one in logs if one.agent_session_id}
+        return {name for one in logs for name in one.names_of_agents()}
 
     def update(self, log_ids: Iterable[str]) -> list[str]:
         """Read what is new in these logs; returns those whose row is another one now, or gone."""

@@ -110,7 +110,7 @@ def earlier_usage(hub: Hub, agent: str, session_id: str, run_id: str) -> Usage |
         logs = [
             one.session_id
             for one in hub.store.list()
-            if one.agent_session_id == session_id and one.session_id != hub.log_id
+            if one.session_id != hub.log_id and any(session_id == name for _, name in one.names_of_agents())
         ]
         for log_id in [*sorted(logs), hub.log_id]:
             used = _used_in(read_all(hub.store, log_id), agent, session_id, run_id, used)
