@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from serving_world import ServingWorld, Watcher, is_done, run, waits
+from serving_world import PATIENCE_S, ServingWorld, Watcher, is_done, run, waits
 
 USED = {"type": "usage", "inputTokens": 1_000_000, "outputTokens": 0}
 LIST = {"type": "tool_call", "name": "list", "input": {}}
@@ -70,6 +72,10 @@ def test_limits_are_set_and_shown_and_wrong_ones_change_nothing(
     )
 
 
+def _row(http: httpx.Client, log_id: str) -> dict[str, Any] | None:
+    return next((one for one in http.get("/api/inbox").json()["rows"] if one["id"] == log_id), None)
+
+
 def test_a_conversation_asks_at_the_limit_and_the_inbox_and_the_bill_say_so(
     world: ServingWorld, paid: str
 ) -> None:
@@ -85,8 +91,9 @@ def test_a_conversation_asks_at_the_limit_and_the_inbox_and_the_bill_say_so(
             assert relay["question"] == "Today's limit of $1.00 is reached ($1.00 spent). Continue?"
             assert relay["options"] == ["Continue for $0.25 more", "Stop"]
             with world.http() as http:
-                rows = {one["id"]: one for one in http.get("/api/inbox").json()["rows"]}
-                assert rows[session["id"]]["state"] == "asks"
+                deadline_s = time.monotonic() + PATIENCE_S  # rows follow their logs
+                while (_row(http, session["id"]) or {}).get("state") != "asks":
+                    assert time.monotonic() < deadline_s
             await client.command("answer", relayId=relay["id"], answer="Continue for $0.25 more")
             state = await client.until(is_done)
             assert state["messages"][-1]["content"].endswith("Done.")

@@ -133,6 +133,8 @@ class OpencodeServe(Driver):
         """Session of a sub-agent → its name and the call that started it."""
         self._error = ""
         self._is_interrupted = False
+        self._is_silent = False
+        """Whether a request had no answer: the server is not used for another turn."""
         self._was_busy = False
         """Whether it has begun to work since the prompt."""
         self._answering = ""
@@ -283,6 +285,7 @@ class OpencodeServe(Driver):
         if then is None or (turn != self._turn and self.is_ready):
             return ()
         status = count_of(record.get("status")) or 0
+        self._is_silent = self._is_silent or not status
         return then(status, record.get("body") if status else record.get("error"))
 
     def _on_agents(self, status: int, body: Any) -> Moves:
@@ -505,7 +508,7 @@ class OpencodeServe(Driver):
     # The end of a turn
 
     def _ended(self, *, is_final: bool = False) -> Moves:
-        self.is_busy = False
+        self.is_busy, is_final = False, is_final or self._is_silent
         late: list[Move] = [NotTaken(prompt.id) for prompt in self._spoken]
         # An interrupted turn has these in its history: the next one sees them.
         late += [(Taken if self._is_interrupted else NotTaken)(each) for each in self._steered.values()]
@@ -513,7 +516,11 @@ class OpencodeServe(Driver):
         self._steered.clear()
         if self._is_interrupted:
             return [*late, TurnEnded("interrupted", is_final=is_final)]
-        outcome = TurnEnded("failed", self._error, is_final) if self._error else TurnEnded("completed")
+        outcome = (
+            TurnEnded("failed", self._error, is_final)
+            if self._error
+            else TurnEnded("completed", is_final=is_final)
+        )
         return [*late, outcome]
 
 
