@@ -88,7 +88,7 @@ def test_a_task_of_a_slurm_array_works_on_its_case(tmp_path: Path, env: dict[str
 
 
 def _yaml(path: Path) -> Any:
-    return pytest.importorskip("yaml").safe_load(path.read_text())
+    return pytest.importorskip("yaml", reason="PyYAML is not installed").safe_load(path.read_text())
 
 
 def test_the_inputs_of_the_action_are_those_that_its_script_takes() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 
 from harness.errors import HarnessError
 from harness.events import Error, Event, Result, SessionStart, ToolEnd, ToolStart, Unknown
+from harness.lab import echo_server
 from harness.lab.doctor_report import Finding, ScenarioResult, verdict_of
 from harness.lab.expectations import KnownFields, missing, unknown_fields
 from harness.lab.fixture import LaunchConfig, load_fixture
@@ -30,51 +30,6 @@ from harness.sources.process.version_probe import parse_version
 from harness.sources.request import Limits, Request
 from harness.sources.run import Run, start
 from harness.sources.translation.audit import RAW
-
-# An MCP server with one tool, `echo`, on standard input and output. Runs on its own, without Harness.
-
-
-_SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-_TOOL = {"name": "echo", "description": "Returns its text.", "inputSchema": _SCHEMA}
-
-
-def answer(message: dict) -> dict | None:  # type: ignore[type-arg] # typing costs start-up time here
-    """The reply to one message; None for what wants none."""
-    if "id" not in message:
-        return None
-    params = message.get("params") or {}
-    results = {
-        "initialize": {
-            "protocolVersion": params.get("protocolVersion", "2025-06-18"),
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": "lab", "version": "1"},
-        },
-        "ping": {},
-        "tools/list": {"tools": [_TOOL]},
-        "tools/call": {
-            "content": [{"type": "text", "text": str((params.get("arguments") or {}).get("text"))}]
-        },
-        "resources/list": {"resources": []},
-        "resources/templates/list": {"resourceTemplates": []},
-        "prompts/list": {"prompts": []},
-    }
-    head = {"jsonrpc": "2.0", "id": message["id"]}
-    method = message.get("method")
-    if method not in results:
-        return {**head, "error": {"code": -32601, "message": f"there is no method {method}"}}
-    return {**head, "result": results[method]}
-
-
-def main() -> None:
-    for line in sys.stdin:
-        if line.strip() and (reply := answer(json.loads(line))) is not None:
-            sys.stdout.write(json.dumps(reply) + "\n")
-            sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
-
 
 _POLL_S = 0.05
 _STDERR_LINES = 3
@@ -406,4 +361,4 @@ def make_project(folder: str, *, skills_folder: str = "", skill: str = "") -> No
 
 def echo_command() -> tuple[str, ...]:
     """The command that starts the MCP server of the lab."""
-    return (sys.executable, "-I", "-S", os.path.abspath(__file__))
+    return (sys.executable, "-I", "-S", os.path.abspath(echo_server.__file__))

@@ -1,5 +1,7 @@
 """What was read of a session, entered into the tables of the catalogue."""
 
+# ruff: noqa: S608 nothing but names of our own is put into a statement
+
 from __future__ import annotations
 
 import os
@@ -195,9 +197,6 @@ def forget_readings(connection: sqlite3.Connection) -> None:
     with connection:
         for statement in _FORGET.split(";"):
             connection.execute(statement)
-
-
-# ruff: noqa: S608 nothing but names of our own is put into a statement
 
 
 QUARTER_MS = 900_000
