@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from world import World
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "sources" / "imports"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "sources" / "imports"))
 from stored_homes import cases
 
 CLAUDE = "f90ec50b-b971-4e9a-93e0-525924e069a6"

@@ -12,7 +12,7 @@ from harness.interfaces.workspaces.agent_commands import agent_commands
 from harness.log.raw import RawOutput, RawWriter
 from harness.sources import registry
 
-RECORDINGS = Path(__file__).parents[1] / "agents"
+RECORDINGS = Path(__file__).parents[2] / "agents"
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ pytest.importorskip("duckdb", reason="the extra `sql` is not installed")
 
 from harness.interfaces.cli.session_query import TABLES
 
-DOCUMENT = Path(__file__).parents[2] / "docs/sql.md"
+DOCUMENT = Path(__file__).parents[3] / "docs/sql.md"
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from world import World
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "sources" / "imports"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "sources" / "imports"))
 from stored_homes import HomeCase, cases
 
 CLAUDE = "33dadd08-e106-4698-90c8-83a1c1f512c6"

@@ -127,7 +127,7 @@ def test_a_runner_that_is_a_new_one_is_told_what_was_said(
 def test_a_program_behind_a_runner_goes_on_with_its_own_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recording = Path(__file__).parents[1] / "agents" / "claude" / "2.1.325" / "hello" / "stdout.jsonl"
+    recording = Path(__file__).parents[2] / "agents" / "claude" / "2.1.325" / "hello" / "stdout.jsonl"
     program = tmp_path / "bin" / "claude"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\n[ "$1" = --version ] || echo "$@" >> {tmp_path}/argv\ncat {recording}\n')

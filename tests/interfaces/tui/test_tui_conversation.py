@@ -156,7 +156,7 @@ def test_painted_lines_are_parts() -> None:
     assert text_of(parts_of("plain")) == "plain"
 
 
-RECORDED = sorted((Path(__file__).parents[1] / "agents").glob("*/*/*/events.ndjson"))
+RECORDED = sorted((Path(__file__).parents[2] / "agents").glob("*/*/*/events.ndjson"))
 
 
 @pytest.mark.parametrize("path", RECORDED[::9], ids=lambda path: "/".join(path.parts[-4:-1]))

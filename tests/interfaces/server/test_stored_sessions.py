@@ -26,7 +26,7 @@ from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
 from harness.session.open_thread import folded
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "sources" / "imports"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "sources" / "imports"))
 from stored_homes import cases
 
 CLAUDE = "dcf6af37-9996-4a16-9b4e-bd16fefb37c6"

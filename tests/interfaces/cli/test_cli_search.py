@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from world import World
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "sources" / "imports"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "sources" / "imports"))
 from stored_homes import cases
 
 CLAUDE = "33dadd08-e106-4698-90c8-83a1c1f512c6"

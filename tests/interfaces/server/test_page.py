@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-_WEB = Path(__file__).parents[2] / "web"
+_WEB = Path(__file__).parents[3] / "web"
 _BROWSER = os.environ.get("CHROMIUM") or shutil.which("chromium") or ""
 _DRIVER = _WEB / "node_modules" / "playwright-core"
 _CHOSEN = (

@@ -12,7 +12,7 @@ from world import CLAUDE_LINES, CODEX_LINES, World, wait_until
 
 from harness.sources import registry
 
-RECORDED = Path(__file__).parent.parent / "agents"
+RECORDED = Path(__file__).parents[2] / "agents"
 
 
 def test_a_recording_becomes_the_same_events_as_a_run(world: World) -> None:

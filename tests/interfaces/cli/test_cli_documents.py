@@ -15,7 +15,7 @@ from world import World
 from harness.errors import UsageError
 from harness.interfaces.cli import parser
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",

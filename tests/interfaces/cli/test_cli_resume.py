@@ -14,7 +14,7 @@ from harness.interfaces.server.backend import Setup
 from harness.interfaces.server.presets import backing_of, checked, modes_of
 from harness.session.config import CommandAgent
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "sources" / "imports"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "sources" / "imports"))
 from stored_homes import cases
 
 CLAUDE = "33dadd08-e106-4698-90c8-83a1c1f512c6"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.views.formatting.escapes import neutralised, revealed
 
-_TABLE = Path(__file__).parents[2] / "web" / "src" / "text" / "unseen_characters.json"
+_TABLE = Path(__file__).parents[3] / "web" / "src" / "text" / "unseen_characters.json"
 
 
 def _characters(*names: str) -> set[int]:
