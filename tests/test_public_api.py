@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import get_args, get_type_hints
 
 import pytest
 
 import harness
+from public_surface import parameters, public_classes, public_methods
+from source_tree import expect_none
 
-NAMES: list[str] = getattr(harness, "__all__", [])
-
-pytestmark = pytest.mark.skipif(not NAMES, reason="harness has no public names yet")
+NAMES: list[str] = harness.__all__
+SHORTEST_DOCSTRING = 15
+FEW_PARAMETERS = 3
 
 
 def _imported_names() -> dict[str, str]:
@@ -73,6 +76,39 @@ def test_the_options_of_a_run_are_the_fields_of_a_request() -> None:
     wanted = get_type_hints(Request)
     assert {name: wanted.pop(name) for name in ("agent", "prompt")}
     assert get_type_hints(Options) == wanted
+
+
+def test_everything_public_has_a_docstring() -> None:
+    """So that an editor explains what it completes. An inherited docstring counts for a method, not for a class."""
+    missing = [
+        f"{cls.__module__}.{cls.__name__}"
+        for cls in public_classes()
+        if len(vars(cls).get("__doc__") or "") < SHORTEST_DOCSTRING
+    ]
+    missing += [
+        f"{cls.__module__}.{cls.__name__}.{name}"
+        for cls in public_classes()
+        for name, _ in public_methods(cls)
+        if len(inspect.getdoc(getattr(cls, name)) or "") < SHORTEST_DOCSTRING
+    ]
+    expect_none(missing)
+
+
+def test_the_docstring_of_a_function_with_many_parameters_names_them_all() -> None:
+    exported = {name: getattr(harness, name) for name in NAMES}
+    functions = {name: value for name, value in exported.items() if isinstance(value, FunctionType)}
+    for name, cls in exported.items():
+        for ancestor in inspect.getmro(cls) if inspect.isclass(cls) else ():
+            if ancestor.__module__.startswith("harness."):
+                functions |= {f"{name}.{method}": made for method, made in public_methods(ancestor)}
+    expect_none(
+        [
+            f"{name}: {parameter}"
+            for name, function in functions.items()
+            for parameter in parameters(function)
+            if len(parameters(function)) > FEW_PARAMETERS and parameter not in (function.__doc__ or "")
+        ]
+    )
 
 
 SMALL_PROGRAMS = {

@@ -40,16 +40,18 @@ class HarnessError(Exception):
 
     @property
     def words(self) -> str:
-        """Both, on one line."""
+        """`message` and `hint` on one line, as the command line prints them."""
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
 class UsageError(HarnessError):
+    """Raised when the caller asks for something that cannot be done; `hint` says what can."""
+
     exit_code = 2
 
 
 class UnknownAgent(UsageError):
-    pass
+    """Raised for the name of an agent that is neither built in nor installed as a plugin."""
 
 
 class BrokenPlugin(UsageError):
@@ -57,37 +59,47 @@ class BrokenPlugin(UsageError):
 
 
 class UnknownView(UsageError):
-    pass
+    """Raised for the name of a format that does not exist."""
 
 
 class UnknownSession(UsageError):
-    pass
+    """Raised for the id of a session or thread that does not exist."""
 
 
 class BadConfig(UsageError):
-    pass
+    """Raised for a settings file that cannot be read, and for values that it may not have."""
 
 
 class AgentNotFound(HarnessError):
+    """Raised when the program of an agent is not installed."""
+
     code = "E001"
     exit_code = 127
 
 
 class SpawnFailed(HarnessError):
+    """Raised when the program of an agent is there but does not start."""
+
     code = "E002"
     exit_code = 126
 
 
 class BudgetExceeded(HarnessError):
+    """Raised when a limit of `harness budget` is reached and no one can be asked for more."""
+
     code = "E008"
     exit_code = 75
 
 
 class InvalidDirectory(UsageError):
+    """Raised for a working directory that is missing or not a directory."""
+
     code = "E006"
 
 
 class StoreError(HarnessError):
+    """Raised when a log cannot be opened, read or written."""
+
     code = "E007"
 
 

@@ -160,5 +160,7 @@ class MemoryActivated(Steering, frozen=True, kw_only=True):
 
 
 class MemoryModelChanged(Steering, frozen=True, kw_only=True):
+    """Another model observes or reflects from now on."""
+
     role: Literal["observer", "reflector"]
     model_id: str

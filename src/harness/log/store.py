@@ -242,7 +242,10 @@ class Store(Protocol):
         ...
 
     def save_snapshot(self, log_id: str, name: str, seq: int, data: bytes) -> None:
-        """Store a snapshot in place of an older one; ignored if the log is shorter than `seq`. Raises UnknownSession."""
+        """Store `data`, a fold of the log `log_id` up to `seq`, in place of an older snapshot of this `name`.
+
+        Ignored if the log is shorter than `seq`. Raises UnknownSession.
+        """
         ...
 
     def watch(self, log_id: str, wake: Callable[[], object]) -> Callable[[], None]:

@@ -24,12 +24,13 @@ _DECISIONS = ("approve", "decline", "always_allow", "always_allow_category")
 
 
 class Approvals:
-    """Tool calls that wait for approval."""
+    """`session.approval`: tool calls that wait for permission."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
 
     def is_armed(self) -> bool:
+        """Whether any call waits for permission."""
         return bool(self.all())
 
     def all(self) -> list[PendingApproval]:
@@ -53,10 +54,11 @@ class Approvals:
         context: RequestContext | None,
         option: str = "",
     ) -> bool:
-        """Answer one call; False when no such call waits.
+        """Answer one call, as `respond_to_tool_approval` does; False when no such call waits.
 
-        Raises UsageError for an unknown decision, for an option that was not offered, and when several calls
-        wait and none is named. The calls then stay pending.
+        `decision`, `tool_call_id`, `reason` and `option` are those of that method, and `context` its request
+        context. Raises UsageError for an unknown decision, for an option that was not offered, and when several
+        calls wait and none is named. The calls then stay pending.
         """
         if decision not in _DECISIONS:
             raise UsageError(f"unknown decision: {decision!r}", hint=f"one of {', '.join(_DECISIONS)}")
@@ -90,7 +92,7 @@ class Approvals:
 
 
 class Suspensions:
-    """Tool calls that wait for data: the answer to a question, the review of a plan, or anything else."""
+    """`session.suspensions`: tool calls that wait for data: the answer to a question, the review of a plan."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
@@ -100,12 +102,15 @@ class Suspensions:
         return [pending_suspension(relay) for relay in self._waiting()]
 
     def has_pending(self) -> bool:
+        """Whether any call waits for data."""
         return bool(self._waiting())
 
     def has(self, *, tool_call_id: str) -> bool:
+        """Whether this call waits for data."""
         return self.get(tool_call_id=tool_call_id) is not None
 
     def get(self, *, tool_call_id: str) -> PendingSuspension | None:
+        """The call of that id, if it waits for data."""
         found = _named(self._waiting(), tool_call_id)
         return None if found is None else pending_suspension(found)
 
@@ -118,9 +123,11 @@ class Suspensions:
         return found.call_id if found is not None else None
 
     async def respond(self, resume_data: Any, tool_call_id: str, context: RequestContext | None) -> bool:
-        """Answer one call; False when no such call waits.
+        """Answer one call, as `respond_to_tool_suspension` does; False when no such call waits.
 
-        Raises UsageError for an invalid answer, or one that cannot be logged. The call then stays pending.
+        `resume_data` is the answer, `tool_call_id` may be empty while only one call waits, and `context` is added to
+        that of the run. Raises UsageError for an answer that is not valid, or cannot be logged. The call then stays
+        pending.
         """
         session = self._session
         session.bus.deliver()
@@ -161,16 +168,21 @@ class Suspensions:
 
 
 class FollowUps:
+    """`session.follow_ups`: messages that wait for the end of the run."""
+
     def __init__(self, session: SessionCore) -> None:
         self._session = session
 
     def count(self) -> int:
+        """How many messages are queued."""
         return len(self._session.runs.queued)
 
     def is_empty(self) -> bool:
+        """Whether no message is queued."""
         return not self._session.runs.queued
 
     def enqueue(self, *, content: str, request_context: RequestContext | None = None) -> None:
+        """Queue a message for after the current run, without sending it now."""
         self._session.runs.queue(UserMessage(text=content), request_context)
 
     def dequeue(self) -> UserMessage | Signal | None:
@@ -182,6 +194,7 @@ class FollowUps:
         self._session.runs.requeue(said)
 
     def clear(self) -> None:
+        """Drop all queued messages."""
         if self._session.runs.queued:
             self._session.runs.clear_queue()
 
@@ -206,12 +219,15 @@ class RunState:
         return facts.open_run or facts.last_run or None
 
     def get_trace_id(self) -> str | None:
+        """The trace id of the current run; None without observability."""
         return self._session.hooks.trace_id
 
     def is_running(self) -> bool:
+        """Whether a run is active."""
         return self._session.runs.is_running
 
     def is_abort_requested(self) -> bool:
+        """Whether the current run was asked to stop."""
         return self._session.runs.is_abort_requested
 
     def get_abort_signal(self) -> asyncio.Event | None:
@@ -219,6 +235,7 @@ class RunState:
         return self._session.runs.abort_signal
 
     def next_operation(self) -> int:
+        """Return a number that rises with each call, to tell a new operation from an old one."""
         return self._session.runs.next_operation()
 
 
@@ -229,9 +246,11 @@ class StreamState:
         self._session = session
 
     def active_run_id(self) -> str | None:
+        """The id of the active run; None without one."""
         return self._session.bus.fold.facts.open_run if self.is_active() else None
 
     def is_active(self) -> bool:
+        """Whether a run is active."""
         return self._session.runs.is_running
 
     def is_open(self) -> bool:
@@ -246,7 +265,7 @@ class StreamState:
 
 
 class SessionDisplay:
-    """`session.display_state`."""
+    """`session.display_state`: everything that a user interface shows of the thread."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session

@@ -81,6 +81,11 @@ def described(agent: AgentInput) -> BackingAgent | CommandAgent:
 
 
 class Mode(msgspec.Struct, frozen=True, kw_only=True):
+    """A named preset of a harness: instructions, tools, a default model and perhaps an agent of its own.
+
+    A session is in one mode at a time; `session.mode.switch(mode_id=…)` changes it.
+    """
+
     id: str
     name: str = ""
     default_model_id: str = ""
@@ -101,6 +106,8 @@ class Mode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subagent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent that the model can start with the tool `subagent`, for a part of its task."""
+
     id: str
     name: str
     description: str

@@ -192,6 +192,8 @@ class GoalOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Objective(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The goal of a thread: its text, its status, and how much of its budget is used. Times are milliseconds."""
+
     objective: str
     status: Status
     runs_used: int
@@ -229,11 +231,14 @@ class GoalHost(Protocol):
 
 
 class Goals:
+    """`session.goals`: the objective of the thread, and how it is set, changed and judged."""
+
     def __init__(self, host: GoalHost, judge: Judge = ask_model) -> None:
         self._host = host
         self._judge = judge
 
     def get(self) -> Objective | None:
+        """The current objective; None when there is none."""
         stored = self._host.objective() if self._host.thread_id() else None
         return None if stored is None else msgspec.convert(dict(stored), Objective, strict=False)
 
@@ -246,7 +251,19 @@ class Goals:
         prompt: str = "",
         id: str = "",
     ) -> Objective | None:
-        """Begin a goal in place of the current one. None without a thread to store it in."""
+        """Set a goal in place of the current one. None without a thread to store it in.
+
+        Args:
+            text: What is to be reached.
+            judge_model_id: The model that judges; by default that of the agent's `GoalOptions`.
+            max_runs: How many times the agent may be judged and sent back to work.
+            prompt: The instructions of the judge.
+            id: The id of the goal; by default a new one.
+
+        Raises:
+            UsageError: For a `max_runs` that is not positive.
+
+        """
         _check_budget(max_runs)
         if not self._host.thread_id():
             return None
@@ -266,6 +283,7 @@ class Goals:
         )
 
     def clear(self) -> None:
+        """Remove the objective."""
         if self.get() is not None:
             self._host.append(GoalChanged(objective=None))
 
@@ -277,7 +295,10 @@ class Goals:
         prompt: str | UnsetType = UNSET,
         status: Status | UnsetType = UNSET,
     ) -> Objective | None:
-        """Change what is given; None without a goal. A status other than `paused` clears `paused_reason`."""
+        """Change what is given of `judge_model_id`, `max_runs`, `prompt` and `status`; None without a goal.
+
+        A status other than `paused` clears `paused_reason`. Raises UsageError for a `max_runs` that is not positive.
+        """
         _check_budget(None if isinstance(max_runs, UnsetType) else max_runs)
         objective = self.get()
         if objective is None:
@@ -289,6 +310,7 @@ class Goals:
         return self._keep(replace(objective, **changes, updated_at=self._host.now_ms()))
 
     def max_runs(self, objective: Objective) -> int:
+        """The budget of an objective: its own, else that of the agent's options, else 50."""
         options = self._host.goal_options()
         return objective.max_runs or (options and options.max_runs) or MOST_RUNS
 

@@ -306,9 +306,19 @@ class Harness(SessionMethods):
     async def clone_thread(
         self, *, source_thread_id: str = "", title: str = "", resource_id: str = ""
     ) -> HarnessThread:
-        """Create a thread that begins with everything in another one, or in the current one, and open it.
+        """Create a thread that begins with everything in another one, and open it.
 
-        The clone is a fork of the log, not a copy. Raises UsageError without a memory, and UnknownSession.
+        The clone is a fork of the log, not a copy.
+
+        Args:
+            source_thread_id: The other thread; by default the open one.
+            title: By default that of the other thread.
+            resource_id: Whose thread it is; by default as the other thread.
+
+        Raises:
+            UsageError: Without a thread to clone, and without a memory.
+            UnknownSession: When there is no such thread.
+
         """
         return await self.session.thread.clone(
             source_thread_id=source_thread_id, title=title, resource_id=resource_id

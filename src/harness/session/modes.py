@@ -24,6 +24,8 @@ _ROLES: dict[str, tuple[str, str]] = {
 
 
 class ModeSelection:
+    """`session.mode`: the current mode, and how to change it."""
+
     def __init__(self, session: SessionCore, mode_id: str) -> None:
         self._session = session
         self._mode_id = mode_id
@@ -31,10 +33,11 @@ class ModeSelection:
         """By mode: the model in use when the mode was last left."""
 
     def get(self) -> str:
+        """The id of the current mode."""
         return self._mode_id
 
     def resolve(self) -> Mode:
-        """Raises UsageError when the mode does not exist."""
+        """The current `Mode`. Raises UsageError when it does not exist."""
         harness = self._session.harness
         return harness.modes.get(self._mode_id) or harness.mode(self._mode_id)
 
@@ -70,18 +73,22 @@ class ModeSelection:
 
 
 class ModelSelection:
+    """`session.model`: the current model, and how to change it."""
+
     def __init__(self, session: SessionCore, model_id: str) -> None:
         self._session = session
         self._model_id = model_id
 
     def get(self) -> str:
-        """Empty when none is selected."""
+        """The id of the current model; empty when none is selected."""
         return self._model_id
 
     def has_selection(self) -> bool:
+        """Whether a model is selected."""
         return bool(self._model_id)
 
     def display_name(self) -> str:
+        """The model's id without its provider; `unknown` when none is selected."""
         return self._model_id.rpartition("/")[2] or "unknown"
 
     def select(self, model_id: str) -> None:
@@ -91,7 +98,17 @@ class ModelSelection:
     async def switch(
         self, *, model_id: str, scope: Literal["thread", "global"] = "thread", mode_id: str = ""
     ) -> None:
-        """Use another model, in this mode or another one; scope `thread` stores it with the thread."""
+        """Use another model.
+
+        Args:
+            model_id: `provider/model`.
+            scope: `thread` stores it with the thread; `global` does not.
+            mode_id: The mode that gets this model; by default the current one.
+
+        Raises:
+            UsageError: For an unknown scope or mode, and an id that is not text.
+
+        """
         session = self._session
         check_text("model_id", model_id)
         if scope not in ("thread", "global"):
@@ -106,11 +123,13 @@ class ModelSelection:
         session.append(ModelChanged(model_id=model_id, scope=scope, mode_id=target))
 
     def save_for_mode(self, mode_id: str, model_id: str) -> None:
+        """Store the model of a mode with the thread."""
         self._session.thread.save_setting(f"modeModelId_{mode_id}", model_id)
         if mode_id == self._session.mode.get():
             self._session.thread.save_setting("currentModelId", model_id)
 
     def resolve_for_mode(self, mode: Mode) -> str:
+        """The model that the thread has stored for a mode, else the default of the mode."""
         saved = self._session.thread.setting(f"modeModelId_{mode.id}")
         return str(saved) if saved else mode.default_model_id
 
@@ -136,42 +155,52 @@ class MemoryRole:
         self._kind: Noting = "observation" if role == "observer" else "reflection"
 
     def model_id(self) -> str:
+        """The id of the model that does this."""
         session = self._session
         default = getattr(session.harness.om_config, f"default_{self._role}_model_id")
         usual = session.hooks.memory.usual_model(self._kind)
         return str(session.state.peek(self._model_key) or default or usual)
 
     def threshold(self) -> int:
+        """From how many tokens on it is done."""
         session = self._session
         default = getattr(session.harness.om_config, f"default_{self._kind}_threshold")
         usual = session.hooks.memory.usual_threshold(self._kind)
         return int(session.state.peek(self._threshold_key) or default or usual)
 
     def resolved_model(self) -> Model:
+        """The model itself. Raises UsageError for one that cannot be used."""
         return self._session.harness.catalogue.resolve(self.model_id())
 
     async def switch_model(self, *, model_id: str) -> None:
+        """Use another model for this, in this thread."""
         await self._session.state.set({self._model_key: model_id})
         self._session.thread.save_setting(self._model_key, model_id)
         self._session.append(MemoryModelChanged(role=self._role, model_id=model_id))
 
 
 class MemoryRoles:
+    """`session.om`: the models of the observational memory, of its `observer` and its `reflector`."""
+
     def __init__(self, session: SessionCore) -> None:
         self.observer = MemoryRole(session, "observer")
         self.reflector = MemoryRole(session, "reflector")
 
 
 class SubagentModels:
+    """`session.subagents.model`: which models sub-agents use."""
+
     def __init__(self, session: SessionCore) -> None:
         self._session = session
 
     def get(self, *, agent_type: str = "") -> str | None:
+        """The model for sub-agents of this type, else for all; None where they have their own default."""
         state = self._session.state
         found: Any = state.peek(f"subagentModelId_{agent_type}") if agent_type else None
         return found or state.peek("subagentModelId") or None
 
     async def set(self, *, model_id: str, agent_type: str = "") -> None:
+        """Use another model for sub-agents of this type, or for all without a type."""
         key = f"subagentModelId_{agent_type}" if agent_type else "subagentModelId"
         await self._session.state.set({key: model_id})
         self._session.thread.save_setting(key, model_id)
@@ -179,6 +208,8 @@ class SubagentModels:
 
 
 class SubagentSettings:
+    """`session.subagents`: settings of sub-agents; `model` has their models."""
+
     def __init__(self, session: SessionCore) -> None:
         self.model = SubagentModels(session)
 

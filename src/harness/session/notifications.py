@@ -237,6 +237,8 @@ Rule: TypeAlias = Action | Ruling
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
+    """What a policy decides by: the notification, whether a run is active, and the time."""
+
     record: Notification
     activity: Activity
     now_ms: int
@@ -251,6 +253,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     default: Rule | None = None
 
     async def ruling(self, circumstances: Circumstances) -> Ruling:
+        """What to do with a notification now."""
         record = circumstances.record
         rule: Any = self.decide(circumstances) if self.decide is not None else None
         if isinstance(rule, Awaitable):

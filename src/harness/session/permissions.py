@@ -93,7 +93,7 @@ def check_resolver(resolver: CategoryResolver | None) -> None:
 
 
 class SessionPermissions:
-    """Rules, which are stored in the state, and grants, which are not stored."""
+    """`session.permissions`: rules, which are stored with the state, and grants, which end with the session."""
 
     def __init__(self, state: SessionState, category_of: CategoryResolver | None) -> None:
         self._state = state
@@ -106,15 +106,18 @@ class SessionPermissions:
         """Called when something is granted or revoked."""
 
     def get_rules(self) -> dict[str, dict[str, PermissionPolicy]]:
+        """The rules: `categories` and `tools`, each from a name to `allow`, `ask` or `deny`."""
         return {kind: self._rules(kind) for kind in KINDS}
 
     async def set_for_category(self, *, category: ToolCategory, policy: PermissionPolicy) -> None:
+        """Set the rule for all tools of a category. Raises UsageError for an unknown one."""
         if category not in get_args(ToolCategory):  # a misspelt name would protect nothing
             known = ", ".join(get_args(ToolCategory))
             raise UsageError(f"unknown tool category: {category!r}", hint=f"one of {known}")
         await self._set("categories", category, policy)
 
     async def set_for_tool(self, *, tool_name: str, policy: PermissionPolicy) -> None:
+        """Set the rule for a tool; it takes precedence over that of its category."""
         await self._set("tools", tool_name, policy)
 
     def category(self, tool_name: str) -> ToolCategory | None:
@@ -124,9 +127,11 @@ class SessionPermissions:
     # Grants
 
     def grant_category(self, category: str) -> None:
+        """Allow all tools of a category until the session ends."""
         self._give(label=f"everything of the category {category}", category=category)
 
     def grant_tool(self, tool_name: str) -> None:
+        """Allow all calls of a tool until the session ends."""
         self.grant(ToolPermission(tool_name))
 
     def grant(self, permission: ToolPermission) -> None:
@@ -139,9 +144,11 @@ class SessionPermissions:
         )
 
     def has_category_grant(self, category: str) -> bool:
+        """Whether all tools of a category were allowed."""
         return any(one.category == category for one in self._grants.values())
 
     def has_tool_grant(self, tool_name: str) -> bool:
+        """Whether all calls of a tool were allowed."""
         return tool_name in self.get_grants()["tools"]
 
     def get_grants(self) -> dict[str, list[str]]:
@@ -164,6 +171,7 @@ class SessionPermissions:
         return is_known
 
     def revoke_grants(self) -> None:
+        """Withdraw everything that was granted."""
         self._grants.clear()
         self.on_grants()
 
@@ -240,6 +248,7 @@ class SessionPermissions:
     def verdict_on(
         self, tool: str, standing: ToolClass, arguments: Mapping[str, Any], operations: Sequence[Operation]
     ) -> PermissionVerdict:
+        """Decide one call of a tool of this class, with the reason for a denial."""
         decision = self.decide(tool, standing, (arguments, operations))
         reason = f"{tool} is denied by the rules of this session" if decision == "deny" else ""
         return PermissionVerdict(decision, reason, standing.category or "")
@@ -331,6 +340,7 @@ class ToolRules:
         operations: Sequence[Operation] = (),
         call_id: str = "",
     ) -> PermissionVerdict:
+        """Decide one call by the rules of the session."""
         del call_id
         return self._rules.verdict_on(tool, self._standing(tool), arguments, operations)
 
@@ -341,9 +351,11 @@ class ToolRules:
         operations: Sequence[Operation] = (),
         call_id: str = "",
     ) -> str | None:
+        """Why a call must not run, asked right before it does; None when nothing forbids it."""
         return self._rules.denial(tool, arguments, operations, call_id)
 
     def grant(self, permission: ToolPermission) -> None:
+        """Allow such calls until the session ends."""
         self._rules.grant(permission)
 
     def _standing(self, name: str) -> ToolClass:

@@ -82,6 +82,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
     @property
     def success(self) -> bool:
+        """Whether the run completed; False too for a message that joined another run or was queued."""
         return self.outcome == "completed"
 
 

@@ -19,6 +19,8 @@ ResolveModel: TypeAlias = Callable[[str], Model]
 
 
 class AvailableModel(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A model that can be selected, and whether there is a key for it."""
+
     id: str
     provider: str
     model_name: str
@@ -28,6 +30,8 @@ class AvailableModel(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
 
 
 class ModelAuthStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Whether there are credentials for the current model."""
+
     has_auth: bool
     api_key_env_var: str = ""
     """Named when the credentials are missing."""
@@ -36,9 +40,13 @@ class ModelAuthStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 class ThreadLock(Protocol):
     """Contract: `acquire` raises when another owner holds the thread. Both may be plain or async."""
 
-    def acquire(self, thread_id: str) -> Awaitable[None] | None: ...
+    def acquire(self, thread_id: str) -> Awaitable[None] | None:
+        """Lock a thread; raise if another owner holds it."""
+        ...
 
-    def release(self, thread_id: str) -> Awaitable[None] | None: ...
+    def release(self, thread_id: str) -> Awaitable[None] | None:
+        """Release a thread that was locked."""
+        ...
 
 
 class PubSub(Protocol):
@@ -46,15 +54,23 @@ class PubSub(Protocol):
     returns a function that unsubscribes.
     """
 
-    def publish(self, topic: str, message: bytes) -> None: ...
+    def publish(self, topic: str, message: bytes) -> None:
+        """Send a message to all subscribers of a topic."""
+        ...
 
-    def subscribe(self, topic: str, listener: Callable[[bytes], object]) -> Callable[[], None]: ...
+    def subscribe(self, topic: str, listener: Callable[[bytes], object]) -> Callable[[], None]:
+        """Call `listener` with every message of a topic; returns a function that unsubscribes."""
+        ...
 
 
 class Span(Protocol):
+    """One span of a trace: a run."""
+
     trace_id: str
 
-    def end(self, *, attributes: Mapping[str, Any], error: str = "") -> None: ...
+    def end(self, *, attributes: Mapping[str, Any], error: str = "") -> None:
+        """End the span, with what is known then; `error` is empty where nothing went wrong."""
+        ...
 
 
 class Observability(Protocol):
@@ -62,15 +78,21 @@ class Observability(Protocol):
 
     def start_span(
         self, name: str, *, attributes: Mapping[str, Any], context: Mapping[str, Any] | None = None
-    ) -> Span: ...
+    ) -> Span:
+        """Start the span `name` for a run; `attributes` describe it, `context` is the request context."""
+        ...
 
 
 class Browser(Protocol):
     """Contract: `tools` are added to the agents' tools; `close` releases everything."""
 
-    def tools(self) -> Sequence[Tool]: ...
+    def tools(self) -> Sequence[Tool]:
+        """The tools with which the model uses the browser."""
+        ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Close the browser and release everything."""
+        ...
 
 
 class Gateway(Protocol):
@@ -78,11 +100,17 @@ class Gateway(Protocol):
 
     id: str
 
-    def should_enable(self) -> bool: ...
+    def should_enable(self) -> bool:
+        """Whether it can be used here, for example because there is a key."""
+        ...
 
-    def models(self) -> Sequence[AvailableModel]: ...
+    def models(self) -> Sequence[AvailableModel]:
+        """The models that it provides."""
+        ...
 
-    def resolve(self, model_id: str) -> Model | None: ...
+    def resolve(self, model_id: str) -> Model | None:
+        """The model of that id; None if it is not one of its own."""
+        ...
 
 
 @runtime_checkable
@@ -93,11 +121,17 @@ class Workspace(Protocol):
     name: str
     cwd: str
 
-    async def init(self) -> None: ...
+    async def init(self) -> None:
+        """Prepare it; called once, before its tools are used. May raise."""
+        ...
 
-    def tools(self) -> Sequence[Tool]: ...
+    def tools(self) -> Sequence[Tool]:
+        """The tools that read and change it."""
+        ...
 
-    async def destroy(self) -> None: ...
+    async def destroy(self) -> None:
+        """Release what `init` opened."""
+        ...
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):

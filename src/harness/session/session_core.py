@@ -37,20 +37,26 @@ if TYPE_CHECKING:
 
 
 class Identity:
+    """`session.identity`: the id of the session, and the resource whose threads it has."""
+
     def __init__(self, resource_id: str, session_id: str) -> None:
         self._resource_id = self._default = spelled_out(resource_id)
         self._id = session_id
 
     def get_id(self) -> str:
+        """The id of the session."""
         return self._id
 
     def get_resource_id(self) -> str:
+        """Whose threads these are: a user, a project."""
         return self._resource_id
 
     def get_default_resource_id(self) -> str:
+        """The resource with which the session was created."""
         return self._default
 
     def set_resource_id(self, *, resource_id: str) -> None:
+        """Use the threads of another resource from now on; the open thread stays open."""
         self._resource_id = spelled_out(resource_id)
 
 

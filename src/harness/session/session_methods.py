@@ -194,7 +194,15 @@ class SessionMethods:
     ) -> HarnessMessage | None:
         """Store a reminder in the thread, which the model sees when it is next asked.
 
-        Returns the message as it is stored; None without a thread or without storage.
+        Args:
+            message: The text.
+            reminder_type: What kind of reminder it is, for user interfaces.
+            role: As whose message it is stored.
+            metadata: More data to store with it.
+
+        Returns:
+            The message as it is stored; None without a thread or without storage.
+
         """
         return await self._core.hooks.signals.save_reminder(message, reminder_type, role, metadata)
 

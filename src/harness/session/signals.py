@@ -182,6 +182,8 @@ _DATA_URI_HEAD = re.compile(r"data:(?P<media>[^,;]*)(?P<parameters>(?:;[^,;]*)*)
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A file that is sent with a message."""
+
     data: str
     """A data URI or its base64 content; for a text file also the plain text. In a mapping also bytes."""
     media_type: str

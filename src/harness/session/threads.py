@@ -49,7 +49,10 @@ _SAID = (TextPart, ImagePart, FilePart)
 
 
 class Threads:
-    """`session.thread`. Without storage nothing can be read and nothing is stored."""
+    """`session.thread`: the open thread, how to open another, and what can be read of all of them.
+
+    Without storage nothing can be read and nothing is stored.
+    """
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
@@ -57,12 +60,15 @@ class Threads:
         self._turn = asyncio.Lock()
 
     def get_id(self) -> str | None:
+        """The id of the open thread; None without one."""
         return self.current.id if self.current is not None else None
 
     def is_set(self) -> bool:
+        """Whether a thread is open."""
         return self.current is not None
 
     def require_id(self) -> str:
+        """The id of the open thread. Raises UsageError without one."""
         if self.current is None:
             raise UsageError("No active thread on here", hint="call select_or_create_thread() first")
         return self.current.id
@@ -82,6 +88,7 @@ class Threads:
         return [thread_of(metadata) for metadata in harness.store.find(query)]
 
     def get_by_id(self, *, thread_id: str) -> HarnessThread | None:
+        """The thread of that id; None if there is none."""
         harness = self._session.harness
         try:
             metadata = known_thread(harness.store, thread_id) if harness.has_storage else None
@@ -102,10 +109,12 @@ class Threads:
         return messages if limit is None else messages[-limit:]
 
     def list_active_messages(self, *, limit: int | None = None) -> List[HarnessMessage]:
+        """The newest `limit` messages of the open thread, oldest first."""
         thread_id = self.get_id()
         return [] if thread_id is None else self.list_messages(thread_id=thread_id, limit=limit)
 
     def first_user_message(self, *, thread_id: str) -> HarnessMessage | None:
+        """What the user wrote first in a thread; None if nothing was written."""
         harness = self._session.harness
         if not harness.has_storage:
             return None
@@ -123,6 +132,7 @@ class Threads:
         return None
 
     def first_user_messages(self, *, thread_ids: Iterable[str]) -> dict[str, HarnessMessage]:
+        """The same for several threads, by id; those without a message are left out."""
         found = {thread_id: self.first_user_message(thread_id=thread_id) for thread_id in thread_ids}
         return {thread_id: message for thread_id, message in found.items() if message is not None}
 
@@ -136,12 +146,15 @@ class Threads:
             self.save_setting(key, value)
 
     async def delete_setting(self, *, key: str) -> None:
+        """Remove a setting of the open thread."""
         await self.set_setting(key=key, value=None)
 
     def setting(self, key: str) -> Any:
+        """A setting of the open thread; None when it has none of that name."""
         return None if self.current is None else self.current.setting(key)
 
     def save_setting(self, key: str, value: Any) -> None:
+        """Store a setting with the open thread."""
         if self.current is not None:
             self.current.save_settings({key: value})
 
@@ -198,7 +211,18 @@ class Threads:
     async def clone(
         self, *, source_thread_id: str = "", title: str = "", resource_id: str = ""
     ) -> HarnessThread:
-        """Open a new thread that begins with the whole log of the other one."""
+        """Open a new thread that begins with everything in another one.
+
+        Args:
+            source_thread_id: The other thread; by default the open one.
+            title: By default that of the other thread.
+            resource_id: Whose thread it is; by default as the other thread.
+
+        Raises:
+            UsageError: Without a thread to clone, and without a memory.
+            UnknownSession: When there is no such thread.
+
+        """
         session = self._session
         async with self._turn:
             source_id = source_thread_id or self.get_id()

@@ -41,15 +41,21 @@ class Attachment(msgspec.Struct, frozen=True, tag_field="type", tag="file"):
 
 
 class SystemTurn(msgspec.Struct, frozen=True, tag_field="role", tag="system"):
+    """Instructions that precede the conversation."""
+
     text: str
 
 
 class UserTurn(msgspec.Struct, frozen=True, tag_field="role", tag="user"):
+    """What the user said, with images and documents."""
+
     text: str
     attachments: tuple[Attachment, ...] = ()
 
 
 class AssistantTurn(msgspec.Struct, frozen=True, tag_field="role", tag="assistant"):
+    """What the model answered: text and tool calls."""
+
     text: str
     calls: tuple[Call, ...] = ()
     opaque: Any = None
@@ -57,6 +63,8 @@ class AssistantTurn(msgspec.Struct, frozen=True, tag_field="role", tag="assistan
 
 
 class ToolTurn(msgspec.Struct, frozen=True, tag_field="role", tag="tool"):
+    """The result of one tool call, as the model reads it."""
+
     call_id: str
     text: str
     is_error: bool = False
@@ -76,7 +84,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """One model call."""
+    """One request to a model: the conversation so far, the tools it may call, and how to answer."""
 
     turns: Sequence[Turn]
     tools: Sequence[ToolSpec] = ()
@@ -89,9 +97,14 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Model(Protocol):
-    """Contract: see the rules above; a model may be asked by several runs at once."""
+    """A language model. Write a class with `name` and `answer` to use your own.
+
+    Contract: the rules at the top of this module. A model may be asked by several runs at once.
+    """
 
     name: str
     """`provider/model`."""
 
-    def answer(self, ask: Ask) -> AsyncIterator[Event]: ...
+    def answer(self, ask: Ask) -> AsyncIterator[Event]:
+        """Make one model call and yield its events as they come; `StepEnd` is the last."""
+        ...

@@ -41,7 +41,22 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """One invocation of an agent. Contract: `cancel` may be called at any time, from any thread."""
+    """One execution of an agent, recorded in a log. Iterate over it to follow its events.
+
+        run = harness.start(harness.Request(agent="claude", prompt="fix the bug"))
+        for event in run:
+            ...
+        print(run.wait().outcome)
+
+    All methods may be called at any time and from any thread. Leaving the loop does not stop the run; `cancel` does.
+
+    Attributes:
+        id: The id of the run; every event of it has this `run_id`.
+        store: Where its log is stored.
+        launch: What was started, as it was resolved: request, agent, program, environment. Changes without notice.
+        hub: The log while it is written. Changes without notice.
+
+    """
 
     def __init__(
         self, launch: Launch, store: Store, hub: Hub, worker: Worker, *, is_guest: bool = False
@@ -65,7 +80,7 @@ class Run:
             yield from batch
 
     def batches(self, cursor: int = 0) -> Iterator[Sequence[AnyEvent]]:
-        """The same in batches, which is cheaper for readers that write them elsewhere."""
+        """Iterate over the events in batches, from the event `cursor` on: cheaper for readers that write them elsewhere."""
         cursor = max(cursor, self._first_seq)
         if not self._is_read(cursor):
             for batch in self.hub.batches(cursor):
@@ -76,7 +91,7 @@ class Run:
         self._raise_failure()
 
     async def events(self, cursor: int = 0) -> AsyncIterator[AnyEvent]:
-        """The same for asyncio."""
+        """Iterate over the events asynchronously, live, from the event `cursor` on, until the run has ended."""
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -126,7 +141,7 @@ class Run:
         return isinstance(self._worker, Steerable) and not self.is_ended and self._worker.is_steerable
 
     def wait(self) -> Result:
-        """Block until the run has ended; its `Result`."""
+        """Block until the run has ended, and return its `Result`: outcome, last answer, usage, cost."""
         self._thread.join()
         self._raise_failure()
         assert self._worker.result is not None, "a run ends with a Result"
@@ -162,10 +177,22 @@ class Run:
         reason: str = "",
         choice: str = "",
     ) -> bool:
-        """Answer a `Relay`; False when nothing of that id waits (any more): the first answer counts.
+        """Answer a question of the run: a `Relay` event, for which it waits.
 
-        `choice`: the id of one of its choices. Raises UsageError for an answer that does not fit; the
-        question then stays open.
+        Args:
+            relay_id: The id of the `Relay`.
+            approved: Whether the call, or the plan, is allowed.
+            always: Allow such calls from now on, as the question describes it.
+            answer: The data that a question asks for.
+            reason: Shown to the model, for example why a call was declined.
+            choice: The id of one of the choices that the question offers.
+
+        Returns:
+            False when no question of that id waits any more: the first answer counts.
+
+        Raises:
+            UsageError: For an answer that does not fit the question, which then stays open.
+
         """
         if not isinstance(self._worker, Answerable):
             return False
@@ -224,12 +251,12 @@ def start(
     run_id: str = "",
     conversation: ProgramConversation | None = None,
 ) -> Run:
-    """Begin a run and return at once. Raises UsageError and its kin for what cannot be asked, and BudgetExceeded.
+    """Start a run in a thread of its own, and return at once.
 
-    An agent that is not installed, or does not start, is an outcome of the run, not an exception.
-    `hub`: a log that is being written already, and in which this is one run of several; its owner writes
-    its metadata. `run_id`: what the run is to be called there. `conversation`: holds the process of a two-way
-    agent from one run to the next, which it then continues; without a prompt, a turn that the agent began itself.
+    `store` records it: by default the sessions of this user. `redact=False` does not mask credentials. The others are
+    for a log with several runs: `hub` writes it, `run_id` names this run, `conversation` holds the process of a two-way
+    agent between runs. An agent that is not installed, or does not start, is an outcome of the run, not an exception.
+    Raises UsageError for a `request` that cannot be carried out, and BudgetExceeded.
     """
     launch = prepare(request, needs_prompt=conversation is None)
     if hub is not None:
@@ -337,9 +364,18 @@ def _start_in(
 async def run(
     *, agent: str, prompt: str, store: Store | None = None, redact: bool = True, **options: Unpack[Options]
 ) -> Run:
-    """The same for asyncio, with the request spelled out: `run = await harness.run(agent=…, prompt=…)`.
+    """Start a run from asyncio, and return at once: `run = await harness.run(agent="claude", prompt="…")`.
 
-    `options` are the other fields of `Request`: `cwd`, `model`, `permissions`, `limits` …
+    Args:
+        agent: The name of an agent, as `harness agents` lists them.
+        prompt: The task, in words.
+        store: Where to record it; by default the sessions of this user.
+        redact: False records the values of credential variables as they are, instead of masking them.
+        options: The other fields of `Request`: `cwd`, `model`, `permissions`, `limits` …
+
+    Returns:
+        The run; follow it with `async for event in run.events()`. Raises as `start` does.
+
     """
     import asyncio
 

@@ -99,6 +99,8 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a tool call: `text` for the model, `result` for programs."""
+
     text: str
     """What the model reads."""
     result: Any = None
@@ -114,6 +116,17 @@ class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tool(Protocol):
+    """A function that the model can call. Inherit this class, or decorate a typed function with `harness.tool`.
+
+    Contract: the rules at the top of this module.
+
+        class Weather(Tool):
+            spec = ToolSpec("weather", "The weather of a city.", {"type": "object", "properties": {…}})
+
+            async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+                return ToolOutput(text="sunny")
+    """
+
     spec: ToolSpec
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
@@ -125,7 +138,9 @@ class Tool(Protocol):
         """What "always" allows when a person says it to a call with these arguments."""
         return derived_permission(self.spec.name, arguments)
 
-    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput: ...
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        """Carry out one call and return its result. Raise `ToolFailure` with a message for the model if it fails."""
+        ...
 
 
 @runtime_checkable
@@ -275,10 +290,18 @@ class ToolContext:
         options: list[str] | None = None,
         schema: Any = None,
     ) -> Any:
-        """Wait for a person's answer, by rule 5 above; `schema` is that of the answer.
+        """Wait for the answer of a person, perhaps for days: the run ends, and the call is repeated with the answer.
+
+        Args:
+            payload: Data for the user interface that shows the question.
+            kind: What is asked: a question, a plan to approve, or something of the tool's own.
+            question: The question as text.
+            options: Possible answers as text, if there is a choice.
+            schema: The JSON Schema of the answer.
 
         Called a second time in the same call, it asks a second question. Raises ToolFailure when the question
         was refused, or not answered.
+
         """
         return await self._on_suspend(
             Question(kind=kind, payload=payload, question=question, options=options, schema=schema)
@@ -293,7 +316,10 @@ class ToolContext:
         options: list[str] | None = None,
         schema: Any = None,
     ) -> Any:
-        """The same for a call that cannot be begun anew: it waits where it is, and the run with it."""
+        """Wait for the answer of a person within the call, which cannot be repeated; the run waits with it.
+
+        `payload`, `kind`, `question`, `options` and `schema` are those of `suspend`.
+        """
         return await self._on_ask(
             Question(kind=kind, payload=payload, question=question, options=options, schema=schema)
         )

@@ -33,7 +33,7 @@ from harness.log.event_file import (
 )
 from harness.log.ids import is_log_id
 from harness.log.private_files import lock_alone, make_private_directory, open_private, replace_private
-from harness.log.store import Fork, LogReader, Metadata, Query, Writer, stamped
+from harness.log.store import Fork, LogReader, Metadata, Query, Store, Writer, stamped
 
 if TYPE_CHECKING:
     from harness.log.forks import Stretch
@@ -112,7 +112,7 @@ def _mark(path: str) -> tuple[int, int, int] | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-class FileStore:
+class FileStore(Store):
     """A folder of logs. Contract: no id ever leads to a file outside of it."""
 
     def __init__(self, directory: str) -> None:

@@ -16,14 +16,16 @@ from harness.errors import LogLocked, StoreError, UnknownSession
 from harness.events import Event, Usage
 from harness.log import codec, metadata_file
 from harness.log.ids import is_log_id
-from harness.log.store import Fork, LogReader, Metadata, Query, Writer, stamped
+from harness.log.store import Fork, LogReader, LogWriter, Metadata, Query, Store, Writer, stamped
 
 if TYPE_CHECKING:
     from harness.log.forks import Stretch
     from harness.log.log_summary import LogSummary, MessagePosition, SearchText
 
 
-class MemoryStore:
+class MemoryStore(Store):
+    """Logs in this process only: for tests, and where nothing shall outlive the process."""
+
     def __init__(self) -> None:
         self._logs: dict[str, _Log] = {}
         self._lock = threading.RLock()
@@ -222,7 +224,9 @@ class _Log:
                 continue
 
 
-class MemoryWriter:
+class MemoryWriter(LogWriter):
+    """The only writer of a log in memory, until it is closed."""
+
     def __init__(self, log: _Log) -> None:
         if log.is_live:
             holder = str(log.metadata.writer.pid) if log.metadata.writer else ""

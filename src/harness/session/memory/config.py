@@ -43,6 +43,8 @@ class _Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbi
 
 
 class Observation(_Settings, frozen=True, kw_only=True):
+    """When and how an observer model turns old messages into notes."""
+
     model: str = DEFAULT_MODEL
     message_tokens: Threshold = 30_000
     """When this many tokens are unobserved, messages become observations."""
@@ -67,6 +69,8 @@ class Observation(_Settings, frozen=True, kw_only=True):
 
 
 class Reflection(_Settings, frozen=True, kw_only=True):
+    """When and how a reflector model condenses the notes."""
+
     model: str = DEFAULT_MODEL
     observation_tokens: Threshold = 40_000
     buffer_activation: float | bool | None = None
@@ -86,6 +90,8 @@ class Retrieval(_Settings, frozen=True, kw_only=True):
 
 
 class MemoryConfig(_Settings, frozen=True, kw_only=True):
+    """The whole configuration of an observational memory; every setting has a default."""
+
     observation: Observation = Observation()
     reflection: Reflection = Reflection()
     activate_after_idle: Idle = False
@@ -101,6 +107,7 @@ class MemoryConfig(_Settings, frozen=True, kw_only=True):
 
     @property
     def message_threshold(self) -> Threshold:
+        """From how many tokens of messages on they are observed."""
         own, total = self.observation.message_tokens, self.reflection.observation_tokens
         if self.share_token_budget and isinstance(own, int):
             return ThresholdRange(min=own, max=own + thresholds.maximum(total))
@@ -125,11 +132,13 @@ class MemoryConfig(_Settings, frozen=True, kw_only=True):
 
     @property
     def observation_idle(self) -> Idle:
+        """The pause after which observations become active; that of the whole memory by default."""
         own = self.observation.activate_after_idle
         return self.activate_after_idle if own is None else own
 
     @property
     def observation_on_provider_change(self) -> bool:
+        """Whether a change of the provider makes observations active."""
         own = self.observation.activate_on_provider_change
         return self.activate_on_provider_change if own is None else own
 

@@ -59,6 +59,8 @@ _DELAY = re.compile(r"([0-9.]+)s")
 
 
 class ModelFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a model did not answer, in the provider's words."""
+
     message: str
     code: str
     is_passing: bool = False

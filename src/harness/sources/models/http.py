@@ -83,6 +83,8 @@ _KEPT_S = 90.0
 
 
 class HttpTimeouts(msgspec.Struct, frozen=True, kw_only=True):
+    """How long to wait for a model API: until it is connected, and between two pieces of an answer."""
+
     connect_s: float = 15.0
     silence_s: float = 300.0
     """Read timeout: some models reason for minutes before they send anything."""

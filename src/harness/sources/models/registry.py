@@ -195,7 +195,18 @@ def open_model(
     retries: Retries | None = None,
     patience: HttpTimeouts | None = None,
 ) -> Model:
-    """The model of that name. Raises UsageError, saying what to do, when it cannot be used here."""
+    """The model of that name, such as `anthropic/claude-sonnet-4-6`, `local/NAME` or `scripted/FILE`.
+
+    Args:
+        name: `provider/model`.
+        environ: Used in place of `os.environ`, for keys and addresses.
+        retries: How often and how soon a request that failed is repeated.
+        patience: How long to wait for the provider.
+
+    Raises:
+        UsageError: When it cannot be used here; the hint says what is missing.
+
+    """
     environ = os.environ if environ is None else environ
     provider_name, slash, model = name.partition("/")
     if not slash or not model:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.events import Event
-from harness.sources.model import Ask, AssistantTurn, ToolTurn, UserTurn
+from harness.sources.model import Ask, AssistantTurn, Model, ToolTurn, UserTurn
 from harness.sources.models.answer import ModelAnswer
 from harness.sources.models.script import (
     MAIN,
@@ -39,7 +39,7 @@ ScriptedTurn: TypeAlias = str | ScriptTurn | Mapping[str, Any] | Sequence[Mappin
 """A text, a turn, or a turn in the form of a script file."""
 
 
-class Scripted:
+class Scripted(Model):
     """Implements `Model`. Each call takes the next turn, unless turns are chosen by conversation."""
 
     def __init__(
@@ -67,7 +67,7 @@ class Scripted:
 
     @classmethod
     def from_script(cls, script: Script, name: str) -> Scripted:
-        """Raises UsageError for a script that only the lab can follow."""
+        """A model that follows a script which was read from a file. Raises UsageError for one that only the lab can follow."""
         model = cls([], name=name, pause_ms=script.pause_ms)
         for key, conversation in script.conversations.items():
             opened = _Conversation(conversation, conversation.turns)
@@ -78,6 +78,7 @@ class Scripted:
         return model
 
     async def answer(self, ask: Ask) -> AsyncGenerator[Event]:
+        """Answer with the next turn of the script, as events."""
         answer = ModelAnswer(self.name)
         for _ in _say(self._conversation(ask).next(ask), answer, ask):
             if self._pause_s:

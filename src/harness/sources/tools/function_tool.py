@@ -22,7 +22,14 @@ import msgspec
 from harness.errors import UsageError
 from harness.events import Operation
 from harness.sources.model import ToolSpec
-from harness.sources.tool import ToolContext, ToolFailure, ToolOutput, ToolPermission, derived_permission
+from harness.sources.tool import (
+    Tool,
+    ToolContext,
+    ToolFailure,
+    ToolOutput,
+    ToolPermission,
+    derived_permission,
+)
 
 Function: TypeAlias = Callable[..., Any]
 Operations: TypeAlias = Callable[[dict[str, Any]], Sequence[Operation]] | Sequence[Operation]
@@ -30,7 +37,7 @@ Operations: TypeAlias = Callable[[dict[str, Any]], Sequence[Operation]] | Sequen
 _DESCRIBABLE = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-class FunctionTool:
+class FunctionTool(Tool):
     """A `Tool` that is still callable as the function it was."""
 
     def __init__(

@@ -24,6 +24,8 @@ class _Entry(msgspec.Struct, kw_only=True, rename=_wire_name):
 
 
 class ActiveTool(_Entry, kw_only=True):
+    """A tool call of the current run, with its output so far."""
+
     name: str
     args: Any
     status: Literal["streaming_input", "running", "completed", "error"]
@@ -34,19 +36,25 @@ class ActiveTool(_Entry, kw_only=True):
 
     @property
     def shell_output(self) -> str:
+        """What a command has written so far; empty for other tools."""
         return "" if isinstance(self.shell_output_pieces, UnsetType) else str(self.shell_output_pieces)
 
 
 class ToolInputBuffer(_Entry, kw_only=True):
+    """The arguments of a call while the model still writes them."""
+
     text_pieces: Growing
     tool_name: str
 
     @property
     def text(self) -> str:
+        """The arguments so far: the beginning of a JSON text."""
         return str(self.text_pieces)
 
 
 class PendingApproval(_Entry, kw_only=True):
+    """A tool call that waits for permission; the fields are those of `ToolApprovalRequired`."""
+
     tool_call_id: str
     tool_name: str
     args: Any
@@ -58,6 +66,8 @@ class PendingApproval(_Entry, kw_only=True):
 
 
 class PendingSuspension(_Entry, kw_only=True):
+    """A tool call that waits for data; the fields are those of `ToolSuspended`."""
+
     tool_call_id: str
     tool_name: str
     args: Any
@@ -66,11 +76,15 @@ class PendingSuspension(_Entry, kw_only=True):
 
 
 class SubagentCall(_Entry, kw_only=True):
+    """A tool call that a sub-agent has made."""
+
     name: str
     is_error: bool
 
 
 class ActiveSubagent(_Entry, kw_only=True):
+    """A sub-agent of the current run: its task, its calls, and what it said so far."""
+
     agent_type: str
     display_name: str | UnsetType = UNSET
     task: str
@@ -84,10 +98,13 @@ class ActiveSubagent(_Entry, kw_only=True):
 
     @property
     def text_delta(self) -> str:
+        """What it said so far."""
         return str(self.text_delta_pieces)
 
 
 class BufferedObservations(_Entry, kw_only=True):
+    """Notes that are prepared but not used yet."""
+
     status: Buffering = "idle"
     chunks: int = 0
     message_tokens: int = 0
@@ -96,17 +113,23 @@ class BufferedObservations(_Entry, kw_only=True):
 
 
 class BufferedReflection(_Entry, kw_only=True):
+    """A condensed version of the notes that is prepared but not used yet."""
+
     status: Buffering = "idle"
     input_observation_tokens: int = 0
     observation_tokens: int = 0
 
 
 class Buffered(_Entry, kw_only=True):
+    """What the memory has prepared in advance."""
+
     observations: BufferedObservations = msgspec.field(default_factory=BufferedObservations)
     reflection: BufferedReflection = msgspec.field(default_factory=BufferedReflection)
 
 
 class OmProgress(_Entry, kw_only=True):
+    """How full the observational memory is, and what it is doing."""
+
     status: Literal["idle", "observing", "reflecting"] = "idle"
     pending_tokens: int = 0
     threshold: int | float = 30_000
@@ -124,6 +147,8 @@ class OmProgress(_Entry, kw_only=True):
 
 
 class ModifiedFile(_Entry, kw_only=True):
+    """A file that the thread has changed, and with which tools."""
+
     operations: list[str]
     """The names of the tools, in order."""
     first_modified: int
@@ -131,6 +156,8 @@ class ModifiedFile(_Entry, kw_only=True):
 
 
 class TaskItem(_Entry, kw_only=True):
+    """One entry of the agent's to-do list."""
+
     id: str
     content: str
     status: Literal["pending", "in_progress", "completed"]

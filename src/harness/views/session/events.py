@@ -16,6 +16,21 @@ import msgspec
 from harness.views.session.display_state import DisplayState, TaskItem
 from harness.views.session.encoding import encode, read, to_wire
 from harness.views.session.event import HarnessEvent
+from harness.views.session.memory_events import (
+    OmActivation,
+    OmBufferingEnd,
+    OmBufferingFailed,
+    OmBufferingStart,
+    OmModelChanged,
+    OmObservationEnd,
+    OmObservationFailed,
+    OmObservationStart,
+    OmReflectionEnd,
+    OmReflectionFailed,
+    OmReflectionStart,
+    OmStatus,
+    OmThreadTitleUpdated,
+)
 from harness.views.session.messages import HarnessMessage
 from harness.views.session.parts import (
     FilePart,
@@ -23,7 +38,6 @@ from harness.views.session.parts import (
     MessagePart,
     NotificationPart,
     NotificationSummaryPart,
-    Noting,
     ReactiveSignalPart,
     StateSignalPart,
     SystemReminderPart,
@@ -38,12 +52,16 @@ from harness.views.session.usage import TokenUsage
 
 
 class ToolStart(HarnessEvent, frozen=True, kw_only=True):
+    """A tool call begins; its arguments are complete."""
+
     tool_call_id: str
     tool_name: str
     args: Any
 
 
 class ToolApprovalRequired(HarnessEvent, frozen=True, kw_only=True):
+    """A tool call waits for permission: answer with `respond_to_tool_approval`."""
+
     tool_call_id: str
     tool_name: str
     args: Any
@@ -59,6 +77,8 @@ class ToolApprovalRequired(HarnessEvent, frozen=True, kw_only=True):
 
 
 class ToolSuspended(HarnessEvent, frozen=True, kw_only=True):
+    """A tool waits for data, such as an answer: give it with `respond_to_tool_suspension`."""
+
     tool_call_id: str
     tool_name: str
     args: Any
@@ -69,17 +89,23 @@ class ToolSuspended(HarnessEvent, frozen=True, kw_only=True):
 
 
 class ToolSuspensionCancelled(HarnessEvent, frozen=True, kw_only=True):
+    """A tool does not wait for data any more; `reason` says why."""
+
     tool_call_id: str
     tool_name: str
     reason: str
 
 
 class ToolUpdate(HarnessEvent, frozen=True, kw_only=True):
+    """A part of the result of a tool that is still running."""
+
     tool_call_id: str
     partial_result: Any
 
 
 class ToolEnd(HarnessEvent, frozen=True, kw_only=True):
+    """A tool call has ended, with its result."""
+
     tool_call_id: str
     result: Any
     is_error: bool
@@ -91,33 +117,45 @@ class ToolEnd(HarnessEvent, frozen=True, kw_only=True):
 
 
 class ToolInputStart(HarnessEvent, frozen=True, kw_only=True):
+    """The model begins to write the arguments of a call."""
+
     tool_call_id: str
     tool_name: str
 
 
 class ToolInputDelta(HarnessEvent, frozen=True, kw_only=True):
+    """A piece of the arguments of a call."""
+
     tool_call_id: str
     args_text_delta: str
     tool_name: str | None = None
 
 
 class ToolInputEnd(HarnessEvent, frozen=True, kw_only=True):
+    """The arguments of a call are complete."""
+
     tool_call_id: str
 
 
 class ShellOutput(HarnessEvent, frozen=True, kw_only=True):
+    """A piece of what a command writes."""
+
     tool_call_id: str
     output: str
     stream: Literal["stdout", "stderr"]
 
 
 class CommandExit(HarnessEvent, frozen=True, kw_only=True):
+    """A command has ended."""
+
     tool_call_id: str
     exit_code: int
     success: bool
 
 
 class SubagentStart(HarnessEvent, frozen=True, kw_only=True):
+    """A sub-agent begins; `tool_call_id` is the call that started it."""
+
     tool_call_id: str
     agent_type: str
     task: str
@@ -126,12 +164,16 @@ class SubagentStart(HarnessEvent, frozen=True, kw_only=True):
 
 
 class SubagentTextDelta(HarnessEvent, frozen=True, kw_only=True):
+    """A piece of what a sub-agent says."""
+
     tool_call_id: str
     agent_type: str
     text_delta: str
 
 
 class SubagentToolStart(HarnessEvent, frozen=True, kw_only=True):
+    """A tool call of a sub-agent begins."""
+
     tool_call_id: str
     agent_type: str
     sub_tool_name: str
@@ -139,6 +181,8 @@ class SubagentToolStart(HarnessEvent, frozen=True, kw_only=True):
 
 
 class SubagentToolEnd(HarnessEvent, frozen=True, kw_only=True):
+    """A tool call of a sub-agent has ended."""
+
     tool_call_id: str
     agent_type: str
     sub_tool_name: str
@@ -147,6 +191,8 @@ class SubagentToolEnd(HarnessEvent, frozen=True, kw_only=True):
 
 
 class SubagentEnd(HarnessEvent, frozen=True, kw_only=True):
+    """A sub-agent has ended; `result` is its answer."""
+
     tool_call_id: str
     agent_type: str
     result: str
@@ -155,125 +201,34 @@ class SubagentEnd(HarnessEvent, frozen=True, kw_only=True):
 
 
 class SubagentModelChanged(HarnessEvent, frozen=True, kw_only=True):
+    """Sub-agents use another model from now on: those of `agent_type`, or all."""
+
     model_id: str
     scope: str
     agent_type: str | None = None
 
 
-# Observational memory.
-
-
-class OmStatus(HarnessEvent, frozen=True, kw_only=True):
-    windows: dict[str, Any]
-    record_id: str
-    thread_id: str
-    step_number: int
-    generation_count: int
-
-
-class OmObservationStart(HarnessEvent, frozen=True, kw_only=True):
-    cycle_id: str
-    operation_type: Noting
-    tokens_to_observe: int
-    timestamp: int | None = None
-    """When it began, milliseconds since the epoch."""
-
-
-class OmObservationEnd(HarnessEvent, frozen=True, kw_only=True):
-    cycle_id: str
-    duration_ms: int
-    tokens_observed: int
-    observation_tokens: int
-    observations: str | None = None
-    current_task: str | None = None
-    suggested_response: str | None = None
-
-
-class OmObservationFailed(HarnessEvent, frozen=True, kw_only=True):
-    cycle_id: str
-    error: str
-    duration_ms: int
-
-
-class OmReflectionStart(HarnessEvent, frozen=True, kw_only=True):
-    cycle_id: str
-    tokens_to_reflect: int
-    timestamp: int | None = None
-
-
-class OmReflectionEnd(HarnessEvent, frozen=True, kw_only=True):
-    cycle_id: str
-    duration_ms: int
-    compressed_tokens: int
-    observations: str | None = None
-
-
-class OmReflectionFailed(HarnessEvent, frozen=True, kw_only=True):
-    cycle_id: str
-    error: str
-    duration_ms: int
-
-
-class OmBufferingStart(HarnessEvent, frozen=True, kw_only=True):
-    cycle_id: str
-    operation_type: Noting
-    tokens_to_buffer: int
-
-
-class OmBufferingEnd(HarnessEvent, frozen=True, kw_only=True):
-    cycle_id: str
-    operation_type: Noting
-    tokens_buffered: int
-    buffered_tokens: int
-    observations: str | None = None
-
-
-class OmBufferingFailed(HarnessEvent, frozen=True, kw_only=True):
-    cycle_id: str
-    operation_type: Noting
-    error: str
-
-
-class OmActivation(HarnessEvent, frozen=True, kw_only=True):
-    cycle_id: str
-    operation_type: Noting
-    chunks_activated: int
-    tokens_activated: int
-    observation_tokens: int
-    messages_activated: int
-    generation_count: int
-    triggered_by: Literal["threshold", "ttl", "provider_change"] | None = None
-    last_activity_at: int | None = None
-    ttl_expired_ms: int | None = None
-    activate_after_idle: int | None = None
-    previous_model: str | None = None
-    current_model: str | None = None
-
-
-class OmModelChanged(HarnessEvent, frozen=True, kw_only=True):
-    role: Literal["observer", "reflector"]
-    model_id: str
-
-
-class OmThreadTitleUpdated(HarnessEvent, frozen=True, kw_only=True):
-    cycle_id: str
-    thread_id: str
-    old_title: str | None = None
-    new_title: str
+# The session.
 
 
 class ModeChanged(HarnessEvent, frozen=True, kw_only=True):
+    """The session is in another mode."""
+
     mode_id: str
     previous_mode_id: str
 
 
 class ModelChanged(HarnessEvent, frozen=True, kw_only=True):
+    """The session, or one of its modes, uses another model."""
+
     model_id: str
     scope: Literal["global", "thread", "mode"] | None = None
     mode_id: str | None = None
 
 
 class HarnessThread(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A thread as lists show it. Times are milliseconds since the epoch."""
+
     id: str
     resource_id: str
     title: str = ""
@@ -285,48 +240,68 @@ class HarnessThread(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class ThreadChanged(HarnessEvent, frozen=True, kw_only=True):
+    """Another thread is open."""
+
     thread_id: str
     previous_thread_id: str | None
 
 
 class ThreadCreated(HarnessEvent, frozen=True, kw_only=True):
+    """A thread was created, and is open."""
+
     thread: HarnessThread
 
 
 class ThreadDeleted(HarnessEvent, frozen=True, kw_only=True):
+    """A thread was deleted."""
+
     thread_id: str
     was_current: bool = False
     """It was the current thread; there is none now."""
 
 
 class StateChanged(HarnessEvent, frozen=True, kw_only=True):
+    """The state of the application has changed."""
+
     state: dict[str, Any]
     """The whole of it."""
     changed_keys: list[str]
 
 
 class AgentStart(HarnessEvent, frozen=True, kw_only=True):
+    """A run begins, or continues with an answer."""
+
     resumed_tool_call_ids: list[str] | None = None
     """The calls whose answers resumed the run."""
 
 
 class AgentEnd(HarnessEvent, frozen=True, kw_only=True):
+    """A run has ended, or waits for an answer (`suspended`)."""
+
     reason: Literal["complete", "aborted", "error", "suspended"] | None = None
 
 
 class MessageStart(HarnessEvent, frozen=True, kw_only=True):
+    """A message begins: of the user, or an answer that is still being written."""
+
     message: HarnessMessage
 
 
 class MessageUpdate(HarnessEvent, frozen=True, kw_only=True):
+    """A message has grown; `message` is the whole of it so far."""
+
     message: HarnessMessage
 
 
 class MessageEnd(HarnessEvent, frozen=True, kw_only=True):
+    """A message is complete."""
+
     message: HarnessMessage
 
 
 class UsageUpdate(HarnessEvent, frozen=True, kw_only=True):
+    """Tokens that a step has used."""
+
     usage: TokenUsage
     """Of this step alone."""
     total: TokenUsage | None = None
@@ -334,11 +309,13 @@ class UsageUpdate(HarnessEvent, frozen=True, kw_only=True):
 
 
 class Info(HarnessEvent, frozen=True, kw_only=True):
+    """A note for the user."""
+
     message: str
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong."""
+    """What went wrong, as text for people."""
 
     message: str
 
@@ -347,6 +324,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Error(HarnessEvent, frozen=True, kw_only=True):
+    """Something went wrong. The run continues if it can; its end is an `AgentEnd`."""
+
     error: Problem
     error_type: str | None = None
     retryable: bool | None = None
@@ -355,6 +334,8 @@ class Error(HarnessEvent, frozen=True, kw_only=True):
 
 
 class FollowUpQueued(HarnessEvent, frozen=True, kw_only=True):
+    """The number of messages that wait for the end of the run has changed."""
+
     count: int
     run_id: str | None = None
 
@@ -367,28 +348,40 @@ class SteeringQueued(HarnessEvent, frozen=True, kw_only=True):
 
 
 class WorkspaceStatusChanged(HarnessEvent, frozen=True, kw_only=True):
+    """The workspace is being prepared, is ready, failed, or was released."""
+
     status: Literal["pending", "initializing", "ready", "paused", "error", "destroying", "destroyed"]
     error: Problem | None = None
 
 
 class WorkspaceReady(HarnessEvent, frozen=True, kw_only=True):
+    """The workspace can be used."""
+
     workspace_id: str
     workspace_name: str
 
 
 class WorkspaceError(HarnessEvent, frozen=True, kw_only=True):
+    """The workspace failed; the harness continues without it."""
+
     error: Problem
 
 
 class TaskUpdated(HarnessEvent, frozen=True, kw_only=True):
+    """The agent's to-do list, as it is now."""
+
     tasks: list[TaskItem]
 
 
 class GoalEvaluation(HarnessEvent, frozen=True, kw_only=True):
+    """A judge has evaluated the goal; `payload` has its verdict."""
+
     payload: dict[str, Any]
 
 
 class DisplayStateChanged(HarnessEvent, frozen=True, kw_only=True):
+    """The display state has changed: draw it again."""
+
     display_state: DisplayState
     """The state itself, not a copy."""
 

@@ -18,15 +18,19 @@ from harness.views.session.parts import MessagePart, Part, TextPart, ThinkingPar
 
 
 class Growing:
+    """A text that grows by pieces; they are joined when it is read."""
+
     __slots__ = ("_pieces",)
 
     def __init__(self, text: str = "") -> None:
         self._pieces: list[str] = [text] if text else []
 
     def add(self, piece: str) -> None:
+        """Append one piece."""
         self._pieces.append(piece)
 
     def extend(self, pieces: Iterable[str]) -> None:
+        """Append several pieces."""
         self._pieces.extend(pieces)
 
     def __str__(self) -> str:
@@ -251,6 +255,7 @@ class HarnessMessage:
         stop_reason: StopReason | None = None,
         error_message: str | None = None,
     ) -> HarnessMessage:
+        """A message from the values of its properties; `content` is its parts."""
         draft = MessageDraft(id, created_at, content)
         return cls(draft, len(content), Frame(role, stop_reason, error_message, attributes))
 
@@ -262,35 +267,42 @@ class HarnessMessage:
 
     @property
     def id(self) -> str:
+        """The id of the message."""
         return self._draft.id
 
     @property
     def role(self) -> Role:
+        """Who it is from: user, assistant or system."""
         return self._frame.role
 
     @property
     def content(self) -> list[Part]:
+        """Its parts, in order."""
         return self._draft.parts(self._version)
 
     @property
     def created_at(self) -> int:
+        """When it began, milliseconds since the epoch."""
         return self._draft.created_at
 
     @property
     def attributes(self) -> dict[str, Any] | None:
+        """What a signal has besides its text; None for other messages."""
         return self._frame.attributes
 
     @property
     def stop_reason(self) -> StopReason | None:
+        """Why an answer ended; None while it is being written."""
         return self._frame.stop_reason
 
     @property
     def error_message(self) -> str | None:
+        """What went wrong, of an answer that ended with an error."""
         return self._frame.error_message
 
     @property
     def text(self) -> str:
-        """Only its text."""
+        """All its text parts, joined."""
         return "\n".join(part.text for part in self.content if isinstance(part, TextPart))
 
     @property
@@ -299,6 +311,7 @@ class HarnessMessage:
         return self._draft.size
 
     def data(self) -> MessageData:
+        """The message as plain data, as it is on the wire."""
         return MessageData(
             id=self.id,
             role=self.role,

@@ -14,20 +14,28 @@ class Part(HarnessEvent, frozen=True, kw_only=True):
 
 
 class TextPart(Part, frozen=True, kw_only=True):
+    """Text that the agent or the user wrote."""
+
     text: str
 
 
 class ThinkingPart(Part, frozen=True, kw_only=True):
+    """What the model reasoned before it answered."""
+
     thinking: str
 
 
 class ToolCallPart(Part, frozen=True, kw_only=True):
+    """A tool call that the model asked for."""
+
     id: str
     name: str
     args: Any
 
 
 class ToolResultPart(Part, frozen=True, kw_only=True):
+    """The result of a tool call."""
+
     id: str
     """That of the call."""
     name: str
@@ -37,17 +45,23 @@ class ToolResultPart(Part, frozen=True, kw_only=True):
 
 
 class ImagePart(Part, frozen=True, kw_only=True):
+    """An image, in base64."""
+
     data: str
     mime_type: str
 
 
 class FilePart(Part, frozen=True, kw_only=True):
+    """A file, in base64."""
+
     data: str
     media_type: str
     filename: str = ""
 
 
 class SystemReminderPart(Part, frozen=True, kw_only=True):
+    """A reminder for the model that no user typed."""
+
     message: str
     reminder_type: str | None = None
     path: str | None = None
@@ -61,6 +75,8 @@ class SystemReminderPart(Part, frozen=True, kw_only=True):
 
 
 class StateSignalPart(Part, frozen=True, kw_only=True):
+    """The state of the application, whole or what changed, as the model sees it."""
+
     id: str | None = None
     state_id: str
     mode: Literal["snapshot", "delta"]
@@ -70,6 +86,8 @@ class StateSignalPart(Part, frozen=True, kw_only=True):
 
 
 class ReactiveSignalPart(Part, frozen=True, kw_only=True):
+    """A signal with a tag of its own, as the model sees it."""
+
     id: str | None = None
     tag_name: str
     message: str
@@ -78,6 +96,8 @@ class ReactiveSignalPart(Part, frozen=True, kw_only=True):
 
 
 class NotificationSummaryPart(Part, frozen=True, kw_only=True):
+    """Several notifications in one: how many, from which sources."""
+
     id: str | None = None
     message: str
     pending: int
@@ -87,6 +107,8 @@ class NotificationSummaryPart(Part, frozen=True, kw_only=True):
 
 
 class NotificationPart(Part, frozen=True, kw_only=True):
+    """One notification, as the model sees it."""
+
     id: str | None = None
     notification_id: str | None = None
     message: str
@@ -102,11 +124,15 @@ Noting: TypeAlias = Literal["observation", "reflection"]
 
 
 class OmObservationStartPart(Part, frozen=True, kw_only=True):
+    """The observer began to make notes of old messages."""
+
     tokens_to_observe: int
     operation_type: Noting | None = None
 
 
 class OmObservationEndPart(Part, frozen=True, kw_only=True):
+    """The observer made notes of old messages."""
+
     tokens_observed: int
     observation_tokens: int
     duration_ms: int
@@ -117,12 +143,16 @@ class OmObservationEndPart(Part, frozen=True, kw_only=True):
 
 
 class OmObservationFailedPart(Part, frozen=True, kw_only=True):
+    """The observer failed; the messages stay as they are."""
+
     error: str
     tokens_attempted: int | None = None
     operation_type: Noting | None = None
 
 
 class OmThreadTitleUpdatedPart(Part, frozen=True, kw_only=True):
+    """The observer gave the thread another title."""
+
     thread_id: str
     old_title: str | None = None
     new_title: str

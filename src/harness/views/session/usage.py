@@ -12,6 +12,8 @@ from harness.events import Usage
 
 
 class TokenUsage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Tokens that were used: of the prompt, of the answer, and in all."""
+
     prompt_tokens: int = 0
     """Cached or not."""
     completion_tokens: int = 0
@@ -24,6 +26,7 @@ class TokenUsage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The last usage data of the provider, unchanged."""
 
     def plus(self, more: TokenUsage) -> TokenUsage:
+        """The sum of both; `raw` is that of `more` where it has one."""
         return TokenUsage(
             prompt_tokens=self.prompt_tokens + more.prompt_tokens,
             completion_tokens=self.completion_tokens + more.completion_tokens,

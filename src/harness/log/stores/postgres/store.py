@@ -23,7 +23,7 @@ from harness.log.forks import ForkReader, Stretch, start_of_last, stretches
 from harness.log.ids import is_log_id
 from harness.log.log_summary import LogSummary
 from harness.log.query import age, heading, is_sifted, latest, select, words_of
-from harness.log.store import Fork, LogReader, Metadata, Query, Writer, stamped
+from harness.log.store import Fork, LogReader, Metadata, Query, Store, Writer, stamped
 from harness.log.stores.postgres.commands import PostgresCommands
 from harness.log.stores.postgres.connection import CHANNEL, PostgresConnection, load
 from harness.log.stores.postgres.schema import TABLES
@@ -48,7 +48,7 @@ _LIVE = (
 )
 
 
-class PostgresStore:
+class PostgresStore(Store):
     """`url` is a connection string. Its tables are made where they are missing, in the first schema of the
     search path.
 
