@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from harness.sources.translation.pipeline import Pipeline
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "two-way"
 AGENTS = ("goose", "gemini", "qwen", "kimi", "copilot", "cline", "droid", "grok")
 ADAPTERS = AcpProgram(
-    vocabulary=AcpTranslator, capabilities=frozenset({"approve", "ask", "files", "mode", "model"})
+    translator=AcpTranslator, capabilities=frozenset({"approve", "ask", "files", "mode", "model"})
 )
 """For claude-agent-acp and codex-acp, which are no agents of ours: everything by the protocol alone."""
 
@@ -43,12 +42,7 @@ def two_way_of(name: str) -> TwoWay:
         two_way = load(name).two_way
         assert two_way is not None
         return two_way
-    return TwoWay(
-        command=two_way_of("kimi").command,
-        driver=partial(AcpDriver, ADAPTERS),
-        translator=AcpTranslator,
-        capabilities=ADAPTERS.capabilities,
-    )
+    return ADAPTERS.two_way(two_way_of("kimi").command, since=())
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
@@ -63,7 +57,7 @@ class Dialogue:
         request = Request(agent=name, cwd=cwd, permissions="ask", resume=resume)
         self.driver: Driver = self.two_way.driver(request, "line")
         if v2:
-            program = AcpProgram(vocabulary=AcpTranslator, capabilities=frozenset({"approve"}), version=2)
+            program = AcpProgram(translator=AcpTranslator, capabilities=frozenset({"approve"}), version=2)
             self.driver = AcpDriver(program, request, "line")
         self.name, self.cwd = name, cwd
         self.moves: list[Move] = []

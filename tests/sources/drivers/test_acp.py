@@ -31,7 +31,7 @@ from harness.sources.process.launch import prepare
 from harness.sources.registry import load
 from harness.sources.request import Request
 
-PLAIN = AcpProgram(vocabulary=AcpTranslator, capabilities=frozenset({"approve", "files"}))
+PLAIN = AcpProgram(translator=AcpTranslator, capabilities=frozenset({"approve", "files"}))
 OPTIONS = [
     {"optionId": "for-ever", "name": "Always", "kind": "allow_always"},
     {"optionId": 0, "name": "Allow", "kind": "allow_once"},
@@ -159,7 +159,7 @@ def test_a_prompt_waits_for_the_session() -> None:
 
 
 def test_it_authenticates_once() -> None:
-    program = AcpProgram(vocabulary=AcpTranslator, capabilities=frozenset(), auth_method="key")
+    program = AcpProgram(translator=AcpTranslator, capabilities=frozenset(), auth_method="key")
     peer = Peer(program)
     peer.do(peer.driver.begin())
     peer.answer("initialize", {"authMethods": [{"id": "key", "name": "By key"}]})
@@ -191,7 +191,7 @@ def test_a_session_is_resumed_without_its_history_where_the_agent_can(can: Any, 
 
 
 def test_the_mode_is_set_before_the_prompt_and_a_refusal_ends_the_run() -> None:
-    program = AcpProgram(vocabulary=AcpTranslator, capabilities=frozenset(), modes={"ask": "manual"})
+    program = AcpProgram(translator=AcpTranslator, capabilities=frozenset(), modes={"ask": "manual"})
     peer = Peer(program, permissions="ask")
     peer.prompt()
     [mode] = peer.open(session={"modes": {"currentModeId": "auto"}})
@@ -205,7 +205,7 @@ def test_the_mode_is_set_before_the_prompt_and_a_refusal_ends_the_run() -> None:
 
 
 def test_a_session_that_is_in_its_mode_needs_none() -> None:
-    program = AcpProgram(vocabulary=AcpTranslator, capabilities=frozenset(), modes={"ask": "manual"})
+    program = AcpProgram(translator=AcpTranslator, capabilities=frozenset(), modes={"ask": "manual"})
     peer = Peer(program, permissions="ask")
     peer.prompt()
     [prompt] = peer.open(session={"modes": {"currentModeId": "manual"}})
@@ -213,7 +213,7 @@ def test_a_session_that_is_in_its_mode_needs_none() -> None:
 
 
 def test_v2_is_known_by_the_shape_of_the_answer() -> None:
-    program = AcpProgram(vocabulary=AcpTranslator, capabilities=frozenset(), version=2)
+    program = AcpProgram(translator=AcpTranslator, capabilities=frozenset(), version=2)
     claims = Peer(program)
     claims.prompt()
     claims.open({"protocolVersion": 2})
@@ -314,7 +314,7 @@ def test_an_option_that_allows_more_than_is_shown_says_so() -> None:
 
 @pytest.mark.parametrize("reason", ["end_turn", "cancelled"])
 def test_the_reason_of_a_refusal_is_the_next_prompt_of_the_same_turn(reason: str) -> None:
-    program = AcpProgram(vocabulary=AcpTranslator, capabilities=frozenset(), ends_turn_on_reject=True)
+    program = AcpProgram(translator=AcpTranslator, capabilities=frozenset(), ends_turn_on_reject=True)
     peer = Peer(program)
     peer.open()
     peer.prompt()
@@ -400,7 +400,7 @@ def test_a_question_in_disguise_is_a_question() -> None:
 
 
 def test_a_plan_is_approved_or_gets_a_remark() -> None:
-    program = AcpProgram(vocabulary=AcpTranslator, capabilities=frozenset(), ends_turn_on_reject=True)
+    program = AcpProgram(translator=AcpTranslator, capabilities=frozenset(), ends_turn_on_reject=True)
     peer = Peer(program)
     peer.open()
     peer.prompt()

@@ -10,12 +10,14 @@ No files and no terminals are offered to the agent: it uses its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import msgspec
 
 from harness.events import RelayReply, Warning
+from harness.sources.agent import CommandLine, TwoWay, Version
 from harness.sources.driver import (
     Move,
     Moves,
@@ -63,8 +65,8 @@ _MODES = {"plan": "read-only", "build": "ask", "default": "ask"}
 class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
     """What one agent says and does otherwise."""
 
-    vocabulary: type[AcpTranslator]
-    """How it names its tools and their input."""
+    translator: type[AcpTranslator]
+    """Of its stream; it also knows how the agent names its tools and their input."""
     capabilities: frozenset[str]
     modes: Mapping[str, str] = {}
     """Permissions of a request → the mode that its session is set to, where it is not in that already."""
@@ -82,6 +84,26 @@ class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the model is set in the session, and not by its arguments."""
     version: int = 1
     """The version of the protocol that it is asked for."""
+
+    def two_way(
+        self,
+        command: Callable[[Request, Version], CommandLine],
+        *,
+        since: Version,
+        supports: frozenset[str] = frozenset({"agent-default", "model", "read-only", "resume"}),
+        unasked: str = "",
+    ) -> TwoWay:
+        """How an agent that is started with `command` is held in a conversation over this protocol."""
+        return TwoWay(
+            command=command,
+            driver=partial(AcpDriver, self),
+            translator=self.translator,
+            capabilities=self.capabilities,
+            supports=supports,
+            unasked=unasked,
+            since=since,
+            delta_keys=("text",),
+        )
 
 
 class AcpDriver(JsonRpcDriver):
@@ -174,7 +196,7 @@ class AcpDriver(JsonRpcDriver):
             return self._failed("the session", response)
         self._session = response.result
         self.session_id = text_of(response.result.get("sessionId")) or self.request.resume
-        if self.request.resume and self.program.vocabulary.repeats_history_late:
+        if self.request.resume and self.program.translator.repeats_history_late:
             return [self._await_history()]
         return self._settings() or self._ready()
 
@@ -394,7 +416,7 @@ class AcpDriver(JsonRpcDriver):
         content = call.content
         call.update(called)
         call.content = content or call.content
-        names = self.program.vocabulary
+        names = self.program.translator
         relay = permission_relay(asked.params, call, names.name_of(call), names.input_of(call))
         return [self._ask(asked, relay)]
 

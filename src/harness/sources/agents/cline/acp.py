@@ -7,10 +7,9 @@ words for it. A sub-agent's words and calls come without a mark, and its calls a
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import ClassVar
 
-from harness.sources.agent import CommandLine, TwoWay, Version
+from harness.sources.agent import CommandLine, Version
 from harness.sources.agents.cline.tools import (
     CLINE,
     exit_code_of,
@@ -18,7 +17,7 @@ from harness.sources.agents.cline.tools import (
     success_of,
     text_of_output,
 )
-from harness.sources.drivers.acp import AcpDriver, AcpProgram
+from harness.sources.drivers.acp import AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd
 from harness.sources.formats.acp_calls import ENDS, AcpCall
 from harness.sources.formats.fields import arguments_of, record_of, text_of
@@ -61,24 +60,16 @@ class ClineAcp(AcpTranslator):
 
 
 PROGRAM = AcpProgram(
-    vocabulary=ClineAcp,
+    translator=ClineAcp,
     capabilities=frozenset({"approve", "files", "mode", "model"}),
     modes={"full-access": "act", "ask": "act", "read-only": "plan"},
     sets_model=True,
 )
 
 
-def command(request: Request, version: Version) -> CommandLine:
+def acp_command(request: Request, version: Version) -> CommandLine:
     del version
     return CommandLine(args=("--acp", *request.extra_args), env=dict(_NO_DAEMON))
 
 
-TWO_WAY = TwoWay(
-    command=command,
-    driver=partial(AcpDriver, PROGRAM),
-    translator=ClineAcp,
-    capabilities=PROGRAM.capabilities,
-    supports=frozenset({"agent-default", "model", "read-only", "resume"}),
-    since=(3, 0, 65),
-    delta_keys=("text",),
-)
+TWO_WAY = PROGRAM.two_way(acp_command, since=(3, 0, 65))

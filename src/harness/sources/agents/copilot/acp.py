@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
@@ -17,9 +16,9 @@ from msgspec.structs import replace
 from harness.events import Error, Event, Info, Outcome, Result, Usage, UsageDelta, Warning
 from harness.events.operation import List, Operation, Read, Write
 from harness.log.raw import RawStart
-from harness.sources.agent import CommandLine, TwoWay, Version
+from harness.sources.agent import CommandLine, Version
 from harness.sources.agents.copilot.calls import COPILOT, exit_status_of, operations_after, output_of_result
-from harness.sources.drivers.acp import AcpDriver, AcpProgram
+from harness.sources.drivers.acp import AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd, usage_of
 from harness.sources.formats.acp_calls import ENDS, AcpCall, named_by_input
 from harness.sources.formats.fields import items_of, record_of, text_of
@@ -169,7 +168,7 @@ def _as_shown(operation: Operation, diff: str) -> Operation:
 
 
 PROGRAM = AcpProgram(
-    vocabulary=CopilotAcp,
+    translator=CopilotAcp,
     capabilities=frozenset({"approve", "files", "mode"}),
     ends_turn_on_reject=True,
 )
@@ -179,19 +178,11 @@ _PERMISSIONS: dict[str, list[str]] = {
 }
 
 
-def command(request: Request, version: Version) -> CommandLine:
+def acp_command(request: Request, version: Version) -> CommandLine:
     """Its tool that asks the user fails in this mode, so the model does not get it."""
     del version
     args = ["--acp", "--no-auto-update", "--no-ask-user", *_PERMISSIONS.get(request.permissions, ())]
     return CommandLine(args=(*args, *flags_of(request, {"model": "--model"}), *request.extra_args))
 
 
-TWO_WAY = TwoWay(
-    command=command,
-    driver=partial(AcpDriver, PROGRAM),
-    translator=CopilotAcp,
-    capabilities=PROGRAM.capabilities,
-    supports=frozenset({"agent-default", "model", "read-only", "resume"}),
-    since=(1, 0, 102),
-    delta_keys=("text",),
-)
+TWO_WAY = PROGRAM.two_way(acp_command, since=(1, 0, 102))

@@ -7,14 +7,13 @@ of which it shows the last; a refused call ends the turn.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 from harness.events import Event
 from harness.events.run import Task
-from harness.sources.agent import CommandLine, TwoWay, Version
+from harness.sources.agent import CommandLine, Version
 from harness.sources.agents.droid.tools import DROID, TODO_LISTS, exit_code_of, todo_list_of
-from harness.sources.drivers.acp import AcpDriver, AcpProgram
+from harness.sources.drivers.acp import AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd
 from harness.sources.formats.acp_calls import ENDS, AcpCall, named_by_input
 from harness.sources.formats.fields import decoded, output_of, record_of, text_of
@@ -75,7 +74,7 @@ class DroidAcp(AcpTranslator):
 
 
 PROGRAM = AcpProgram(
-    vocabulary=DroidAcp,
+    translator=DroidAcp,
     capabilities=frozenset({"approve", "files", "mode", "model"}),
     modes={"ask": "normal", "read-only": "normal"},
     auth_method="factory-api-key",
@@ -83,7 +82,7 @@ PROGRAM = AcpProgram(
 )
 
 
-def command(request: Request, version: Version) -> CommandLine:
+def acp_command(request: Request, version: Version) -> CommandLine:
     del version
     args = ["exec", "--output-format", "acp"]
     if request.permissions == "full-access":
@@ -91,12 +90,4 @@ def command(request: Request, version: Version) -> CommandLine:
     return CommandLine(args=(*args, *flags_of(request, {"model": "--model"}), *request.extra_args))
 
 
-TWO_WAY = TwoWay(
-    command=command,
-    driver=partial(AcpDriver, PROGRAM),
-    translator=DroidAcp,
-    capabilities=PROGRAM.capabilities,
-    supports=frozenset({"agent-default", "model", "read-only", "resume"}),
-    since=(0, 225),
-    delta_keys=("text",),
-)
+TWO_WAY = PROGRAM.two_way(acp_command, since=(0, 225))

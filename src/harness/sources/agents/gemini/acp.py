@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 from harness.events import Event, Usage, UsageDelta
-from harness.sources.agent import CommandLine, TwoWay, Version
-from harness.sources.drivers.acp import AcpDriver, AcpProgram
+from harness.sources.agent import CommandLine, Version
+from harness.sources.drivers.acp import AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd
 from harness.sources.formats.acp_calls import ENDS, AcpCall, written
 from harness.sources.formats.fields import count_of, items_of, record_of, text_of
@@ -91,14 +90,14 @@ class GeminiAcp(AcpTranslator):
 
 
 PROGRAM = AcpProgram(
-    vocabulary=GeminiAcp,
+    translator=GeminiAcp,
     capabilities=frozenset({"approve", "files", "mode", "model"}),
     modes={"full-access": "yolo", "ask": "default", "read-only": "plan"},
     auth_method="gemini-api-key",
 )
 
 
-def command(request: Request, version: Version) -> CommandLine:
+def acp_command(request: Request, version: Version) -> CommandLine:
     """No mode holds in a folder that is not trusted. It starts itself once more unless it is asked not to."""
     del version
     mode = PROGRAM.modes.get(request.permissions)
@@ -107,12 +106,4 @@ def command(request: Request, version: Version) -> CommandLine:
     return CommandLine(args=(*args, *request.extra_args), env={"GEMINI_CLI_NO_RELAUNCH": "true", **trust})
 
 
-TWO_WAY = TwoWay(
-    command=command,
-    driver=partial(AcpDriver, PROGRAM),
-    translator=GeminiAcp,
-    capabilities=PROGRAM.capabilities,
-    supports=frozenset({"agent-default", "model", "read-only", "resume"}),
-    since=(0, 61),
-    delta_keys=("text",),
-)
+TWO_WAY = PROGRAM.two_way(acp_command, since=(0, 61))

@@ -8,14 +8,13 @@ A sub-agent's own calls are not asked about.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 from harness.events import Event, Usage, UsageDelta
 from harness.events.run import Task
-from harness.sources.agent import CommandLine, TwoWay, Version
+from harness.sources.agent import CommandLine, Version
 from harness.sources.agents.goose.tools import GOOSE, SHELL, Skills, operations_after, own_name, todo_list_of
-from harness.sources.drivers.acp import AcpDriver, AcpProgram
+from harness.sources.drivers.acp import AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd, usage_of
 from harness.sources.formats.acp_calls import ENDS, AcpCall, exit_code_in
 from harness.sources.formats.fields import amount_of, output_of, record_of, text_of
@@ -95,7 +94,7 @@ class GooseAcp(AcpTranslator):
 
 
 PROGRAM = AcpProgram(
-    vocabulary=GooseAcp,
+    translator=GooseAcp,
     capabilities=frozenset({"approve", "files", "mode", "model", "steer"}),
     modes={"full-access": "auto", "ask": "approve", "read-only": "chat"},
     steering_method="_goose/unstable/session/steer",
@@ -104,19 +103,11 @@ PROGRAM = AcpProgram(
 )
 
 
-def command(request: Request, version: Version) -> CommandLine:
+def acp_command(request: Request, version: Version) -> CommandLine:
     del version
     mode = PROGRAM.modes.get(request.permissions)
     args = ["acp", *(("--with-builtin", "developer") if mode not in (None, "chat") else ())]
     return CommandLine(args=(*args, *request.extra_args), env={"GOOSE_MODE": mode} if mode else {})
 
 
-TWO_WAY = TwoWay(
-    command=command,
-    driver=partial(AcpDriver, PROGRAM),
-    translator=GooseAcp,
-    capabilities=PROGRAM.capabilities,
-    supports=frozenset({"agent-default", "model", "read-only", "resume"}),
-    since=(1, 52),
-    delta_keys=("text",),
-)
+TWO_WAY = PROGRAM.two_way(acp_command, since=(1, 52))

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 from typing import ClassVar
 
 from harness.events import Event, UsageDelta, Warning
 from harness.events.run import Task
-from harness.sources.agent import CommandLine, TwoWay, Version
+from harness.sources.agent import CommandLine, Version
 from harness.sources.agents.grok.tools import (
     GROK,
     is_failure,
@@ -22,7 +21,7 @@ from harness.sources.agents.grok.tools import (
     todos_of,
     usage_of,
 )
-from harness.sources.drivers.acp import AcpDriver, AcpProgram
+from harness.sources.drivers.acp import AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd
 from harness.sources.formats.acp_calls import ENDS, AcpCall
 from harness.sources.formats.fields import record_of, text_of
@@ -129,11 +128,11 @@ class GrokAcp(AcpTranslator):
 
 
 PROGRAM = AcpProgram(
-    vocabulary=GrokAcp, capabilities=frozenset({"approve", "model"}), ends_turn_on_reject=True
+    translator=GrokAcp, capabilities=frozenset({"approve", "model"}), ends_turn_on_reject=True
 )
 
 
-def command(request: Request, version: Version) -> CommandLine:
+def acp_command(request: Request, version: Version) -> CommandLine:
     del version
     args = ["agent", "--no-leader", *flags_of(request, {"model": "--model"})]
     if request.permissions == "full-access":
@@ -141,13 +140,9 @@ def command(request: Request, version: Version) -> CommandLine:
     return CommandLine(args=(*args, *request.extra_args, "stdio"))
 
 
-TWO_WAY = TwoWay(
-    command=command,
-    driver=partial(AcpDriver, PROGRAM),
-    translator=GrokAcp,
-    capabilities=PROGRAM.capabilities,
+TWO_WAY = PROGRAM.two_way(
+    acp_command,
+    since=(1, 0, 41),
     supports=frozenset({"agent-default", "model", "resume"}),
     unasked="it decides itself which calls need no permission, some that create files among them",
-    since=(1, 0, 41),
-    delta_keys=("text",),
 )

@@ -8,13 +8,12 @@ Files in its folder are written without a question in every mode but the one tha
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import Any, ClassVar
 
 from harness.events.run import Task
-from harness.sources.agent import CommandLine, TwoWay, Version
+from harness.sources.agent import CommandLine, Version
 from harness.sources.agents.kimi.tools import KIMI, SHELLS, TODO_LISTS, agent_of, exit_status_of
-from harness.sources.drivers.acp import AcpDriver, AcpProgram
+from harness.sources.drivers.acp import AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd
 from harness.sources.formats.acp_calls import ENDS, AcpCall
 from harness.sources.formats.fields import arguments_of, output_of, record_of
@@ -65,25 +64,18 @@ class KimiAcp(AcpTranslator):
 
 
 PROGRAM = AcpProgram(
-    vocabulary=KimiAcp,
+    translator=KimiAcp,
     capabilities=frozenset({"approve", "ask", "files", "mode", "model"}),
     modes={"full-access": "yolo", "ask": "default", "read-only": "plan"},
     sets_model=True,
 )
 
 
-def command(request: Request, version: Version) -> CommandLine:
+def acp_command(request: Request, version: Version) -> CommandLine:
     del version
     return CommandLine(args=("acp", *request.extra_args))
 
 
-TWO_WAY = TwoWay(
-    command=command,
-    driver=partial(AcpDriver, PROGRAM),
-    translator=KimiAcp,
-    capabilities=PROGRAM.capabilities,
-    supports=frozenset({"agent-default", "model", "read-only", "resume"}),
-    unasked="files in its folder are written without a question",
-    since=(2, 1),
-    delta_keys=("text",),
+TWO_WAY = PROGRAM.two_way(
+    acp_command, since=(2, 1), unasked="files in its folder are written without a question"
 )

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 from typing import ClassVar
 
 from harness.events import Event, UsageDelta
 from harness.events.run import Task
-from harness.sources.agent import CommandLine, TwoWay, Version
+from harness.sources.agent import CommandLine, Version
 from harness.sources.agents.qwen.tools import QWEN
-from harness.sources.drivers.acp import AcpDriver, AcpProgram
+from harness.sources.drivers.acp import AcpProgram
 from harness.sources.formats.acp import AcpTranslator, usage_of
 from harness.sources.formats.acp_calls import AcpCall
 from harness.sources.formats.fields import record_of, text_of
@@ -65,7 +64,7 @@ class QwenAcp(AcpTranslator):
 
 
 PROGRAM = AcpProgram(
-    vocabulary=QwenAcp,
+    translator=QwenAcp,
     capabilities=frozenset({"approve", "ask", "files", "mode", "model", "plan", "steer"}),
     modes={"full-access": "yolo", "ask": "default", "read-only": "plan"},
     auth_method="openai",
@@ -74,19 +73,11 @@ PROGRAM = AcpProgram(
 )
 
 
-def command(request: Request, version: Version) -> CommandLine:
+def acp_command(request: Request, version: Version) -> CommandLine:
     del version
     mode = PROGRAM.modes.get(request.permissions)
     args = ["--acp", *(("--approval-mode", mode) if mode else ()), *flags_of(request, {"model": "--model"})]
     return CommandLine(args=(*args, *request.extra_args))
 
 
-TWO_WAY = TwoWay(
-    command=command,
-    driver=partial(AcpDriver, PROGRAM),
-    translator=QwenAcp,
-    capabilities=PROGRAM.capabilities,
-    supports=frozenset({"agent-default", "model", "read-only", "resume"}),
-    since=(0, 24),
-    delta_keys=("text",),
-)
+TWO_WAY = PROGRAM.two_way(acp_command, since=(0, 24))
