@@ -20,7 +20,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Read, Search, Write
-from harness.sources.agents.droid.agent import AGENT, command
+from harness.sources.agents.droid import AGENT, command
 from harness.sources.request import Request
 
 ALWAYS = ("exec", "--output-format", "stream-json")

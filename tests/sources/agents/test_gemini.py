@@ -25,7 +25,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command, Fetch, Read, Search, Skill, Spawn, Tasks, Write
-from harness.sources.agents.gemini.agent import command
+from harness.sources.agents.gemini import command
 from harness.sources.request import Request
 from harness.testing.golden import Case, find_cases, translate
 

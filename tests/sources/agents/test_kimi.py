@@ -24,7 +24,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Read, Spawn
-from harness.sources.agents.kimi.agent import AGENT, command
+from harness.sources.agents.kimi import AGENT, command
 from harness.sources.request import Request
 
 

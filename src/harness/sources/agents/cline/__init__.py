@@ -1,6 +1,4 @@
-"""Cline: `agent` has its command line and translator, `tools` its tool calls, `speakers` finds the agent of a record,
-`legacy` reads the stream of versions before 3.0, `acp` has its two-way conversation.
-"""
+"""Cline: `agent` has its command lines and translators, `tools` its tool calls, `speakers` finds the agent of a record."""
 
 from __future__ import annotations
 

@@ -17,7 +17,9 @@ from harness.events import (
     Compacted,
     Error,
     Event,
+    Message,
     Outcome,
+    ReasoningDelta,
     Result,
     SessionStart,
     Task,
@@ -27,13 +29,21 @@ from harness.events import (
     Warning,
 )
 from harness.sources.agent import Agent, CommandLine, SessionFiles, Version
-from harness.sources.agents.cline.acp import TWO_WAY
-from harness.sources.agents.cline.legacy import LegacyChat
 from harness.sources.agents.cline.speakers import ClineSpeaker, ClineSpeakers, usage_of
-from harness.sources.agents.cline.tools import ClineCalls
+from harness.sources.agents.cline.tools import (
+    CLINE,
+    ClineCalls,
+    exit_code_of,
+    operations_after,
+    success_of,
+    text_of_output,
+)
+from harness.sources.drivers.acp import AcpProgram
+from harness.sources.formats.acp import AcpTranslator, CallEnd
+from harness.sources.formats.acp_calls import ENDS, AcpCall
 from harness.sources.formats.child_runs import ChildRuns
-from harness.sources.formats.fields import count_of, decoded, first_text, record_of, text_of
-from harness.sources.formats.toolset import flags_of, has, task_of
+from harness.sources.formats.fields import arguments_of, count_of, decoded, first_text, record_of, text_of
+from harness.sources.formats.toolset import PendingCall, Toolset, flags_of, has, task_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, Translator
 
@@ -50,6 +60,11 @@ class TeamTasks:
         return [TasksChanged(tasks=list(self._tasks.values()))]
 
 
+_ENVIRONMENT = {
+    # Otherwise a daemon that outlives the run does the work, and is shared with other runs.
+    "CLINE_SESSION_BACKEND_MODE": "local",
+    "CLINE_NO_AUTO_UPDATE": "1",
+}
 _RECORDS_SINCE: Version = (3,)
 """Before that its stream is the messages of its chat, and its options have other names."""
 _FLAGS = {"model": "--model", "system_prompt": "--system"}
@@ -75,13 +90,6 @@ def command(request: Request, version: Version) -> CommandLine:
     return CommandLine(args=(*args, *request.extra_args, "--", prompt), env=dict(_ENVIRONMENT))
 
 
-_ENVIRONMENT = {
-    # Otherwise a daemon that outlives the run does the work, and is shared with other runs.
-    "CLINE_SESSION_BACKEND_MODE": "local",
-    "CLINE_NO_AUTO_UPDATE": "1",
-}
-
-
 class ClineTranslator(Translator):
     rules: ClassVar[dict[str, str]] = {
         "run_start": "_run_start",
@@ -105,7 +113,7 @@ class ClineTranslator(Translator):
         self._legacy = LegacyChat()
         self._members: dict[str, str] = {}
         """Name of a member of the team → its id, which hooks use."""
-        self._is_begun = False
+        self._has_started = False
         self._session_id = ""
         self._failing_run = ""
         """Whose failure a hook has announced: the error itself comes next, without a name."""
@@ -176,9 +184,9 @@ class ClineTranslator(Translator):
     def _begin(self, record: Record) -> list[Event]:
         """No version that was seen writes a session id; the first one is taken. A task's id is none."""
         self._session_id = first_text(record, "sessionId", "session_id", "id")
-        if self._is_begun and not self._session_id:
+        if self._has_started and not self._session_id:
             return []
-        self._is_begun = True
+        self._has_started = True
         model = text_of(record.get("modelId"))
         return [SessionStart(session_id=self._session_id, agent="cline", model=model)]
 
@@ -351,8 +359,141 @@ class ClineTranslator(Translator):
         return [] if message in self._emitted_errors else [self._failed(message, "error")]
 
 
-def _nothing(_event: Record, _speaker: ClineSpeaker | None) -> Sequence[Event]:
+def _nothing(*_arguments: object) -> Sequence[Event]:
     return ()
+
+
+_CHAT_WITHOUT_NEWS = (
+    "task",
+    "api_req_started",
+    "api_req_finished",
+    "checkpoint_created",
+    "deleted_api_reqs",
+)
+
+
+class LegacyChat:
+    """The flat say/ask stream that Cline wrote before 3.0: each line is a message of its chat.
+
+    {"type":"say","say":"text","text":"I will look.","ts":1760501486669,"partial":true}
+
+    Only messages are translated. What tools did is text for a screen there, and stays unknown.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        """What was emitted so far of messages that come in pieces."""
+        self._said: dict[str, Callable[[str, str, bool], Sequence[Event]]] = {
+            "text": self._text,
+            "completion_result": self._completion,
+            "reasoning": self._reasoning,
+            "error": self._error,
+            "api_req_failed": self._error,
+            "error_retry": self._retry,
+            "api_req_retried": self._retry,
+            "command_permission_denied": self._denied,
+        } | dict.fromkeys(_CHAT_WITHOUT_NEWS, _nothing)
+        self._asked: dict[str, Callable[[str, str, bool], Sequence[Event]]] = {
+            "followup": self._question,
+            "plan_mode_respond": self._question,
+            "completion_result": self._completion,
+            "api_req_failed": self._error,
+        }
+
+    def feed(self, record: dict[str, Any]) -> Sequence[Event] | None:
+        """None when the message is of a kind that is not taken over."""
+        kind = text_of(record.get("type"))
+        actions = self._said if kind == "say" else self._asked
+        action = actions.get(text_of(record.get(kind)))
+        if action is None:
+            return None
+        text = first_text(record, "text", "reasoning")
+        return action(text, str(record.get("ts", "")), record.get("partial") is True)
+
+    def _text(self, text: str, name: str, is_partial: bool) -> Sequence[Event]:
+        if is_partial:
+            new = self._new_part(text, name)
+            return [TextDelta(id=name, text=new)] if new else ()
+        self._texts.pop(name, None)
+        return [Message(role="assistant", text=text, id=name)] if text else ()
+
+    def _reasoning(self, text: str, name: str, _is_partial: bool) -> Sequence[Event]:
+        new = self._new_part(text, name)
+        return [ReasoningDelta(id=name, text=new)] if new else ()
+
+    def _new_part(self, text: str, name: str) -> str:
+        known = self._texts.get(name, "")
+        self._texts[name] = text
+        return text[len(known) :] if text.startswith(known) else text
+
+    def _completion(self, text: str, name: str, is_partial: bool) -> Sequence[Event]:
+        out = self._text(text, name, is_partial)
+        return out if is_partial else [*out, Result(success=True, text=text)]
+
+    def _question(self, text: str, name: str, is_partial: bool) -> Sequence[Event]:
+        if is_partial:
+            return ()
+        data = record_of(decoded(text))
+        return self._text(first_text(data, "question", "response") or text, name, is_partial)
+
+    def _error(self, text: str, _name: str, is_partial: bool) -> Sequence[Event]:
+        return () if is_partial else [Error(message=text or "the request to the model failed", code="error")]
+
+    def _retry(self, text: str, _name: str, is_partial: bool) -> Sequence[Event]:
+        return () if is_partial else [Warning(message=text or "a request is sent again", code="retry")]
+
+    def _denied(self, text: str, _name: str, is_partial: bool) -> Sequence[Event]:
+        return () if is_partial else [Warning(message=text or "permission denied", code="permission_denied")]
+
+
+class ClineAcp(AcpTranslator):
+    """Cline over ACP: `cline --acp`, from 3.0.65 on.
+
+    The title of a call begins with the name of its tool. A call that was refused fails twice, the second time with the
+    words for it. A sub-agent's words and calls come without a mark, and its calls are not asked about.
+    """
+
+    agent = "cline"
+    tools: ClassVar[Toolset] = CLINE
+    shares_stream = True
+    noise = re.compile(
+        r"\[acp\] starting ACP mode .*|(?:Deprecation)?(?:Warning: )?AI SDK Warning.*|at \S+ \(.*\)"
+    )
+
+    @staticmethod
+    def name_of(call: AcpCall) -> str:
+        return call.title.partition(":")[0]
+
+    def has_result(self, call: AcpCall) -> bool:
+        return call.has_ended and (call.output is not None or call.status == "completed")
+
+    def end_of(self, call: AcpCall, pending: PendingCall) -> CallEnd:
+        output = arguments_of(call.output)
+        is_success = success_of({"output": output})
+        if is_success is None:
+            is_success = ENDS.get(call.status)
+        operations = operations_after(pending, output) if is_success else None
+        return CallEnd(is_success, text_of_output(output), exit_code_of(pending, output), operations)
+
+    def child_answer(self, call: AcpCall, end: CallEnd) -> tuple[str, str]:
+        text = text_of(record_of(arguments_of(call.output)).get("text"))
+        return super().child_answer(call, end)[0], text or end.output or ""
+
+
+PROGRAM = AcpProgram(
+    translator=ClineAcp,
+    capabilities=frozenset({"approve", "files", "mode", "model"}),
+    modes={"full-access": "act", "ask": "act", "read-only": "plan"},
+    sets_model=True,
+)
+
+
+def acp_command(request: Request, version: Version) -> CommandLine:
+    del version
+    return CommandLine(args=("--acp", *request.extra_args), env=dict(_ENVIRONMENT))
+
+
+TWO_WAY = PROGRAM.two_way(acp_command, since=(3, 0, 65))
 
 
 AGENT = Agent(

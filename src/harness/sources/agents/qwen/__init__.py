@@ -1,4 +1,4 @@
-"""Qwen Code: `agent` has its command line and translator, `tools` its tools, `acp` its two-way conversation."""
+"""Qwen Code: `agent` has its command lines and translators, `tools` its tools."""
 
 from __future__ import annotations
 

@@ -11,8 +11,11 @@ A run that was stopped while a command ran continues without the command, and co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
 
 from harness.events import (
     Error,
@@ -28,17 +31,172 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
+from harness.events.operation import Operation, Read, Write
+from harness.events.run import Task
 from harness.sources.agent import Agent, CommandFiles, CommandLine, Version
-from harness.sources.agents.droid.acp import TWO_WAY
-from harness.sources.agents.droid.tools import DROID, TODO_LISTS, exit_code_of, todo_list_of
+from harness.sources.drivers.acp import AcpProgram
+from harness.sources.formats.acp import AcpTranslator, CallEnd
+from harness.sources.formats.acp_calls import ENDS, AcpCall, named_by_input
 from harness.sources.formats.child_runs import ChildRuns
 from harness.sources.formats.error_messages import code_of
-from harness.sources.formats.fields import count_of, decoded, first_text, output_of, record_of, text_of
+from harness.sources.formats.fields import (
+    absolute,
+    count_of,
+    decoded,
+    first_text,
+    items_of,
+    output_of,
+    record_of,
+    text_of,
+)
+from harness.sources.formats.patches import changed_lines
 from harness.sources.formats.plain_answer import PlainAnswer
 from harness.sources.formats.stream_json import error_of, outcome_of
-from harness.sources.formats.toolset import PendingCall, flags_of, unmatched_result
+from harness.sources.formats.toolset import (
+    Input,
+    PendingCall,
+    ToolMapping,
+    Toolset,
+    consistent_exit_code,
+    fetching,
+    flags_of,
+    lines_of,
+    listing,
+    no_operation,
+    patching,
+    reading,
+    running,
+    searching,
+    spawning,
+    tasks_of,
+    tracking_tasks,
+    unmatched_result,
+    using_skill,
+    writing,
+)
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
+
+SHELL = "Execute"
+SPAWNER = "Task"
+TODO_LISTS = frozenset({"TodoWrite"})
+
+_EXIT_CODE = re.compile(r"(?:\A|\n)\[Process exited with code (\d{1,9})\]\s*\Z")
+_SHOWN_LINES = re.compile(r"\[Showing lines (\d{1,9})-(\d{1,9}) of \d+ total lines\]")
+_TRAILER_LENGTH = 200
+_TODO = re.compile(r"^\s*(?:\d+\.|[-*])?\s*\[(completed|in_progress|pending| |x)\]\s*(.+)$", re.MULTILINE)
+_TODO_STATUSES = {"x": "completed", " ": "pending"}
+
+
+def _patch(asked: Input, cwd: str) -> list[Operation] | None:
+    """Models that were not made for it wrap the patch into JSON once more."""
+    text = text_of(asked.get("input"))
+    inner = record_of(decoded(text)) if text.startswith("{") else {}
+    return patching("input")(inner or asked, cwd)
+
+
+_TOOLS: dict[str, ToolMapping] = {
+    SHELL: running("command"),
+    "Read": reading("file_path", "path"),
+    "LS": listing("directory_path", "path"),
+    "Edit": writing("file_path", "path", change="update"),
+    "MultiEdit": writing("file_path", "path", change="update"),
+    "Create": writing("file_path", "path", change="create"),
+    "ApplyPatch": _patch,
+    "Grep": searching("pattern"),
+    "Glob": searching("patterns", "pattern", paths=("folder", "path")),
+    "Skill": using_skill("skill", "name"),
+    SPAWNER: spawning("description", "prompt", names=("subagent_type",)),
+    "WebSearch": fetching,
+    "FetchUrl": fetching,
+    **dict.fromkeys(TODO_LISTS, tracking_tasks),
+} | dict.fromkeys(
+    (
+        "AskUser",
+        "ConnectorSearch",
+        "ExitMissionPlanning",
+        "ExitSpecMode",
+        "GenerateImage",
+        "RecommendMission",
+        "TaskOutput",
+        "TaskStop",
+        "ToolSearch",
+    ),
+    no_operation,
+)
+
+
+def exit_code_of(name: str, output: str, *, is_success: bool | None) -> int | None:
+    return (
+        consistent_exit_code(is_success, _EXIT_CODE.search(output[-_TRAILER_LENGTH:]))
+        if name == SHELL
+        else None
+    )
+
+
+def todo_list_of(asked: Input) -> list[Task] | None:
+    """A list, or text with a line per task."""
+    todos = asked.get("todos")
+    if not isinstance(todos, str):
+        return tasks_of(todos)
+    found = [
+        {"content": text.strip(), "status": _TODO_STATUSES.get(mark, mark)}
+        for mark, text in _TODO.findall(todos)
+    ]
+    return tasks_of(found) if found else None
+
+
+def _read_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
+    asked, shown = call.operation, _SHOWN_LINES.search(output[-_TRAILER_LENGTH:])
+    if shown is None or not isinstance(asked, Read):
+        return None
+    return [replace(asked, start_line=int(shown[1]), end_line=int(shown[2]))]
+
+
+def _edit_result(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
+    asked = call.operation
+    lines = [record_of(line) for line in items_of(detail.get("diffLines"))]
+    numbers = [
+        number
+        for line in lines
+        if line.get("type") == "added" and (number := count_of(record_of(line.get("lineNumber")).get("new")))
+    ]
+    if not numbers or not isinstance(asked, Write):
+        return None
+    return [replace(asked, start_line=min(numbers), end_line=max(numbers))]
+
+
+def _create_result(call: PendingCall, _detail: Input, _output: str) -> list[Operation] | None:
+    asked = call.operation
+    start, end = lines_of(text_of(call.input.get("content")))
+    return [replace(asked, start_line=start, end_line=end)] if isinstance(asked, Write) else None
+
+
+def _patch_result(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
+    found: list[Operation] = []
+    for item in items_of(detail.get("files")):
+        file = record_of(item)
+        path = absolute(text_of(file.get("file_path")), call.cwd)
+        change = text_of(file.get("display_operation"))
+        start, end = changed_lines(text_of(file.get("diff"))) or lines_of(text_of(file.get("content")))
+        if path:
+            found.append(Write(path=path, start_line=start, end_line=end, change=change))
+    return found or None
+
+
+DROID = Toolset(
+    tools=_TOOLS,
+    results={
+        "Read": _read_result,
+        "Edit": _edit_result,
+        "MultiEdit": _edit_result,
+        "Create": _create_result,
+        "ApplyPatch": _patch_result,
+    },
+    spawners=frozenset({SPAWNER}),
+)
+"""Results are text; those of tools that change files hold JSON with the changed lines."""
+
 
 _PERMISSIONS: dict[str, list[str]] = {
     "full-access": ["--skip-permissions-unsafe"],
@@ -235,6 +393,84 @@ def _usage_of(record: Record) -> Usage | None:
         cache_write=count_of(data.get("cache_creation_input_tokens")),
     )
     return usage or None
+
+
+_ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "Execute": ("command",),
+    "Task": ("subagent_type", "prompt"),
+    "TodoWrite": ("todos",),
+    "Edit": ("file_path", "old_str"),
+    "MultiEdit": ("file_path", "changes"),
+    "Create": ("file_path", "content"),
+    "Read": ("file_path",),
+    "LS": ("directory_path",),
+    "Grep": ("pattern",),
+    "Glob": ("patterns",),
+    "ApplyPatch": ("input",),
+    "Skill": ("skill",),
+    "FetchUrl": ("url",),
+    "WebSearch": ("query",),
+    "AskUser": ("questionnaire",),
+}
+"""Tool → the arguments that only it has, or the ones before it do not."""
+
+
+class DroidAcp(AcpTranslator):
+    """Factory Droid over ACP: `droid exec --output-format acp`, from 0.225 on.
+
+    Tools have no names here: their arguments say which they are. Texts come whole. One question may be for several calls,
+    of which it shows the last; a refused call ends the turn.
+    """
+
+    agent = "droid"
+    tools: ClassVar[Toolset] = DROID
+
+    @staticmethod
+    def name_of(call: AcpCall) -> str:
+        return named_by_input(_ARGUMENTS, call.input) or call.kind or call.title
+
+    def _text(self, record: Record) -> Sequence[Event]:
+        """Every text is a whole message."""
+        params = record_of(record.get("params"))
+        return [*super()._text(record), *self.flush(self.run_of(params, record_of(params.get("update"))))]
+
+    def end_of(self, call: AcpCall, pending: PendingCall) -> CallEnd:
+        """Of a command that ran there is a terminal, whose output only an editor sees."""
+        is_success = ENDS.get(call.status)
+        said: Any = text_of(record_of(call.output).get("text")) or call.output
+        output = call.text or output_of(said)
+        has_output = bool(output) or pending.name != "Execute"
+        detail = decoded(output) if output.startswith("{") else {}
+        return CallEnd(
+            is_success,
+            output if has_output else None,
+            exit_code_of(pending.name, output, is_success=is_success),
+            DROID.operations_after(pending, detail, output) if is_success else None,
+        )
+
+    def tasks_after(self, call: AcpCall, pending: PendingCall) -> list[Task] | None:
+        del call
+        return todo_list_of(pending.input) if pending.name in TODO_LISTS else None
+
+
+PROGRAM = AcpProgram(
+    translator=DroidAcp,
+    capabilities=frozenset({"approve", "files", "mode", "model"}),
+    modes={"ask": "normal", "read-only": "normal"},
+    auth_method="factory-api-key",
+    ends_turn_on_reject=True,
+)
+
+
+def acp_command(request: Request, version: Version) -> CommandLine:
+    del version
+    args = ["exec", "--output-format", "acp"]
+    if request.permissions == "full-access":
+        args.append("--skip-permissions-unsafe")
+    return CommandLine(args=(*args, *flags_of(request, {"model": "--model"}), *request.extra_args))
+
+
+TWO_WAY = PROGRAM.two_way(acp_command, since=(0, 225))
 
 
 AGENT = Agent(

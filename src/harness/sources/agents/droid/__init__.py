@@ -1,7 +1,0 @@
-"""Factory Droid: `agent` has its command line and translator, `tools` its tools, `acp` its two-way conversation."""
-
-from __future__ import annotations
-
-from harness.sources.agents.droid.agent import AGENT
-
-__all__ = ["AGENT"]
