@@ -15,8 +15,6 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any, TypeAlias
 
 import msgspec
@@ -36,6 +34,7 @@ from harness.sources.models.script import (
     TodoIntent,
     intent_name,
 )
+from harness.sources.registry import module_of, names_in
 
 KEY = "lab-key"
 """In place of a credential: the scripted model accepts any."""
@@ -197,7 +196,7 @@ class AgentFixture(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fixture_names() -> list[str]:
-    return sorted(module.name.replace("_", "-") for module in iter_modules(fixtures.__path__))
+    return list(names_in(fixtures))
 
 
 def load_fixture(agent: str) -> AgentFixture:
@@ -206,7 +205,7 @@ def load_fixture(agent: str) -> AgentFixture:
         raise UsageError(
             f"there is no fixture for {agent!r}", hint=f"expected one of: {', '.join(fixture_names())}"
         )
-    fixture: AgentFixture = import_module(f"{fixtures.__name__}.{agent.replace('-', '_')}").FIXTURE
+    fixture: AgentFixture = module_of(fixtures, agent).FIXTURE
     return fixture
 
 

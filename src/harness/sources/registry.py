@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import BrokenPlugin, UnknownAgent
 from harness.sources import agents
@@ -18,18 +19,28 @@ PLUGIN_GROUP = "harness.agents"
 """Entry points of other packages: name → an `Agent`."""
 
 
-@cache
-def names() -> tuple[str, ...]:
-    """Built-in names, without importing any."""
+def names_in(package: ModuleType) -> tuple[str, ...]:
+    """The modules and packages of a package, as names of agents, without importing any."""
     return tuple(
         sorted(
             entry.removesuffix(".py").replace("_", "-")
-            for folder in agents.__path__
+            for folder in package.__path__
             for entry in os.listdir(folder)
             if not entry.startswith("_")
             and (entry.endswith(".py") or os.path.isfile(f"{folder}/{entry}/__init__.py"))
         )
     )
+
+
+def module_of(package: ModuleType, name: str) -> Any:
+    """The module of an agent in a package: the file's name is the agent's."""
+    return import_module(f"{package.__name__}.{name.replace('-', '_')}")
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Built-in names, without importing any."""
+    return names_in(agents)
 
 
 def load(name: str) -> Agent:
@@ -74,7 +85,7 @@ def _spelled(name: str) -> str:
 
 
 def _built_in(name: str) -> Agent:
-    agent: Agent = import_module(f"{agents.__name__}.{name.replace('-', '_')}").AGENT
+    agent: Agent = module_of(agents, name).AGENT
     return agent
 
 
@@ -86,8 +97,8 @@ def _plugin(point: EntryPoint) -> Agent:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever a plugin's module does when it is imported, exiting included
-        said = str(error).strip().partition("\n")[0]
-        what = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        message = str(error).strip().partition("\n")[0]
+        what = f"{type(error).__name__}: {message}" if message else type(error).__name__
         raise BrokenPlugin(
             f"the plugin {point.name} ({package}) cannot be loaded: {what}", hint=hint
         ) from error

@@ -69,7 +69,7 @@ def _broken(writer: HandoverWriter, data: bytes) -> HandoverWriter:
 def test_what_does_not_read_back_is_removed_again(
     folder: HandoverFolder, tmp_path: Path, data: bytes
 ) -> None:
-    with pytest.raises(HandoverFailed, match="reads back otherwise"):
+    with pytest.raises(HandoverFailed, match="reads back differently"):
         folder.deliver(_broken(CLAUDE, data), made_up(), _target(tmp_path))
     assert _left(tmp_path) == []
 

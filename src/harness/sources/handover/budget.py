@@ -19,6 +19,7 @@ from harness.sources.handover.conversation import (
     HandedConversation,
     HandedPrompt,
     HandedTurn,
+    with_texts,
 )
 
 MOST_CHARACTERS = 400_000
@@ -109,17 +110,8 @@ def _cut_longest(turns: list[HandedTurn]) -> set[tuple[int, int]]:
 
 
 def _cut_call(call: HandedCall, most: int) -> HandedCall:
-    return replace(call, output=cut(call.output, most), input=_cut_value(call.input, most))
-
-
-def _cut_value(value: Any, most: int) -> Any:
-    if isinstance(value, str):
-        return cut(value, most)
-    if isinstance(value, dict):
-        return {name: _cut_value(inner, most) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_cut_value(inner, most) for inner in value]
-    return value
+    arguments = with_texts(call.input, lambda text: cut(text, most))
+    return replace(call, output=cut(call.output, most), input=arguments)
 
 
 def _leave_out(turns: list[HandedTurn], most: int) -> int:

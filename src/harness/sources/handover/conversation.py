@@ -1,7 +1,7 @@
 """What was said and done in a log, as another agent can continue it: prompts, answers, and calls with their results.
 
-Only the agents themselves are heard: of a sub-agent the result of its call stays. Every call has exactly one result;
-one that never came is said to be missing. Reasoning is left out, because it is bound to its provider.
+Of a sub-agent only the result of its call is taken. Every call has exactly one result; one that never came is marked
+as missing. Reasoning is left out, because it is bound to its provider.
 """
 
 from __future__ import annotations
@@ -110,6 +110,17 @@ class HandedConversation(msgspec.Struct, frozen=True, kw_only=True):
     def ended_ms(self) -> int:
         calls = [call.ended_ms for call in self.calls]
         return max((*calls, *(turn.at_ms for turn in self.turns)), default=0)
+
+
+def with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """A JSON value with `change` applied to each of its texts."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {name: with_texts(inner, change) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [with_texts(inner, change) for inner in value]
+    return value
 
 
 def conversation_of(events: Iterable[Event]) -> HandedConversation:

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from itertools import zip_longest
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -31,6 +30,7 @@ from harness.sources.handover.conversation import (
     HandedPrompt,
     HandedTurn,
     conversation_of,
+    with_texts,
 )
 from harness.sources.handover.writer import Delivered, HandoverPlace, HandoverWriter, NewFile, NewIds
 from harness.sources.imports.history import Home, StoredSession
@@ -39,14 +39,11 @@ from harness.sources.imports.stored_log import StoredLog
 from harness.sources.process.child import Child
 from harness.sources.process.invocation import Invocation
 
-# Whether a session that was written is the conversation that was to be written: read back as any session of its agent.
-
-
 _SHOWN = 80
 
 
 def stored_conversation(writer: HandoverWriter, place: HandoverPlace, made: Delivered) -> HandedConversation:
-    """Raises StoreError if the agent's store has no such session."""
+    """The session that was written, read back as any session of its agent. Raises StoreError if there is none."""
     history = load(writer.agent)
     assert history is not None, f"the sessions of {writer.agent} can be read"
     session: StoredSession | None
@@ -60,15 +57,15 @@ def stored_conversation(writer: HandoverWriter, place: HandoverPlace, made: Deli
             agent=writer.agent, session_id=made.session_id, path=made.file, mark="", changed_ms=0
         )
     if session is None:
-        raise StoreError(f"{writer.agent} has no session {made.session_id} ")
+        raise StoreError(f"{writer.agent} has no session {made.session_id}")
     return conversation_of(StoredLog(history, session, redact=False).events())
 
 
 def differences(expected: HandedConversation, found: HandedConversation, writer: HandoverWriter) -> list[str]:
-    """In words: what is not the same. Empty if all of it is."""
+    """A line for each part that is not the same; empty if all parts are."""
     if writer.as_text:
         return _as_text(expected, found)
-    pairs = zip_longest(_said(expected, writer), _said(found, writer))
+    pairs = zip_longest(_parts(expected, writer), _parts(found, writer))
     return [
         f"{_shown(wanted)} became {_shown(given)}"
         for wanted, given in pairs
@@ -83,7 +80,7 @@ def _is_same(wanted: tuple[str, str], given: tuple[str, str], writer: HandoverWr
     return not writer.keeps_outputs and wanted[0] == given[0] and wanted[0].endswith("call") and is_alike
 
 
-def _said(conversation: HandedConversation, writer: HandoverWriter) -> Iterator[tuple[str, str]]:
+def _parts(conversation: HandedConversation, writer: HandoverWriter) -> Iterator[tuple[str, str]]:
     for turn in conversation.turns:
         if isinstance(turn, HandedPrompt):
             yield "prompt", turn.text.strip()
@@ -98,8 +95,8 @@ def _kind(call: HandedCall, writer: HandoverWriter) -> str:
 
 
 def _as_text(expected: HandedConversation, found: HandedConversation) -> list[str]:
-    """Calls are words there: each output must be among them, in its order."""
-    text = _words("\n".join(turn.text for turn in found.turns))
+    """Calls are text there: each output must be part of it, in order."""
+    text = _folded("\n".join(turn.text for turn in found.turns))
     wanted = [
         part
         for turn in expected.turns
@@ -109,7 +106,7 @@ def _as_text(expected: HandedConversation, found: HandedConversation) -> list[st
         )
     ]
     position, missing = 0, list[str]()
-    for part in filter(None, map(_words, wanted)):
+    for part in filter(None, map(_folded, wanted)):
         at = text.find(part, position)
         if at < 0:
             missing.append(f"{_shown(('text', part))} is missing")
@@ -118,8 +115,8 @@ def _as_text(expected: HandedConversation, found: HandedConversation) -> list[st
     return missing
 
 
-def _words(text: str) -> str:
-    """Without what only lays it out."""
+def _folded(text: str) -> str:
+    """With each run of white space as one space."""
     return " ".join(text.split())
 
 
@@ -129,7 +126,7 @@ def _shown(item: tuple[str, str] | None) -> str:
 
 _MANIFEST = "manifest.json"
 _IMPORT_S = 120.0
-_LONGEST_SAID = 300
+_LONGEST_OUTPUT = 300
 
 
 class MadeFile(msgspec.Struct, frozen=True):
@@ -146,7 +143,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     """The session that it came from, by a name that `harness sessions` knows."""
     agent: str
-    """To whom."""
+    """That continues it."""
     session_id: str
     cwd: str
     files: tuple[MadeFile, ...] = ()
@@ -311,32 +308,32 @@ def _is_changed(file: MadeFile) -> bool:
 
 def _import(writer: HandoverWriter, made: Delivered, place: HandoverPlace, binary: str) -> Delivered:
     """By the agent's own program, in the directory of the conversation."""
-    words = [word.replace("{file}", made.file) for word in writer.importing]
+    args = [argument.replace("{file}", made.file) for argument in writer.importing]
     env = {**place.home.environment, "HOME": place.home.directory, "PWD": place.cwd}
-    code, said = _run((binary, *words), env, place.cwd)
+    code, output = _run((binary, *args), env, place.cwd)
     if code != 0:
-        raise HandoverFailed(f"{writer.agent} has not imported the session: {_last(said)}")
+        raise HandoverFailed(f"{writer.agent} has not imported the session: {_last(output)}")
     if not writer.imported_id:
         return made
-    found = re.search(writer.imported_id, said)
+    found = re.search(writer.imported_id, output)
     if found is None:
-        raise HandoverFailed(f"{writer.agent} does not say what it has imported: {_last(said)}")
+        raise HandoverFailed(f"{writer.agent} does not say what it has imported: {_last(output)}")
     return replace(made, session_id=found[1])
 
 
 def _run(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> tuple[int | None, str]:
     ends_s = time.monotonic() + _IMPORT_S
-    said = b""
+    output = b""
     with Child(Invocation(argv=argv, env=env, cwd=cwd)) as child:
         while child.exit is None:
             if time.monotonic() > ends_s:
                 child.kill()
-            said += b"".join(chunk.data for chunk in child.read(1.0))
-    return (child.exit.code if child.exit is not None else None), said.decode("utf-8", "replace")
+            output += b"".join(chunk.data for chunk in child.read(1.0))
+    return (child.exit.code if child.exit is not None else None), output.decode("utf-8", "replace")
 
 
-def _last(said: str) -> str:
-    return said.strip().rpartition("\n")[2][:_LONGEST_SAID] or "it said nothing"
+def _last(output: str) -> str:
+    return output.strip().rpartition("\n")[2][:_LONGEST_OUTPUT] or "it said nothing"
 
 
 def _require_same(
@@ -348,17 +345,17 @@ def _require_same(
     except StoreError as error:
         raise HandoverFailed(error.message) from error
     if different := differences(conversation, found, writer):
-        raise HandoverFailed(f"the session of {writer.agent} reads back otherwise: {different[0]}")
-
-
-# Masks secrets in a conversation: a store was not masked, and a log need not be.
+        raise HandoverFailed(f"the session of {writer.agent} reads back differently: {different[0]}")
 
 
 MARK = "[REDACTED:"
 
 
 def masked(conversation: HandedConversation, secrets: Mapping[str, str]) -> HandedConversation:
-    """`secrets`: known ones by their names, beside those that are recognized by their form."""
+    """Mask the secrets of a conversation: a store was not masked, and a log need not be.
+
+    `secrets`: known ones by their names, beside those that are recognized by their form.
+    """
     turns = tuple(_turn(turn, secrets) for turn in conversation.turns)
     count = sum(_marks(turn) for turn in turns)
     return replace(conversation, turns=turns, losses=replace(conversation.losses, masked=count))
@@ -372,17 +369,8 @@ def _turn(turn: HandedTurn, secrets: Mapping[str, str]) -> HandedTurn:
 
 
 def _call(call: HandedCall, secrets: Mapping[str, str]) -> HandedCall:
-    return replace(call, input=_value(call.input, secrets), output=redact_text(call.output, secrets))
-
-
-def _value(value: Any, secrets: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        return redact_text(value, secrets)
-    if isinstance(value, dict):
-        return {name: _value(inner, secrets) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_value(inner, secrets) for inner in value]
-    return value
+    arguments = with_texts(call.input, lambda text: redact_text(text, secrets))
+    return replace(call, input=arguments, output=redact_text(call.output, secrets))
 
 
 def _marks(turn: HandedTurn) -> int:

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
-from importlib import import_module
 
 from harness.sources.handover import writers
 from harness.sources.handover.writer import HandoverWriter
+from harness.sources.registry import module_of, names_in
 
 
 @cache
 def names() -> tuple[str, ...]:
     """Without importing any."""
-    return tuple(
-        sorted(
-            entry.removesuffix(".py").replace("_", "-")
-            for folder in writers.__path__
-            for entry in os.listdir(folder)
-            if entry.endswith(".py") and not entry.startswith("_")
-        )
-    )
+    return names_in(writers)
 
 
 def load(name: str) -> HandoverWriter | None:
     """The writer for that agent, if there is one."""
     if name not in names():
         return None
-    writer: HandoverWriter = import_module(f"{writers.__name__}.{name.replace('-', '_')}").WRITER
+    writer: HandoverWriter = module_of(writers, name).WRITER
     return writer

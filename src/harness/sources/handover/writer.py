@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
+from msgspec.structs import replace
 
 from harness.log.codec import storable
 from harness.sources.agent import Version
@@ -23,11 +25,12 @@ from harness.sources.handover.own_tools import OwnCall, ToolTable, own_call
 from harness.sources.imports.history import Home
 from harness.sources.request import Request
 
-# New ids for a session that is written: derived from a seed, so that the same input gives the same bytes.
-
 
 class NewIds:
-    """Each call gives another id. Letters, digits, `_` and `-` only, as every model API takes them."""
+    """New ids, derived from a seed: the same input gives the same bytes.
+
+    Each call gives another id, of letters, digits, `_` and `-` only, as every model API takes them.
+    """
 
     def __init__(self, seed: str) -> None:
         self._seed = seed
@@ -41,7 +44,7 @@ class NewIds:
         return str(UUID(hex=self.hex(32), version=4))
 
     def uuid7(self, at_ms: int) -> str:
-        """One that says when it was made."""
+        """An id that begins with its time."""
         rest = bytearray(bytes.fromhex(self.hex(20)))
         rest[0] = 0x70 | rest[0] & 0x0F
         rest[2] = 0x80 | rest[2] & 0x3F
@@ -70,6 +73,11 @@ class HandoverPlace(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     """That the target is to use; empty: its own choice."""
 
+    @property
+    def project(self) -> str:
+        """The name that several agents give to the folder of a working directory."""
+        return re.sub(r"[^A-Za-z0-9]", "-", self.cwd)
+
 
 class NewFile(NamedTuple):
     path: str
@@ -84,14 +92,8 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True):
     """The first of its files."""
 
 
-def _by_id(request: Request, made: Delivered) -> Request:
-    from msgspec.structs import replace
-
-    return replace(request, resume=made.session_id)
-
-
 class HandoverWriter(msgspec.Struct, frozen=True, kw_only=True):
-    """Contract: `files` is pure and never raises on a conversation; ids are made anew."""
+    """Contract: `files` is pure and never raises on a conversation; all ids in them are new."""
 
     agent: str
     tools: ToolTable
@@ -103,14 +105,12 @@ class HandoverWriter(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments with which the agent's program imports `{file}`; empty: it finds the file, or is given its path."""
     imported_id: str = ""
     """A pattern for the id that its import prints, where it makes one of its own."""
-    resumed: Callable[[Request, Delivered], Request] = _by_id
-    """A request that continues the session."""
-    screen: tuple[str, ...] = ()
-    """Arguments that open it in the agent's own screen, with `{id}` and `{file}`; empty: as any of its sessions."""
+    resume_args: tuple[str, ...] = ()
+    """Arguments that continue it, with `{id}` and `{file}`; empty: it is resumed as any session of the agent."""
     since: Version = ()
     """The first version that was tried."""
     proven: Version
-    """The last version that was tried: other series of versions get a briefing, unless asked otherwise."""
+    """The last version that was tried. Later series of versions get a briefing, unless a session is asked for."""
     is_held: bool = False
     """Whether it was tried with a program that is held in a conversation, which is given the id alone."""
     keeps_failures: bool = True
@@ -123,6 +123,14 @@ class HandoverWriter(msgspec.Struct, frozen=True, kw_only=True):
     def is_proven(self, version: Version) -> bool:
         """Later ones of the same series (2.1) count."""
         return bool(version) and version >= self.since and version[:2] <= self.proven[:2]
+
+    def resumed(self, request: Request, made: Delivered) -> Request:
+        """The request, continuing the session that was made."""
+        if not self.resume_args:
+            return replace(request, resume=made.session_id)
+        values = {"{id}": made.session_id, "{file}": made.file}
+        args = (values.get(argument, argument) for argument in self.resume_args)
+        return replace(request, extra_args=(*request.extra_args, *args))
 
 
 def origin_note(conversation: HandedConversation) -> str:
@@ -149,8 +157,6 @@ def _missing(losses: Losses) -> Iterator[str]:
 
 def with_origin(conversation: HandedConversation) -> HandedConversation:
     """With the note before the first words of the person, or in place of them."""
-    from msgspec.structs import replace
-
     note = origin_note(conversation)
     first = conversation.turns[0] if conversation.turns else None
     if isinstance(first, HandedPrompt):
@@ -158,6 +164,16 @@ def with_origin(conversation: HandedConversation) -> HandedConversation:
         return replace(conversation, turns=(prompt, *conversation.turns[1:]))
     prompt = HandedPrompt(text=note, at_ms=conversation.started_ms)
     return replace(conversation, turns=(prompt, *conversation.turns))
+
+
+class NewCall(NamedTuple):
+    """A call as the target would have made it, with a new id."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+    handed: HandedCall
+    """With its times and its result."""
 
 
 class SessionText:
@@ -178,6 +194,14 @@ class SessionText:
         """For agents all of whose tools take objects."""
         name, asked = self.call(call)
         return name, asked if isinstance(asked, dict) else {"input": asked}
+
+    def calls(self, turn: HandedAnswer, new_id: Callable[[], str] | None = None) -> list[NewCall]:
+        """The calls of an answer, for agents all of whose tools take objects. Their ids are `call_…` by default."""
+        made: list[NewCall] = []
+        for call in turn.calls:
+            call_id = self.ids.named("call_") if new_id is None else new_id()
+            made.append(NewCall(call_id, *self.object_call(call), call))
+        return made
 
 
 def json_text(value: Any) -> str:
@@ -207,7 +231,3 @@ def title_of(conversation: HandedConversation) -> str:
     words = words.partition("]\n\n")[2] if words.startswith("[Handed over") else words
     line = " ".join(words.split())
     return line[:60] or "Handed over"
-
-
-def answers(conversation: HandedConversation) -> list[HandedAnswer]:
-    return [turn for turn in conversation.turns if isinstance(turn, HandedAnswer)]

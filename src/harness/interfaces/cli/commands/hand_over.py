@@ -145,7 +145,7 @@ def _print_next(done: HandedOver, agent: Agent, cwd: str) -> int:
         write_text(f"{done.request.briefing}\n")
         return 0
     writer = load_writer(agent.name)
-    screen = writer.screen if writer is not None and writer.screen else agent.screen_resume
+    screen = (writer.resume_args if writer is not None else ()) or agent.screen_resume
     words = tuple(word.replace("{file}", done.session.file) for word in screen)
     command = screen_command(agent, done.session.session_id, cwd, words)
     lines = [command]

@@ -10,11 +10,8 @@ import os
 import re
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
 from harness.sources.handover.conversation import HandedCall, HandedConversation, HandedPrompt
 from harness.sources.handover.writer import (
-    Delivered,
     HandoverPlace,
     HandoverWriter,
     NewFile,
@@ -22,7 +19,6 @@ from harness.sources.handover.writer import (
     iso,
     json_text,
 )
-from harness.sources.request import Request
 
 _SPEAKERS = ("#", ">")
 _LINE_END = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -66,17 +62,11 @@ def _as_answer(line: str) -> str:
     return f" {line}" if line.startswith(_SPEAKERS) else line
 
 
-def _resumed(request: Request, made: Delivered) -> Request:
-    words = ("--chat-history-file", made.file, "--restore-chat-history")
-    return replace(request, extra_args=(*request.extra_args, *words))
-
-
 WRITER = HandoverWriter(
     agent="aider",
     tools={},
     files=_files,
-    resumed=_resumed,
-    screen=("--chat-history-file", "{file}", "--restore-chat-history"),
+    resume_args=("--chat-history-file", "{file}", "--restore-chat-history"),
     since=(0, 86),
     proven=(0, 86, 2),
     as_text=True,

@@ -7,7 +7,6 @@ does not show it. Calls of one answer have one message id: with several, it repl
 from __future__ import annotations
 
 import os
-import re
 from typing import Any
 
 from harness.sources.handover.conversation import HandedAnswer, HandedConversation, HandedPrompt
@@ -20,7 +19,6 @@ from harness.sources.handover.writer import (
     iso,
     json_lines,
 )
-from harness.sources.imports.history import Home
 
 _TOOLS = {
     "command": OwnTool("Bash", {"command": "{command}", "description": "Run a command"}),
@@ -33,16 +31,6 @@ _TOOLS = {
 _MODEL = "claude-opus-4-5"
 """Named in answers that no model of Anthropic gave; a resumed session uses its own."""
 _NOTHING_USED = {"input_tokens": 0, "output_tokens": 0}
-
-
-def slug(cwd: str) -> str:
-    """The name of a project's folder."""
-    return re.sub(r"[^A-Za-z0-9]", "-", cwd)
-
-
-def place(home: Home, cwd: str, session_id: str) -> str:
-    projects = home.folder(".claude", variable="CLAUDE_CONFIG_DIR", below=("projects",))
-    return os.path.join(projects, slug(cwd), f"{session_id}.jsonl")
 
 
 def claude_records(
@@ -78,27 +66,33 @@ def claude_records(
 
 def _add_answer(turn: HandedAnswer, text: SessionText, add: Any) -> None:
     message = {"id": text.ids.named("msg_"), "type": "message", "role": "assistant", "model": _MODEL}
-    calls = [(text.ids.named("toolu_"), call, *text.object_call(call)) for call in turn.calls]
+    calls = text.calls(turn, lambda: text.ids.named("toolu_"))
     blocks: list[tuple[int, dict[str, Any]]] = []
     if turn.text:
         blocks.append((turn.at_ms, {"type": "text", "text": turn.text}))
     blocks += [
-        (call.at_ms, {"type": "tool_use", "id": call_id, "name": name, "input": asked})
-        for call_id, call, name, asked in calls
+        (call.handed.at_ms, {"type": "tool_use", "id": call.id, "name": call.name, "input": call.input})
+        for call in calls
     ]
     reason = "tool_use" if calls else "end_turn"
     for at_ms, block in blocks:
         add(
             "assistant", at_ms, {**message, "content": [block], "stop_reason": reason, "usage": _NOTHING_USED}
         )
-    for call_id, call, _name, _asked in calls:
-        result = {"type": "tool_result", "tool_use_id": call_id, "content": call.output}
-        add("user", call.ended_ms, {"role": "user", "content": [{**result, "is_error": call.has_failed}]})
+    for call in calls:
+        result: dict[str, Any] = {
+            "type": "tool_result",
+            "tool_use_id": call.id,
+            "content": call.handed.output,
+        }
+        result["is_error"] = call.handed.has_failed
+        add("user", call.handed.ended_ms, {"role": "user", "content": [result]})
 
 
-def _files(conversation: HandedConversation, where: HandoverPlace) -> list[NewFile]:
-    path = place(where.home, where.cwd, where.session_id)
-    return [NewFile(path, json_lines(claude_records(conversation, where)))]
+def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFile]:
+    projects = place.home.folder(".claude", variable="CLAUDE_CONFIG_DIR", below=("projects",))
+    path = os.path.join(projects, place.project, f"{place.session_id}.jsonl")
+    return [NewFile(path, json_lines(claude_records(conversation, place)))]
 
 
 WRITER = HandoverWriter(

@@ -6,12 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec.structs import replace
-
 from harness.sources.handover.conversation import HandedAnswer, HandedConversation, HandedPrompt
 from harness.sources.handover.own_tools import OwnTool
 from harness.sources.handover.writer import (
-    Delivered,
     HandoverPlace,
     HandoverWriter,
     NewFile,
@@ -19,7 +16,6 @@ from harness.sources.handover.writer import (
     json_text,
     title_of,
 )
-from harness.sources.request import Request
 
 _TOOLS = {
     "command": OwnTool("Bash", {"command": "{command}"}),
@@ -67,16 +63,11 @@ def _answer(turn: HandedAnswer, text: SessionText) -> dict[str, Any]:
     return {"message": message, "contextItems": [], "toolCallStates": states}
 
 
-def _resumed(request: Request, made: Delivered) -> Request:
-    return replace(request, extra_args=(*request.extra_args, "--fork", made.session_id))
-
-
 WRITER = HandoverWriter(
     agent="continue",
     tools=_TOOLS,
     files=_files,
-    resumed=_resumed,
-    screen=("--fork", "{id}"),
+    resume_args=("--fork", "{id}"),
     since=(1, 5),
     proven=(1, 5, 47),
 )

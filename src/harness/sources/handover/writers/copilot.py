@@ -57,27 +57,23 @@ class _Events:
     def answer(self, turn: HandedAnswer) -> None:
         about = {"turnId": str(self._turn), "interactionId": self._interaction}
         self._turn += 1
-        made = [(self._text.ids.uuid(), call, *self._text.object_call(call)) for call in turn.calls]
-        asked_for = [
-            {"toolCallId": call_id, "name": name, "arguments": asked, "type": "function"}
-            for call_id, _call, name, asked in made
+        calls = self._text.calls(turn, self._text.ids.uuid)
+        requests = [
+            {"toolCallId": call.id, "name": call.name, "arguments": call.input, "type": "function"}
+            for call in calls
         ]
         self.add("assistant.turn_start", turn.at_ms, about)
         words = {"messageId": self._text.ids.uuid(), "model": self._model, "content": turn.text}
-        self.add("assistant.message", turn.at_ms, {**words, "toolRequests": asked_for, **about})
-        for call_id, call, name, asked in made:
-            begun = {"toolCallId": call_id, "toolName": name, "arguments": asked, "model": self._model}
-            self.add("tool.execution_start", call.at_ms, {**begun, **about})
-        for call_id, call, _name, _asked in made:
-            ended: dict[str, Any] = {"toolCallId": call_id, "model": self._model}
+        self.add("assistant.message", turn.at_ms, {**words, "toolRequests": requests, **about})
+        for call in calls:
+            start = {"toolCallId": call.id, "toolName": call.name, "arguments": call.input}
+            self.add("tool.execution_start", call.handed.at_ms, {**start, "model": self._model, **about})
+        for call in calls:
+            output, has_failed = call.handed.output, call.handed.has_failed
             # Of a failed call only the error reaches the model.
-            given = (
-                {"error": {"message": call.output}}
-                if call.has_failed
-                else {"result": {"content": call.output}}
-            )
-            ended |= {"success": not call.has_failed, **given, **about}
-            self.add("tool.execution_complete", call.ended_ms, ended)
+            result = {"error": {"message": output}} if has_failed else {"result": {"content": output}}
+            end = {"toolCallId": call.id, "model": self._model, "success": not has_failed}
+            self.add("tool.execution_complete", call.handed.ended_ms, {**end, **result, **about})
         self.add("assistant.turn_end", turn.at_ms, {"turnId": about["turnId"]})
 
 

@@ -6,15 +6,11 @@ It is forked: to resume, droid asks its server first. What its own edits gave ba
 from __future__ import annotations
 
 import os
-import re
 from typing import Any
-
-from msgspec.structs import replace
 
 from harness.sources.handover.conversation import HandedAnswer, HandedConversation, HandedPrompt
 from harness.sources.handover.own_tools import OwnTool
 from harness.sources.handover.writer import (
-    Delivered,
     HandoverPlace,
     HandoverWriter,
     NewFile,
@@ -24,7 +20,6 @@ from harness.sources.handover.writer import (
     json_text,
     title_of,
 )
-from harness.sources.request import Request
 
 _RISK = {"summary": "Run a command", "riskLevelReason": "It was run before.", "riskLevel": "low"}
 _TOOLS = {
@@ -52,7 +47,7 @@ def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFi
             add("user", turn.at_ms, [{"type": "text", "text": turn.text}])
         else:
             _add_answer(turn, text, add)
-    folder = place.home.folder(".factory", "sessions", re.sub(r"[^A-Za-z0-9]", "-", place.cwd))
+    folder = place.home.folder(".factory", "sessions", place.project)
     settings = {"autonomyMode": "auto-high", **({"model": place.model} if place.model else {})}
     return [
         NewFile(os.path.join(folder, f"{place.session_id}.jsonl"), json_lines(lines)),
@@ -61,36 +56,28 @@ def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFi
 
 
 def _add_answer(turn: HandedAnswer, text: SessionText, add: Any) -> None:
-    made = [(text.ids.named("call_"), call, *text.object_call(call)) for call in turn.calls]
+    calls = text.calls(turn)
     content: list[dict[str, Any]] = [{"type": "text", "text": turn.text}] if turn.text else []
-    content += [
-        {"type": "tool_use", "id": call_id, "name": name, "input": asked}
-        for call_id, _call, name, asked in made
-    ]
+    content += [{"type": "tool_use", "id": call.id, "name": call.name, "input": call.input} for call in calls]
     add("assistant", turn.at_ms, content)
-    if made:
+    if calls:
         results = [
             {
                 "type": "tool_result",
-                "tool_use_id": call_id,
-                "content": call.output,
-                "is_error": call.has_failed,
+                "tool_use_id": call.id,
+                "content": call.handed.output,
+                "is_error": call.handed.has_failed,
             }
-            for call_id, call, _name, _asked in made
+            for call in calls
         ]
         add("user", turn.calls[-1].ended_ms, results)
-
-
-def _resumed(request: Request, made: Delivered) -> Request:
-    return replace(request, extra_args=(*request.extra_args, "--fork", made.session_id))
 
 
 WRITER = HandoverWriter(
     agent="droid",
     tools=_TOOLS,
     files=_files,
-    resumed=_resumed,
-    screen=("--fork", "{id}"),
+    resume_args=("--fork", "{id}"),
     since=(0, 225),
     proven=(0, 225, 2),
     keeps_outputs=False,

@@ -9,12 +9,9 @@ import os
 from hashlib import sha256
 from typing import Any
 
-from msgspec.structs import replace
-
 from harness.sources.handover.conversation import HandedAnswer, HandedConversation, HandedPrompt
 from harness.sources.handover.own_tools import OwnTool
 from harness.sources.handover.writer import (
-    Delivered,
     HandoverPlace,
     HandoverWriter,
     NewFile,
@@ -22,7 +19,6 @@ from harness.sources.handover.writer import (
     iso,
     json_lines,
 )
-from harness.sources.request import Request
 
 _CHANGE = {"instruction": "Change it.", "old_string": "{old}", "new_string": "{new}"}
 _TOOLS = {
@@ -79,16 +75,11 @@ def _answer(turn: HandedAnswer, text: SessionText, model: str) -> dict[str, Any]
     return {**answer, "toolCalls": calls} if calls else answer
 
 
-def _resumed(request: Request, made: Delivered) -> Request:
-    return replace(request, extra_args=(*request.extra_args, "--session-file", made.file))
-
-
 WRITER = HandoverWriter(
     agent="gemini",
     tools=_TOOLS,
     files=_files,
-    resumed=_resumed,
-    screen=("--session-file", "{file}"),
+    resume_args=("--session-file", "{file}"),
     since=(0, 61),
     proven=(0, 61, 0),
 )

@@ -68,16 +68,14 @@ def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFi
 
 
 def _answer(turn: HandedAnswer, text: SessionText, model: str) -> list[dict[str, Any]]:
-    made = [(text.ids.named("call_"), call, *text.object_call(call)) for call in turn.calls]
+    calls = text.calls(turn)
     answer: dict[str, Any] = {"type": "assistant", "content": turn.text, "model_id": model}
-    if made:
+    if calls:
         answer["tool_calls"] = [
-            {"id": call_id, "name": name, "arguments": json_text(asked)}
-            for call_id, _call, name, asked in made
+            {"id": call.id, "name": call.name, "arguments": json_text(call.input)} for call in calls
         ]
     results = [
-        {"type": "tool_result", "tool_call_id": call_id, "content": call.output}
-        for call_id, call, _name, _asked in made
+        {"type": "tool_result", "tool_call_id": call.id, "content": call.handed.output} for call in calls
     ]
     return [answer, *results]
 

@@ -68,20 +68,20 @@ class _Wire:
         self._event(turn.at_ms, {"type": "step.begin", "uuid": step_id, **about})
         if turn.text:
             part = {"type": "text", "text": turn.text}
-            spoken = {"type": "content.part", "uuid": self._text.ids.uuid(), **within, "part": part}
-            self._event(turn.at_ms, spoken)
-        made = [
-            (self._text.ids.uuid(), self._text.ids.named("call_"), call, *self._text.object_call(call))
-            for call in turn.calls
-        ]
-        for record_id, call_id, call, name, asked in made:
-            begun = {"type": "tool.call", "uuid": record_id, **within, "toolCallId": call_id}
-            self._event(call.at_ms, {**begun, "name": name, "args": asked})
-        for record_id, call_id, call, _name, _asked in made:
+            content = {"type": "content.part", "uuid": self._text.ids.uuid(), **within, "part": part}
+            self._event(turn.at_ms, content)
+        records = []
+        for call in turn.calls:
+            record_id, call_id = self._text.ids.uuid(), self._text.ids.named("call_")
+            records.append((record_id, call_id, call))
+            name, arguments = self._text.object_call(call)
+            start = {"type": "tool.call", "uuid": record_id, **within, "toolCallId": call_id}
+            self._event(call.at_ms, {**start, "name": name, "args": arguments})
+        for record_id, call_id, call in records:
             result = {"output": call.output, **({"isError": True} if call.has_failed else {})}
-            ended = {"type": "tool.result", "parentUuid": record_id, "toolCallId": call_id}
-            self._event(call.ended_ms, {**ended, "result": result})
-        reason = "tool_use" if made else "end_turn"
+            answer = {"type": "tool.result", "parentUuid": record_id, "toolCallId": call_id}
+            self._event(call.ended_ms, {**answer, "result": result})
+        reason = "tool_use" if records else "end_turn"
         end = {"type": "step.end", "uuid": step_id, **about, "finishReason": reason, "usage": _NOTHING_USED}
         self._event(turn.at_ms, end)
 

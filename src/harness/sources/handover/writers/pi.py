@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from msgspec.structs import replace
-
 from harness.sources.handover.conversation import HandedAnswer, HandedConversation, HandedPrompt
 from harness.sources.handover.own_tools import OwnTool
 from harness.sources.handover.writer import (
-    Delivered,
     HandoverPlace,
     HandoverWriter,
     NewFile,
@@ -18,7 +15,6 @@ from harness.sources.handover.writer import (
     iso,
     json_lines,
 )
-from harness.sources.request import Request
 
 _BASH = OwnTool("bash", {"command": "{command}"})
 _TOOLS = {
@@ -57,22 +53,17 @@ def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFi
 
 
 def _add_answer(turn: HandedAnswer, text: SessionText, add: Any) -> None:
-    made = [(text.ids.named("call_"), call, *text.object_call(call)) for call in turn.calls]
+    calls = text.calls(turn)
     content: list[dict[str, Any]] = [{"type": "text", "text": turn.text}] if turn.text else []
     content += [
-        {"type": "toolCall", "id": call_id, "name": name, "arguments": asked}
-        for call_id, _call, name, asked in made
+        {"type": "toolCall", "id": call.id, "name": call.name, "arguments": call.input} for call in calls
     ]
-    reason = "toolUse" if made else "stop"
+    reason = "toolUse" if calls else "stop"
     add(turn.at_ms, {**_ABOUT, "content": content, "usage": _NOTHING_USED, "stopReason": reason})
-    for call_id, call, name, _asked in made:
-        result = {"role": "toolResult", "toolCallId": call_id, "toolName": name}
-        output = [{"type": "text", "text": call.output}]
-        add(call.ended_ms, {**result, "content": output, "isError": call.has_failed})
-
-
-def _resumed(request: Request, made: Delivered) -> Request:
-    return replace(request, extra_args=(*request.extra_args, "--fork", made.file))
+    for call in calls:
+        result = {"role": "toolResult", "toolCallId": call.id, "toolName": call.name}
+        output = [{"type": "text", "text": call.handed.output}]
+        add(call.handed.ended_ms, {**result, "content": output, "isError": call.handed.has_failed})
 
 
 WRITER = HandoverWriter(
@@ -80,8 +71,7 @@ WRITER = HandoverWriter(
     tools=_TOOLS,
     files=_files,
     new_id=lambda ids, at_ms: ids.uuid7(at_ms),
-    resumed=_resumed,
-    screen=("--fork", "{file}"),
+    resume_args=("--fork", "{file}"),
     since=(1, 5),
     proven=(1, 5, 0),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Any
 
 from harness.sources.handover.conversation import HandedAnswer, HandedConversation, HandedPrompt
@@ -43,25 +42,23 @@ def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFi
             add("user", turn.at_ms, message, {"provenance": "real_user"})
         else:
             _add_answer(turn, text, place.model or _MODEL, add)
-    project = re.sub(r"[^A-Za-z0-9]", "-", place.cwd)
-    path = place.home.folder(".qwen", "projects", project, "chats", f"{place.session_id}.jsonl")
+    path = place.home.folder(".qwen", "projects", place.project, "chats", f"{place.session_id}.jsonl")
     return [NewFile(os.path.normpath(path), json_lines(lines))]
 
 
 def _add_answer(turn: HandedAnswer, text: SessionText, model: str, add: Any) -> None:
-    made = [(text.ids.named("call_"), call, *text.object_call(call)) for call in turn.calls]
+    calls = text.calls(turn)
     parts: list[dict[str, Any]] = [{"text": turn.text}] if turn.text else []
-    parts += [
-        {"functionCall": {"id": call_id, "name": name, "args": asked}} for call_id, _call, name, asked in made
-    ]
+    parts += [{"functionCall": {"id": call.id, "name": call.name, "args": call.input}} for call in calls]
     add("assistant", turn.at_ms, {"role": "model", "parts": parts}, {"model": model})
-    for call_id, call, name, _asked in made:
-        given = {"error" if call.has_failed else "output": call.output}
-        response = {"functionResponse": {"id": call_id, "name": name, "response": given}}
-        status = "error" if call.has_failed else "success"
-        about = {"callId": call_id, "status": status, "resultDisplay": call.output}
+    for call in calls:
+        output, has_failed = call.handed.output, call.handed.has_failed
+        given = {"error" if has_failed else "output": output}
+        response = {"functionResponse": {"id": call.id, "name": call.name, "response": given}}
+        status = "error" if has_failed else "success"
+        about = {"callId": call.id, "status": status, "resultDisplay": output}
         message = {"role": "user", "parts": [response]}
-        add("tool_result", call.ended_ms, message, {"toolCallResult": about})
+        add("tool_result", call.handed.ended_ms, message, {"toolCallResult": about})
 
 
 WRITER = HandoverWriter(
