@@ -28,7 +28,7 @@ class GoalThread(ThreadInHand):
 
     def append(self, event: Event) -> None:
         assert self.in_hand is not None
-        self.in_hand.host.outbox.flush()
+        self.in_hand.context.outbox.flush()
         self.hub.source(self.in_hand.run_id or "parent").append([event])
 
     def new_id(self) -> str:

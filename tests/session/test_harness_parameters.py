@@ -42,7 +42,7 @@ PROVED_ELSEWHERE = {
     "mcp_servers": "session_mcp_servers",
     "agent": "harness",
     "default_mode_id": "harness",
-    "disable_builtin_tools": "session_host",
+    "disable_builtin_tools": "session_core",
     "heartbeat_handlers": "harness_lifecycle",
     "initial_state": "harness",
     "instructions": "harness",
@@ -55,7 +55,7 @@ PROVED_ELSEWHERE = {
     "storage": "threads",
     "subagents": "modes",
     "thread_lock": "locking",
-    "tools": "session_host",
+    "tools": "session_core",
     "workspace": "harness_lifecycle",
 }
 

@@ -73,7 +73,7 @@ class ThreadInHand:
         self.followed: list[tuple[str, Hub]] = []
         self.fork_hook: Callable[[AgentOptions], AgentOptions] = lambda given: given
         self.hub = Hub(self.kept, "parent", self.kept.create(Metadata(session_id="parent", kind="thread")))
-        self.in_hand: AgentConversation | None = AgentConversation(self.new_host(self.hub))
+        self.in_hand: AgentConversation | None = AgentConversation(self.loop_context(self.hub))
         self.tool = SubagentTool(self, subagents)
         self.working: AgentOptions | None = AgentOptions(
             model=model,
@@ -96,7 +96,7 @@ class ThreadInHand:
     def now_ms(self) -> int:
         return self.hub.clock()
 
-    def new_host(self, hub: Hub) -> LoopContext:
+    def loop_context(self, hub: Hub) -> LoopContext:
         return LoopContext(hub, cwd=os.getcwd(), env={}, secrets=None)
 
     def conversation(self) -> AgentConversation | None:
@@ -148,7 +148,7 @@ class ThreadInHand:
 
     def log(self, log_id: str = "parent") -> list[Event]:
         assert self.in_hand is not None
-        self.in_hand.host.outbox.flush()
+        self.in_hand.context.outbox.flush()
         return list(read_all(self.log_store, log_id))
 
     def end_of(self, name: str = "subagent") -> ToolEnd:

@@ -13,11 +13,7 @@ _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """Counts on while the machine sleeps, where the system has such a clock."""
 
 
-def steady_ms() -> int:
-    return time.clock_gettime_ns(_STEADY) // 1_000_000
-
-
 def new_clock() -> Callable[[], int]:
     """A clock in milliseconds since the epoch, anchored now."""
-    offset_ms = time.time_ns() // 1_000_000 - steady_ms()
-    return lambda: steady_ms() + offset_ms
+    offset_ns = time.time_ns() - time.clock_gettime_ns(_STEADY)
+    return lambda: (time.clock_gettime_ns(_STEADY) + offset_ns) // 1_000_000

@@ -110,18 +110,18 @@ class NativeDriver:
         if thread is None:
             raise UsageError("No active thread on here", hint="call select_or_create_thread() first")
         if self._loaded is None or self._loaded[0] != thread.id:
-            host = self._session.hooks.new_host(thread.hub)
+            context = self._session.host.loop_context(thread.hub)
             past = history(read_all(thread.store, thread.id))
             self._loaded = (
                 thread.id,
-                AgentConversation(host, past.entries, pending=past.pending, untaken=past.untaken),
+                AgentConversation(context, past.entries, pending=past.pending, untaken=past.untaken),
             )
         return self._loaded[1]
 
     def flush(self) -> None:
         """Write what the loop has buffered to the log."""
         if self._loaded is not None:
-            self._loaded[1].host.outbox.flush()
+            self._loaded[1].context.outbox.flush()
 
     def forget(self) -> None:
         """Read the thread again when it is next needed: its log was changed by others."""
@@ -149,9 +149,9 @@ class NativeDriver:
 
     async def _within_limits(self, run_id: str, going_on: Awaitable[Ended]) -> Ended:
         """Wait until the run has ended by itself or by one of its time limits."""
-        session, host = self._session, self.conversation.host
-        host.has_output = False
-        watch = TimeLimits(host, run_id, session.runs.limits, session.runs.cancel)
+        session, context = self._session, self.conversation.context
+        context.has_output = False
+        watch = TimeLimits(context, run_id, session.runs.limits, session.runs.cancel)
         watch.watch()
         try:
             return await going_on
@@ -167,7 +167,7 @@ class NativeDriver:
         )
 
     def reply(self, reply: RelayReply) -> bool:
-        return self._loaded is not None and self._loaded[1].host.relays.reply(reply)
+        return self._loaded is not None and self._loaded[1].context.questions.reply(reply)
 
     async def close(self) -> None:
         """Nothing: what it knows of a thread it reads again."""
@@ -186,7 +186,7 @@ class NativeDriver:
         context, limits = session.runs.context, session.runs.limits
         model = self._model()
         if limits.max_budget_usd is not None:
-            self.conversation.host.cost_of = prices_of(session.working_directory, must_hold=True)
+            self.conversation.context.cost_of = prices_of(session.working_directory, must_hold=True)
         await session.hooks.memory.prepare()
         await session.resolve_workspace(context)
         self._warn_of_servers()
@@ -214,19 +214,19 @@ class NativeDriver:
 
     async def _gate(self) -> LoopGate | None:
         """What asks at the limits of `harness budget`; None without limits. Raises BadConfig."""
-        session, thread, host = self._session, self._session.thread.current, self.conversation.host
+        session, thread, context = self._session, self._session.thread.current, self.conversation.context
         if thread is None or not has_limits(session.working_directory):
             return None
         from harness.budget import guard_of  # only here: most conversations have no limit
         from harness.sources.budget_gate import LoopGate
 
-        host.outbox.flush()
+        context.outbox.flush()
         guard = guard_of(session.working_directory, thread.store, thread.id, asks=True)
         if guard is None:
             return None
-        host.cost_of = guard.cost_of
-        await asyncio.to_thread(guard.look, host.spent_usd)  # what this log has spent until now
-        return LoopGate(guard, host)
+        context.cost_of = guard.cost_of
+        await asyncio.to_thread(guard.look, context.spent_usd)  # what this log has spent until now
+        return LoopGate(guard, context)
 
     def _model(self) -> Model:
         """The agent's own, else the selected one, else the default of the mode or of the environment."""

@@ -33,7 +33,7 @@ class ChildThreadHost(Protocol):
 
     def now_ms(self) -> int: ...
 
-    def new_host(self, hub: Hub) -> LoopContext:
+    def loop_context(self, hub: Hub) -> LoopContext:
         """With the working directory, the environment and the secrets of the session."""
         ...
 
@@ -46,13 +46,13 @@ class ChildThread:
         store: Store,
         metadata: Metadata,
         hub: Hub,
-        new_host: Callable[[Hub], LoopContext],
+        loop_context: Callable[[Hub], LoopContext],
         entries: Sequence[TranscriptEntry] = (),
     ) -> None:
         self.metadata = metadata
         self.hub = hub
-        self.host = new_host(hub)
-        self.conversation = AgentConversation(self.host, entries)
+        self.context = loop_context(hub)
+        self.conversation = AgentConversation(self.context, entries)
         self.start_seq = hub.recent_start()
         """The `seq` of its first own event; nothing has been appended to the hub yet."""
         self._store = store
@@ -60,7 +60,7 @@ class ChildThread:
     @property
     def result(self) -> Result | None:
         """The result of the last run, if it has ended."""
-        last = self.host.outbox.last
+        last = self.context.outbox.last
         return last if isinstance(last, Result) else None
 
     def failure(self) -> str:
@@ -88,12 +88,12 @@ class ChildThread:
 def create_child(
     store: Store,
     metadata: Metadata,
-    new_host: Callable[[Hub], LoopContext],
+    loop_context: Callable[[Hub], LoopContext],
     entries: Sequence[TranscriptEntry] = (),
 ) -> ChildThread:
     """Create a thread, with `ThreadCreated` as its first event. Raises StoreError."""
     hub = Hub(store, metadata.session_id, store.create(metadata))
-    child = ChildThread(store, metadata, hub, new_host, entries)
+    child = ChildThread(store, metadata, hub, loop_context, entries)
     created = ThreadCreated(
         id=metadata.session_id,
         resource_id=metadata.resource_id,
@@ -125,17 +125,17 @@ class _JudgePermissions(Permissions):
         return super().denial(tool, arguments, operations, call_id)
 
 
-def thread_judge(around: ChildThreadHost, rules: PermissionPolicy | None = None) -> Judge:
+def thread_judge(host: ChildThreadHost, rules: PermissionPolicy | None = None) -> Judge:
     """A judge with its own thread: it remembers its earlier decisions, and may look things up.
 
     `rules`: those of the session; what they deny is denied to the judge as well.
     """
 
     async def ask(question: JudgeQuestion) -> str:
-        store = around.store()
+        store = host.store()
         if store is None or not question.thread_id:
             return await ask_model(question)
-        child = _judge_side(store, around, question)
+        child = _judge_side(store, host, question)
         options = AgentOptions(
             model=question.model,
             tools=question.tools,
@@ -155,7 +155,7 @@ def thread_judge(around: ChildThreadHost, rules: PermissionPolicy | None = None)
     return ask
 
 
-def _judge_side(store: Store, around: ChildThreadHost, question: JudgeQuestion) -> ChildThread:
+def _judge_side(store: Store, host: ChildThreadHost, question: JudgeQuestion) -> ChildThread:
     try:
         metadata = store.metadata(question.thread_id)
     except UnknownSession:
@@ -163,11 +163,11 @@ def _judge_side(store: Store, around: ChildThreadHost, question: JudgeQuestion) 
         metadata = Metadata(
             session_id=question.thread_id,
             kind="thread",
-            resource_id=around.resource_id(),
+            resource_id=host.resource_id(),
             name=question.title,
             settings=settings,
         )
-        return create_child(store, metadata, around.new_host)
+        return create_child(store, metadata, host.loop_context)
     writer = store.open(question.thread_id)
     entries = history(read_all(store, question.thread_id)).entries
-    return ChildThread(store, metadata, Hub(store, question.thread_id, writer), around.new_host, entries)
+    return ChildThread(store, metadata, Hub(store, question.thread_id, writer), host.loop_context, entries)

@@ -34,6 +34,10 @@ BUILTIN_TOOLS = (
 )
 
 
+REQUEST_KEY = "harness"
+"""Where a request context has the session (`HarnessRequest`)."""
+
+
 class RequestContext(dict[str, Any]):
     """Data passed with a message, for tools, factories and instructions. The model never sees it."""
 

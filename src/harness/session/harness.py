@@ -54,10 +54,8 @@ from harness.session.services import (
 )
 from harness.session.session import Session
 from harness.session.session_core import SessionCore
-from harness.session.session_host import request_context as context_of
 from harness.session.session_methods import SessionMethods
 from harness.session.thread_memory import Memory
-from harness.session.threads import Threads
 from harness.session.workspaces import WorkspaceInput
 from harness.views.session.events import HarnessThread
 
@@ -65,7 +63,50 @@ _logger = logging.getLogger("harness.session")
 _DISPATCHER = "harness.notifications"
 
 
-class Harness(SessionMethods):
+class ThreadMethods:
+    """The methods for threads that `Harness` and `harness.memory` share."""
+
+    _core: SessionCore
+
+    async def create_thread(self, *, title: str = "", id: str = "") -> HarnessThread:
+        """Create a thread and open it. Raises UsageError for an id that cannot be one, and StoreError."""
+        return await self._core.thread.create(title=title, id=id)
+
+    async def switch_thread(self, *, thread_id: str) -> None:
+        """Open another thread; the run in the current one is stopped.
+
+        Raises UnknownSession, and LogLocked when another session has it open.
+        """
+        await self._core.thread.switch(thread_id=thread_id)
+
+    async def rename_thread(self, *, title: str) -> None:
+        """Rename the current thread; without one nothing happens."""
+        await self._core.thread.rename(title=title)
+
+
+class MemoryThreads(ThreadMethods):
+    """`harness.memory`: the methods for threads, in one place."""
+
+    def __init__(self, core: SessionCore) -> None:
+        self._core = core
+
+    def list_threads(
+        self, *, all_resources: bool = False, include_forked_subagents: bool = False
+    ) -> list[HarnessThread]:
+        """The threads of the resource, or of all; the last changed first. Raises StoreError."""
+        return self._core.thread.list(
+            all_resources=all_resources, include_forked_subagents=include_forked_subagents
+        )
+
+    async def delete_thread(self, *, thread_id: str) -> None:
+        """Delete a thread and those of its sub-agents.
+
+        Raises UnknownSession, and LogLocked when it is open elsewhere.
+        """
+        await self._core.thread.delete(thread_id=thread_id)
+
+
+class Harness(SessionMethods, ThreadMethods):
     """Agents of any kind with threads, modes, state, permissions and memory around them.
 
     Call `init()` before anything else and `destroy()` at the end, all within one event loop.
@@ -169,7 +210,7 @@ class Harness(SessionMethods):
         parts.set_services(storage, thread_lock, pubsub, observability, workspace)
         who = (resolve_model, model_auth_checker, model_use_count_provider, custom_model_catalog_provider)
         parts.catalogue = ModelCatalogue(*who, lists["gateways"], parts.environ)
-        parts.use_tracker, parts.id_generator = model_use_count_tracker, id_generator
+        parts.use_tracker, parts.new_id = model_use_count_tracker, id_generator or parts.new_run_id
         self._browser_input, self._heartbeat_handlers = browser, lists["heartbeat_handlers"]
         self.session = self._new_session()
         self._core = self.session.internals
@@ -283,7 +324,7 @@ class Harness(SessionMethods):
     @property
     def memory(self) -> MemoryThreads:
         """Create, switch, list, rename and delete threads."""
-        return MemoryThreads(self.session.thread)
+        return MemoryThreads(self._core)
 
     async def select_or_create_thread(self) -> HarnessThread:
         """Open the thread that was changed last and is not locked by another session, or create one.
@@ -291,17 +332,6 @@ class Harness(SessionMethods):
         No event is emitted for a selection. Raises StoreError.
         """
         return await self.session.thread.select_or_create()
-
-    async def create_thread(self, *, title: str = "", id: str = "") -> HarnessThread:
-        """Create a thread and open it. Raises UsageError for an id that cannot be one, and StoreError."""
-        return await self.session.thread.create(title=title, id=id)
-
-    async def switch_thread(self, *, thread_id: str) -> None:
-        """Open another thread; the run in the current one is stopped.
-
-        Raises UnknownSession, and LogLocked when another session has it open.
-        """
-        await self.session.thread.switch(thread_id=thread_id)
 
     async def clone_thread(
         self, *, source_thread_id: str = "", title: str = "", resource_id: str = ""
@@ -323,10 +353,6 @@ class Harness(SessionMethods):
         return await self.session.thread.clone(
             source_thread_id=source_thread_id, title=title, resource_id=resource_id
         )
-
-    async def rename_thread(self, *, title: str) -> None:
-        """Rename the current thread; without one nothing happens."""
-        await self.session.thread.rename(title=title)
 
     async def detach_from_current_thread(self) -> None:
         """Stop the run of the current thread, which stays open until another one is."""
@@ -392,7 +418,7 @@ class Harness(SessionMethods):
     async def resolve_workspace(self, *, request_context: RequestContext | None = None) -> Workspace | None:
         """The workspace of the own session; a factory is called the first time."""
         core = self._core
-        return core.workspace or await core.resolve_workspace(context_of(core, request_context))
+        return core.workspace or await core.resolve_workspace(core.request_context(request_context))
 
     def has_workspace(self) -> bool:
         """Whether one was configured."""
@@ -431,40 +457,6 @@ class Harness(SessionMethods):
         core = SessionCore(parts, resource_id=owner, session_id=parts.new_run_id(), cwd=directory)
         parts.sessions.append(core)
         return Session(core)
-
-
-class MemoryThreads:
-    """`harness.memory`: the methods for threads, in one place."""
-
-    def __init__(self, threads: Threads) -> None:
-        self._threads = threads
-
-    async def create_thread(self, *, title: str = "", id: str = "") -> HarnessThread:
-        """As `Harness.create_thread`."""
-        return await self._threads.create(title=title, id=id)
-
-    async def switch_thread(self, *, thread_id: str) -> None:
-        """As `Harness.switch_thread`."""
-        await self._threads.switch(thread_id=thread_id)
-
-    def list_threads(
-        self, *, all_resources: bool = False, include_forked_subagents: bool = False
-    ) -> list[HarnessThread]:
-        """The threads of the resource, or of all; the last changed first. Raises StoreError."""
-        return self._threads.list(
-            all_resources=all_resources, include_forked_subagents=include_forked_subagents
-        )
-
-    async def rename_thread(self, *, title: str) -> None:
-        """As `Harness.rename_thread`."""
-        await self._threads.rename(title=title)
-
-    async def delete_thread(self, *, thread_id: str) -> None:
-        """Delete a thread and those of its sub-agents.
-
-        Raises UnknownSession, and LogLocked when it is open elsewhere.
-        """
-        await self._threads.delete(thread_id=thread_id)
 
 
 def _dispatcher(parts: HarnessParts) -> HeartbeatHandler:

@@ -121,7 +121,8 @@ class HarnessParts:
         self.sessions: list[SessionCore] = []
         self.catalogue: ModelCatalogue
         self.use_tracker: UseTracker | None = None
-        self.id_generator: Callable[[], str] | None = None
+        self.new_id: Callable[[], str] = self.new_run_id
+        """A new id for a thread, a message or a signal."""
         self.services: Services | None = None
         """None before `init`."""
         self.browser: Browser | None = None
@@ -192,10 +193,6 @@ class HarnessParts:
     def plan_target(self, mode: Mode) -> Mode:
         """The mode to enter when a plan made in `mode` is approved."""
         return self.modes[mode.transitions_to] if mode.transitions_to else self.default_mode
-
-    def new_id(self) -> str:
-        """A new id for a thread, a message or a signal."""
-        return self.id_generator() if self.id_generator is not None else self.new_run_id()
 
     def new_run_id(self) -> str:
         return new_run_id(self.clock())

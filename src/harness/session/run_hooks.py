@@ -21,7 +21,6 @@ from harness.events import (
     Usage,
 )
 from harness.log.codec import encode
-from harness.log.hub import Hub
 from harness.session.builtin.ask_user import AskUserTool
 from harness.session.builtin.notification_inbox import NotificationInboxTool
 from harness.session.builtin.subagent import SubagentTool
@@ -32,12 +31,12 @@ from harness.session.config import RequestContext
 from harness.session.goals import Goals, Objective, objective_update
 from harness.session.runs import RunRequest
 from harness.session.services import Span
-from harness.session.session_host import SessionHost, words_of_user
+from harness.session.session_host import words_of_user
 from harness.session.signal_delivery import SignalDelivery
 from harness.session.signals import create
 from harness.session.state import IsVisible, StateLanes
 from harness.session.thread_memory import ThreadMemory
-from harness.sources.loop.loop_context import AgentOptions, LoopContext
+from harness.sources.loop.loop_context import AgentOptions
 from harness.sources.loop.turns import StepContext, TranscriptEntry
 from harness.sources.model import Turn
 from harness.sources.tool import Tool
@@ -78,8 +77,7 @@ class RunHooks:
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
-        self._host = SessionHost(session)
-        self.goals = Goals(self._host, thread_judge(self._host, session.permissions))
+        self.goals = Goals(session.host, thread_judge(session.host, session.permissions))
         self.signals = SignalDelivery(session)
         self.memory = ThreadMemory(session)
         self.options: AgentOptions | None = None
@@ -100,9 +98,6 @@ class RunHooks:
         if self._session.bus.fold.facts.notifications:
             tools.append(NotificationInboxTool(self.signals.inbox, self.signals.show))
         return tools
-
-    def new_host(self, hub: Hub) -> LoopContext:
-        return self._host.new_host(hub)
 
     async def before_step(self, context: StepContext) -> Sequence[Turn] | None:
         """Before the loop asks the model: add state signals, and return the turns that the memory chose."""
@@ -188,10 +183,10 @@ class RunHooks:
         await self.memory.close()
 
     def _make_tools(self) -> list[Tool]:
-        harness = self._session.harness
-        tools: list[Tool] = [AskUserTool(), SubmitPlanTool(), *task_tools(self._host)]
+        harness, host = self._session.harness, self._session.host
+        tools: list[Tool] = [AskUserTool(), SubmitPlanTool(), *task_tools(host)]
         if harness.definitions:
-            tools.append(SubagentTool(self._host, list(harness.definitions.values())))
+            tools.append(SubagentTool(host, list(harness.definitions.values())))
         return [tool for tool in tools if tool.spec.name not in harness.disabled_tools]
 
     def _send_states(self, context: StepContext) -> None:

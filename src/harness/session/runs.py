@@ -47,8 +47,7 @@ from harness.events import (
 )
 from harness.log.codec import plain_text
 from harness.session.checks import check_text
-from harness.session.config import RequestContext
-from harness.session.session_host import KEY, HarnessRequest
+from harness.session.config import REQUEST_KEY, RequestContext
 from harness.session.signals import File, contents, split
 from harness.sources.loop.turns import user_message
 from harness.sources.model import Attachment, UserTurn
@@ -273,7 +272,7 @@ class Runs:
     def add_context(self, context: RequestContext | None) -> None:
         """Merge into the context of the current run. Its tool calls hold the same object."""
         if context:
-            self.context.update({key: value for key, value in context.items() if key != KEY})
+            self.context.update({key: value for key, value in context.items() if key != REQUEST_KEY})
 
     async def instead(self, said: UserMessage, context: RequestContext | None = None) -> None:
         """Stop the current run, and send the message in a new one, before anything queued."""
@@ -332,7 +331,7 @@ class Runs:
         if run_id == self._context_of:
             context = RequestContext({**self.context, **(context or {})})
             limits = limits or self.limits
-        self.context = RequestContext({**(context or {}), KEY: HarnessRequest(self._session)})
+        self.context = self._session.request_context(context)
         self._context_of = run_id
         self.limits = limits or Limits()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -17,14 +19,22 @@ from harness.log.stores.memory import MemoryStore
 from harness.session.agent_driver import AgentDriver, NativeDriver
 from harness.session.approvals import Approvals, FollowUps, RunState, SessionDisplay, StreamState, Suspensions
 from harness.session.bus import Bus
-from harness.session.config import BackingAgent, CommandAgent, RequestContext, described
+from harness.session.config import (
+    REQUEST_KEY,
+    BackingAgent,
+    CommandAgent,
+    RequestContext,
+    check_event,
+    described,
+)
 from harness.session.modes import MemoryRoles, ModelSelection, ModeSelection, SubagentSettings
 from harness.session.open_thread import OpenThread
 from harness.session.permissions import SessionPermissions
 from harness.session.run_hooks import QUIET, RunHooks
 from harness.session.runs import Runs
 from harness.session.services import Workspace
-from harness.session.state import SessionState
+from harness.session.session_host import SessionHost
+from harness.session.state import SessionState, Transaction
 from harness.session.thread_fold import ThreadFold, rest
 from harness.session.threads import Threads
 from harness.sources.loop.conversation import AgentConversation
@@ -34,6 +44,80 @@ from harness.views.session.encoding import to_wire
 
 if TYPE_CHECKING:
     from harness.session.harness_parts import HarnessParts
+
+
+class AskingSession(NamedTuple):
+    """Mode, model and state of the session, at the time of access."""
+
+    mode_id: str
+    model_id: str
+    state: SessionState
+
+
+class HarnessRequest:
+    """Contract: everything is current at the time of access, except `state`: that of the start of the run."""
+
+    def __init__(self, session: SessionCore) -> None:
+        self._session = session
+        self.state: Mapping[str, Any] = session.state.get()
+        self._loop, self._home = asyncio.get_running_loop(), threading.get_ident()
+
+    @property
+    def harness_id(self) -> str:
+        return self._session.harness.id
+
+    @property
+    def thread_id(self) -> str | None:
+        return self._session.thread.get_id()
+
+    @property
+    def resource_id(self) -> str:
+        return self._session.identity.get_resource_id()
+
+    @property
+    def session(self) -> AskingSession:
+        session = self._session
+        return AskingSession(session.mode.get(), session.model.get(), session.state)
+
+    @property
+    def workspace(self) -> Workspace | None:
+        return self._session.workspace
+
+    @property
+    def abort_signal(self) -> asyncio.Event | None:
+        """Of the current run: set when it should stop."""
+        return self._session.runs.abort_signal
+
+    @property
+    def is_aborted(self) -> bool:
+        """Whether the run should stop; for code in another OS thread."""
+        return self._session.runs.is_abort_requested
+
+    def get_state(self) -> dict[str, Any]:
+        return self._session.state.get()
+
+    async def set_state(self, changes: Mapping[str, Any]) -> None:
+        """Raises UsageError `Invalid state update: …`."""
+        await self._session.state.set(changes)
+
+    async def update_state(self, transaction: Transaction) -> Any:
+        return await self._session.state.update(transaction)
+
+    def emit_event(self, event: Event) -> None:
+        """Append an event to the thread's log. Safe to call from any OS thread.
+
+        Listeners are notified in the event loop's thread.
+        Raises UsageError for an event that cannot be encoded.
+        """
+        check_event(event, "Invalid event")
+        if threading.get_ident() == self._home:
+            self._session.append(event)
+            return
+        with suppress(RuntimeError):  # the loop is closed: no listener is left
+            self._loop.call_soon_threadsafe(self._session.append, event)
+
+    def get_subagent_model_id(self, agent_type: str = "") -> str | None:
+        return self._session.subagents.model.get(agent_type=agent_type)
 
 
 class Identity:
@@ -91,6 +175,7 @@ class SessionCore:
         self.run = RunState(self)
         self.stream = StreamState(self)
         self.display_state = SessionDisplay(self)
+        self.host = SessionHost(self)
         self.hooks = RunHooks(self)
 
     # The log and its listeners
@@ -168,6 +253,10 @@ class SessionCore:
     def working_directory(self) -> str:
         workspace = self.workspace
         return workspace.cwd if workspace is not None else self.cwd
+
+    def request_context(self, given: Mapping[str, Any] | None) -> RequestContext:
+        """The context of a caller, with the session under `harness`: for tools, factories and instructions."""
+        return RequestContext({**(given or {}), REQUEST_KEY: HarnessRequest(self)})
 
     def may_have(self, tool_name: str) -> bool:
         """Whether the agent of this mode, and its sub-agents, may have a tool of that name."""

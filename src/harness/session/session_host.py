@@ -1,26 +1,18 @@
-"""A session as its parts see it: the interface for built-in tools, goals, notifications and forks.
-
-Also what tools and factories find under `harness` in their request context.
-"""
+"""A session as its parts see it: the interface for built-in tools, goals, notifications and forks."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from harness.events import Event, Message, Signal, Task, TasksChanged
 from harness.log.hub import Hub
 from harness.log.store import Store
-from harness.session.config import BackingAgent, RequestContext, check_event, tools_of
+from harness.session.config import BackingAgent, RequestContext, tools_of
 from harness.session.goals import GoalOptions
-from harness.session.services import Workspace
 from harness.session.signals import split
-from harness.session.state import SessionState, Transaction
 from harness.sources.loop.conversation import AgentConversation
 from harness.sources.loop.loop_context import AgentOptions, LoopContext, environment_for_tools
 from harness.sources.loop.permissions import PermissionPolicy
@@ -60,7 +52,7 @@ class SessionHost:
     def append(self, event: Event) -> None:
         self._session.append(event)
 
-    def new_host(self, hub: Hub) -> LoopContext:
+    def loop_context(self, hub: Hub) -> LoopContext:
         harness = self._session.harness
         return LoopContext(
             hub,
@@ -137,32 +129,18 @@ class SessionHost:
         return context
 
 
-class SessionInboxHost:
+class SessionInboxHost(SessionHost):
     """Contract: that of `InboxHost`."""
 
-    def __init__(self, session: SessionCore) -> None:
-        self._session = session
-
     def thread_id(self) -> str:
+        """Raises UsageError without a thread."""
         return self._session.thread.require_id()
-
-    def resource_id(self) -> str:
-        return self._session.identity.get_resource_id()
 
     def agent_id(self) -> str:
         return self._session.agent.name
 
     def notifications(self) -> Mapping[str, Mapping[str, Any]]:
         return self._session.bus.fold.facts.notifications
-
-    def append(self, event: Event) -> None:
-        self._session.append(event)
-
-    def now_ms(self) -> int:
-        return self._session.harness.clock()
-
-    def new_id(self) -> str:
-        return self._session.harness.new_id()
 
 
 def words_of_user(event: Event) -> str:
@@ -172,85 +150,3 @@ def words_of_user(event: Event) -> str:
     if isinstance(event, Signal) and event.category == "user":
         return "\n".join(split(event.contents)[0])
     return ""
-
-
-KEY = "harness"
-
-
-class AskingSession(NamedTuple):
-    """Mode, model and state of the session, at the time of access."""
-
-    mode_id: str
-    model_id: str
-    state: SessionState
-
-
-class HarnessRequest:
-    """Contract: everything is current at the time of access, except `state`: that of the start of the run."""
-
-    def __init__(self, session: SessionCore) -> None:
-        self._session = session
-        self.state: Mapping[str, Any] = session.state.get()
-        self._loop, self._home = asyncio.get_running_loop(), threading.get_ident()
-
-    @property
-    def harness_id(self) -> str:
-        return self._session.harness.id
-
-    @property
-    def thread_id(self) -> str | None:
-        return self._session.thread.get_id()
-
-    @property
-    def resource_id(self) -> str:
-        return self._session.identity.get_resource_id()
-
-    @property
-    def session(self) -> AskingSession:
-        session = self._session
-        return AskingSession(session.mode.get(), session.model.get(), session.state)
-
-    @property
-    def workspace(self) -> Workspace | None:
-        return self._session.workspace
-
-    @property
-    def abort_signal(self) -> asyncio.Event | None:
-        """Of the current run: set when it should stop."""
-        return self._session.runs.abort_signal
-
-    @property
-    def is_aborted(self) -> bool:
-        """Whether the run should stop; for code in another OS thread."""
-        return self._session.runs.is_abort_requested
-
-    def get_state(self) -> dict[str, Any]:
-        return self._session.state.get()
-
-    async def set_state(self, changes: Mapping[str, Any]) -> None:
-        """Raises UsageError `Invalid state update: …`."""
-        await self._session.state.set(changes)
-
-    async def update_state(self, transaction: Transaction) -> Any:
-        return await self._session.state.update(transaction)
-
-    def emit_event(self, event: Event) -> None:
-        """Append an event to the thread's log. Safe to call from any OS thread.
-
-        Listeners are notified in the event loop's thread.
-        Raises UsageError for an event that cannot be encoded.
-        """
-        check_event(event, "Invalid event")
-        if threading.get_ident() == self._home:
-            self._session.append(event)
-            return
-        with suppress(RuntimeError):  # the loop is closed: no listener is left
-            self._loop.call_soon_threadsafe(self._session.append, event)
-
-    def get_subagent_model_id(self, agent_type: str = "") -> str | None:
-        return self._session.subagents.model.get(agent_type=agent_type)
-
-
-def request_context(session: SessionCore, given: Mapping[str, Any] | None) -> RequestContext:
-    """The caller's context, with the session under `harness`."""
-    return RequestContext({**(given or {}), KEY: HarnessRequest(session)})

@@ -141,7 +141,7 @@ class SignalDelivery:
         conversation = session.conversation
         if conversation is not None:
             conversation.add(signal)
-            conversation.host.outbox.flush()  # an accepted signal must be in the log
+            conversation.context.outbox.flush()  # an accepted signal must be in the log
             session.bus.deliver()
         else:
             session.append(signal)

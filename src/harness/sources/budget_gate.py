@@ -184,12 +184,12 @@ class LoopGate:
         return more_usd is not None
 
     async def _ask(self, state: BudgetState, put: Callable[[Event], object], asker: tuple[str, str]) -> bool:
-        relays = self._context.relays
+        questions = self._context.questions
         relay = budget.question(state, self._context.new_id(), subagent=asker[0], spawn_call_id=asker[1])
-        expected = relays.expect(relay)
+        expected = questions.expect(relay)
         put(relay)
         self._context.outbox.flush()
-        reply = await relays.answer(relay, ASK_S, expected)
+        reply = await questions.answer(relay, ASK_S, expected)
         put(reply)
         return self.takes(relay, reply, put)
 

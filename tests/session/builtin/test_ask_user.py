@@ -46,7 +46,7 @@ class Asking:
             if restarts:
                 told = history(thread.log())
                 thread.in_hand = AgentConversation(
-                    thread.new_host(thread.hub), told.entries, pending=told.pending
+                    thread.loop_context(thread.hub), told.entries, pending=told.pending
                 )
             assert thread.in_hand is not None
             assert thread.working is not None

@@ -283,7 +283,7 @@ def test_a_fork_asks_in_its_parents_log_and_both_logs_have_question_and_answer()
             for event in thread.hub.recent(0):
                 if isinstance(event, Relay):
                     assert thread.in_hand is not None
-                    thread.in_hand.reply(RelayReply(id=event.id, approved=True))
+                    thread.in_hand.context.questions.reply(RelayReply(id=event.id, approved=True))
 
         loop = asyncio.get_running_loop()
         thread.hub.add_waker(lambda: loop.call_soon(answer))
@@ -358,7 +358,7 @@ def test_a_store_that_refuses_is_told_in_a_result() -> None:
 def test_what_cannot_be_flushed_does_not_keep_it_from_forking() -> None:
     def prepare(thread: ThreadInHand) -> None:
         assert thread.in_hand is not None
-        outbox = thread.in_hand.host.outbox
+        outbox = thread.in_hand.context.outbox
         flush, is_broken = outbox.flush, [False]
 
         def breaks() -> None:

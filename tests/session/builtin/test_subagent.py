@@ -228,7 +228,7 @@ def test_what_its_parent_would_be_asked_about_it_is_asked_about_and_what_is_deni
             for event in thread.hub.recent(0):
                 if isinstance(event, Relay):
                     assert thread.in_hand is not None
-                    thread.in_hand.reply(RelayReply(id=event.id, approved=True))
+                    thread.in_hand.context.questions.reply(RelayReply(id=event.id, approved=True))
 
         loop = asyncio.get_running_loop()
         thread.hub.add_waker(lambda: loop.call_soon(answer))
@@ -286,7 +286,7 @@ def test_one_that_is_stopped_alone_lets_the_parent_go_on() -> None:
         async def stops() -> str:
             assert thread.in_hand is not None
             (start,) = thread.nested()
-            thread.in_hand.host.runs[start.run_id].cancel()
+            thread.in_hand.context.runs[start.run_id].cancel()
             await asyncio.sleep(60)
             return "never"
 

@@ -29,12 +29,12 @@ class Stage:
     """What a reaction to an event may do."""
 
     def __init__(self, host: LoopContext, task: asyncio.Task[Any], run: RlmRun) -> None:
-        self.host = host
+        self.loop_context = host
         self.task = task
         self.run = run
 
     def reply(self, relay_id: str, *, approved: bool, **how: Any) -> bool:
-        return self.host.reply(RelayReply(id=relay_id, approved=approved, **how))
+        return self.loop_context.questions.reply(RelayReply(id=relay_id, approved=approved, **how))
 
 
 def code(*lines: str, before: str = "") -> list[Event]:

@@ -63,10 +63,10 @@ class Talk:
             else self.store.create(Metadata(session_id=self.log_id, kind="thread"))
         )
         self.hub = Hub(self.store, self.log_id, writer)
-        self.host = LoopContext(self.hub, cwd=os.getcwd(), env={}, secrets=None)
+        self.context = LoopContext(self.hub, cwd=os.getcwd(), env={}, secrets=None)
         told = history(self.events)
         self.conversation = AgentConversation(
-            self.host, told.entries, pending=told.pending, untaken=told.untaken
+            self.context, told.entries, pending=told.pending, untaken=told.untaken
         )
 
     @property

@@ -141,8 +141,8 @@ class Chaos:
             self.talk.check()
 
     def reply(self) -> None:
-        for relay_id in list(self.talk.host.relays._pending):
-            self.talk.conversation.reply(RelayReply(id=relay_id, approved=self.chance.random() < 0.7))
+        for relay_id in list(self.talk.context.questions._pending):
+            self.talk.context.questions.reply(RelayReply(id=relay_id, approved=self.chance.random() < 0.7))
 
     async def rouse(self) -> None:
         kind = self.chance.choices(

@@ -159,7 +159,7 @@ async def test_a_nested_conversation_on_the_same_log_is_no_part_of_it_and_waits_
 
     @tool
     async def delegate(context: ToolContext) -> str:
-        nested = AgentConversation(talk.host)
+        nested = AgentConversation(talk.context)
         options = type(talk.options)(model=talk.model, tools=(wonder,), permissions=Permissions("allow"))
         ended = await nested.send(options, "inner", parent_id=context.call_id, name="scout")
         assert isinstance(ended, Result)
@@ -174,7 +174,7 @@ async def test_a_nested_conversation_on_the_same_log_is_no_part_of_it_and_waits_
     )
     running = asyncio.create_task(talk.send())
     relay = await talk.until(Relay)
-    talk.conversation.reply(RelayReply(id=relay.id, approved=True, answer="yes"))
+    talk.context.questions.reply(RelayReply(id=relay.id, approved=True, answer="yes"))
     await running
 
     assert [end.output for end in talk.of(ToolEnd)] == ["yes", "inner done"]

@@ -38,7 +38,7 @@ async def test_an_approval_that_waited_when_the_process_died_is_answered_in_anot
     dying = Talk(three_notes(), tools=(note,), permissions=Permissions("ask"))
     running = asyncio.create_task(dying.send())
     first = await dying.until(Relay)
-    dying.conversation.reply(RelayReply(id=first.id, approved=True))
+    dying.context.questions.reply(RelayReply(id=first.id, approved=True))
     second = await dying.until(Relay, 2)
     talk = dying.after_death(says("ok"), tools=(note,), permissions=Permissions("ask"))
     running.cancel()
@@ -49,7 +49,7 @@ async def test_an_approval_that_waited_when_the_process_died_is_answered_in_anot
     assert talk.conversation.pending.begun == {"a"}
     going_on = asyncio.create_task(talk.answer(approved=False, reason="no"))
     third = await talk.until(Relay, 3)
-    talk.conversation.reply(RelayReply(id=third.id, approved=True))
+    talk.context.questions.reply(RelayReply(id=third.id, approved=True))
     ended = await going_on
 
     assert isinstance(ended, Result)
@@ -70,7 +70,7 @@ async def test_an_approval_may_be_waited_for_again_in_another_process() -> None:
 
     going_on = asyncio.create_task(talk.conversation.resume(talk.options, {}))
     await talk.until(Resumed)
-    assert talk.conversation.reply(RelayReply(id=relay.id, approved=True, always=True))
+    assert talk.context.questions.reply(RelayReply(id=relay.id, approved=True, always=True))
     await talk.until(Relay, 2)
     going_on.cancel()
     with pytest.raises(asyncio.CancelledError):

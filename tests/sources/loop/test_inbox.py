@@ -59,8 +59,8 @@ def test_a_follow_up_waits_until_the_run_would_end() -> None:
     inbox.follow_up("then that")
     inbox.follow_up("and that")
     inbox.steer("quick")
-    assert [said.text for said in inbox.take()] == ["quick"]
-    assert inbox.take() == []
+    assert [said.text for said in inbox.take_steering()] == ["quick"]
+    assert inbox.take_steering() == []
     taken = [[said.text for said in inbox.take_last()] for _ in range(3)]
     assert taken == [["then that"], ["and that"], []]
     with pytest.raises(UsageError, match="takes no more messages"):

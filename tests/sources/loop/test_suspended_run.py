@@ -307,7 +307,9 @@ def test_where_a_run_cannot_be_suspended_the_call_waits_where_it_is() -> None:
     def answer(agents: Any, event: Any) -> None:
         if isinstance(event, Relay):
             assert event.kind == "question"
-            agents._context.reply(RelayReply(id=event.id, approved=True, answer=event.question.upper()))
+            agents._context.questions.reply(
+                RelayReply(id=event.id, approved=True, answer=event.question.upper())
+            )
 
     step = calls(("a", "ask", {"question": "why?"}), ("b", "ask", {"question": "how?"}))
     played = asyncio.run(follow(PlayedModel(step, says("ok")), tools=(ask,), on_event=answer))

@@ -99,7 +99,7 @@ class Plan:
         self.talk.model.answers = [self._answer] * 200
 
     async def _answer(self, ask: Ask) -> AsyncIterator[Event]:
-        self.talk.host.outbox.flush()
+        self.talk.context.outbox.flush()
         events = self.talk.events
         if not isinstance(events[-1], StepStart):
             for event in says("What came before."):

@@ -255,7 +255,7 @@ def test_one_query_can_be_stopped_without_the_others() -> None:
 
     def stop(stage: Stage, event: Event) -> None:
         if isinstance(event, TextDelta) and event.text == "Hm":
-            stage.host.runs[event.run_id].cancel()
+            stage.loop_context.runs[event.run_id].cancel()
 
     model = PlayedModel(code("llm_query('a')"), hangs, code("FINAL('alone')"))
     run = asyncio.run(follow(model, on_event=stop, max_depth=1))

@@ -117,27 +117,27 @@ class UnavailableTool(Tool):
 class ParentApprovals:
     """Puts the approvals of a sub-agent in the parent's log, because no client answers in its own log."""
 
-    def __init__(self, host: LoopContext, context: ToolContext, name: str) -> None:
-        self._host = host
-        self._context = context
+    def __init__(self, parent: LoopContext, call: ToolContext, name: str) -> None:
+        """`call`: the call that started the sub-agent."""
+        self._parent = parent
+        self._call = call
         self._name = name
 
     async def ask(self, relay: Relay, deadline_s: float | None) -> RelayReply:
-        context = self._context
         asked = replace(
             relay,
             seq=-1,
             timestamp_ms=-1,
             run_id="",
             subagent=relay.subagent or self._name,
-            spawn_call_id=context.call_id,
+            spawn_call_id=self._call.call_id,
         )
-        channel = self._host.channel(context.run_id)
-        expected = self._host.relays.expect(asked)
+        channel = self._parent.outbox.channel(self._call.run_id)
+        expected = self._parent.questions.expect(asked)
         channel.put(asked)
         reply = RelayReply(id=asked.id, approved=False, by="policy", reason="the sub-agent was stopped")
         try:
-            reply = await self._host.relays.answer(asked, deadline_s, expected)
+            reply = await self._parent.questions.answer(asked, deadline_s, expected)
         finally:
             channel.put(reply)
             channel.close()
@@ -160,7 +160,7 @@ def open_fork(parent: ForkParent, definition: Subagent, task: str, context: Tool
     if store is None:
         raise ForkRefused("Forked subagents need a memory, and a store that threads are kept in.")
     try:
-        conversation.host.outbox.flush()  # so that the fork has the whole conversation
+        conversation.context.outbox.flush()  # so that the fork has the whole conversation
     except Exception:  # noqa: S110  # the fork then has what was stored so far
         pass
     try:
@@ -168,7 +168,7 @@ def open_fork(parent: ForkParent, definition: Subagent, task: str, context: Tool
     except Exception as error:
         raise ForkRefused(f"Failed to fork the parent thread: {error}") from error
     try:
-        channel = conversation.host.channel(context.run_id)
+        channel = conversation.context.outbox.channel(context.run_id)
         channel.put(
             Forked(
                 call_id=context.call_id,
@@ -180,7 +180,7 @@ def open_fork(parent: ForkParent, definition: Subagent, task: str, context: Tool
         )
         channel.close()
         parent.follow_fork(context.call_id, side.hub)
-        asking = ParentApprovals(conversation.host, context, definition.id)
+        asking = ParentApprovals(conversation.context, context, definition.id)
         own = replace(_options_of_fork(options), ask_permission=asking.ask)
         return OpenFork(side, parent.fork_options(own, side.metadata.session_id))
     except Exception as error:
@@ -241,14 +241,14 @@ def _forked(
         name=f"Fork: {definition.name} subagent",
         settings={HIDDEN: True, "parentThreadId": thread_id},
         fork=Fork(thread_id, tail[-1].seq + 1 if tail else 0),
-        cwd=conversation.host.cwd,
+        cwd=conversation.context.cwd,
     )
     closing = _closing(tail, context)
-    side = create_child(store, metadata, parent.new_host)
+    side = create_child(store, metadata, parent.loop_context)
     stamped = side.hub.source(context.run_id).append(closing)
     if answer is not None:
         entries += _results(answer, [*tail, *stamped], context.run_id)
-    side.conversation = AgentConversation(side.host, entries)
+    side.conversation = AgentConversation(side.context, entries)
     return side
 
 

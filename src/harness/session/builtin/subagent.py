@@ -129,10 +129,10 @@ class SubagentTool(Tool):
         )
         if not model_id:
             return _failed(NO_MODEL)
-        host = conversation.host
+        parent_context = conversation.context
         try:
             options = self._options(definition, parent.open_model(model_id))
-            child = AgentRun(host, options, parent_id=context.call_id, depth=1, name=definition.id)
+            child = AgentRun(parent_context, options, parent_id=context.call_id, depth=1, name=definition.id)
         except Exception as error:
             return _failure(definition, _words(error))
         return await _to_the_end(
@@ -140,8 +140,8 @@ class SubagentTool(Tool):
             child.run(asked.task),
             lambda: child.result,
             lambda: child.failure,
-            lambda task: host.runs.__setitem__(child.run_id, task),
-            lambda: host.runs.pop(child.run_id, None),
+            lambda task: parent_context.runs.__setitem__(child.run_id, task),
+            lambda: parent_context.runs.pop(child.run_id, None),
         )
 
     async def _fork(self, definition: Subagent, task: str, context: ToolContext) -> ToolOutput:

@@ -2,19 +2,20 @@
 
             ┌────────────────────────────── results ◀──────────────────────────┐
             ▼                                                                  │
-    steering, notices ─▶ ASK ─▶ answer ─ calls ─▶ permission ─▶ CALL ──────────┤
-            ▲                     │                               │            │
-            └──── more to do ◀────┤ no calls                      │ a call waits for a person
-                                  ▼                               ▼            │
-                                ENDED                         SUSPENDED ─ resumed, in any process
+        STEER ─▶ budget ─▶ ASK ─▶ answer ─ calls ─▶ permission ─▶ CALL ────────┤
+            ▲                │       │                              │          │
+            └── more to do ◀─│───────┤ no calls                     │ a call waits for a person
+                             ▼       ▼                              ▼          │
+                           ENDED   ENDED                        SUSPENDED ─ resumed, in any process
 
     ENDED is  completed       nothing is left to do, or `stop_when` says that it is enough
               limit_exceeded  the steps or the budget are used up; the last step sums up, without tools
-              failed          the model gave no answer, or only the beginning of one
+              failed          the model gave no answer, or an incomplete one
     The task of the loop may be cancelled anywhere: `AgentRun` then ends the run as interrupted.
 
-What is around it: `agent_run` (start, suspension, `Result`), `model_calls` (one answer of the model), `tool_calls`
-(permission and execution), `transcript` (what the model is sent), `inbox` (steering), `compactor` (long conversations).
+Its parts: `model_calls` (one answer of the model), `tool_calls` (permission and execution), `transcript` (what the
+model is sent), `inbox` (steering), `compactor` (long conversations). `agent_run` is around it: start, suspension,
+`Result`.
 
 The cost of a step depends only on what it adds, however long the run is: the history is never searched.
 """
@@ -22,14 +23,14 @@ The cost of a step depends only on what it adds, however long the run is: the hi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Literal, TypeAlias
 
 from harness.events import Error, Outcome, Warning
 from harness.sources.loop.approvals import is_budget_question
 from harness.sources.loop.cancellation import check_stopped
 from harness.sources.loop.compactor import Compactor
 from harness.sources.loop.inbox import Inbox
-from harness.sources.loop.loop_context import AgentOptions, LoopContext
+from harness.sources.loop.loop_context import AgentOptions, BeforeStep, LoopContext
 from harness.sources.loop.model_calls import ModelStep, ModelSteps
 from harness.sources.loop.run_recorder import RunRecorder
 from harness.sources.loop.suspended_run import Resumption
@@ -39,16 +40,13 @@ from harness.sources.loop.turns import StepContext
 from harness.sources.model import Call, ToolSpec, Turn
 from harness.sources.translation.run_lifecycle import LIMITS
 
-if TYPE_CHECKING:
-    from harness.sources.budget_gate import LoopGate, Step
-
 SUMMARISE = (
     "The limit of model calls for this task is reached, and no more tools can be used. Sum up what was done, "
     "what was found out, and what is left to do."
 )
 
-Ending: TypeAlias = Outcome | None
-"""How the loop ended; None when a call waits for a person: the run is then suspended."""
+Ending: TypeAlias = Outcome | Literal["suspended"]
+"""How the loop ended; `suspended`: a person has to answer before it can continue."""
 
 
 class AgentLoop:
@@ -64,7 +62,7 @@ class AgentLoop:
         recorder: RunRecorder,
         tools: ToolExecutor,
     ) -> None:
-        self.model = ModelSteps(context, options, recorder, transcript)
+        self.steps = ModelSteps(context, options, recorder, transcript)
         self.spent_before_usd = context.spent_usd
         """Of the conversation, before this run began: the budget is for what comes after."""
         self._context = context
@@ -73,17 +71,15 @@ class AgentLoop:
         self._transcript = transcript
         self._recorder = recorder
         self._tools = tools
-        self._compactor = Compactor(context, options, self.model, transcript, recorder)
+        self._compactor = Compactor(context, options, self.steps, transcript, recorder)
 
     async def run(self) -> Ending:
         """One step after the other, until the model is done."""
         while True:
             self._steer()
-            if self._is_budget_spent():
-                return "limit_exceeded"
-            if (gate := self._options.gate) is not None and (step := await self._pass(gate)) != "run":
-                return None if step == "wait" else "limit_exceeded"
-            is_last = self.model.count >= self._options.max_iterations
+            if (ending := await self._check_budget()) is not None:
+                return ending
+            is_last = self.steps.count >= self._options.max_iterations
             if is_last:
                 self._ask_for_summary()
             answer = await self._ask(() if is_last else self._tools.offered())
@@ -93,45 +89,46 @@ class AgentLoop:
                 return "limit_exceeded"
             if answer.calls:
                 if not await self._call(answer.calls):
-                    return None
+                    return "suspended"
                 if self._is_enough():
                     return "completed"
             elif await self._has_more_to_do(answer.message.text):
-                self.model.warn_if_cut_short()
+                self.steps.warn_if_cut_short()
             else:
-                return "failed" if self.model.fail_if_cut_short() else "completed"
+                return "failed" if self.steps.fail_if_cut_short() else "completed"
 
     async def resume(self, resumption: Resumption) -> Ending:
-        """The calls of a suspended step first, with the answers to their questions."""
+        """Continue a suspended run: first the calls of its last step, with the answers to their questions."""
         calls = resumption.pending.calls
         if calls and not await self._call(calls, resumption):
-            return None
+            return "suspended"
         if self._is_refused_more(resumption):
             return "limit_exceeded"
         return "completed" if self._is_enough() else await self.run()
 
     def _steer(self) -> None:
         """Messages of the user that came since the last model call."""
-        for message in self._inbox.take():
-            self._recorder.say(message)
+        for message in self._inbox.take_steering():
+            self._recorder.add_message(message)
 
     async def _ask(self, tools: Sequence[ToolSpec]) -> ModelStep:
-        """One model call with everything said so far, or with what `before_step` chooses of it.
-
-        Its answer is a part of the conversation when this returns.
-        """
-        turns: Sequence[Turn] = self._transcript.turns
+        """One model call. Its answer is in the transcript when this returns."""
         check_stopped(self._context)
         if self._options.before_step is None:
             return await self._compactor.ask(tools)
+        return await self.steps.ask(await self._chosen_turns(self._options.before_step), tools)
+
+    async def _chosen_turns(self, before_step: BeforeStep) -> Sequence[Turn]:
+        """What `before_step` chooses of the transcript, and what was added to it meanwhile."""
+        turns = self._transcript.turns
         known = len(turns)
-        chosen = await self._options.before_step(self._step_context())
+        chosen = await before_step(self._step_context())
         check_stopped(self._context)
-        if chosen is not None:
-            seen = {id(turn) for turn in chosen}
-            new = [turn for turn in turns[known:] if id(turn) not in seen]
-            turns = [*self._transcript.prompt, *chosen, *new]
-        return await self.model.ask(turns, tools)
+        if chosen is None:
+            return turns
+        seen = {id(turn) for turn in chosen}
+        new = [turn for turn in turns[known:] if id(turn) not in seen]
+        return [*self._transcript.prompt, *chosen, *new]
 
     async def _call(self, calls: Sequence[Call], resumption: Resumption | None = None) -> bool:
         """Permission for one call after the other, then all calls at once. False: a person has to answer first."""
@@ -139,7 +136,7 @@ class AgentLoop:
         results = await self._tools.execute(admitted)
         if results is None:
             return False
-        self._transcript.results(results)
+        self._transcript.add_results(results)
         return True
 
     async def _has_more_to_do(self, answer: str) -> bool:
@@ -148,13 +145,13 @@ class AgentLoop:
             return True
         after_answer = self._options.after_answer
         if after_answer is not None and (reminder := await after_answer(answer)):
-            self._recorder.remind(reminder)
+            self._recorder.add_reminder(reminder)
             return True
         if self._transcript.is_addressed():
             return True
         last = self._inbox.take_last()
         for message in last:
-            self._recorder.say(message)
+            self._recorder.add_message(message)
         return bool(last)
 
     def _is_enough(self) -> bool:
@@ -165,25 +162,37 @@ class AgentLoop:
     def _step_context(self) -> StepContext:
         self._context.outbox.flush()  # only what is in the log has its place
         entries, model = self._transcript.entries, self._options.model
-        return StepContext(entries, self.model.count, self._recorder.run_id, model)
+        return StepContext(entries, self.steps.count, self._recorder.run_id, model)
 
     def _ask_for_summary(self) -> None:
         limit = LIMITS["turns"]
         self._recorder.put(
             Warning(message=limit.message.format(self._options.max_iterations), code=limit.code)
         )
-        self._recorder.remind(SUMMARISE)
+        self._recorder.add_reminder(SUMMARISE)
 
-    async def _pass(self, gate: LoopGate) -> Step:
-        """At the limits of `harness budget`: where it can, the run is suspended until it is answered."""
-        tools, put = self._tools, self._recorder.put
+    async def _check_budget(self) -> Ending | None:
+        """Whether the budget of the run or a limit of `harness budget` ends or suspends the run; None: neither."""
+        if self._is_budget_spent():
+            return "limit_exceeded"
+        gate, tools, put = self._options.gate, self._tools, self._recorder.put
+        if gate is None:
+            return None
         if not (gate.asks and tools.can_suspend):
-            return "run" if await gate.admits(put, tools.asker) else "end"
+            return None if await gate.admits(put, tools.asker) else "limit_exceeded"
         state = await gate.reached(put)
         if state is None:
-            return "run"
+            return None
         tools.relay = gate.question(state)
-        return "wait"
+        return "suspended"
+
+    def _is_budget_spent(self) -> bool:
+        budget_usd = self._options.max_budget_usd
+        if budget_usd is None or self._context.spent_usd - self.spent_before_usd < budget_usd:
+            return False
+        limit = LIMITS["budget"]
+        self._recorder.put(Error(message=limit.message.format(f"${budget_usd:g}"), code=limit.code))
+        return True
 
     def _is_refused_more(self, resumption: Resumption) -> bool:
         """Whether the answer to a question at a limit ends the run."""
@@ -195,11 +204,3 @@ class AgentLoop:
         replies, gate = resumption.replies, self._options.gate
         answered = [(relay, replies[relay.id]) for relay in asked if relay.id in replies]
         return not all(continues(relay, reply, gate, self._recorder.put) for relay, reply in answered)
-
-    def _is_budget_spent(self) -> bool:
-        budget_usd = self._options.max_budget_usd
-        if budget_usd is None or self._context.spent_usd - self.spent_before_usd < budget_usd:
-            return False
-        limit = LIMITS["budget"]
-        self._recorder.put(Error(message=limit.message.format(f"${budget_usd:g}"), code=limit.code))
-        return True

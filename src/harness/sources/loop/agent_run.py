@@ -101,7 +101,7 @@ class AgentRun:
     @property
     def failure(self) -> str:
         """The last error of the model."""
-        return self._loop.model.failure
+        return self._loop.steps.failure
 
     async def run(self, prompt: str, attachments: tuple[Attachment, ...] = ()) -> Result:
         """Answer the prompt. When it is cancelled, it closes everything before it raises CancelledError."""
@@ -116,15 +116,15 @@ class AgentRun:
     async def resume(self, pending: SuspendedRun, replies: Mapping[str, RelayReply]) -> Result | Suspended:
         """Continue a suspended run; `replies` maps the id of each `Relay` to its answer."""
         self._started_ms = pending.started_ms
-        self._loop.model.restore(pending)
+        self._loop.steps.restore(pending)
         self._loop.spent_before_usd -= pending.used.cost_usd or 0.0
         self._tools.restore(pending)
         body = partial(self._loop.resume, Resumption(pending, replies))
         return await self._run(body, partial(self._announce_resumed, pending, replies))
 
     def add(self, event: Signal | Message, *, at_once: bool = False) -> None:
-        """Put it into the log; the model sees it with its next step. See `RunRecorder.add`."""
-        self._recorder.add(event, at_once=at_once)
+        """Put it into the log; the model sees it with its next step. See `RunRecorder.add_event`."""
+        self._recorder.add_event(event, at_once=at_once)
 
     def leave(self) -> bool:
         """Leave the run suspended in the log, if all it does is wait for a permission."""
@@ -153,11 +153,11 @@ class AgentRun:
             )
         )
         for earlier in self.inbox.untaken:
-            self._recorder.say(earlier)
+            self._recorder.add_message(earlier)
         if isinstance(message, Signal):
-            self._recorder.remind(message)
+            self._recorder.add_reminder(message)
         else:
-            self._recorder.say(message)
+            self._recorder.add_message(message)
         self._open_inbox()
 
     def _announce_resumed(self, pending: SuspendedRun, replies: Mapping[str, RelayReply]) -> None:
@@ -197,7 +197,7 @@ class AgentRun:
             self._tools.resources.kill()  # also when what was stopped has not ended
             if not self.has_begun:  # stopped before it began: the log still has its start
                 announce()
-            last = self._suspend() if ending is None else self._finish(ending)
+            last = self._suspend() if ending == "suspended" else self._finish(ending)
         return last
 
     def _grace_s(self) -> float:
@@ -213,7 +213,7 @@ class AgentRun:
         asked = self._recorder.put_now(relay)
         self._recorder.put(Suspended())
         self._recorder.channel.close()
-        paused, model = self._transcript.pause(self._tools.ended), self._loop.model
+        paused, steps = self._transcript.pause(self._tools.ended), self._loop.steps
         own = f"{self.run_id}/"
         begun = frozenset(call_id.removeprefix(own) for call_id in self._tools.open_ids)
         self.pending = SuspendedRun(
@@ -225,22 +225,22 @@ class AgentRun:
             begun=begun,
             answers={id: replies for id, replies in self._tools.answered.items() if id in begun},
             additions=paused.additions,
-            steps=model.count,
-            used=model.used,
-            text=model.text,
+            steps=steps.count,
+            used=steps.used,
+            text=steps.text,
             started_ms=self._started_ms,
         )
         return Suspended()
 
     def _finish(self, outcome: Outcome) -> Result:
         """Close everything that is open, and say how the run ended."""
-        model = self._loop.model
+        steps = self._loop.steps
         self._tools.close()
-        model.end("cancelled")
+        steps.end("cancelled")
         self._transcript.close_calls(self._tools.ended)
         self._close_inbox()
         duration_ms = max(0, self.context.hub.clock() - self._started_ms)
-        result = self.result = model.result(outcome, duration_ms)
+        result = self.result = steps.result(outcome, duration_ms)
         self._recorder.put(result)
         self._recorder.channel.close()
         return result

@@ -126,5 +126,5 @@ class TimeLimits:
         limit = LIMITS[action]
         self._context.stopped = limit.outcome
         message = limit.message.format(f"{seconds or 0:g} s")
-        self._context.channel(self._run_id).put(Error(message=message, code=limit.code))
+        self._context.outbox.channel(self._run_id).put(Error(message=message, code=limit.code))
         self._stop()

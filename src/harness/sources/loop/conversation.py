@@ -48,7 +48,7 @@ class AgentConversation:
         untaken: Sequence[InboxMessage] = (),
     ) -> None:
         """`entries`, `pending` and `untaken`: what `history` says of the log."""
-        self.host = context
+        self.context = context
         self._transcript = LoopTranscript(entries)
         self.entries: list[TranscriptEntry] = self._transcript.entries
         """Everything that was said, the system prompt left out; it grows while a run is active."""
@@ -83,7 +83,7 @@ class AgentConversation:
         self._check_idle()
         self.give_up()
         run = self._open(options, run_id=run_id, parent_id=parent_id, name=name)
-        said = InboxMessage(text, tuple(attachments), message_id or self.host.new_id())
+        said = InboxMessage(text, tuple(attachments), message_id or self.context.new_id())
         return await self._follow(run, run.begin(said))
 
     async def wake(self, options: AgentOptions, signal: Signal, *, run_id: str = "") -> Result | Suspended:
@@ -121,10 +121,10 @@ class AgentConversation:
         pending, self.pending = self.pending, None
         if pending is None:
             return False
-        channel = self.host.channel(pending.run_id)
+        channel = self.context.outbox.channel(pending.run_id)
         channel.on_stamped = self._transcript.note
         self._transcript.close_calls(cut_off(pending))
-        for event in closing_events(pending, reason, self.host.hub.clock()):
+        for event in closing_events(pending, reason, self.context.hub.clock()):
             channel.put(event)
         channel.close()
         return True
@@ -139,9 +139,9 @@ class AgentConversation:
         """Say something to the active run; False when none accepts input."""
         if self._run is None:
             return False
-        self.host.outbox.flush()  # it is in the log at once, after what came before it
+        self.context.outbox.flush()  # it is in the log at once, after what came before it
         try:
-            self._run.inbox.steer(text, tuple(attachments), message_id or self.host.new_id())
+            self._run.inbox.steer(text, tuple(attachments), message_id or self.context.new_id())
         except UsageError:
             return False
         return True
@@ -157,7 +157,9 @@ class AgentConversation:
             self._run.add(event, at_once=at_once)
             return
         waiting = self.pending
-        channel = self.host.channel(waiting.run_id if waiting is not None else self.host.hub.log_id)
+        channel = self.context.outbox.channel(
+            waiting.run_id if waiting is not None else self.context.hub.log_id
+        )
         channel.on_stamped = self._transcript.note
         self._transcript.add(turn_of(event))
         channel.put(event)
@@ -165,18 +167,14 @@ class AgentConversation:
         if waiting is not None:
             self.pending = replace(waiting, additions=self._transcript.additions())
 
-    def reply(self, reply: RelayReply) -> bool:
-        """Answer a question of the active run. False when it is not waited for (any more)."""
-        return self.host.reply(reply)
-
     def _check_idle(self) -> None:
         if self._run is not None:
             raise UsageError("a run is going on already", hint="steer it, or wait until it has ended")
 
     def _open(self, options: AgentOptions, **identity: str) -> AgentRun:
-        self.host.stopped = None
+        self.context.stopped = None
         inbox, self._untaken = Inbox(self._untaken), ()
-        return AgentRun(self.host, options, transcript=self._transcript, inbox=inbox, **identity)  # type: ignore[arg-type]
+        return AgentRun(self.context, options, transcript=self._transcript, inbox=inbox, **identity)  # type: ignore[arg-type]
 
     async def _follow(
         self, run: AgentRun, going_on: Coroutine[Any, Any, Result | Suspended]
@@ -184,10 +182,10 @@ class AgentConversation:
         self._run = run
         task = asyncio.current_task()
         assert task is not None, "this is a coroutine"
-        self.host.runs[run.run_id] = task
+        self.context.runs[run.run_id] = task
         try:
             return await going_on
         finally:
             self._run = None
-            self.host.runs.pop(run.run_id, None)
+            self.context.runs.pop(run.run_id, None)
             self.pending = run.pending

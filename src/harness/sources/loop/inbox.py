@@ -78,7 +78,7 @@ class Inbox:
             self._steering.extendleft(reversed(list(restored)))
             self._accept = accept
 
-    def take(self) -> list[InboxMessage]:
+    def take_steering(self) -> list[InboxMessage]:
         """The steering messages that have come."""
         if not self._steering:
             return []

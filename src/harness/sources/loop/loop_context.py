@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -13,7 +13,7 @@ from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.redact.withheld import withheld_from_tools
 from harness.sources.loop.approvals import OpenQuestions
-from harness.sources.loop.outbox import LogChannel, Outbox
+from harness.sources.loop.outbox import Outbox
 from harness.sources.loop.permissions import PermissionPolicy, Permissions
 from harness.sources.loop.tool_messages import denied
 from harness.sources.loop.turns import StepContext
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class LoopContext:
-    """Made inside a running event loop, and used in its thread alone but for `reply`."""
+    """Made inside a running event loop, and used in its thread alone, except for `questions.reply`."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class LoopContext:
         self.env = env
         self.files = FileTimes()
         self.outbox = Outbox(hub, loop, secrets)
-        self.relays = OpenQuestions(loop)
+        self.questions = OpenQuestions(loop)
         self.runs: dict[str, asyncio.Task[Any]] = {}
         """Runs under way, by run id; cancelling the task stops the run."""
         self.stopped: Outcome | None = None
@@ -62,13 +62,6 @@ class LoopContext:
 
     def new_id(self) -> str:
         return new_run_id(self.hub.clock())
-
-    def channel(self, run_id: str) -> LogChannel:
-        return self.outbox.channel(run_id)
-
-    def reply(self, reply: RelayReply) -> bool:
-        """Answer a `Relay`, from any thread."""
-        return self.relays.reply(reply)
 
     def abandon(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
         """Stop waiting for these; they are referenced until they end, or the loop does."""
@@ -100,6 +93,9 @@ def environment_for_tools(environ: Mapping[str, str], asked_for: Mapping[str, st
 
 
 # How an agent of our own works: its model, its tools, what it may do, and where it stops.
+
+
+BeforeStep: TypeAlias = Callable[[StepContext], Awaitable[Sequence[Turn] | None]]
 
 
 class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,7 +140,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     on_output: Callable[[str, ToolOutput], None] | None = None
     """Called with every output and the call's id, for programs that want `ToolOutput.result`."""
-    before_step: Callable[[StepContext], Awaitable[Sequence[Turn] | None]] | None = None
+    before_step: BeforeStep | None = None
     """Asked before every model call; may give the turns to send instead of all, without the system prompt.
     Turns that are passed on unchanged should be the same objects: they are encoded once."""
     after_answer: Callable[[str], Awaitable[str | Signal | None]] | None = None

@@ -130,7 +130,7 @@ class ModelSteps:
         message = step.message
         if message is not None and step.error is None:
             turn = AssistantTurn(message.text, step.calls, message.opaque)
-            self._transcript.answer(turn, step.place, self._run_id)
+            self._transcript.add_answer(turn, step.place, self._run_id)
             self.text = message.text or self.text
         else:
             self._partial_text = "".join(step.pieces)

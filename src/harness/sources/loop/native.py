@@ -47,7 +47,7 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
     """The worker of a run."""
 
     def open_job(context: LoopContext, inbox: Inbox) -> Job:
-        put = context.channel(launch.run_id or hub.log_id).put
+        put = context.outbox.channel(launch.run_id or hub.log_id).put
         instructions = [] if launch.request.system_prompt else find_instructions(launch.request.cwd)
         if instructions:
             paths = ", ".join(one.path + (" (shortened)" if one.is_cut else "") for one in instructions)
@@ -147,7 +147,7 @@ class RunWithMcp:
     def _servers(self) -> AbstractAsyncContextManager[Servers]:
         from harness.sources.tools.registry import mcp_tools
 
-        channel = self._context.channel(self._launch.run_id or self._context.hub.log_id)
+        channel = self._context.outbox.channel(self._launch.run_id or self._context.hub.log_id)
         request = self._launch.request
         return mcp_tools(
             request.mcp,

@@ -128,7 +128,7 @@ class Orchestrator:
 
         Raises UsageError for an answer that does not fit; the question then stays open.
         """
-        return self._context.reply(
+        return self._context.questions.reply(
             RelayReply(
                 id=relay_id, approved=approved, always=always, reason=reason, choice=choice, answer=answer
             )

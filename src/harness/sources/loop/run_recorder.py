@@ -19,7 +19,7 @@ _ADDRESSED = frozenset(("user", "notification"))
 class RunRecorder:
     def __init__(self, context: LoopContext, run_id: str, transcript: LoopTranscript) -> None:
         self.run_id = run_id
-        self.channel = context.channel(run_id)
+        self.channel = context.outbox.channel(run_id)
         self.put: Callable[[Event], bool] = partial(context.outbox.put, self.channel)
         """One event into the log; true when others should have their turn."""
         self._outbox = context.outbox
@@ -27,19 +27,19 @@ class RunRecorder:
         if transcript.is_recorded:
             self.channel.on_stamped = transcript.note
 
-    def say(self, message: InboxMessage) -> None:
+    def add_message(self, message: InboxMessage) -> None:
         """A message of the user."""
         turn = UserTurn(message.text, message.attachments)
         self._transcript.add(turn)
         self.put(user_message(turn, message.message_id))
 
-    def remind(self, reminder: str | Signal) -> None:
+    def add_reminder(self, reminder: str | Signal) -> None:
         """A signal, or a text of the system, to which the model is to react."""
         event = reminder if isinstance(reminder, Signal) else Message(role="system", text=reminder)
         self._transcript.add(turn_of(event))
         self.put(event)
 
-    def add(self, event: Signal | Message, *, at_once: bool = False) -> None:
+    def add_event(self, event: Signal | Message, *, at_once: bool = False) -> None:
         """The model sees it with its next step. `at_once`: it is an entry when this returns, unless a model call or
         tool calls are under way, whose turns must stay together.
         """
@@ -61,6 +61,6 @@ class RunRecorder:
         if has_next_run:
             for message in left:
                 turn = UserTurn(message.text, message.attachments)
-                self.add(user_message(turn, message.message_id))
+                self.add_event(user_message(turn, message.message_id))
         elif left:
             self.put(not_taken(left))

@@ -340,7 +340,7 @@ class ToolExecutor:
             return reply
         # A reader of the log may answer it at once.
         is_for_others = relay.kind == "permission" and self._options.ask_permission is not None
-        expected = None if is_for_others else self._context.relays.expect(relay)
+        expected = None if is_for_others else self._context.questions.expect(relay)
         self._channel.put(relay)
         return await self._answer(relay, expected)
 
@@ -351,7 +351,7 @@ class ToolExecutor:
             if ask is not None and relay.kind == "permission":
                 reply = await ask(relay, deadline_s)
             else:
-                reply = await self._context.relays.answer(relay, deadline_s, expected)
+                reply = await self._context.questions.answer(relay, deadline_s, expected)
         except asyncio.CancelledError:
             reason = "the run was stopped"
             self._channel.put(RelayReply(id=relay.id, approved=False, by="policy", reason=reason))

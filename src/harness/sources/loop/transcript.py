@@ -115,7 +115,7 @@ class LoopTranscript:
             self._messages.append(place)
         return place
 
-    def answer(self, turn: AssistantTurn, place: TurnPlace, run_id: str) -> None:
+    def add_answer(self, turn: AssistantTurn, place: TurnPlace, run_id: str) -> None:
         """The model has said this; `place` is what was expected of it."""
         place.turn = turn
         self._answer = place
@@ -126,7 +126,7 @@ class LoopTranscript:
         self._order.answer(place, self._calls)
         self._settle()
 
-    def results(self, turns: Sequence[ToolTurn]) -> None:
+    def add_results(self, turns: Sequence[ToolTurn]) -> None:
         """The results of all calls of the last answer, in order."""
         calls, self._calls = self._calls, {}
         for turn, (call_id, (_call, place)) in zip(turns, calls.items(), strict=True):

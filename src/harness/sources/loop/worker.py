@@ -59,7 +59,7 @@ class LoopWorker:
         self._inbox.follow_up(text)
 
     def reply(self, reply: RelayReply) -> bool:
-        return self._context is not None and self._context.reply(reply)
+        return self._context is not None and self._context.questions.reply(reply)
 
     def stop(self) -> None:
         self._is_stopped = True
@@ -90,7 +90,7 @@ class LoopWorker:
             secrets=secrets_in(environ) if self._redact else None,
             cost_of=prices_of(request.cwd, must_hold=request.limits.max_budget_usd is not None),
         )
-        channel = context.channel(self._run_id)
+        channel = context.outbox.channel(self._run_id)
         for warning in self._launch.warnings:
             channel.put(Warning(message=warning, code="unsupported_option"))
         if self._is_stopped:
@@ -119,7 +119,7 @@ class LoopWorker:
     def _give_up(self, context: LoopContext, error: HarnessError) -> None:
         """The run could not even begin: that is an outcome, not an exception."""
         request = self._launch.request
-        channel = context.channel(self._run_id)
+        channel = context.outbox.channel(self._run_id)
         channel.put(
             SessionStart(
                 agent=self._launch.agent.name,

@@ -60,7 +60,7 @@ _SHOWN_PROMPT_CHARACTERS = 80
 class RlmRun:
     def __init__(
         self,
-        host: LoopContext,
+        loop_context: LoopContext,
         options: RlmOptions,
         context: str = "",
         *,
@@ -70,19 +70,19 @@ class RlmRun:
         inbox: Inbox | None = None,
     ) -> None:
         """`context`: empty means the prompt itself."""
-        self.host = host
+        self.loop_context = loop_context
         self.options = options
-        self.run_id = run_id or host.new_id()
+        self.run_id = run_id or loop_context.new_id()
         self.depth = depth
         self.inbox = inbox or Inbox()
         self.failure = ""
         """The last error of the model."""
         self._context = context
         self._parent_id = parent_id
-        self._channel = host.channel(self.run_id)
+        self._channel = loop_context.outbox.channel(self.run_id)
         self._put: Callable[[Event], bool] = self._channel.put
         self._results: dict[str, Any] = {}
-        self._calls = ToolExecutor(host, self._tool_options(), self._channel, _no_spawn)
+        self._calls = ToolExecutor(loop_context, self._tool_options(), self._channel, _no_spawn)
         self._commands = 0
         self._queries = asyncio.Semaphore(options.most_queries_at_once)
         self._repl: Repl | None = None
@@ -91,7 +91,7 @@ class RlmRun:
         self._used = Usage()
         self._asked = 0
         self._answer = ""
-        self._started_ms = host.hub.clock()
+        self._started_ms = loop_context.hub.clock()
 
     async def run(self, prompt: str) -> Result:
         """Answer the prompt. When it is cancelled, it closes everything before it raises CancelledError."""
@@ -99,7 +99,7 @@ class RlmRun:
             SessionStart(
                 agent=self.options.agent.agent,
                 model=self.options.agent.model.name,
-                cwd=self.host.cwd,
+                cwd=self.loop_context.cwd,
                 version=self.options.agent.version,
                 parent_id=self._parent_id,
                 max_turns=self.options.agent.max_iterations,
@@ -107,9 +107,9 @@ class RlmRun:
         )
         outcome: Outcome = "failed"
         try:
-            outcome = await stoppable(self.host, self._rounds(prompt), self._grace_s)
+            outcome = await stoppable(self.loop_context, self._rounds(prompt), self._grace_s)
         except asyncio.CancelledError:
-            outcome = self.host.stopped or "interrupted"
+            outcome = self.loop_context.stopped or "interrupted"
             raise
         except HarnessError as error:
             self.failure = error.words
@@ -127,13 +127,13 @@ class RlmRun:
         context = self._context or prompt
         self._turns.append(SystemTurn(self._system_prompt(context)))
         self._say(prompt)
-        self.host.outbox.flush()
-        self.inbox.open(partial(self.host.outbox.append_said, self.run_id))
+        self.loop_context.outbox.flush()
+        self.inbox.open(partial(self.loop_context.outbox.append_said, self.run_id))
         functions = {"llm_query": self._query, "exec": self._execute}
         self._repl = Repl(context, options.limits, functions, self._show)
         await self._repl.start()  # before the model is asked: without it every answer would be in vain
         for iteration in range(options.agent.max_iterations):
-            for said in self.inbox.take():
+            for said in self.inbox.take_steering():
                 self._say(said.text, said.message_id)
             if self._is_budget_spent:
                 limit = LIMITS["budget"]
@@ -165,7 +165,7 @@ class RlmRun:
         if turn.final is None:
             return False
         self._answer = turn.final
-        self._put(Message(role="assistant", text=turn.final, id=self.host.new_id()))
+        self._put(Message(role="assistant", text=turn.final, id=self.loop_context.new_id()))
         last = self.inbox.take_last()
         for said in last:
             self._say(said.text, said.message_id)
@@ -173,7 +173,9 @@ class RlmRun:
 
     async def _ask(self) -> Answered:
         self._asked += 1
-        answered = await call_model(self.host, self.options.agent, self._turns, self._put, self._count)
+        answered = await call_model(
+            self.loop_context, self.options.agent, self._turns, self._put, self._count
+        )
         self.failure = answered.failure or self.failure
         if answered.message is not None:
             self._turns.append(AssistantTurn(answered.message.text, opaque=answered.message.opaque))
@@ -181,7 +183,7 @@ class RlmRun:
 
     async def _run(self, code: str, iteration: int) -> CodeResult:
         assert self._repl is not None
-        began = self._input = ReplInput(id=self.host.new_id(), code=code, iteration=iteration)
+        began = self._input = ReplInput(id=self.loop_context.new_id(), code=code, iteration=iteration)
         self._put(began)
         turn = await self._repl.run(code)
         self._input = None
@@ -224,8 +226,12 @@ class RlmRun:
         return answer
 
     async def _ask_recursively(self, prompt: str, context: str, parent_id: str) -> str:
-        child = RlmRun(self.host, self.options.inner(), context, parent_id=parent_id, depth=self.depth + 1)
-        result = await ended(self.host, child.run_id, child.run(prompt), if_stopped="the query was stopped")
+        child = RlmRun(
+            self.loop_context, self.options.inner(), context, parent_id=parent_id, depth=self.depth + 1
+        )
+        result = await ended(
+            self.loop_context, child.run_id, child.run(prompt), if_stopped="the query was stopped"
+        )
         if not result.success:
             raise ToolFailure(f"there is no answer: {child.failure or result.outcome}")
         return result.text
@@ -234,11 +240,11 @@ class RlmRun:
         """A run of one call, the usage of which is ours."""
         agent = self.options.inner().agent
         text = f"{prompt}\n\n{context}" if context else prompt
-        channel = self.host.channel(self.host.new_id())
+        channel = self.loop_context.outbox.channel(self.loop_context.new_id())
         start = SessionStart(
             agent=agent.agent,
             model=agent.model.name,
-            cwd=self.host.cwd,
+            cwd=self.loop_context.cwd,
             version=agent.version,
             name="llm_query",
             parent_id=parent_id,
@@ -248,12 +254,12 @@ class RlmRun:
         outcome: Outcome = "failed"
         answer = ""
         try:
-            answered = await call_model(self.host, agent, [UserTurn(text)], channel.put, self._count)
+            answered = await call_model(self.loop_context, agent, [UserTurn(text)], channel.put, self._count)
             if answered.message is None or answered.is_cut_off:
                 raise ToolFailure(f"there is no answer: {answered.failure}")
             outcome, answer = "completed", answered.message.text
         except asyncio.CancelledError:
-            outcome = self.host.stopped or "interrupted"
+            outcome = self.loop_context.stopped or "interrupted"
             raise
         finally:
             channel.put(Result(success=outcome == "completed", outcome=outcome, text=answer))
@@ -275,7 +281,7 @@ class RlmRun:
     def _tool_options(self) -> AgentOptions:
         """Those under which commands are permitted and run."""
         options = self.options
-        tool = Exec(self.host.cwd, self._show, options.exec_timeout_s, options.sandbox)
+        tool = Exec(self.loop_context.cwd, self._show, options.exec_timeout_s, options.sandbox)
         return replace(options.agent, tools=(tool,), on_output=self._keep_result)
 
     def _keep_result(self, call_id: str, output: ToolOutput) -> None:
@@ -311,7 +317,7 @@ class RlmRun:
     @property
     def _is_budget_spent(self) -> bool:
         budget_usd = self.options.agent.max_budget_usd
-        return budget_usd is not None and self.host.spent_usd >= budget_usd
+        return budget_usd is not None and self.loop_context.spent_usd >= budget_usd
 
     async def _is_admitted(self) -> bool:
         """At the limits of `harness budget`."""
@@ -344,7 +350,7 @@ class RlmRun:
             success=outcome == "completed",
             outcome=outcome,
             text=self._answer if outcome == "completed" else "",
-            duration_ms=max(0, self.host.hub.clock() - self._started_ms),
+            duration_ms=max(0, self.loop_context.hub.clock() - self._started_ms),
             total_cost_usd=self._used.cost_usd,
             usage=self._used if self._used else None,
             turns=self._asked,

@@ -21,13 +21,15 @@ from harness.sources.worker import OnEnd
 def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
     """The worker of a run."""
 
-    def open_run(host: LoopContext, inbox: Inbox) -> RlmRun:
+    def open_run(loop_context: LoopContext, inbox: Inbox) -> RlmRun:
         context = read_context(launch.request.context)
         run_id = launch.run_id or hub.log_id
         options = _options(launch)
-        on_ask = answering(launch.request.on_ask, host.channel(run_id).put)
-        options = replace(options, agent=replace(options.agent, on_ask=on_ask, gate=gate_of(launch, host)))
-        return RlmRun(host, options, context, run_id=run_id, inbox=inbox)
+        on_ask = answering(launch.request.on_ask, loop_context.outbox.channel(run_id).put)
+        options = replace(
+            options, agent=replace(options.agent, on_ask=on_ask, gate=gate_of(launch, loop_context))
+        )
+        return RlmRun(loop_context, options, context, run_id=run_id, inbox=inbox)
 
     return LoopWorker(launch, hub, on_end, open_run, redact=redact)
 

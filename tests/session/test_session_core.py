@@ -18,7 +18,7 @@ from harness.errors import UsageError
 from harness.events import Info
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode, RequestContext, Subagent
-from harness.session.session_host import HarnessRequest
+from harness.session.session_core import HarnessRequest
 from harness.session.state import StateUpdate
 from harness.sources.tool import ToolContext
 from harness.sources.tools.function_tool import tool
