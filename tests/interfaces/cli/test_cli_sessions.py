@@ -19,6 +19,7 @@ from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
 from harness.sources.imports.history import Home
 from harness.sources.imports.registry import load_all
+from harness.views.inbox.row import InboxRow
 
 HOSTILE = [
     "../outside",
@@ -96,6 +97,15 @@ def test_on_a_terminal_a_long_task_is_cut_so_that_a_session_stays_one_line(world
         assert heading.endswith("TASK")
         assert line.endswith("…")
         assert len(line) == width
+
+
+def test_a_continued_conversation_has_its_time_and_cost_in_the_list() -> None:
+    """The metadata of a conversation states neither: it was created, and its runs cost something."""
+    conversation = Metadata(session_id="01a1e4ae-02c0-7d75-a43f-bd53decf417c", created_ms=1_794_837_971_732)
+    row = InboxRow(id=conversation.session_id, cost_usd=0.25)
+    shown = table([conversation], [conversation.session_id], 0, (), {conversation.session_id: row})
+    assert " 2026-" in shown
+    assert "$0.25" in shown
 
 
 def test_a_session_is_found_by_any_beginning_that_means_only_one(world: World) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from harness.errors import StoreError, UnknownSession
 from harness.log.ids import is_log_id, is_run_id
+from harness.log.query import age
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
 from harness.views.formatting.amounts import duration, money
@@ -118,10 +119,13 @@ def table(
     """`known`: all ids there are, so that the shown ones are as short as they can be. `width`: of the screen.
     `marked`: ids of sessions that are not stored by Harness. `rows`: what the others do, by id.
     """
-    states = {log_id: state_words(row) for log_id, row in (rows or {}).items()}
+    found = rows or {}
     lines = [
         _HEADINGS,
-        *(_row(session, known, states, is_marked=session.session_id in marked) for session in sessions),
+        *(
+            _row(one, known, found.get(one.session_id), is_marked=one.session_id in marked)
+            for one in sessions
+        ),
     ]
     *widths, longest = [max(columns(line[position]) for line in lines) for position in range(len(_HEADINGS))]
     room = max(_SHORTEST_TASK, width - sum(widths) - 2 * len(widths)) if width else longest
@@ -133,27 +137,29 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(cells).rstrip() + "\n"
 
 
-def _row(
-    session: Metadata, known: list[str], states: Mapping[str, str], *, is_marked: bool
-) -> tuple[str, ...]:
+def _row(session: Metadata, known: list[str], row: InboxRow | None, *, is_marked: bool) -> tuple[str, ...]:
+    started_ms, _ = age(session)
+    cost_usd = session.total_cost_usd
+    if cost_usd is None and row is not None:
+        cost_usd = row.cost_usd  # of a conversation: the sum of its runs
     task = session.name or session.prompt
     agent = session.agent_name or session.agent
     return (
         abbreviated(session.session_id, known),
-        _when(session.start_time),
+        _when(started_ms),
         single_line(f"{agent}{MARK}" if is_marked else agent),
-        states.get(session.session_id) or _state_of(session.outcome),
+        state_words(row) if row is not None else _state_of(session.outcome),
         "" if session.duration_ms is None else duration(session.duration_ms),
-        "" if session.total_cost_usd is None else money(session.total_cost_usd),
+        "" if cost_usd is None else money(cost_usd),
         cut(single_line(task[:1000]), _LONGEST_TASK),
     )
 
 
-def _when(start_time: str) -> str:
+def _when(started_ms: int) -> str:
     try:
-        return time.strftime("%Y-%m-%d %H:%M", time.localtime(float(start_time)))
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(started_ms // 1000)) if started_ms else ""
     except (ValueError, OverflowError, OSError):
-        return ""
+        return ""  # a damaged file may state any number
 
 
 def _state_of(outcome: str) -> str:
