@@ -350,7 +350,7 @@ def _pattern(text: str) -> str:
     A text that could be several commands of a shell is taken as a whole: its first word says nothing of the others.
     So is one whose first word only says how something else is run (`env`, `sudo`, `A=b`).
     """
-    from harness.sources.formats.shell.operations import says_what_runs
+    from harness.sources.formats.shell.commands import says_what_runs
 
     first, space, _rest = text.partition(" ")
     if first and space and not SHELL_ACTIVE.search(text) and says_what_runs(first):

@@ -104,8 +104,8 @@ class Redactor:
     """
 
     def __init__(self, secrets: Mapping[str, str] | None = None, delta_keys: Sequence[str] = ()) -> None:
-        self._finder = _finder(tuple((secrets or {}).items()))
-        keys = [key for key in dict.fromkeys(delta_keys) if key not in OPAQUE_KEYS]
+        keys = tuple(key for key in dict.fromkeys(delta_keys) if key not in OPAQUE_KEYS)
+        self._finder = _finder(tuple((secrets or {}).items()), keys)
         self._split = SplitSecrets(self._finder, keys) if keys else None
         self._key_lines = _PrivateKeyLines()
         self._offset = 0
@@ -122,10 +122,11 @@ class Redactor:
             return b""
         offset = self._offset
         self._offset += len(block)
-        edits = self._line_edits(block, offset)
+        found = self._finder.scan(block)
+        edits = self._line_edits(block, offset, found.spans)
         waiting = None
         if self._split:
-            edits += self._split.feed(block, offset, offset - len(self._pending))
+            edits += self._split.feed(found.keys, block, offset, offset - len(self._pending))
             waiting = self._split.waiting
         if not edits and waiting is None and not self._pending:
             return block
@@ -138,8 +139,7 @@ class Redactor:
             self._edits += self._split.flush(self._offset - len(self._pending))
         return self._release(self._pending, None)
 
-    def _line_edits(self, block: bytes, offset: int) -> list[Replacement]:
-        spans = self._finder.spans(block)
+    def _line_edits(self, block: bytes, offset: int, spans: list[SecretSpan]) -> list[Replacement]:
         if spans:
             opaque = _OpaqueStrings(block)
             spans = [span for span in spans if not opaque.covers(span)]
@@ -168,9 +168,9 @@ def redact_text(text: str, secrets: Mapping[str, str]) -> str:
     return _edited(raw, edits, 0).decode("utf-8", "surrogatepass") if edits else text
 
 
-@lru_cache(maxsize=2)
-def _finder(secrets: tuple[tuple[str, str], ...]) -> SecretFinder:
-    return SecretFinder(dict(secrets))
+@lru_cache(maxsize=4)
+def _finder(secrets: tuple[tuple[str, str], ...], keys: tuple[str, ...] = ()) -> SecretFinder:
+    return SecretFinder(dict(secrets), keys)
 
 
 class _PrivateKeyLines:

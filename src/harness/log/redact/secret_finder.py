@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from binascii import b2a_base64
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from harness.log.redact.secret_shapes import BOUNDARY, KEY_SHAPES, PHRASES, KeyShape, LiteralSearch, compiled
@@ -114,6 +114,17 @@ class SecretSpan(NamedTuple):
     name: str
 
 
+class Findings(NamedTuple):
+    """What one pass over a text has found."""
+
+    spans: list[SecretSpan]
+    """All secrets, in order; those that overlap are one."""
+    has_heads: bool
+    """Whether there is so much of a known value that it may be cut off somewhere."""
+    keys: list[str]
+    """Which of the keys are there."""
+
+
 class PartialSecret(NamedTuple):
     """A text ends with what may be the beginning of a secret, from `start` on.
 
@@ -160,15 +171,21 @@ _SHAPE_PREFIXES = [
 
 
 class SecretFinder:
-    """Where the secrets are in a text, and whether its end may be the beginning of one."""
+    """Where the secrets are in a text, and whether its end may be the beginning of one.
 
-    def __init__(self, secrets: Mapping[str, str]) -> None:
-        self.forms = _forms(secrets)
+    `keys`: names of JSON strings that are looked for in the same pass.
+    """
+
+    def __init__(self, secrets: Mapping[str, str], keys: Sequence[str] = ()) -> None:
+        self.forms = _forms(tuple(secrets.items()))
         literals = [form.head for form in self.forms]
         self._shapes_from = len(literals)
         literals += [prefix.literal for prefix in _SHAPE_PREFIXES]
         self._phrases_from = len(literals)
-        self._search = LiteralSearch([*literals, *(phrase.needle for phrase in PHRASES)])
+        literals += [phrase.needle for phrase in PHRASES]
+        self._keys_from = len(literals)
+        self._keys = tuple(keys)
+        self._search = LiteralSearch(literals, once=[b'"%b"' % key.encode() for key in keys])
         longest = max((len(form.spelling) for form in self.forms), default=0)
         self._longest_form = min(longest, WINDOW_BYTES)
         self._blanks = any(b" " in form.spelling for form in self.forms)
@@ -193,17 +210,20 @@ class SecretFinder:
 
     def spans(self, text: bytes) -> list[SecretSpan]:
         """All secrets, in order; those that overlap are one."""
-        return self.spans_and_heads(text)[0]
+        return self.scan(text).spans
 
-    def spans_and_heads(self, text: bytes) -> tuple[list[SecretSpan], bool]:
-        """The secrets, and whether `text` has so much of a known value that it may be cut off somewhere."""
+    def scan(self, text: bytes) -> Findings:
         hits = self._search.hits(text)
         if not hits:
-            return [], False
-        # Values come first: of two spans of equal length the more specific name stays.
+            return Findings([], has_heads=False, keys=[])
+        # Values come first: of two spans of equal length the more specific name stays. Keys come last.
         hits.sort()
+        keys = []
+        while hits and hits[-1][0] >= self._keys_from:
+            keys.append(self._keys[hits.pop()[0] - self._keys_from])
         found = [span for number, end in hits if (span := self._verified(text, number, end))]
-        return united(found) if len(found) > 1 else found, hits[0][0] < self._shapes_from
+        has_heads = bool(hits) and hits[0][0] < self._shapes_from
+        return Findings(united(found) if len(found) > 1 else found, has_heads, keys)
 
     def _verified(self, text: bytes, number: int, end: int) -> SecretSpan | None:
         """What stands where a literal was found, if it is a secret."""
@@ -321,9 +341,10 @@ def _cut_endings(forms: Iterable[Form]) -> dict[bytes, list[tuple[Form, int]]]:
     return endings
 
 
-def _forms(secrets: Mapping[str, str]) -> list[Form]:
+@lru_cache(maxsize=2)
+def _forms(secrets: tuple[tuple[str, str], ...]) -> list[Form]:
     names: dict[bytes, str] = {}
-    for variable, value in secrets.items():
+    for variable, value in secrets:
         name = mark_name(variable)
         for spelling in spellings(value):
             if len(spelling) >= SHORTEST_VALUE:

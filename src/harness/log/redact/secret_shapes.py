@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -155,9 +155,9 @@ PHRASES: tuple[Phrase, ...] = (
     ),
     Phrase(
         "url-password",
-        b"@",
         b"://",
-        400,
+        b"://",
+        0,
         rb"%b%b(%b{3,256}+)@(?!sha256:)" % (_USER, _NO_PLACEHOLDER, _PASSWORD),
         # Only digits after the colon are a port.
         rb"%b%b(?![0-9]+\Z)(?P<visible>%b{0,256}+)\Z" % (_USER, _NO_PLACEHOLDER, _PASSWORD),
@@ -181,12 +181,12 @@ _FIRST_BYTES = 32 * 1024
 class LiteralSearch:
     """Contract: `hits` may be called from any number of threads at once.
 
-    once=True: of each literal one occurrence is enough, any of them.
+    once: further literals, numbered after the others, of which one occurrence is enough, any of them.
     """
 
-    def __init__(self, literals: Sequence[bytes], *, once: bool = False) -> None:
-        self._literals = tuple(literals)
-        self._once = once
+    def __init__(self, literals: Sequence[bytes], once: Sequence[bytes] = ()) -> None:
+        self._literals = (*literals, *once)
+        self._once_from = len(literals)
         self._seen_bytes = 0
         self._building = threading.Lock()
         self._database: Any = None
@@ -204,12 +204,13 @@ class LiteralSearch:
         return found
 
     def _one_by_one(self, text: bytes) -> list[Hit]:
-        places = _first_place if self._once else _places
-        return [
-            (number, start + len(literal))
-            for number, literal in enumerate(self._literals)
-            for start in places(text, literal)
-        ]
+        hits: list[Hit] = []
+        for number, literal in enumerate(self._literals):
+            start = text.find(literal)
+            while start >= 0:
+                hits.append((number, start + len(literal)))
+                start = text.find(literal, start + 1) if number < self._once_from else -1
+        return hits
 
     def _build(self) -> None:
         import hyperscan
@@ -223,7 +224,10 @@ class LiteralSearch:
                 database.compile(
                     expressions=expressions,
                     ids=range(len(expressions)),
-                    flags=hyperscan.HS_FLAG_SINGLEMATCH if self._once else 0,
+                    flags=[
+                        hyperscan.HS_FLAG_SINGLEMATCH if number >= self._once_from else 0
+                        for number in range(len(expressions))
+                    ],
                     literal=is_literal,
                 )
                 self._database = database
@@ -236,19 +240,6 @@ class LiteralSearch:
 
             scratch = self._scratch.value = hyperscan.Scratch(self._database)
         return scratch
-
-
-def _places(text: bytes, literal: bytes) -> Iterator[int]:
-    start = text.find(literal)
-    while start >= 0:
-        yield start
-        start = text.find(literal, start + 1)
-
-
-def _first_place(text: bytes, literal: bytes) -> Iterator[int]:
-    start = text.find(literal)
-    if start >= 0:
-        yield start
 
 
 def _escaped(literal: bytes) -> bytes:

@@ -22,7 +22,7 @@ from harness.log.redact.secret_finder import (
     mark,
     united,
 )
-from harness.log.redact.secret_shapes import LiteralSearch, compiled
+from harness.log.redact.secret_shapes import compiled
 
 MEMORY_BYTES = 64
 """How much of the end of every stream is remembered: enough for any beginning that is not yet significant."""
@@ -57,7 +57,6 @@ class _PiecePatterns(NamedTuple):
     `quick` may run over the end of a broken line, `exact` takes twice the time.
     """
 
-    key: bytes
     quick: bytes
     exact: bytes
 
@@ -97,7 +96,6 @@ class SplitSecrets:
     def __init__(self, finder: SecretFinder, delta_keys: Sequence[str]) -> None:
         self._finder = finder
         self._patterns = {key: _piece_patterns(key) for key in delta_keys}
-        self._keys = LiteralSearch([patterns.key for patterns in self._patterns.values()], once=True)
         self._streams: dict[tuple[str, bytes], _Stream] = {}
         self._held: dict[_Stream, int] = {}
 
@@ -105,14 +103,14 @@ class SplitSecrets:
     def waiting(self) -> int | None:
         return min(self._held.values(), default=None)
 
-    def feed(self, block: bytes, offset: int, released: int) -> list[Replacement]:
-        """Take whole lines that begin at `offset`. What stands before `released` can no longer be changed."""
+    def feed(self, keys: Sequence[str], block: bytes, offset: int, released: int) -> list[Replacement]:
+        """Take whole lines that begin at `offset` and have these keys in them.
+
+        What stands before `released` can no longer be changed.
+        """
         edits: list[Replacement] = []
-        present = {number for number, _end in self._keys.hits(block)}
-        for number, (key, patterns) in enumerate(self._patterns.items()):
-            if number not in present:
-                continue
-            pieces = _Pieces(patterns, block, offset)
+        for key in keys:
+            pieces = _Pieces(self._patterns[key], block, offset)
             for context, numbers in pieces.by_context().items():
                 edits += self._advance(self._stream(key, context), pieces, numbers, released)
         return edits
@@ -165,7 +163,7 @@ class SplitSecrets:
 
     def _all_spans(self, texts: Sequence[bytes], known: int, text: bytes) -> list[SecretSpan]:
         """Secrets, and known values that a piece shows but for their last part, as snapshots of a growing text do."""
-        spans, has_heads = self._finder.spans_and_heads(text)
+        spans, has_heads, _keys = self._finder.scan(text)
         if not has_heads:
             return spans
         endings = self._finder.cut_endings
@@ -254,7 +252,7 @@ def _piece_patterns(key: str) -> _PiecePatterns:
     # Most strings end without a backslash: one lookbehind is enough.
     quick = rb"([^\"]*+(?:(?<=\\)(?:%b)\"[^\"]*+)*+)\"" % escaped
     exact = rb"([^\"\\\n]*+(?:\\[^\n][^\"\\\n]*+)*+)\""
-    return _PiecePatterns(quoted, head + quick, head + exact)
+    return _PiecePatterns(head + quick, head + exact)
 
 
 def _stable(context: bytes) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.events import Grant, Operation, Relay, RelayChoice, RelayReply
 from harness.events.operation import Command, Write
-from harness.sources.formats.shell.operations import prefix_of
+from harness.sources.formats.shell.commands import prefix_of
 from harness.sources.tool import (
     FileChange,
     Previewing,

@@ -197,7 +197,7 @@ class _Asked:
         lines = {name: text for name, text in self._lines.items() if _folded(name) in listed}
         if not lines:
             return None
-        from harness.sources.formats.shell.operations import commands_of
+        from harness.sources.formats.shell.commands import commands_of
 
         used: set[int] = set()
         for commands in product(*(commands_of(line) or () for line in lines.values())):
@@ -246,7 +246,7 @@ class _Asked:
         text = self._texts[name]
         yield text
         if name in self._lines:
-            from harness.sources.formats.shell.operations import fragments_of
+            from harness.sources.formats.shell.commands import fragments_of
 
             yield from fragments_of(text)
         if self._paths and text and "\n" not in text:

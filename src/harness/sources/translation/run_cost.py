@@ -11,7 +11,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from harness.errors import BadConfig
-from harness.events import Event, Result, SessionStart, Usage, UsageDelta
+from harness.events import Event, Result, SessionStart, TextDelta, Usage, UsageDelta
 from harness.events.usage import CLASSES
 
 CostOf: TypeAlias = Callable[[str, Usage], float | None]
@@ -54,6 +54,8 @@ class CostMeter:
 
     def note(self, events: Sequence[Event]) -> None:
         for event in events:
+            if type(event) is TextDelta:
+                continue  # nearly all events of a long answer
             if isinstance(event, SessionStart):
                 self._models[event.run_id] = event.model or self._models.get(event.run_id, "")
             elif isinstance(event, UsageDelta):
