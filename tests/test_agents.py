@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
+import recorded_runs
 from harness.events import Result, SessionStart, ToolEnd, ToolStart
 from harness.sources.registry import load, names
-from harness.testing.golden import Case, check, find_cases, translate
-
-CASES = find_cases(Path(__file__).parent / "agents")
+from harness.testing.golden import Case, check, translate
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(recorded_runs.CASES)
 def test_a_recording_gives_its_expected_events(case: Case) -> None:
     difference = check(case)
 
     assert not difference, difference + "\n\n(if this is right: make golden)"
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(recorded_runs.CASES)
 def test_everything_opened_is_closed_and_the_result_comes_last(case: Case) -> None:
     _, events = translate(case)
 
@@ -36,11 +31,11 @@ def test_everything_opened_is_closed_and_the_result_comes_last(case: Case) -> No
 
 def test_every_agent_is_recorded() -> None:
     programs = {name for name in names() if load(name).work is None}
-    unrecorded = programs - {case.agent for case in CASES} - {"replay", "generic"}
+    unrecorded = programs - {case.agent for case in recorded_runs.CASES} - {"replay", "generic"}
 
     assert not unrecorded
 
 
 def test_every_recording_has_an_agent() -> None:
-    for agent in {case.agent for case in CASES}:
+    for agent in {case.agent for case in recorded_runs.CASES}:
         assert load(agent).name == agent

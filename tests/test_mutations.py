@@ -9,19 +9,16 @@ import os
 import random
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 
-import pytest
-
+import recorded_runs
 from harness.events import Event, Result, SessionStart, ToolEnd, ToolStart
 from harness.log.codec import encode_lines
 from harness.log.raw import RawExit, RawOutput, RawStart
 from harness.sources.registry import load
 from harness.sources.translation.json_lines import LineBlocks
 from harness.sources.translation.pipeline import Pipeline
-from harness.testing.golden import Case, find_cases, translate
+from harness.testing.golden import Case, translate
 
-CASES = find_cases(Path(__file__).parent / "agents")
 ROUNDS = int(os.environ.get("HARNESS_MUTATIONS", "3"))
 LARGE_BYTES = 300_000
 """Recordings beyond this are mutated less often: they differ from others only in size."""
@@ -127,7 +124,7 @@ def assert_whole(pipeline: Pipeline, events: list[Event]) -> None:
     assert encode_lines(events).count(b"\n") == len(events)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(recorded_runs.CASES)
 def test_a_mutated_recording_is_taken_whole(case: Case) -> None:
     lines = case.stdout.split(b"\n")
     chance = random.Random(zlib.crc32(str(case).encode()))
@@ -139,7 +136,7 @@ def test_a_mutated_recording_is_taken_whole(case: Case) -> None:
         assert_whole(*run_lines(case.agent, mutated, chance.choice([0, 1, 143, None])))
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if len(case.stdout) < LARGE_BYTES][::7], ids=str)
+@recorded_runs.each([case for case in recorded_runs.CASES if len(case.stdout) < LARGE_BYTES][::7])
 def test_any_split_of_the_bytes_gives_the_same_events(case: Case) -> None:
     _, whole = translate(case)
     expected = [event for event in whole if not isinstance(event, Result)]

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+import recorded_runs
 from harness.config.prices import Prices
 from harness.events import Event, Result, SessionStart, Usage, UsageDelta, Warning
 from harness.events.usage import CLASSES
@@ -23,10 +23,9 @@ from harness.ledger import Ledger, total
 from harness.log import codec
 from harness.log.store import Metadata
 from harness.sources.registry import load, names
-from harness.testing.golden import Case, find_cases, translate
+from harness.testing.golden import Case, translate
 
-RECORDINGS = Path(__file__).parent / "agents"
-CASES = [case for case in find_cases(RECORDINGS) if case.agent in set(names())]
+CASES = [case for case in recorded_runs.CASES if case.agent in set(names())]
 
 MAIN = "main"
 WITHOUT_SUB_AGENTS = ("claude/1.0.60", "codex/", "droid/", "goose/1.37", "kilo/", "opencode/")
@@ -266,7 +265,7 @@ def test_an_agent_says_of_itself_whether_it_tells_its_usage(agent: str) -> None:
 
 
 def test_every_exception_is_a_recording() -> None:
-    assert {*OTHERWISE} <= {str(case) for case in find_cases(RECORDINGS)}
+    assert {*OTHERWISE} <= {str(case) for case in recorded_runs.CASES}
 
 
 def ledger_of(cases: Iterable[Case]) -> Usage:

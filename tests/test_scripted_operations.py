@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
+import recorded_runs
 from harness.events import Event, Operation, ToolStart
 from harness.events.operation import Command, List, Read, Search, Tasks, Write
 from harness.sources.formats.shell import operations_of
 from harness.stage import ViewOptions
-from harness.testing.golden import Case, find_cases, translate
+from harness.testing.golden import Case, translate
 from harness.views import activity
 
 CASES = [
     case
-    for case in find_cases(Path(__file__).parent / "agents")
+    for case in recorded_runs.CASES
     # An answer in plain text says in words what was done: there is no call in it to find.
     if case.meta.script and case.stdout.lstrip().startswith((b"{", b"["))
 ]
@@ -94,7 +92,7 @@ def holds_text(found: list[dict[str, Any]], value: str) -> bool:
     return any(wanted in json.dumps(each, ensure_ascii=False) for each in found)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(CASES)
 def test_every_scripted_operation_that_is_shown_is_found(case: Case) -> None:
     stdout = case.stdout.decode("utf-8", "replace")
     _, events = translate(case)

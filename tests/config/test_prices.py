@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+import recorded_runs
 from harness import config
 from harness.config import prices
 from harness.config.prices import Price, Prices
 from harness.errors import BadConfig
 from harness.events import Usage, UsageDelta
-from harness.testing.golden import find_cases, translate
+from harness.testing.golden import translate
 
 LONG_PROMPT_TOKENS = 200_000
 """From here on some models cost more than is listed."""
@@ -128,7 +129,7 @@ def test_the_built_in_prices_give_what_agents_state_themselves() -> None:
     """Recorded runs in which an agent told the cost of its tokens, model by model: of all runs in it together."""
     built_in = Prices(*prices.read(prices.BUILT_IN))
     compared = set()
-    for case in find_cases(Path(__file__).parents[1] / "agents"):
+    for case in recorded_runs.CASES:
         # In partial messages tokens are told call by call besides: those of the result are not whole.
         if not str(case).startswith(("claude/2", "goose/1.5")) or "partial" in case.name:
             continue

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 
+import recorded_runs
 from changed_logs import changed, suspended_before_another, thread
 from harness.events import Event
 from harness.log.hub import Hub
@@ -15,11 +15,11 @@ from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
 from harness.session.bus import Bus
 from harness.session.thread_fold import ThreadFold, rest
-from harness.testing.golden import Case, find_cases
+from harness.testing.golden import Case
 from harness.views.page_state.fold import StateFold
 from harness.views.session.encoding import to_wire
 
-CASES = find_cases(Path(__file__).parents[1] / "agents")[::40]
+CASES = recorded_runs.CASES[::40]
 
 
 def _fold(log: list[Event]) -> ThreadFold:

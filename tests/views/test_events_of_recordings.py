@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import msgspec
-import pytest
 
+import recorded_runs
 from harness.events import Message
 from harness.log import codec
-from harness.testing.golden import Case, find_cases
+from harness.testing.golden import Case
 from harness.views.run_events.events import UNTOLD, AnyWireEvent
 from showing import shown
 
-CASES = [case for case in find_cases(Path(__file__).parent.parent / "agents") if case.expected.exists()]
 
-
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(recorded_runs.CASES)
 def test_every_recording_is_told_in_events_of_the_known_shapes(case: Case) -> None:
     events = [codec.decode(line) for line in case.expected.read_bytes().split(b"\n") if line]
     open_calls: set[str] = set()

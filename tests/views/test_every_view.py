@@ -5,24 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
 from random import Random
 
-import pytest
-
 import harness.views
+import recorded_runs
 from harness.events import Event, SessionStart
 from harness.log.hub import Hub
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
 from harness.sources.registry import names
 from harness.stage import ViewOptions, run_through
-from harness.testing.golden import Case, find_cases, translate
+from harness.testing.golden import Case, translate
 from showing import shown_bytes
 
 VIEWS = [module.name for module in iter_modules(harness.views.__path__) if not module.ispkg]
-CASES = [case for case in find_cases(Path(__file__).parent.parent / "agents") if case.agent in set(names())]
+CASES = [case for case in recorded_runs.CASES if case.agent in set(names())]
 CHOICES = [
     ViewOptions(),
     ViewOptions(usage=True, reasoning=True, color=True, live=True, width=40),
@@ -35,7 +33,7 @@ def test_there_are_the_views_that_a_reader_may_choose() -> None:
     assert set(VIEWS) >= {"stream", "transcript", "text", "markdown", "result", "usage", "log"}
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(CASES)
 def test_every_beginning_of_a_run_can_be_seen_in_every_view(case: Case) -> None:
     """What was shown of a beginning stays when more comes: only what `finish` adds may differ."""
     _, events = translate(case)
@@ -51,7 +49,7 @@ def test_every_beginning_of_a_run_can_be_seen_in_every_view(case: Case) -> None:
                 assert all(isinstance(piece, bytes) for piece in stage.finish())
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(CASES)
 def test_a_run_looks_the_same_before_and_after_it_was_logged(case: Case) -> None:
     _, events = translate(case)
     if not _session_id(events):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+import recorded_runs
 from harness.events import (
     Error,
     Event,
@@ -27,14 +27,13 @@ from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
 from harness.sources.model import Attachment
 from harness.stage import ViewOptions
-from harness.testing.golden import Case, find_cases
+from harness.testing.golden import Case
 from harness.views import graph as graph_view
 from harness.views.conversation.data import graph_data
 from harness.views.graph import Graph, GraphView, project_messages, project_repl, project_thread, run_status
 from own_runs import CONCURRENT_CALLS, RUN, SINGLE_CALL, begin, begun, ended, of, result, step
 from showing import shown
 
-CASES = [case for case in find_cases(Path(__file__).parent.parent / "agents") if case.expected.exists()]
 MOST_PREFIXES = 4
 
 
@@ -164,7 +163,7 @@ def _check(graph: Graph) -> None:
     assert {*led_to, *firsts.values()} == set(place)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(recorded_runs.CASES)
 def test_every_beginning_of_a_recording_has_a_graph_that_stays_as_it_was(case: Case) -> None:
     events = _logged(_events(case))
     distance = max(1, len(events) // MOST_PREFIXES)
@@ -189,7 +188,7 @@ def test_every_beginning_of_a_recording_has_a_graph_that_stays_as_it_was(case: C
         assert resumed.snapshot() == view.snapshot()
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(recorded_runs.CASES)
 def test_the_graph_of_a_replayed_recording_is_the_one_that_was_seen_live(case: Case) -> None:
     live = _logged(_events(case))
     replayed = [codec.decode(line) for line in codec.encode_lines(live).split(b"\n") if line]
@@ -198,7 +197,7 @@ def test_the_graph_of_a_replayed_recording_is_the_one_that_was_seen_live(case: C
     assert shown("graph", *replayed) == shown("graph", *live)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(recorded_runs.CASES)
 def test_the_thread_of_a_recording_has_all_that_was_said_and_done(case: Case) -> None:
     events = _logged(_events(case))
     graph = fold(*events).value

@@ -6,22 +6,21 @@ import json
 import random
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
+import recorded_runs
 from harness.events import Event
 from harness.log.hub import Hub
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
 from harness.sources.registry import names
-from harness.testing.golden import Case, find_cases, translate
+from harness.testing.golden import Case, translate
 from harness.views.page_state.fold import StateFold
 from harness.views.page_state.object_stream import Operation, apply, diff, merge
 
-CASES = [case for case in find_cases(Path(__file__).parent.parent / "agents") if case.agent in set(names())]
+CASES = [case for case in recorded_runs.CASES if case.agent in set(names())]
 
 
 def wired(operations: Sequence[Operation]) -> list[dict[str, Any]]:
@@ -38,7 +37,7 @@ def logged(events: Sequence[Event]) -> list[Event]:
     return [event for batch in hub.batches() for event in batch]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(CASES)
 def test_deltas_lead_to_the_state_at_every_moment_of_every_recording(case: Case) -> None:
     events = logged(translate(case)[1])
     fold = StateFold("log", "a title")
@@ -59,7 +58,7 @@ def test_deltas_lead_to_the_state_at_every_moment_of_every_recording(case: Case)
         assert apply(before, wired(diff(before, after))) == after
 
 
-@pytest.mark.parametrize("case", CASES[::7], ids=str)
+@recorded_runs.each(CASES[::7])
 def test_a_fold_goes_on_from_its_snapshot(case: Case) -> None:
     events = logged(translate(case)[1])
     for cut in {0, len(events) // 3, len(events) // 2, len(events) - 1}:
@@ -74,7 +73,7 @@ def test_a_fold_goes_on_from_its_snapshot(case: Case) -> None:
         assert other.value == fold.value
 
 
-@pytest.mark.parametrize("case", CASES[::7], ids=str)
+@recorded_runs.each(CASES[::7])
 def test_a_finished_recording_leaves_nothing_open(case: Case) -> None:
     fold = StateFold()
     for event in logged(translate(case)[1]):

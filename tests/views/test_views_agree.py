@@ -9,11 +9,11 @@ import json
 import os
 import random
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+import recorded_runs
 from changed_logs import (
     MUTATIONS,
     TORN,
@@ -44,7 +44,7 @@ from harness.session.thread_fold import ThreadFold
 from harness.sources.loop.history import history
 from harness.sources.model import AssistantTurn
 from harness.sources.translation.audit import runs_in
-from harness.testing.golden import Case, find_cases
+from harness.testing.golden import Case
 from harness.views.display import DisplayFold
 from harness.views.formatting.escapes import neutralised
 from harness.views.inbox.fold import InboxFold, Surroundings
@@ -58,7 +58,7 @@ MOST_EVENTS = 2_000
 """Longer recordings differ from others only in size."""
 SHARES = 8
 """Into so many tests the logs are divided, so that they can run in parallel."""
-CASES = find_cases(Path(__file__).parents[1] / "agents")
+CASES = recorded_runs.CASES
 
 
 class Reading:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+import recorded_runs
 from harness.events import Event, Result, Usage
 from harness.log.raw import RawControl, RawExit, RawOutput, RawStart
 from harness.sources.process.version_probe import parse_version
 from harness.sources.registry import load
 from harness.sources.translation.pipeline import Pipeline
-from harness.testing.golden import find_cases, translate
+from harness.testing.golden import translate
 
-ROOT = Path(__file__).parents[2] / "agents"
 Kind = TypeVar("Kind", bound=Event)
 
 
@@ -48,7 +47,7 @@ def play(
 
 def recorded(agent: str, name: str, version: str = "") -> list[Event]:
     """The events of a recording: of the named version, else of the latest that has this case."""
-    cases = [case for case in find_cases(ROOT) if (case.agent, case.name) == (agent, name)]
+    cases = [case for case in recorded_runs.CASES if (case.agent, case.name) == (agent, name)]
     known = [case for case in cases if version in ("", case.version)]
     return translate(max(known, key=lambda case: parse_version(case.version)))[1]
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import agent_runs
 
-from harness.testing.golden import find_cases
+import recorded_runs
 
 play = partial(agent_runs.play, "cline", cwd="/here")
 CASES = {
-    case.name: case
-    for case in find_cases(Path(__file__).parents[2] / "agents")
-    if case.agent == "cline" and case.version == "3.0.65"
+    case.name: case for case in recorded_runs.CASES if case.agent == "cline" and case.version == "3.0.65"
 }
 DONE = {"type": "run_result", "finishReason": "completed", "text": "Done."}
 

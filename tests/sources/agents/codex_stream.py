@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import agent_runs
 
+import recorded_runs
 from harness.events import Event
-from harness.testing.golden import find_cases
 
-CASES = [case for case in find_cases(Path(__file__).parents[2] / "agents") if case.agent == "codex"]
+CASES = [case for case in recorded_runs.CASES if case.agent == "codex"]
 
 
 run = partial(agent_runs.play, "codex", cwd="", prompt="")

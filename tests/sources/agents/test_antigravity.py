@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import agent_runs
 import pytest
 from agent_runs import of
 
+import recorded_runs
 from harness.events import (
     Error,
     Message,
@@ -26,10 +26,10 @@ from harness.events import (
 from harness.events.operation import Command, Fetch, List, Read, Search, Write
 from harness.sources.agents.antigravity import command
 from harness.sources.request import Request
-from harness.testing.golden import Case, find_cases, translate
+from harness.testing.golden import Case, translate
 
 play = partial(agent_runs.play, "antigravity", cwd="/w")
-CASES = [case for case in find_cases(Path(__file__).parents[2] / "agents") if case.agent == "antigravity"]
+CASES = [case for case in recorded_runs.CASES if case.agent == "antigravity"]
 CURRENT = (1, 2, 17)
 TIMEOUT = ("--print-timeout", "24h")
 USED = {"input_tokens": 100, "output_tokens": 20, "thinking_tokens": 12, "cache_read_tokens": 7}

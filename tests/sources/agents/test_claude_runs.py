@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +12,7 @@ from claude_lines import INIT, OK, assistant, call, message_start, play, result_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import recorded_runs
 from harness.events import (
     Event,
     Info,
@@ -32,9 +32,9 @@ from harness.log import codec
 from harness.log.raw import RawExit, RawOutput, RawStart
 from harness.sources.agents.claude import AGENT
 from harness.sources.translation.pipeline import Pipeline
-from harness.testing.golden import Case, find_cases, translate
+from harness.testing.golden import Case, translate
 
-CASES = [case for case in find_cases(Path(__file__).parents[2] / "agents") if case.agent == "claude"]
+CASES = [case for case in recorded_runs.CASES if case.agent == "claude"]
 OLD_INIT = {**INIT, "claude_code_version": "2.0.60"}
 SPAWN = call("Task", "spawn", subagent_type="helper", description="Look", prompt="look around")
 STARTED = {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import agent_runs
 import pytest
 from agent_runs import end_of, of
 
+import recorded_runs
 from harness.events import (
     Error,
     Event,
@@ -28,12 +28,10 @@ from harness.events import (
 from harness.events.operation import Command, Fetch, List, Read, Search, Write
 from harness.sources.agents.cursor import AGENT, command
 from harness.sources.request import Request
-from harness.testing.golden import Case, find_cases, translate
+from harness.testing.golden import Case, translate
 
 play = partial(agent_runs.play, "cursor", cwd="")
-CASES = {
-    case.name: case for case in find_cases(Path(__file__).parents[2] / "agents") if case.agent == "cursor"
-}
+CASES = {case.name: case for case in recorded_runs.CASES if case.agent == "cursor"}
 INIT = {"type": "system", "subtype": "init", "session_id": "s-1", "cwd": "/here", "model": "Auto"}
 OK = {"type": "result", "subtype": "success", "is_error": False, "result": "Done.", "duration_ms": 5}
 ALWAYS = ("--print", "--output-format", "stream-json", "--stream-partial-output")

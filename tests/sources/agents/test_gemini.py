@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import agent_runs
 import pytest
 from agent_runs import end_of, of
 
+import recorded_runs
 from harness.events import (
     Error,
     Message,
@@ -27,13 +27,11 @@ from harness.events import (
 from harness.events.operation import Command, Fetch, Read, Search, Skill, Spawn, Tasks, Write
 from harness.sources.agents.gemini import command
 from harness.sources.request import Request
-from harness.testing.golden import Case, find_cases, translate
+from harness.testing.golden import Case, translate
 
 play = partial(agent_runs.play, "gemini", cwd="/here")
 recorded = partial(agent_runs.recorded, "gemini")
-CASES = {
-    case.name: case for case in find_cases(Path(__file__).parents[2] / "agents") if case.agent == "gemini"
-}
+CASES = {case.name: case for case in recorded_runs.CASES if case.agent == "gemini"}
 INIT = {"type": "init", "session_id": "s-1", "model": "gemini-test"}
 OK = {
     "type": "result",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_runs import of
 from goose_lines import COMPLETE, answer, call, message, play, text
 
+import recorded_runs
 from harness.events import (
     Message,
     ReasoningDelta,
@@ -28,10 +28,10 @@ from harness.events.operation import Fetch, List, Read, Search, Skill, Spawn, Wr
 from harness.events.run import Task
 from harness.sources.agents.goose.agent import command
 from harness.sources.request import Limits, Request
-from harness.testing.golden import Case, find_cases, translate
+from harness.testing.golden import Case, translate
 from harness.views.activity import Activities
 
-CASES = {str(case): case for case in find_cases(Path(__file__).parents[2] / "agents")}
+CASES = {str(case): case for case in recorded_runs.CASES}
 ALWAYS = ("run", "--output-format", "stream-json")
 
 

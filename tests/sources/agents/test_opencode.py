@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import agent_runs
@@ -11,6 +10,7 @@ import msgspec
 import pytest
 from agent_runs import end_of
 
+import recorded_runs
 from harness.events import (
     Compacted,
     Error,
@@ -29,12 +29,10 @@ from harness.events import (
 from harness.events.operation import Command, List, Read, Search, Spawn, Write
 from harness.sources.agents.opencode import AGENT
 from harness.sources.request import Request
-from harness.testing.golden import Case, find_cases, translate
+from harness.testing.golden import Case, translate
 
 events_of = partial(agent_runs.play, "opencode", prompt="")
-CASES = [
-    case for case in find_cases(Path(__file__).parents[2] / "agents") if case.agent in ("opencode", "kilo")
-]
+CASES = [case for case in recorded_runs.CASES if case.agent in ("opencode", "kilo")]
 
 
 def record(type: str, **part: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import agent_runs
@@ -11,6 +10,7 @@ import msgspec
 import pytest
 from agent_runs import of
 
+import recorded_runs
 from harness.events import (
     Compacted,
     Error,
@@ -32,14 +32,10 @@ from harness.events import (
 from harness.events.operation import Command, List, Read, Search, Skill, Write
 from harness.sources.agents.pi.agent import command
 from harness.sources.request import Request
-from harness.testing.golden import Case, find_cases, translate
+from harness.testing.golden import Case, translate
 
 play = partial(agent_runs.play, "pi", cwd="")
-CASES = {
-    f"{case.version}/{case.name}": case
-    for case in find_cases(Path(__file__).parents[2] / "agents")
-    if case.agent == "pi"
-}
+CASES = {f"{case.version}/{case.name}": case for case in recorded_runs.CASES if case.agent == "pi"}
 SESSION = {"type": "session", "id": "s-1", "cwd": "/here"}
 ALWAYS = ("--mode", "json", "--print")
 

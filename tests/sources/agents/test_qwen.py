@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import agent_runs
 import pytest
 from agent_runs import end_of, of
 
+import recorded_runs
 from harness.events import (
     Compacted,
     Error,
@@ -32,11 +32,11 @@ from harness.events import (
 from harness.events.operation import Command, Operation, Read, Spawn, Write
 from harness.sources.agents.qwen.agent import command
 from harness.sources.request import Limits, Request
-from harness.testing.golden import Case, find_cases, translate
+from harness.testing.golden import Case, translate
 
 play = partial(agent_runs.play, "qwen", cwd="")
 recorded = partial(agent_runs.recorded, "qwen")
-CASES = {case.name: case for case in find_cases(Path(__file__).parents[2] / "agents") if case.agent == "qwen"}
+CASES = {case.name: case for case in recorded_runs.CASES if case.agent == "qwen"}
 INIT = {"type": "system", "subtype": "init", "session_id": "s-1", "cwd": "/here", "model": "qwen-test"}
 OK = {"type": "result", "subtype": "success", "is_error": False, "result": "Done.", "num_turns": 1}
 ALWAYS = ("--output-format", "stream-json", "--include-partial-messages")

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import recorded_runs
 from harness import FileStore, MemoryStore, Request, Run, start
 from harness.events import (
     Event,
@@ -31,13 +32,13 @@ from harness.sources.model import AssistantTurn, ToolTurn, UserTurn
 from harness.sources.tool import ToolContext
 from harness.sources.tools.function_tool import tool
 from harness.sources.translation.audit import DIED, check, recover, recover_thread, runs_in
-from harness.testing.golden import find_cases, translate
+from harness.testing.golden import translate
 from played_model import calls, says
 from talking import Talk, assert_consistent, assert_runs, in_loop
 
 AGENTS = Path(__file__).parents[2] / "agents"
 RECORDINGS = AGENTS / "claude" / "2.1.325"
-CASES = find_cases(AGENTS)
+CASES = recorded_runs.CASES
 THREAD = "my-thread_1"
 RUN = new_run_id(1)
 

@@ -1,36 +1,30 @@
-"""The files that each recorded run changed, as a golden: `python tests/views/changes/test_changes_of_recordings.py`
-writes it again."""
+"""The files that each recorded run changed, as a golden: `PYTHONPATH=tests python
+tests/views/changes/test_changes_of_recordings.py` writes it again."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+import recorded_runs
 from harness.events import Event
 from harness.log import codec
-from harness.testing.golden import find_cases
+from harness.testing.golden import Case
 from harness.views.changes.fold import ChangedFiles, ChangeHistory
 
-AGENTS = Path(__file__).parent.parent.parent / "agents"
 GOLDEN = Path(__file__).parent / "recorded_changes.json"
-CASES = {
-    str(case.expected.relative_to(AGENTS).parent): case.expected
-    for case in find_cases(AGENTS)
-    if case.expected.exists()
-}
 
 
-def events_in(path: Path) -> Iterator[Event]:
-    return (codec.decode(line) for line in path.read_bytes().split(b"\n") if line)
+def events_in(case: Case) -> Iterator[Event]:
+    return (codec.decode(line) for line in case.expected.read_bytes().split(b"\n") if line)
 
 
-def changes_in(path: Path) -> list[dict[str, Any]]:
+def changes_in(case: Case) -> list[dict[str, Any]]:
     totals, history = ChangedFiles(), ChangeHistory()
-    for event in events_in(path):
+    for event in events_in(case):
         totals.feed(event)
         history.feed(event)
     return [
@@ -45,31 +39,31 @@ def changes_in(path: Path) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.fixture(scope="module")
-def recorded() -> dict[str, Any]:
+@cache
+def golden() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(GOLDEN.read_text())
     return found
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_recording_changed_these_files(case: str, recorded: dict[str, Any]) -> None:
-    assert changes_in(CASES[case]) == recorded.get(case, [])
+@recorded_runs.each(recorded_runs.CASES)
+def test_a_recording_changed_these_files(case: Case) -> None:
+    assert changes_in(case) == golden().get(str(case), [])
 
 
-def test_most_agents_say_what_they_wrote(recorded: dict[str, Any]) -> None:
+def test_most_agents_say_what_they_wrote() -> None:
     """So that a diff can be shown of the log alone; the others write with programs, or hide what they wrote."""
     silent = {
         case.split("/")[0]
-        for case, files in recorded.items()
+        for case, files in golden().items()
         if files and not any(file["hasText"] for file in files)
     }
-    said = {case.split("/")[0] for case, files in recorded.items() if any(file["hasText"] for file in files)}
+    said = {case.split("/")[0] for case, files in golden().items() if any(file["hasText"] for file in files)}
     assert silent - said == {"aider", "antigravity", "codex", "mini-swe-agent"}
 
 
 def test_totals_continue_from_their_state() -> None:
-    path = CASES["cline/3.0.65/tools_gpt"]
-    events = [*events_in(path)]
+    [case] = [case for case in recorded_runs.CASES if str(case) == "cline/3.0.65/tools_gpt"]
+    events = [*events_in(case)]
     whole = ChangedFiles()
     for event in events:
         whole.feed(event)
@@ -85,5 +79,5 @@ def test_totals_continue_from_their_state() -> None:
 
 
 if __name__ == "__main__":
-    found = {case: changes for case, path in CASES.items() if (changes := changes_in(path))}
+    found = {str(case): changes for case in recorded_runs.CASES if (changes := changes_in(case))}
     GOLDEN.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")

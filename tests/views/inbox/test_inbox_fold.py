@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+import recorded_runs
 from changed_logs import log_of, numbered, thread
 from harness.config.prices import Price, Prices
 from harness.events import (
@@ -37,13 +37,12 @@ from harness.events import (
 )
 from harness.events.operation import Command, Write
 from harness.log.store import Metadata
-from harness.testing.golden import find_cases
 from harness.views.inbox.asks import arguments_hash, ask_of, check_shown
 from harness.views.inbox.fold import InboxFold, Surroundings
 from harness.views.inbox.row import InboxRow, RowProject
 
 LIVE = Surroundings(is_live=True)
-CASES = find_cases(Path(__file__).parents[2] / "agents")
+CASES = recorded_runs.CASES
 PRICES = Prices("", {"m": Price(1.0, 1.0, 1.0, 2.0)})
 
 

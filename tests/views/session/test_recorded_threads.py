@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
-import pytest
-
+import recorded_runs
 from harness.events import Event, Message, Result, TextDelta, TextRetracted
 from harness.log import codec
 from harness.log.hub import Hub
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
-from harness.testing.golden import Case, find_cases
+from harness.testing.golden import Case
 from harness.views.display import DisplayFold
 from harness.views.session import events as wire
 from harness.views.session.encoding import to_wire
@@ -21,7 +19,6 @@ from harness.views.session.events import HarnessEvent
 from harness.views.session.parts import ToolResultPart
 from harness.views.session.translation import SessionTranslation, history_messages
 
-CASES = find_cases(Path(__file__).parents[2] / "agents")
 MOST_SPLITS = 6
 SCOPES = {
     "message_start": "message_end",
@@ -45,7 +42,7 @@ def _told(events: Sequence[Event]) -> list[HarnessEvent]:
     return [told for event in events for told in translation.feed(event)]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(recorded_runs.CASES)
 def test_everything_that_begins_ends_once(case: Case) -> None:
     told = _told(_logged(case))
 
@@ -60,7 +57,7 @@ def test_everything_that_begins_ends_once(case: Case) -> None:
     assert len(set(started)) == len(started)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(recorded_runs.CASES)
 def test_what_is_said_is_said_once(case: Case) -> None:
     """Texts are those of the whole messages of the log, in order, and nothing else."""
     events = _logged(case)
@@ -94,7 +91,7 @@ def _streamed(events: Sequence[Event], run_id: str) -> str:
     return "".join(pieces)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(recorded_runs.CASES)
 def test_from_any_snapshot_on_it_goes_as_without_one(case: Case) -> None:
     events = _logged(case)
     whole = DisplayFold()
@@ -109,7 +106,7 @@ def test_from_any_snapshot_on_it_goes_as_without_one(case: Case) -> None:
         assert to_wire(second.value) == to_wire(whole.value)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(recorded_runs.CASES)
 def test_the_same_state_comes_of_the_wire_as_of_the_log(case: Case) -> None:
     """Whoever gets the events as JSON, on another machine, shows the same."""
     from harness.views.session.display import DisplayState, reduce
@@ -122,7 +119,7 @@ def test_the_same_state_comes_of_the_wire_as_of_the_log(case: Case) -> None:
 
 
 def test_results_belong_to_calls() -> None:
-    for case in CASES[::40]:
+    for case in recorded_runs.CASES[::40]:
         for message in history_messages(_logged(case)):
             results = [part for part in message.content if isinstance(part, ToolResultPart)]
             assert all(part.id and part.name for part in results)
