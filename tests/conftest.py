@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,8 +15,9 @@ from harness.system.contract import system
 settings.register_profile("any-speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-speed")
 
-# Programs that tests start use what the first of them has compiled.
+# What was compiled once is used by all: by the programs that tests start, and of the tests by every worker.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A shell starts what it puts into the background with interrupts ignored, `nohup` does it with hang-ups, and every child
 # would inherit that.

@@ -205,7 +205,7 @@ def _check(case: Case, mutation: Mutation, seed: int = 0) -> None:
         raise
 
 
-@pytest.mark.parametrize("case", CASES[::20], ids=str)
+@recorded_runs.each(CASES[::20])
 def test_a_tree_continues_from_any_snapshot(case: Case) -> None:
     log = numbered(thread(list(log_of(case)), random.Random(str(case))))
     whole_tree = RunTree()

@@ -154,7 +154,7 @@ def test_an_agent_within_an_agent_shows_what_it_does_at_its_call() -> None:
     assert closed == ["inner", "spawn", ""]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(CASES)
 def test_the_usage_of_a_recording_adds_up_to_its_total(case: Case) -> None:
     _, events = translate(case)
     total = Usage()
@@ -253,7 +253,7 @@ def test_a_session_that_nobody_announced_still_has_its_id() -> None:
     assert events[0] == SessionStart(session_id="s1", agent="claude")
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(CASES)
 def test_whatever_a_recording_says_and_calls_is_in_its_events(case: Case) -> None:
     _, events = translate(case)
     notices = [event.message for event in events if hasattr(event, "message")]

@@ -8,6 +8,7 @@ import pytest
 from agent_runs import end_of
 from codex_stream import CASES, completed, item, run, turn
 
+import recorded_runs
 from harness.events import (
     Error,
     Message,
@@ -309,7 +310,7 @@ def test_the_usage_of_a_resumed_run_is_flagged_where_it_is_that_of_the_thread(
     assert UsageDelta(usage=Usage(input=3000, output=128)) in events
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(CASES)
 def test_the_usage_of_a_recording_is_a_whole_number_of_model_calls(case: Case) -> None:
     """The scripted model counts 1500/900/64/16 tokens per call, but for two scenarios."""
     usage = end_of(translate(case)[1]).usage

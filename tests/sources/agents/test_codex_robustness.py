@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import msgspec
-import pytest
 from codex_stream import CASES, completed, item, turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import recorded_runs
 from harness.events import (
     Event,
     Message,
@@ -54,7 +54,7 @@ def _parts(value: Any) -> list[Any]:
     return value if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else []
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(CASES)
 def test_whatever_a_recording_says_is_found_in_its_events(case: Case) -> None:
     said: set[str] = set()
     for event in translate(case)[1]:

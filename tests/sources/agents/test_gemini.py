@@ -261,6 +261,6 @@ def test_odd_records_are_unknown() -> None:
     assert end_of(events).success
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=str)
+@recorded_runs.each(CASES.values())
 def test_no_recording_has_unknown_records_but_for_a_line_that_was_cut_off(case: Case) -> None:
     assert len(of(Unknown, translate(case)[1])) == (case.name == "large-output-norelaunch")

@@ -127,7 +127,7 @@ def test_the_usage_of_a_resumed_session_is_flagged() -> None:
         assert "usage_cumulative" in [warning.code for warning in of(Warning, events)]
 
 
-@pytest.mark.parametrize("case", [case for case in CASES.values() if case.agent == "goose"], ids=str)
+@recorded_runs.each([case for case in CASES.values() if case.agent == "goose"])
 def test_nothing_in_a_recording_is_unknown(case: Case) -> None:
     _, events = translate(case)
 

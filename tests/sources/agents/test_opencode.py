@@ -325,7 +325,7 @@ def test_calls_of_one_answer_are_one_turn() -> None:
     assert end_of(translate(case)[1]).turns == 2
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@recorded_runs.each(CASES)
 def test_every_line_of_a_recording_is_understood(case: Case) -> None:
     _, events = translate(case)
 

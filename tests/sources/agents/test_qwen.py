@@ -340,6 +340,6 @@ def test_a_result_whose_end_was_lost_still_tells_how_the_run_ended() -> None:
     assert [warning.code for warning in of(Warning, events)] == ["cut_off"]
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=str)
+@recorded_runs.each(CASES.values())
 def test_no_recording_has_unknown_records(case: Case) -> None:
     assert not of(Unknown, translate(case)[1])

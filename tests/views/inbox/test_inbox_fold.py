@@ -287,7 +287,7 @@ def test_an_answer_is_for_the_ask_that_was_shown() -> None:
         check_shown(now, arguments_hash(shown))
 
 
-@pytest.mark.parametrize("case", CASES[::10], ids=str)
+@recorded_runs.each(CASES[::10])
 def test_a_fold_continues_from_any_snapshot(case: Any) -> None:
     """Live and replayed rows are the same."""
     log = numbered(thread(list(log_of(case)), random.Random(str(case))))
