@@ -20,10 +20,15 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def spec(name: str, description: str, kind: type[Arguments]) -> ToolSpec:
     """The spec of a tool for the model. Nested schemas are inlined: not every model follows references."""
+    return ToolSpec(name=name, description=description, schema=_schema(kind))
+
+
+@cache
+def _schema(kind: type[Arguments]) -> dict[str, Any]:
     schema = msgspec.json.schema(kind)
     definitions = schema["$defs"]
-    inlined = _inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions)
-    return ToolSpec(name=name, description=description, schema=inlined)
+    inlined: dict[str, Any] = _inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    return inlined
 
 
 def take(kind: type[Taken], arguments: dict[str, Any], tool: str) -> Taken:
