@@ -116,41 +116,47 @@ def test_text_of_any_kind_passes_every_door(
 ) -> None:
     for kind in ("memory", "files"):
         for redact in (True, False):
-            for number, text in enumerate(HALVES):
-                maker = StoreMaker(kind, tmp_path / f"{kind}{redact}{number}")
-                run(_pass_through, DOORS[door], text, maker, redact)
-                maker.close()
+            maker = StoreMaker(kind, tmp_path / f"{kind}{redact}")
+            run(_pass_through, DOORS[door], maker, redact)
+            maker.close()
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-async def _pass_through(door: Door, text: str, maker: StoreMaker, redact: bool) -> None:
+async def _pass_through(door: Door, maker: StoreMaker, redact: bool) -> None:
+    """All the texts, each in a thread of its own; then once more, as another process finds the threads."""
     options: dict[str, Any] = {"tools": [work], "memory": Memory(), "redact": redact}
+    seen: dict[str, tuple[Any, Any, Any]] = {}
     async with opened(Talker(), storage=maker.open(), **options) as (harness, _):
-        first = await harness.create_thread()
-        await harness.send_message(content="before")
-        await door(harness, text)
-        await harness.session.wait_until_idle()
-        if not harness.session.thread.is_set():
-            await harness.create_thread()
-        thread_id = harness.session.thread.require_id()
-        await harness.send_message(content="after")
-        shown = [to_wire(message) for message in harness.session.thread.list_active_messages()]
-        assert {"type": "text", "text": "after"} in [part for one in shown for part in one["content"]]
-        logged = log_of(harness)
-        assert [decode(encode(event)) for event in logged] == logged, "what is shown is what is in the log"
-        state, goal = harness.session.state.get(), harness.session.goals.get()
-        await harness.create_thread()
-        await harness.switch_thread(thread_id=thread_id)
-        await harness.switch_thread(thread_id=first.id)
+        for text in HALVES:
+            thread_id = await _pass_one(harness, door, text)
+            shown = [to_wire(message) for message in harness.session.thread.list_active_messages()]
+            assert {"type": "text", "text": "after"} in [part for one in shown for part in one["content"]]
+            logged = log_of(harness)
+            assert [decode(encode(event)) for event in logged] == logged, (
+                "what is shown is what is in the log"
+            )
+            seen[thread_id] = shown, harness.session.state.get(), harness.session.goals.get()
     async with opened(Talker(), storage=maker.open(), **options) as (harness, _):
-        await harness.switch_thread(thread_id=thread_id)
-        assert {key: harness.session.state.get()[key] for key in state} == state
-        assert harness.session.goals.get() == goal
-        again = [to_wire(message) for message in harness.session.thread.list_active_messages()]
-        assert again == shown
-        await harness.send_message(content="once more")
+        for thread_id, (shown, state, goal) in seen.items():
+            await harness.switch_thread(thread_id=thread_id)
+            assert {key: harness.session.state.get()[key] for key in state} == state
+            assert harness.session.goals.get() == goal
+            again = [to_wire(message) for message in harness.session.thread.list_active_messages()]
+            assert again == shown
+            await harness.send_message(content="once more")
         resources = harness.get_known_resource_ids()
     assert all(one.encode() for one in resources)
+
+
+async def _pass_one(harness: Harness, door: Door, text: str) -> str:
+    await harness.create_thread()
+    await harness.send_message(content="before")
+    await door(harness, text)
+    await harness.session.wait_until_idle()
+    if not harness.session.thread.is_set():
+        await harness.create_thread()
+    await harness.send_message(content="after")
+    return harness.session.thread.require_id()
 
 
 def test_names_of_a_harness_its_modes_and_its_agents_may_be_of_any_kind(storage: StoreMaker) -> None:
