@@ -27,12 +27,12 @@ from websockets.asyncio.client import connect
 from harness import config
 from harness.events import Message, Relay, RelayReply, Result, SessionStart, TextDelta, ToolEnd, ToolStart
 from harness.events.operation import Command
-from harness.interfaces.server.access import open_access
+from harness.interfaces.conversations.backend import Setup
+from harness.interfaces.conversations.shared_backend import open_backend
+from harness.interfaces.server.access.credentials import open_access
+from harness.interfaces.server.access.host_names import names_of
 from harness.interfaces.server.app import Plan, ServerApp
-from harness.interfaces.server.backend import Setup
-from harness.interfaces.server.names import names_of
 from harness.interfaces.server.serving import Serving, bind
-from harness.interfaces.server.shared_backend import open_backend
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata

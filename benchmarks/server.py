@@ -24,10 +24,10 @@ from harness import config
 from harness.errors import UsageError
 from harness.events import Message, Result, SessionStart, TextDelta
 from harness.interfaces.commands import Command
-from harness.interfaces.server.access import Access
+from harness.interfaces.conversations.backend import ConversationStatus, Setup
+from harness.interfaces.server.access.credentials import Access
+from harness.interfaces.server.access.host_names import names_of
 from harness.interfaces.server.app import Plan, ServerApp
-from harness.interfaces.server.backend import ConversationStatus, Setup
-from harness.interfaces.server.names import names_of
 from harness.interfaces.server.serving import Serving, bind
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id

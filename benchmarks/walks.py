@@ -27,8 +27,8 @@ from typing import Any
 import harness as package
 from harness.events import Event, Relay, TextDelta
 from harness.interfaces import commands
-from harness.interfaces.server.backend import Setup
-from harness.interfaces.server.local_backend import LocalBackend
+from harness.interfaces.conversations.backend import Setup
+from harness.interfaces.conversations.local_backend import LocalBackend
 from harness.log.raw import RawOutput, RawStart
 from harness.log.stores.files import FileStore
 from harness.session.catalogue import ModelCatalogue

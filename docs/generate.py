@@ -20,7 +20,8 @@ from harness.events.envelope import Event
 from harness.events.operation import Operation
 from harness.events.run import Task
 from harness.events.usage import Usage
-from harness.interfaces.cli import formats, parser
+from harness.interfaces import formats
+from harness.interfaces.cli import parser
 from harness.sources.agent import Agent
 from harness.sources.registry import load, names
 

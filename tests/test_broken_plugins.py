@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BrokenPlugin
-from harness.interfaces.cli import inventory
+from harness.interfaces import installed_agents
 from harness.sources.registry import all_names, load, load_all
 
 BROKEN = {
@@ -52,7 +52,7 @@ def test_all_others_are_there_and_each_broken_one_is_told_of_once(plugins: Path)
     assert {"claude", "codex", "native"} <= {agent.name for agent in agents}
     assert not set(BROKEN) & {agent.name for agent in agents}
     assert len(broken) == len(BROKEN)
-    assert {"claude", "codex"} <= {found.agent.name for found in inventory.everything()}
+    assert {"claude", "codex"} <= {found.agent.name for found in installed_agents.everything()}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.events import Error, Message, Result, SessionStart, TextDelta, ToolEnd, ToolStart, Warning
-from harness.interfaces.cli import formats
+from harness.interfaces import formats
 from harness.stage import ViewOptions, feed_all
 
 EVENTS = [

@@ -18,9 +18,9 @@ from test_cli_chat import ASKED, GREETING, WAIT, bash, chat, events
 from world import World, wait_until
 
 from harness.errors import UsageError
-from harness.interfaces.cli.chat.channel import ChannelClient, LiveChannel
 from harness.interfaces.commands import Approve, Cancel, Command, Steer
-from harness.interfaces.server.backend import ConversationStatus
+from harness.interfaces.conversations.backend import ConversationStatus
+from harness.interfaces.conversations.session_socket import ChannelClient, LiveChannel
 
 MAKE = bash("head -c0 /dev/null > made")
 
@@ -95,7 +95,7 @@ def test_a_folder_that_leads_elsewhere_is_not_used(folder: Path, tmp_path: Path)
 def test_what_this_process_has_started_is_not_let_in(folder: Path) -> None:
     session = Session()
     code = (
-        "from harness.interfaces.cli.chat.channel import ChannelClient\n"
+        "from harness.interfaces.conversations.session_socket import ChannelClient\n"
         "from harness.interfaces.commands import Approve\n"
         "try: ChannelClient('s1', lambda: None).send(Approve(relay_id='r'))\n"
         "except Exception as error: print('refused:', error)"

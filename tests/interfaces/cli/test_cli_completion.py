@@ -8,7 +8,8 @@ import sys
 import pytest
 from world import World
 
-from harness.interfaces.cli import formats, parser
+from harness.interfaces import formats
+from harness.interfaces.cli import parser
 from harness.sources import registry
 
 shtab = pytest.importorskip("shtab")

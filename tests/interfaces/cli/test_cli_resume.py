@@ -10,8 +10,8 @@ import pytest
 from world import World
 
 from harness.errors import UsageError
-from harness.interfaces.server.backend import Setup
-from harness.interfaces.server.presets import backing_of, checked, modes_of
+from harness.interfaces.conversations.backend import Setup
+from harness.interfaces.conversations.presets import backing_of, checked, modes_of
 from harness.session.config import CommandAgent
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "sources" / "imports"))

@@ -11,7 +11,8 @@ import pytest
 from world import CLAUDE_LINES, World
 
 from harness.config.settings import PERMISSION_SPELLINGS
-from harness.interfaces.cli import exit_codes, formats
+from harness.interfaces import formats
+from harness.interfaces.cli import exit_codes
 
 
 def test_a_run_of_claude_is_one_stream_of_events(world: World) -> None:

@@ -13,7 +13,8 @@ import pytest
 from world import World
 
 import harness
-from harness.interfaces.cli import exit_codes, formats, parser
+from harness.interfaces import formats
+from harness.interfaces.cli import exit_codes, parser
 from harness.interfaces.cli.commands import list as listing
 from harness.interfaces.cli.console import wants_color
 from harness.interfaces.cli.main import main

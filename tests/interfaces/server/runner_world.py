@@ -11,8 +11,8 @@ from typing import Any, Self
 from serving_world import PATIENCE_S, ServingWorld
 
 from harness.interfaces.runner.app import Runner
-from harness.interfaces.server.guard import RequestGuard
-from harness.interfaces.server.names import names_of
+from harness.interfaces.server.access.guard import RequestGuard
+from harness.interfaces.server.access.host_names import names_of
 from harness.interfaces.server.serving import Serving, bind
 from harness.sources.request import Request
 

@@ -16,13 +16,13 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from harness import config
 from harness.events import Message, SessionStart, TextDelta
-from harness.interfaces.server.access import open_access
+from harness.interfaces.conversations.backend import Backend, Setup
+from harness.interfaces.conversations.local_backend import LocalBackend
+from harness.interfaces.server.access.credentials import open_access
+from harness.interfaces.server.access.guard import RequestGuard
+from harness.interfaces.server.access.host_names import names_of
+from harness.interfaces.server.api.responses import Failures
 from harness.interfaces.server.app import Plan, ServerApp
-from harness.interfaces.server.backend import Backend, Setup
-from harness.interfaces.server.guard import RequestGuard
-from harness.interfaces.server.local_backend import LocalBackend
-from harness.interfaces.server.names import names_of
-from harness.interfaces.server.responses import Failures
 from harness.interfaces.server.serving import Serving, bind
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from serving_world import ServingWorld, Watcher, is_done, run, waits
 
 from harness.events import Message, Result, SessionStart, Signal
-from harness.interfaces.server.backend import Setup
-from harness.interfaces.server.local_backend import LocalBackend
+from harness.interfaces.conversations.backend import Setup
+from harness.interfaces.conversations.local_backend import LocalBackend
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 

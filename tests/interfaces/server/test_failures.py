@@ -10,9 +10,9 @@ from serving_world import ServingWorld, Watcher, run
 from websockets.exceptions import ConnectionClosed
 
 from harness.interfaces.commands import Command
-from harness.interfaces.server.backend import Setup
-from harness.interfaces.server.local_backend import LocalBackend
-from harness.interfaces.server.responses import Failures
+from harness.interfaces.conversations.backend import Setup
+from harness.interfaces.conversations.local_backend import LocalBackend
+from harness.interfaces.server.api.responses import Failures
 
 SECRET = "sk-ant-api03-a-secret-that-nobody-may-read"
 

@@ -21,7 +21,7 @@ from harness.fleet.attempt import CaseProgress
 from harness.fleet.fleet import Fleet, create_fleet, fleets_directory
 from harness.fleet.overview import in_order
 from harness.fleet.scheduler import Scheduler
-from harness.interfaces.server.openapi import ENDPOINTS
+from harness.interfaces.server.api.openapi import ENDPOINTS
 from harness.log.stores.open_store import open_store
 from small_fleet import BROKEN, FAILS, SOLVES, InProcess, Shown, plan, task, variant
 
@@ -290,7 +290,7 @@ def test_a_client_that_looks_sees_the_fleet_change(world: ServingWorld) -> None:
 
 
 def test_fleets_of_a_database_are_followed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.interfaces.server.shared_backend import open_backend
+    from harness.interfaces.conversations.shared_backend import open_backend
 
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     world = ServingWorld(tmp_path, open_store(url := postgres_server.url()))

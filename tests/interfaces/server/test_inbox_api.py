@@ -16,11 +16,11 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from harness.events import Relay, Result, ToolStart, Usage, UsageDelta
 from harness.events.operation import Command
-from harness.interfaces.cli.chat.channel import LiveChannel
 from harness.interfaces.commands import Approve
 from harness.interfaces.commands import Command as AnyCommand
-from harness.interfaces.server.backend import ConversationStatus
-from harness.interfaces.server.shared_backend import open_backend
+from harness.interfaces.conversations.backend import ConversationStatus
+from harness.interfaces.conversations.session_socket import LiveChannel
+from harness.interfaces.conversations.shared_backend import open_backend
 from harness.log.store import Metadata
 from harness.views.inbox.asks import arguments_hash
 from harness.views.page_state.object_stream import apply
@@ -318,7 +318,7 @@ def test_a_run_whose_process_died_is_lost(world: ServingWorld) -> None:
 
 def test_a_client_that_stalls_gets_all_rows_instead(world: ServingWorld) -> None:
     async def work() -> None:
-        from harness.interfaces.server.frames import Packet
+        from harness.interfaces.server.live.frames import Packet
 
         async with inbox(world) as socket:
             client = InboxClient(socket)

@@ -19,9 +19,9 @@ from test_approvals import bash
 from harness.config.prices import Prices
 from harness.errors import UsageError
 from harness.events import Relay, Result, SessionStart, ToolStart
-from harness.interfaces.cli.server_address import TOKEN_VARIABLE, leave_address
 from harness.interfaces.commands import Approve
 from harness.interfaces.inbox.source import InboxSource, open_inbox
+from harness.interfaces.server_address import TOKEN_VARIABLE, leave_address
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata

@@ -15,12 +15,12 @@ from harness.config.prices import Prices
 from harness.errors import HarnessError, UsageError
 from harness.events import Relay, Result, ToolStart
 from harness.events.operation import Command
-from harness.interfaces.cli.chat.channel import LiveChannel
-from harness.interfaces.cli.server_address import leave_address
 from harness.interfaces.commands import Approve, Steer
+from harness.interfaces.conversations.backend import ConversationStatus
+from harness.interfaces.conversations.session_socket import LiveChannel
 from harness.interfaces.inbox.rows import InboxRows, RowStatus
 from harness.interfaces.inbox.source import InboxSource, open_inbox
-from harness.interfaces.server.backend import ConversationStatus
+from harness.interfaces.server_address import leave_address
 from harness.log.stores.files import FileStore
 from harness.views.inbox.row import InboxRow
 

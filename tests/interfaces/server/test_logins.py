@@ -19,8 +19,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from harness.errors import UsageError
-from harness.interfaces.server.access import Access, open_access, write_token
-from harness.interfaces.server.browser_keys import BrowserKeys
+from harness.interfaces.server.access.browser_keys import BrowserKeys
+from harness.interfaces.server.access.credentials import Access, open_access, write_token
 
 HOUR_S = 3600
 

@@ -9,7 +9,7 @@ import pytest
 from serving_world import ServingWorld
 
 from harness.errors import UsageError
-from harness.interfaces.server.names import names_of
+from harness.interfaces.server.access.host_names import names_of
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from serving_world import ServingWorld
 
 from harness.errors import HarnessError, UsageError
-from harness.interfaces.cli.server_address import (
+from harness.interfaces.server_address import (
     TOKEN_VARIABLE,
     address_of,
     forget_address,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.interfaces.server.backend import Setup
-from harness.interfaces.server.presets import backing_of
+from harness.interfaces.conversations.backend import Setup
+from harness.interfaces.conversations.presets import backing_of
 from harness.session.config import BackingAgent, CommandAgent
 
 

@@ -22,7 +22,7 @@ from websockets.exceptions import ConnectionClosed
 from harness.events import Event, Result, ToolEnd, ToolStart, Usage, UsageDelta
 from harness.interfaces.client import PlainClient
 from harness.interfaces.commands import Approve, Submit
-from harness.interfaces.server.sessions_api import SessionsApi
+from harness.interfaces.server.api.sessions import SessionsApi
 from harness.log.store import Query
 from harness.stage import ViewOptions
 from harness.views import state as state_view
@@ -479,7 +479,7 @@ def test_a_conversation_that_has_not_begun_says_that_it_takes_a_prompt(world: Se
 def test_a_conversation_that_nobody_needs_is_unloaded_and_woken(tmp_path: Path) -> None:
     import asyncio
 
-    from harness.interfaces.server.local_backend import LocalBackend
+    from harness.interfaces.conversations.local_backend import LocalBackend
 
     world = ServingWorld(tmp_path)
     with world.serving_now(lambda store, default: LocalBackend(store, default, idle_s=0.0)):
@@ -500,7 +500,7 @@ def test_a_conversation_that_nobody_needs_is_unloaded_and_woken(tmp_path: Path) 
 def test_a_conversation_that_was_put_away_still_says_that_it_waits(tmp_path: Path) -> None:
     import asyncio
 
-    from harness.interfaces.server.local_backend import LocalBackend
+    from harness.interfaces.conversations.local_backend import LocalBackend
 
     question = {"type": "tool_call", "name": "ask_user", "input": {"question": "Which?"}}
     world = ServingWorld(tmp_path)

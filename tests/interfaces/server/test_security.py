@@ -19,8 +19,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from harness.errors import StoreError, UsageError
-from harness.interfaces.server.access import Access, load_token
-from harness.interfaces.server.login_api import PUBLIC
+from harness.interfaces.server.access.credentials import Access, load_token
+from harness.interfaces.server.api.logins import PUBLIC
 from harness.log.store import Metadata
 
 ORIGINS = {

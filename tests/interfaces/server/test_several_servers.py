@@ -19,9 +19,9 @@ from serving_world import PATIENCE_S, ServingWorld, Watcher, is_done, run, waits
 import postgres_server
 from harness.events import Message, SessionStart
 from harness.interfaces.client import PlainClient
-from harness.interfaces.server.backend import Backend, Setup
-from harness.interfaces.server.local_backend import LocalBackend
-from harness.interfaces.server.shared_backend import SharedBackend, open_backend
+from harness.interfaces.conversations.backend import Backend, Setup
+from harness.interfaces.conversations.local_backend import LocalBackend
+from harness.interfaces.conversations.shared_backend import SharedBackend, open_backend
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Store

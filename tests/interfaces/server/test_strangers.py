@@ -16,8 +16,8 @@ import pytest
 from serve_program import serve_program
 from serving_world import PATIENCE_S, ServingWorld, Watcher, is_done, run
 
-from harness.interfaces.server import guard as guard_module
-from harness.interfaces.server.connections import Connections
+from harness.interfaces.server.access import guard as guard_module
+from harness.interfaces.server.access.connections import Connections
 from harness.interfaces.server.serving import _Acceptor
 
 _HALF = b"GET / HTTP/1.1\r\nHost: 127"

@@ -16,9 +16,9 @@ from test_fleet_api import carried_out, made
 from harness.config.prices import Prices
 from harness.errors import HarnessError
 from harness.events import Event, Message, Relay, ToolEnd, ToolStart
-from harness.interfaces.cli.server_address import TOKEN_VARIABLE, leave_address
 from harness.interfaces.commands import Approve, Submit
-from harness.interfaces.server.backend import Setup
+from harness.interfaces.conversations.backend import Setup
+from harness.interfaces.server_address import TOKEN_VARIABLE, leave_address
 from harness.interfaces.tui.details import call_lines
 from harness.interfaces.tui.file_data import FileScreenData
 from harness.interfaces.tui.lines import text_of

@@ -15,8 +15,8 @@ from harness.events.usage import Usage
 from harness.fleet.compare import Comparison
 from harness.fleet.watching import FleetSummary, FleetView
 from harness.interfaces.commands import Command
+from harness.interfaces.conversations.backend import Setup
 from harness.interfaces.inbox.today import Today
-from harness.interfaces.server.backend import Setup
 from harness.views.inbox.row import (
     InboxRow,
     InboxState,

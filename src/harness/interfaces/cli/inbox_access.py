@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 def open_for(arguments: argparse.Namespace, console: Console) -> InboxSource:
     """Raises HarnessError."""
     from harness.interfaces.cli import preferences
-    from harness.interfaces.cli.server_address import address_of, require_server, token_of
     from harness.interfaces.inbox.listing import known_prices
     from harness.interfaces.inbox.source import open_inbox
+    from harness.interfaces.server_address import address_of, require_server, token_of
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     store = preferences.open_store(settings)

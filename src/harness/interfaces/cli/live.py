@@ -14,7 +14,8 @@ import msgspec
 
 from harness.errors import HarnessError, UsageError
 from harness.events import Error, Event, Result, UsageDelta, Warning
-from harness.interfaces.cli import exit_codes, formats
+from harness.interfaces import formats
+from harness.interfaces.cli import exit_codes
 from harness.interfaces.cli.console import Console, can_answer, is_terminal
 from harness.interfaces.cli.interruption import Interruption
 from harness.interfaces.cli.output import OutputWriter, ReaderGone, watch_reader
@@ -97,8 +98,8 @@ def _reachable(run: Run, console: Console) -> Iterator[None]:
     if run.launch.two_way is None and "on_ask" not in agent.supports and not _asks_at_limit(run):
         yield
         return
-    from harness.interfaces.cli.chat.channel import LiveChannel
     from harness.interfaces.cli.chat.run_commands import carry_out, status_of
+    from harness.interfaces.conversations.session_socket import LiveChannel
 
     channel = LiveChannel(run.id, partial(carry_out, run), partial(status_of, run))
     if (request.on_ask == "wait" or _asks_at_limit(run)) and not can_answer():

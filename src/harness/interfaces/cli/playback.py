@@ -23,7 +23,7 @@ from harness.events import (
     ToolProgress,
     ToolStart,
 )
-from harness.interfaces.cli import formats
+from harness.interfaces import formats
 from harness.interfaces.cli.console import Console, can_erase, is_terminal, wants_color, width_of
 from harness.interfaces.cli.output import STDOUT, OutputWriter
 from harness.interfaces.cli.parser import completes

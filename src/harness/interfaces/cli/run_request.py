@@ -10,7 +10,7 @@ from typing import cast
 from harness.config import Settings
 from harness.config.settings import PERMISSION_SPELLINGS
 from harness.errors import UsageError
-from harness.interfaces.cli import inventory
+from harness.interfaces import installed_agents
 from harness.interfaces.cli.console import Console, can_answer, is_terminal
 from harness.interfaces.cli.output import write_text
 from harness.log.redact.redactor import redact_text, secrets_in
@@ -30,9 +30,9 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
     """Flags go before settings. Raises UsageError for what cannot be asked."""
     permissions = permissions_of(arguments.permissions or settings.value("default_permissions"))
     agent = agent_of(arguments.agent, settings, recording=arguments.recording, model=arguments.model)
-    if inventory.is_part_of_harness(agent) and not arguments.recording:
+    if installed_agents.is_part_of_harness(agent) and not arguments.recording:
         raise UsageError("no recording was named", hint="give one with --recording FILE")
-    spellings = inventory.names_of(agent)
+    spellings = installed_agents.names_of(agent)
     return Request(
         agent=agent.name,
         prompt=_prompt(arguments, console),
@@ -73,16 +73,16 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
 def agent_of(name: str, settings: Settings, *, recording: str = "", model: str = "") -> Agent:
     """The named one, the user's default, the only one that is installed; else ours, if it has a model."""
     chosen = name or settings.value("default_agent")
-    player = inventory.player() if recording and not name else None
+    player = installed_agents.player() if recording and not name else None
     if player is not None:
         return player
     if chosen:
         return load(chosen)
-    found = inventory.installed()
+    found = installed_agents.installed()
     if len(found) == 1:
         return found[0].agent
     if not found:
-        return _own_agent(model or settings.model_for(inventory.names_of(load(OWN_AGENT))))
+        return _own_agent(model or settings.model_for(installed_agents.names_of(load(OWN_AGENT))))
     known = ", ".join(one.agent.name for one in found)
     raise UsageError(
         f"no agent was named and several are installed: {known}",
@@ -96,7 +96,7 @@ def _own_agent(model: str) -> Agent:
 
     if model or usual_model():
         return load(OWN_AGENT)
-    programs = ", ".join(one.program for one in inventory.installable())
+    programs = ", ".join(one.program for one in installed_agents.installable())
     raise UsageError(
         "no agent was named, none is installed, and there is no model for the built-in agent",
         hint=f"install one of: {programs}\n"
@@ -139,7 +139,7 @@ def model_of(name: str, agent: Agent, settings: Settings, console: Console) -> s
     models = model_names.load(settings)
     for warning in models.warnings:
         console.warning(warning)
-    resolution = models.resolve(name, inventory.names_of(agent))
+    resolution = models.resolve(name, installed_agents.names_of(agent))
     if resolution.kind == "no_mapping":
         console.warning(f"model {name} has no mapping for {agent.title}; passing it through as it is")
     elif resolution.kind == "resolved":

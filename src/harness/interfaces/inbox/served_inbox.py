@@ -16,10 +16,10 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.sync.client import ClientConnection, connect
 
 from harness.errors import HarnessError, UsageError
-from harness.interfaces.cli.server_address import opened
 from harness.interfaces.commands import Command
 from harness.interfaces.inbox.rows import InboxPage, RowCounts, in_order
 from harness.interfaces.inbox.today import Today
+from harness.interfaces.server_address import opened
 from harness.views.inbox.row import InboxRow
 
 # Requests to a `harness serve`, without an extra.

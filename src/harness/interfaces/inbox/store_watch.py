@@ -10,9 +10,9 @@ from functools import partial
 from msgspec.structs import replace
 
 from harness.errors import HarnessError, UsageError
-from harness.interfaces.cli.chat.channel import ChannelClient
 from harness.interfaces.commands import Command
-from harness.interfaces.server.backend import ConversationStatus
+from harness.interfaces.conversations.backend import ConversationStatus
+from harness.interfaces.conversations.session_socket import ChannelClient
 from harness.log.event_file import HIDDEN, LOG, SIDECAR
 from harness.log.ids import is_log_id
 from harness.log.private_files import make_private_directory

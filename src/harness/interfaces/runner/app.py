@@ -19,8 +19,8 @@ from starlette.routing import Route
 
 from harness.errors import UsageError
 from harness.interfaces.runner.runs import KnownRun, KnownRuns, NewRun
-from harness.interfaces.server.responses import Conflict, json_response, read_body, with_errors
-from harness.interfaces.server.streams import HEADERS, sse
+from harness.interfaces.server.api.responses import Conflict, json_response, read_body, with_errors
+from harness.interfaces.server.live.streams import HEADERS, sse
 from harness.log.store import Store
 from harness.sources.run import Run
 from harness.views.formatting.json_text import encode

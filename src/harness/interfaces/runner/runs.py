@@ -11,7 +11,7 @@ import msgspec
 
 from harness.errors import UnknownSession, UsageError
 from harness.events import Warning
-from harness.interfaces.server.responses import Conflict, NotFound
+from harness.interfaces.server.api.responses import Conflict, NotFound
 from harness.log.ids import is_log_id
 from harness.log.store import Store
 from harness.sources.request import OWN_AGENT, Limits, Permissions, Request

@@ -22,33 +22,39 @@ from starlette.websockets import WebSocket
 
 from harness.config import Settings
 from harness.errors import HarnessError
-from harness.interfaces.cli.server_address import browsers_path, token_path
-from harness.interfaces.server.access import Access
-from harness.interfaces.server.access import open_access as open_any_access
-from harness.interfaces.server.backend import Backend, Setup
-from harness.interfaces.server.budget_api import BudgetApi
-from harness.interfaces.server.changes_api import ChangesApi
-from harness.interfaces.server.channels import Channels
-from harness.interfaces.server.chat import ChatApi
-from harness.interfaces.server.fleet_api import FleetApi
-from harness.interfaces.server.fleet_feed import FleetFeed, ServedFleets
-from harness.interfaces.server.grants_api import GrantsApi
-from harness.interfaces.server.guard import RequestGuard
+from harness.interfaces.conversations.backend import Backend, Setup
+from harness.interfaces.server.access.credentials import Access
+from harness.interfaces.server.access.credentials import open_access as open_any_access
+from harness.interfaces.server.access.guard import RequestGuard
+from harness.interfaces.server.access.host_names import HostNames
+from harness.interfaces.server.api.budget import BudgetApi
+from harness.interfaces.server.api.changes import ChangesApi
+from harness.interfaces.server.api.chat import ChatApi
+from harness.interfaces.server.api.exports import ExportsApi
+from harness.interfaces.server.api.fleets import FleetApi
+from harness.interfaces.server.api.grants import GrantsApi
+from harness.interfaces.server.api.logins import PUBLIC, LoginApi
+from harness.interfaces.server.api.machine import FirstApi, MachineApi
+from harness.interfaces.server.api.openapi import document
+from harness.interfaces.server.api.responses import (
+    Failures,
+    NotFound,
+    error_response,
+    json_response,
+    plain_error,
+)
+from harness.interfaces.server.api.sessions import SessionsApi
+from harness.interfaces.server.api.workspaces import WorkspacesApi
 from harness.interfaces.server.histories import HistoryKeeper
-from harness.interfaces.server.inbox_feed import InboxFeed
-from harness.interfaces.server.inbox_socket import InboxApi
-from harness.interfaces.server.login_api import PUBLIC, LoginApi
-from harness.interfaces.server.machine_api import FirstApi, MachineApi
+from harness.interfaces.server.live.channels import Channels
+from harness.interfaces.server.live.fleet_feed import FleetFeed, ServedFleets
+from harness.interfaces.server.live.inbox_feed import InboxFeed
+from harness.interfaces.server.live.inbox_socket import InboxApi
+from harness.interfaces.server.live.session_socket import Socket
+from harness.interfaces.server.live.streams import StreamsApi
 from harness.interfaces.server.machine_store import MachineStore
-from harness.interfaces.server.names import HostNames
 from harness.interfaces.server.notifier import Notifier, NotifyTarget
-from harness.interfaces.server.openapi import document
-from harness.interfaces.server.passing_on_api import PassingOnApi
-from harness.interfaces.server.responses import Failures, NotFound, error_response, json_response, plain_error
-from harness.interfaces.server.sessions_api import SessionsApi
-from harness.interfaces.server.sockets import Socket
-from harness.interfaces.server.streams import StreamsApi
-from harness.interfaces.server.workspaces_api import WorkspacesApi
+from harness.interfaces.server_address import browsers_path, token_path
 from harness.log.store import Query, Store
 from harness.log.stores.files import FileStore
 
@@ -202,7 +208,7 @@ class ServerApp:
             *SessionsApi(channels).routes(),
             *ChangesApi(channels).routes(),
             *StreamsApi(channels).routes(),
-            *PassingOnApi(channels, plan.settings).routes(),
+            *ExportsApi(channels, plan.settings).routes(),
             *machine.routes(),
             *BudgetApi(plan.store, plan.default.cwd).routes(),
             *WorkspacesApi(channels, plan.default.cwd).routes(),

@@ -15,16 +15,16 @@ from itertools import islice
 from typing import TypeVar
 
 from harness.errors import HarnessError, UnknownSession
-from harness.interfaces.cli.history_sessions import (
+from harness.interfaces.inbox.projects import Projects
+from harness.interfaces.sessions.filters import SessionChoice
+from harness.interfaces.sessions.histories import (
     HistorySessions,
     as_metadata,
     history_of,
     live_in,
     live_outcome,
 )
-from harness.interfaces.cli.session_filters import SessionChoice
-from harness.interfaces.cli.session_keep import copy_expiring
-from harness.interfaces.inbox.projects import Projects
+from harness.interfaces.sessions.keep import copy_expiring
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
 from harness.sources.imports.catalogue import CataloguedSession

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from harness.errors import HarnessError, UnknownSession, UsageError
 from harness.events import Event, Usage
-from harness.interfaces.cli.history_sessions import history_of
 from harness.interfaces.server.histories import Histories, is_history_name
+from harness.interfaces.sessions.histories import history_of
 from harness.log.event_file import LOG
 from harness.log.store import LogReader, Metadata
 from harness.log.stores.files import FileStore

@@ -13,8 +13,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from harness.errors import HarnessError, UsageError
-from harness.interfaces.server.connections import Connections
-from harness.interfaces.server.guard import LARGEST_BODY_BYTES, RequestGuard
+from harness.interfaces.server.access.connections import Connections
+from harness.interfaces.server.access.guard import LARGEST_BODY_BYTES, RequestGuard
 
 _GRACE_S = 5
 _BACKLOG = 128

@@ -14,11 +14,11 @@ from harness.config.prices import Prices
 from harness.errors import HarnessError
 from harness.events import Event
 from harness.fleet.fleet import STORE_VARIABLE
-from harness.interfaces.cli.chat.channel import LiveChannel
 from harness.interfaces.commands import Command, Submit
+from harness.interfaces.conversations.backend import ConversationStatus, Setup
+from harness.interfaces.conversations.log_tail import LogTail
+from harness.interfaces.conversations.session_socket import LiveChannel
 from harness.interfaces.inbox.source import FileInbox
-from harness.interfaces.server.backend import ConversationStatus, Setup
-from harness.interfaces.server.log_tail import LogTail
 from harness.interfaces.tui.fleet_data import LocalFleets
 from harness.interfaces.tui.source_data import LISTED, SourceData
 from harness.ledger import WORDS, Ledger, rolled_up, total
@@ -29,7 +29,7 @@ from harness.log.stores.files import FileStore
 from harness.views.formatting.amounts import table
 
 if TYPE_CHECKING:
-    from harness.interfaces.server.local_backend import LocalBackend
+    from harness.interfaces.conversations.local_backend import LocalBackend
 
 
 # The conversations that run in this program. They are reachable like those of `harness chat`, and end with it.
@@ -100,7 +100,7 @@ class HostedConversations:
         return self._backend
 
     async def _begin(self, default: Setup) -> LocalBackend:
-        from harness.interfaces.server.local_backend import LocalBackend
+        from harness.interfaces.conversations.local_backend import LocalBackend
 
         backend = LocalBackend(self._store, default)
         backend.listen(self._notify)
@@ -159,7 +159,7 @@ class FileScreenData(SourceData):
         return LocalFleets(os.environ.get(STORE_VARIABLE, ""))
 
     def agents(self) -> Sequence[str]:
-        from harness.interfaces.cli.inventory import everything
+        from harness.interfaces.installed_agents import everything
 
         return [one.agent.name for one in everything() if one.is_available]
 

@@ -13,7 +13,7 @@ from harness.fleet.compare import Comparison, compare, side_of
 from harness.fleet.overview import overview
 from harness.fleet.watching import FleetSummary, FleetView, FleetWatch
 from harness.interfaces.inbox.served_inbox import ServerCalls
-from harness.interfaces.server.fleet_feed import ServedFleets
+from harness.interfaces.server.live.fleet_feed import ServedFleets
 
 
 class FleetSource(Protocol):

@@ -14,7 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
 
-from harness.interfaces.server.backend import Setup
+from harness.interfaces.conversations.backend import Setup
 from harness.interfaces.tui.ask import AnswerGuard
 from harness.interfaces.tui.composer import ComposerText
 from harness.interfaces.tui.keys import KEYS

@@ -10,9 +10,9 @@ from typing import Protocol
 from harness.errors import HarnessError, UsageError
 from harness.events import Event
 from harness.interfaces.commands import Command
+from harness.interfaces.conversations.backend import Setup
 from harness.interfaces.inbox.source import InboxSource
 from harness.interfaces.inbox.today import Today
-from harness.interfaces.server.backend import Setup
 from harness.interfaces.tui.fleet_data import FleetSource
 from harness.views.inbox.row import InboxRow
 

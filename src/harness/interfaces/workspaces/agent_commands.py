@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from harness.interfaces.changes.repository import find_repository
-from harness.interfaces.server.schemas import CommandChoice
+from harness.interfaces.server.api.schemas import CommandChoice
 from harness.interfaces.workspaces.templates import read_text
 from harness.log.raw import RawOutput, read_raw
 from harness.sources.agent import Agent, CommandFiles

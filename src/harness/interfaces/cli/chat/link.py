@@ -9,11 +9,11 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from harness.interfaces.cli.chat.channel import ChannelClient, LiveChannel
 from harness.interfaces.commands import Command, Configuration, Configure
-from harness.interfaces.server.backend import ConversationStatus, Setup
-from harness.interfaces.server.local_backend import LocalBackend
-from harness.interfaces.server.log_tail import LogTail
+from harness.interfaces.conversations.backend import ConversationStatus, Setup
+from harness.interfaces.conversations.local_backend import LocalBackend
+from harness.interfaces.conversations.log_tail import LogTail
+from harness.interfaces.conversations.session_socket import ChannelClient, LiveChannel
 from harness.log.store import Store
 
 _Value = TypeVar("_Value")

@@ -28,9 +28,9 @@ from harness.interfaces.cli.console import (
 )
 from harness.interfaces.cli.output import STDOUT
 from harness.interfaces.cli.run_request import agent_of, model_of
-from harness.interfaces.cli.session_ids import all_ids, find, table
-from harness.interfaces.server.backend import Setup
-from harness.interfaces.server.presets import checked
+from harness.interfaces.conversations.backend import Setup
+from harness.interfaces.conversations.presets import checked
+from harness.interfaces.sessions.ids import all_ids, find, table
 from harness.log.store import Metadata, read_all
 from harness.log.stores.files import FileStore
 from harness.sources.agent import Agent
@@ -148,7 +148,7 @@ class OwnChat:
         conversation.follow(latest_run(store, link.log_id))
 
     def _usual_model(self) -> str:
-        from harness.interfaces.cli.inventory import names_of
+        from harness.interfaces.installed_agents import names_of
 
         name = str(self._settings.model_for(names_of(self._agent)) or "")
         return self.resolve_model(name) if name else ""

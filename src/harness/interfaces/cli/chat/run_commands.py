@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.errors import UsageError
 from harness.interfaces.commands import AnswerCommand, Approve, Cancel, Command, Deny, Steer
-from harness.interfaces.server.backend import ConversationStatus
+from harness.interfaces.conversations.backend import ConversationStatus
 from harness.log.run_tree import RunTree
 from harness.sources.run import Run
 from harness.views.inbox.asks import check_shown

@@ -43,7 +43,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _describe(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.interfaces.cli.inventory import (
+    from harness.interfaces.cli.output import write_json, write_text
+    from harness.interfaces.installed_agents import (
         capabilities,
         diagnostics,
         everything,
@@ -51,7 +52,6 @@ def _describe(arguments: argparse.Namespace, console: Console) -> int:
         two_way,
         warn_of_plugins,
     )
-    from harness.interfaces.cli.output import write_json, write_text
     from harness.sources.registry import load
 
     def able(agent: Agent) -> dict[str, Any]:

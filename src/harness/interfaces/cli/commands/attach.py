@@ -42,11 +42,11 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
     if arguments.id and not arguments.url and (code := _attach_here(arguments, console)) is not None:
         return code
-    from harness.interfaces.cli.server_address import require_server
+    from harness.interfaces.server_address import require_server
 
     require_server()
-    from harness.interfaces.cli.server_address import address_of, newest_session, own_server, token_of
     from harness.interfaces.client.client import PlainClient
+    from harness.interfaces.server_address import address_of, newest_session, own_server, token_of
 
     if arguments.url:
         url, token = address_of(arguments.url), token_of(arguments.token_file)
@@ -74,8 +74,8 @@ def _attach_here(arguments: argparse.Namespace, console: Console) -> int | None:
     from harness.errors import UnknownSession, UsageError
     from harness.interfaces.cli import preferences
     from harness.interfaces.cli.chat.attached_chat import follow
-    from harness.interfaces.cli.server_address import address_of
-    from harness.interfaces.cli.session_ids import find
+    from harness.interfaces.server_address import address_of
+    from harness.interfaces.sessions.ids import find
 
     store = preferences.open_store(preferences.load(console, has_verbose=arguments.verbose))
     try:

@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.interfaces.cli.inventory import capabilities, diagnostics, look_for, two_way
     from harness.interfaces.cli.output import write_json, write_text
+    from harness.interfaces.installed_agents import capabilities, diagnostics, look_for, two_way
     from harness.sources.registry import load
 
     found = look_for(load(arguments.agent))

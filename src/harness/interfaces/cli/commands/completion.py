@@ -57,7 +57,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 def _choices() -> dict[str, Sequence[str]]:
     """What options are marked with → the names that there are."""
     from harness.config.settings import PERMISSION_SPELLINGS, TABLE
-    from harness.interfaces.cli import formats
+    from harness.interfaces import formats
     from harness.lab.scenario import scenario_names
     from harness.sources.registry import all_names
 

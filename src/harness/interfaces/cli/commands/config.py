@@ -103,8 +103,8 @@ def _get(arguments: argparse.Namespace, console: Console) -> int:
 def _init(arguments: argparse.Namespace, console: Console) -> int:
     from harness import config
     from harness.config.settings import template
-    from harness.interfaces.cli.inventory import installable, installed
     from harness.interfaces.cli.output import write_text
+    from harness.interfaces.installed_agents import installable, installed
     from harness.log.private_files import make_private_directory
 
     path = config.user_file() if arguments.user else os.path.join(os.getcwd(), config.PROJECT_FILE)

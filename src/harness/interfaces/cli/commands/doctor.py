@@ -53,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.interfaces.cli.inventory import warn_of_plugins
     from harness.interfaces.cli.output import write_json, write_text
+    from harness.interfaces.installed_agents import warn_of_plugins
     from harness.lab.doctor import QUICK_S, choose, examine, find_agents
     from harness.lab.doctor_report import exit_code
 
@@ -85,8 +85,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 def _warn_of_loss(arguments: argparse.Namespace, console: Console) -> None:
     """Say which sessions the agents of this machine are about to delete."""
     from harness.interfaces.cli import preferences
-    from harness.interfaces.cli.history_sessions import HistorySessions
-    from harness.interfaces.cli.session_keep import warn_of_expiring
+    from harness.interfaces.sessions.histories import HistorySessions
+    from harness.interfaces.sessions.keep import warn_of_expiring
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     warn_of_expiring(HistorySessions(writes=False), preferences.open_store(settings), console)

@@ -17,7 +17,7 @@ from harness.interfaces.cli.parser import EXIT_CODES, completes
 
 if TYPE_CHECKING:
     from harness.config import Settings
-    from harness.interfaces.cli.any_session import AnySession
+    from harness.interfaces.sessions.any_session import AnySession
     from harness.session.hand_over import HandedOver, HandoverPlan
     from harness.sources.agent import Agent
     from harness.sources.handover.delivery import HandoverFolder, Target
@@ -67,9 +67,9 @@ def _hand_over(
     from msgspec.structs import replace
 
     from harness.interfaces.cli import preferences
-    from harness.interfaces.cli.any_session import find_session, require_folder
     from harness.interfaces.cli.commands.run import carry_out as run
     from harness.interfaces.cli.run_request import request_of
+    from harness.interfaces.sessions.any_session import find_session, require_folder
     from harness.session.hand_over import carry_out, plan
     from harness.sources.registry import load
 
@@ -98,7 +98,7 @@ def _target(session: AnySession, agent: Agent, arguments: argparse.Namespace, se
     """Raises AgentNotFound."""
     import time
 
-    from harness.interfaces.cli.inventory import names_of
+    from harness.interfaces.installed_agents import names_of
     from harness.sources.handover.delivery import Target
     from harness.sources.imports.history import current_home
     from harness.sources.process.launch import find_binary, not_found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from harness.interfaces.cli.console import Console
 
 if TYPE_CHECKING:
-    from harness.interfaces.cli.history_sessions import HistorySessions
+    from harness.interfaces.sessions.histories import HistorySessions
     from harness.sources.imports.history import AgentHistory
 
 SUMMARY = "what agents have stored of their sessions themselves"
@@ -26,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli import preferences
-    from harness.interfaces.cli.history_sessions import HistorySessions
     from harness.interfaces.cli.output import write_json, write_text
-    from harness.interfaces.cli.session_keep import keep_expiring, warn_of_expiring
+    from harness.interfaces.sessions.histories import HistorySessions
+    from harness.interfaces.sessions.keep import keep_expiring, warn_of_expiring
     from harness.sources.imports.registry import load_all
 
     settings = preferences.load(console, has_verbose=arguments.verbose)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from harness.interfaces.cli.console import Console
 
 if TYPE_CHECKING:
-    from harness.interfaces.cli.inventory import AgentInstallation
+    from harness.interfaces.installed_agents import AgentInstallation
 
 SUMMARY = "list the agents that are installed here"
 
@@ -19,8 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.interfaces.cli.inventory import everything, installable, installed, warn_of_plugins
     from harness.interfaces.cli.output import write_json, write_text
+    from harness.interfaces.installed_agents import everything, installable, installed, warn_of_plugins
 
     warn_of_plugins(console)
     found = everything() if arguments.all else installed()
@@ -36,7 +36,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _line(found: AgentInstallation) -> str:
-    from harness.interfaces.cli.inventory import two_way
+    from harness.interfaces.installed_agents import two_way
 
     agent = found.agent
     if not agent.binaries:
@@ -57,7 +57,7 @@ def _ours() -> str:
 
 
 def _as_data(found: AgentInstallation, *, is_marked: bool) -> dict[str, Any]:
-    from harness.interfaces.cli.inventory import two_way
+    from harness.interfaces.installed_agents import two_way
 
     data = {
         "agent": found.program,

@@ -46,8 +46,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _list(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.interfaces.cli.inventory import names_of
     from harness.interfaces.cli.output import write_json, write_text
+    from harness.interfaces.installed_agents import names_of
     from harness.sources.registry import load
 
     if arguments.providers:
@@ -113,8 +113,8 @@ def _fetch(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _resolve(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.interfaces.cli.inventory import names_of
     from harness.interfaces.cli.output import write_text
+    from harness.interfaces.installed_agents import names_of
     from harness.sources.registry import load
 
     agent = load(arguments.agent)

@@ -17,7 +17,7 @@ from harness.interfaces.cli.parser import EXIT_CODES, completes
 
 if TYPE_CHECKING:
     from harness.config import Settings
-    from harness.interfaces.cli.any_session import AnySession
+    from harness.interfaces.sessions.any_session import AnySession
     from harness.sources.agent import Agent
 
 SUMMARY = "continue any session, by the means of its agent"
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Those of `harness run` that a run with an earlier session takes too."""
-    from harness.interfaces.cli.formats import help_text as formats
+    from harness.interfaces.formats import help_text as formats
 
     add = parser.add_argument
     add("-d", "--cwd", default="", metavar="DIR", help="where the agent works (default: as before)")
@@ -57,7 +57,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli import preferences
-    from harness.interfaces.cli.any_session import find_session, require_folder
+    from harness.interfaces.sessions.any_session import find_session, require_folder
     from harness.sources.registry import load
 
     settings = preferences.load(console, has_verbose=arguments.verbose)

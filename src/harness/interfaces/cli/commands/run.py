@@ -87,7 +87,7 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
-    from harness.interfaces.cli.formats import help_text
+    from harness.interfaces.formats import help_text
 
     add = group.add_argument
     completes(add("-f", "--format", "--output", default="", metavar="FORMAT", help=help_text()), "formats")
@@ -134,7 +134,8 @@ def _agents_help() -> str:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.errors import UsageError
-    from harness.interfaces.cli import formats, preferences, run_request
+    from harness.interfaces import formats
+    from harness.interfaces.cli import preferences, run_request
 
     if arguments.words:
         raise UsageError(f"unexpected: {' '.join(arguments.words)}", hint="give the prompt with --prompt")
@@ -146,7 +147,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 def carry_out(request: Request, arguments: argparse.Namespace, settings: Settings, console: Console) -> int:
     """Start the run and show it as the options say, or with `--dry-run` only its command line."""
-    from harness.interfaces.cli import formats, preferences
+    from harness.interfaces import formats
+    from harness.interfaces.cli import preferences
     from harness.interfaces.cli.console import can_erase, is_terminal, wants_color, width_of
     from harness.interfaces.cli.live import RunDisplay, run_and_show
     from harness.interfaces.cli.output import STDOUT, OutputWriter

@@ -11,7 +11,7 @@ import os
 
 from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.parser import port
-from harness.interfaces.cli.server_address import add_listening, add_token, checked_host, token_of_environment
+from harness.interfaces.server_address import add_listening, add_token, checked_host, token_of_environment
 
 SUMMARY = "run agents here for a server elsewhere"
 
@@ -26,21 +26,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli import preferences
-    from harness.interfaces.cli.server_address import require_server
+    from harness.interfaces.server_address import require_server
 
     require_server()
     host = checked_host(arguments)
     from harness.interfaces.cli.interruption import raise_on_interrupt
     from harness.interfaces.cli.output import write_text
     from harness.interfaces.cli.run_request import quoted
-    from harness.interfaces.cli.server_address import token_path
+    from harness.interfaces.conversations.presets import checked_directory
     from harness.interfaces.runner.app import Runner, drop_lost_clients
+    from harness.interfaces.server.access.guard import RequestGuard
+    from harness.interfaces.server.access.host_names import names_of
+    from harness.interfaces.server.api.responses import Failures
     from harness.interfaces.server.app import open_access
-    from harness.interfaces.server.guard import RequestGuard
-    from harness.interfaces.server.names import names_of
-    from harness.interfaces.server.presets import checked_directory
-    from harness.interfaces.server.responses import Failures
     from harness.interfaces.server.serving import Serving, bind
+    from harness.interfaces.server_address import token_path
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     runner = Runner(preferences.open_store(settings), checked_directory(arguments.cwd or os.getcwd()))

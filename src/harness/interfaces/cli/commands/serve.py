@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.parser import completes, port
-from harness.interfaces.cli.server_address import add_listening, add_token, checked_host, token_of_environment
+from harness.interfaces.server_address import add_listening, add_token, checked_host, token_of_environment
 
 if TYPE_CHECKING:
     from harness.config import Settings
+    from harness.interfaces.conversations.backend import Setup
     from harness.interfaces.server.app import Plan
-    from harness.interfaces.server.backend import Setup
     from harness.log.store import Store
 
 SUMMARY = "a page for the browser, and a server for programs"
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli import preferences
-    from harness.interfaces.cli.server_address import require_server
+    from harness.interfaces.server_address import require_server
 
     require_server()
     if arguments.link or arguments.logout or arguments.new_token:
@@ -79,9 +79,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 def _do_instead(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli.output import write_text
-    from harness.interfaces.cli.server_address import browsers_path, new_link, own_server, token_path
-    from harness.interfaces.server.access import write_token
-    from harness.interfaces.server.browser_keys import BrowserKeys
+    from harness.interfaces.server.access.browser_keys import BrowserKeys
+    from harness.interfaces.server.access.credentials import write_token
+    from harness.interfaces.server_address import browsers_path, new_link, own_server, token_path
 
     if arguments.link:
         write_text(f"{new_link(*own_server(arguments.token_file))}\n")
@@ -98,14 +98,14 @@ def _do_instead(arguments: argparse.Namespace, console: Console) -> int:
 def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console: Console) -> int:
     from harness.interfaces.cli import preferences
     from harness.interfaces.cli.interruption import raise_on_interrupt
-    from harness.interfaces.cli.server_address import forget_address
+    from harness.interfaces.conversations.presets import MODES
+    from harness.interfaces.conversations.shared_backend import open_backend
+    from harness.interfaces.server.access.host_names import names_of
+    from harness.interfaces.server.api.responses import Failures
     from harness.interfaces.server.app import Plan, ServerApp, open_access
-    from harness.interfaces.server.names import names_of
     from harness.interfaces.server.notifier import target_of
-    from harness.interfaces.server.presets import MODES
-    from harness.interfaces.server.responses import Failures
     from harness.interfaces.server.serving import Serving, bind
-    from harness.interfaces.server.shared_backend import open_backend
+    from harness.interfaces.server_address import forget_address
 
     token = token_of_environment()
     store = _store(arguments.store) if arguments.store else preferences.open_store(settings)
@@ -149,8 +149,8 @@ def _fleet_database(store: str) -> str:
 
 def _announce(arguments: argparse.Namespace, plan: Plan, console: Console, *, has_token: bool) -> None:
     from harness.interfaces.cli.output import write_text
-    from harness.interfaces.cli.server_address import leave_address, token_path
-    from harness.interfaces.server.access import LINK_S, is_open_to_others
+    from harness.interfaces.server.access.credentials import LINK_S, is_open_to_others
+    from harness.interfaces.server_address import leave_address, token_path
 
     leave_address(plan.names.local_url)
     write_text(f"{plan.new_link}\n")
@@ -200,8 +200,8 @@ def _with_histories(store: Store, arguments: argparse.Namespace, settings: Setti
 def _default(arguments: argparse.Namespace, settings: Settings) -> Setup:
     from harness.errors import UsageError
     from harness.interfaces.cli.run_request import agent_of
-    from harness.interfaces.server.backend import Setup
-    from harness.interfaces.server.presets import checked_directory
+    from harness.interfaces.conversations.backend import Setup
+    from harness.interfaces.conversations.presets import checked_directory
     from harness.sources.request import OWN_AGENT
 
     try:

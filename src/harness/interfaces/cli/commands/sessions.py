@@ -11,9 +11,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.interfaces.cli import playback, session_diff, session_filters, session_keep
+from harness.interfaces.cli import playback
 from harness.interfaces.cli.console import Console, is_terminal, screen_width
 from harness.interfaces.cli.parser import add_actions, completes, count_or_zero, positive
+from harness.interfaces.sessions import diff, filters, keep
 
 if TYPE_CHECKING:
     from harness.config import Settings
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions["delete"].add_argument("ids", metavar="ID", nargs="+", help=help_text)
     for name in ("show", "replay"):
         playback.add_arguments(actions[name])
-    session_diff.add_arguments(actions["diff"])
+    diff.add_arguments(actions["diff"])
     actions["query"].add_argument(
         "sql", metavar="SQL", help='for example "SELECT agent, count(*) FROM sessions GROUP BY 1"'
     )
@@ -60,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions["query"].add_argument(
         "-f", "--format", choices=shapes, default="table", metavar="FORMAT", help=", ".join(shapes)
     )
-    session_keep.add_arguments(actions["keep"])
+    keep.add_arguments(actions["keep"])
     actions["show"].add_argument("--follow", action="store_true", help="follow it while it is being written")
     pace = actions["replay"].add_mutually_exclusive_group()
     pace.add_argument("--speed", type=positive, default=1.0, metavar="N", help="speed factor")
@@ -70,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    session_filters.add_arguments(parser)
+    filters.add_arguments(parser)
     add = parser.add_argument
     add("--live", action="store_true", help="only those that a process has open now")
     help_text = f"show at most N (default: {_SHOWN_BY_DEFAULT}; 0: all)"
@@ -92,7 +93,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     )
     add("--command", default="", metavar="TEXT", help="it has run a command that contains this")
     add("--commit", default="", metavar="SHA", help="it has made this commit")
-    session_filters.add_arguments(parser)
+    filters.add_arguments(parser)
     help_text = f"show at most N (default: {_FOUND_BY_DEFAULT}; 0: all)"
     add("--limit", type=count_or_zero, default=_FOUND_BY_DEFAULT, metavar="N", help=help_text)
     add("--json", action="store_true", help="print JSON")
@@ -108,7 +109,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         "search": _search,
         "show": _show,
         "replay": _replay,
-        "keep": session_keep.keep,
+        "keep": keep.keep,
         "diff": _diff,
         "query": _query,
         "check": _check,
@@ -122,15 +123,15 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 def _keep_expiring(store: FileStore, settings: Settings, console: Console) -> None:
     if settings.value("histories.keep"):
-        from harness.interfaces.cli.history_sessions import HistorySessions
+        from harness.interfaces.sessions.histories import HistorySessions
 
-        session_keep.keep_expiring(HistorySessions(), store, settings, console)
+        keep.keep_expiring(HistorySessions(), store, settings, console)
 
 
 def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
-    from harness.interfaces.cli.history_sessions import HistorySessions
     from harness.interfaces.cli.output import STDOUT, write_json, write_text
-    from harness.interfaces.cli.session_ids import MARK, all_ids, in_order, table
+    from harness.interfaces.sessions.histories import HistorySessions
+    from harness.interfaces.sessions.ids import MARK, all_ids, in_order, table
 
     known = all_ids(store)
     ours, rest = _chosen(arguments, store, known, console)
@@ -160,9 +161,9 @@ def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
 
 def _search(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
     from harness.interfaces.cli.output import write_json, write_text
-    from harness.interfaces.cli.session_search import as_text, search
+    from harness.interfaces.sessions.search import as_text, search
 
-    session_filters.check(arguments)
+    filters.check(arguments)
     found = search(arguments, store, console)
     is_cut = bool(arguments.limit) and len(found) > arguments.limit
     hits = found[: arguments.limit or None]
@@ -200,14 +201,14 @@ def _chosen(
     arguments: argparse.Namespace, store: FileStore, known: Sequence[str], console: Console
 ) -> tuple[list[Metadata], int]:
     """The sessions that are asked for, and how many older ones the limit cuts off."""
-    session_filters.check(arguments)
-    choice = session_filters.choice_of(arguments)
+    filters.check(arguments)
+    choice = filters.choice_of(arguments)
     most = arguments.limit or len(known)
     known = _waiting_first(store, known, console)
-    if not session_filters.is_filtered(choice):  # then the rest need not even be read
+    if not filters.is_filtered(choice):  # then the rest need not even be read
         return [_up_to_date(store, log_id, console) for log_id in known[:most]], max(0, len(known) - most)
     each = (_up_to_date(store, log_id, console) for log_id in known)
-    found = [metadata for metadata in each if session_filters.is_meant(metadata, choice)]
+    found = [metadata for metadata in each if filters.is_meant(metadata, choice)]
     return found[:most], max(0, len(found) - most)
 
 
@@ -225,7 +226,7 @@ def _waiting_first(store: FileStore, known: Sequence[str], console: Console) -> 
 
 
 def _nothing_found(arguments: argparse.Namespace, store: FileStore, known: int) -> str:
-    if known and session_filters.is_filtered(session_filters.choice_of(arguments)):
+    if known and filters.is_filtered(filters.choice_of(arguments)):
         return f"none of {known} sessions matches, in {store.directory}"
     return f"there are no sessions in {store.directory}"
 
@@ -275,8 +276,8 @@ def _as_data(
 
 def _found(arguments: argparse.Namespace, store: FileStore, console: Console) -> str | CataloguedSession:
     """A log of the store, or else a session that an agent has stored. Raises UnknownSession."""
-    from harness.interfaces.cli.history_sessions import HistorySessions
-    from harness.interfaces.cli.session_ids import find_ours, may_be_of_history, unknown
+    from harness.interfaces.sessions.histories import HistorySessions
+    from harness.interfaces.sessions.ids import find_ours, may_be_of_history, unknown
 
     log_id = find_ours(store, arguments.id)
     if log_id is not None:
@@ -289,7 +290,7 @@ def _found(arguments: argparse.Namespace, store: FileStore, console: Console) ->
 
 
 def _stored_log(session: CataloguedSession) -> StoredLog:
-    from harness.interfaces.cli.history_sessions import history_of
+    from harness.interfaces.sessions.histories import history_of
     from harness.sources.imports.stored_log import StoredLog
 
     return StoredLog(history_of(session), session.stored)
@@ -308,7 +309,7 @@ def _show(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
 
 
 def _followed_in_store(session: CataloguedSession, console: Console) -> Iterator[Sequence[Event]]:
-    from harness.interfaces.cli.history_sessions import history_of
+    from harness.interfaces.sessions.histories import history_of
     from harness.sources.imports.history import current_home
     from harness.sources.imports.stored_follow import StoredFollower
 
@@ -340,7 +341,7 @@ def _replay(arguments: argparse.Namespace, store: FileStore, console: Console) -
 def _diff(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
     found = _found(arguments, store, console)
     batches = playback.stored(store, found) if isinstance(found, str) else _stored_log(found).batches()
-    return session_diff.diff(batches, arguments, console)
+    return diff.diff(batches, arguments, console)
 
 
 def _check(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
@@ -403,7 +404,7 @@ def _check_history(session: CataloguedSession, *, is_json: bool) -> int:
 
 def _query(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
     from harness.interfaces.cli.output import write_text
-    from harness.interfaces.cli.session_query import query
+    from harness.interfaces.sessions.query import query
 
     del console
     for text in query(store, arguments.sql, arguments.format):
@@ -424,7 +425,7 @@ def _path(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
 
 
 def _delete(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
-    from harness.interfaces.cli.session_ids import find
+    from harness.interfaces.sessions.ids import find
 
     for log_id in dict.fromkeys([find(store, text) for text in arguments.ids]):
         store.delete(log_id)

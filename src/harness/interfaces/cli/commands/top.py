@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from harness.interfaces.cli.console import Console, can_erase, is_terminal, wants_color
-from harness.interfaces.cli.server_address import add_server
+from harness.interfaces.server_address import add_server
 
 if TYPE_CHECKING:
     from harness.views.inbox.row import InboxRow

@@ -11,11 +11,11 @@ import os
 from typing import TYPE_CHECKING
 
 from harness.interfaces.cli.console import Console
-from harness.interfaces.cli.server_address import add_server
+from harness.interfaces.server_address import add_server
 
 if TYPE_CHECKING:
     from harness.config import Settings
-    from harness.interfaces.server.backend import Setup
+    from harness.interfaces.conversations.backend import Setup
     from harness.interfaces.tui.source_data import ScreenData
 
 SUMMARY = "all sessions in one screen: answer, steer, stop"
@@ -63,7 +63,7 @@ def _data(arguments: argparse.Namespace, settings: Settings) -> ScreenData:
         from harness.interfaces.tui.file_data import FileScreenData
 
         return FileScreenData(preferences.open_store(settings), load(settings), lambda: _default(settings))
-    from harness.interfaces.cli.server_address import address_of, require_server, token_of
+    from harness.interfaces.server_address import address_of, require_server, token_of
 
     require_server()
     from harness.interfaces.tui.server_data import ServerScreenData
@@ -76,7 +76,7 @@ def _default(settings: Settings) -> Setup:
     """How a conversation is run of which nothing else is said."""
     from harness.errors import UsageError
     from harness.interfaces.cli.run_request import agent_of
-    from harness.interfaces.server.backend import Setup
+    from harness.interfaces.conversations.backend import Setup
     from harness.sources.request import OWN_AGENT
 
     try:

@@ -16,7 +16,7 @@ from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.parser import moment_ms
 
 if TYPE_CHECKING:
-    from harness.interfaces.cli.history_sessions import HistorySessions
+    from harness.interfaces.sessions.histories import HistorySessions
     from harness.ledger import Amount, Charge, Ledger, Row
     from harness.log.stores.files import FileStore
 
@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.config.prices import load
     from harness.interfaces.cli import preferences
-    from harness.interfaces.cli.history_sessions import HistorySessions
     from harness.interfaces.cli.output import write_json, write_text
+    from harness.interfaces.sessions.histories import HistorySessions
     from harness.ledger import Ledger, rolled_up, total
     from harness.sources.imports.catalogue_filter import SessionFilter
 
@@ -80,9 +80,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 def _read(store: FileStore, ledger: Ledger, histories: HistorySessions, console: Console) -> None:
     """Every log of the store but replays and copies of stored sessions: nothing was used a second time."""
-    from harness.interfaces.cli.history_sessions import is_copy
-    from harness.interfaces.cli.inventory import player
-    from harness.interfaces.cli.session_ids import all_ids
+    from harness.interfaces.installed_agents import player
+    from harness.interfaces.sessions.histories import is_copy
+    from harness.interfaces.sessions.ids import all_ids
     from harness.ledger import WORDS
     from harness.log.private_files import open_private
     from harness.log.query import grep_events
@@ -125,7 +125,7 @@ def _as_data(by: str, rows: list[Row], amount: Amount, prices_date: str) -> dict
 
 
 def _as_table(by: str, rows: list[Row], amount: Amount, charges: list[Charge], store: FileStore) -> str:
-    from harness.interfaces.cli.session_ids import abbreviated, all_ids, in_order
+    from harness.interfaces.sessions.ids import abbreviated, all_ids, in_order
     from harness.views.formatting.amounts import table
 
     known = in_order([*all_ids(store), *(charge.session_id for charge in charges)]) if by == "session" else []

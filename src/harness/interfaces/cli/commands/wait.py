@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.parser import completes, positive
-from harness.interfaces.cli.server_address import add_server
+from harness.interfaces.server_address import add_server
 
 if TYPE_CHECKING:
     from harness.interfaces.inbox.source import InboxSource

@@ -12,7 +12,8 @@ from harness.errors import UsageError
 from harness.fleet.fleet import Fleet, create_fleet
 from harness.fleet.plan import FleetPlan, Variant
 from harness.fleet.planning import completed, plan_of_file, plan_of_paths
-from harness.interfaces.cli import inventory, preferences
+from harness.interfaces import installed_agents
+from harness.interfaces.cli import preferences
 from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.run_request import model_of
 from harness.sources.registry import load
@@ -65,7 +66,7 @@ def variant_of(words: str, settings: Settings) -> Variant:
     """`claude`, or `claude/opus` with a model."""
     name, _, model = words.partition("/")
     agent = load(name)
-    model = model or settings.model_for(inventory.names_of(agent))
+    model = model or settings.model_for(installed_agents.names_of(agent))
     return Variant(name=words, agent=agent.name, model=_script_path(model))
 
 
@@ -77,7 +78,7 @@ def _script_path(model: str) -> str:
 def _resolved(variant: Variant, settings: Settings, console: Console) -> Variant:
     """With the model, program and arguments that the user's settings give this agent."""
     agent = load(variant.agent)
-    spellings = inventory.names_of(agent)
+    spellings = installed_agents.names_of(agent)
     return replace(
         variant,
         agent=agent.name,

@@ -1,0 +1,277 @@
+"""A session of this process, reachable from other terminals of the same user: a socket in a private folder.
+
+Who gets in: the folder can be entered by its owner alone, and the other end must be a process of the same user that
+is not one of ours. Otherwise an agent, or what it runs, could allow its own calls.
+
+On the wire, one JSON object a line. In: `{"type": "commands", "commands": […]}` (`interfaces/commands.py`); out:
+`{"status": {…}}` when it has changed, and `{"status": {…}, "errors": […]}` once for every line that came in.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import msgspec
+
+from harness.config import data_directory
+from harness.errors import HarnessError, UsageError
+from harness.interfaces.commands import BadCommands, Command, Commands, read
+from harness.interfaces.conversations.backend import ConversationStatus
+from harness.log.private_files import make_private_directory
+from harness.system.contract import system
+
+_SUFFIX = ".sock"
+_LONGEST_PATH = 96
+"""What the address of a socket has room for."""
+_LONGEST_LINE = 1024 * 1024
+_MOST_CONNECTIONS = 8
+_PATIENCE_S = 10.0
+"""For a client that does not read, and for an answer."""
+
+
+class _Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    status: ConversationStatus
+    errors: list[str] | None = None
+    """None: it answers nothing."""
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Said).decode
+
+
+class LiveChannel:
+    """Contract: `carry_out` and `status` are called from threads of its own. Without a folder that is private, or
+    without room in it, there is no channel, and nothing is said: `is_open` says so.
+    """
+
+    def __init__(
+        self, log_id: str, carry_out: Callable[[Command], None], status: Callable[[], ConversationStatus]
+    ) -> None:
+        self._carry_out = carry_out
+        self._status = status
+        self._name = f"{log_id}{_SUFFIX}"
+        self._connections: dict[socket.socket, threading.Lock] = {}
+        self._listener: socket.socket | None = None
+        self._has_changed = threading.Event()
+        with suppress(OSError):
+            self._listener = self._listen()
+            for target in (self._accept, self._notify):
+                threading.Thread(target=target, name="channel", daemon=True).start()
+
+    @property
+    def is_open(self) -> bool:
+        return self._listener is not None
+
+    def notify(self) -> None:
+        """The status has changed. Returns at once, from any thread."""
+        self._has_changed.set()
+
+    def _notify(self) -> None:
+        while self.is_open:
+            self._has_changed.wait()
+            self._has_changed.clear()
+            for connection in list(self._connections):
+                self._write(connection, _encode(_Said(status=self._status())) + b"\n")
+
+    def close(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is None:
+            return
+        self._has_changed.set()
+        with suppress(OSError), _folder() as folder:
+            os.unlink(self._name, dir_fd=folder)
+        for one in (listener, *self._connections):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _listen(self) -> socket.socket:
+        make_private_directory(_folder_path())
+        with _folder() as folder:
+            _remove(f"{self._name}.new", folder)
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            # It gets its name when it listens: a socket that refuses was left behind, and is removed.
+            listener.bind(_address(folder, f"{self._name}.new"))
+            listener.listen(_MOST_CONNECTIONS)
+            os.rename(f"{self._name}.new", self._name, src_dir_fd=folder, dst_dir_fd=folder)
+        return listener
+
+    def _accept(self) -> None:
+        while (listener := self._listener) is not None:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            if len(self._connections) >= _MOST_CONNECTIONS or not _is_welcome(connection):
+                connection.close()
+                continue
+            connection.settimeout(_PATIENCE_S)
+            self._connections[connection] = threading.Lock()
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            self._write(connection, _encode(_Said(status=self._status())) + b"\n")
+            for line in _lines(connection):
+                errors = self._obey(line)
+                self._write(connection, _encode(_Said(status=self._status(), errors=errors)) + b"\n")
+        finally:
+            self._connections.pop(connection, None)
+            connection.close()
+
+    def _obey(self, line: bytes) -> list[str]:
+        try:
+            for command in read(line):
+                self._carry_out(command)
+        except HarnessError as error:
+            return [error.words]
+        except BadCommands as error:
+            return [str(error)]
+        return []
+
+    def _write(self, connection: socket.socket, data: bytes) -> None:
+        lock = self._connections.get(connection)
+        if lock is None:
+            return
+        try:
+            with lock:
+                connection.sendall(data)
+        except OSError:  # it is gone, or does not read
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+class ChannelClient:
+    """The other end. Contract: `send` by one thread; `on_change` is called from another one."""
+
+    def __init__(self, log_id: str, on_change: Callable[[], object]) -> None:
+        """Raises OSError when there is no such session, or it does not answer."""
+        self.status = ConversationStatus()
+        self.is_open = True
+        self._on_change = on_change
+        self._answers: list[list[str]] = []
+        self._changed = threading.Condition()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._connect(f"{log_id}{_SUFFIX}")
+        except OSError:
+            self._socket.close()
+            raise
+        threading.Thread(target=self._listen, name="channel", daemon=True).start()
+
+    def _connect(self, name: str) -> None:
+        with _folder() as folder:
+            try:
+                self._socket.connect(_address(folder, name))
+            except ConnectionRefusedError:  # its program was killed
+                _remove(name, folder)
+                raise
+
+    def send(self, command: Command) -> None:
+        """Raises HarnessError for what cannot be done, also because the session has ended."""
+        try:
+            self._socket.sendall(_encode(Commands([command])) + b"\n")
+        except OSError as error:
+            raise _ended() from error
+        with self._changed:
+            is_answered = self._changed.wait_for(lambda: self._answers or not self.is_open, _PATIENCE_S)
+            if not self._answers:
+                raise UsageError("it does not answer", hint="try again") if not is_answered else _ended()
+            errors = self._answers.pop(0)
+        if errors:
+            raise UsageError(errors[0])
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _listen(self) -> None:
+        for line in _lines(self._socket):
+            try:
+                said = _decode(line)
+            except msgspec.DecodeError:
+                break  # of another version
+            with self._changed:
+                self.status = said.status
+                if said.errors is not None:
+                    self._answers.append(said.errors)
+                self._changed.notify_all()
+            self._on_change()
+        with self._changed:
+            self.is_open = False
+            self.status = ConversationStatus()
+            self._changed.notify_all()
+        self._on_change()
+
+
+def reachable_ids() -> set[str]:
+    """The sessions that have a socket; its process may have died."""
+    try:
+        with _folder() as folder:
+            names = os.listdir(folder)
+    except OSError:
+        return set()
+    return {name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)}
+
+
+def _ended() -> UsageError:
+    return UsageError("the session has ended", hint="`harness chat --resume ID` continues it")
+
+
+def _is_welcome(connection: socket.socket) -> bool:
+    """Not what an agent of this process has started. Others than the owner cannot enter the folder."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True  # the system does not say who asks
+    size = struct.calcsize("3i")
+    pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    return uid == os.getuid() and pid not in system.descendants()[0]
+
+
+def _lines(connection: socket.socket) -> Iterator[bytes]:
+    """Until it is closed, or a line is too long."""
+    rest = b""
+    while len(rest) <= _LONGEST_LINE:
+        try:
+            block = connection.recv(65_536)
+        except TimeoutError:
+            continue
+        except OSError:
+            return
+        if not block:
+            return
+        *lines, rest = (rest + block).split(b"\n")
+        yield from lines
+
+
+def _folder_path() -> str:
+    return os.path.join(data_directory(), "live")
+
+
+@contextmanager
+def _folder() -> Iterator[int]:
+    """The folder of the sockets. Raises OSError unless only its owner can enter it."""
+    folder = os.open(_folder_path(), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(folder)
+        if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            raise PermissionError(f"{_folder_path()} is not private")
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _remove(name: str, folder: int) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+
+
+def _address(folder: int, name: str) -> str:
+    path = os.path.join(_folder_path(), name)
+    return path if len(os.fsencode(path)) <= _LONGEST_PATH else f"/proc/self/fd/{folder}/{name}"

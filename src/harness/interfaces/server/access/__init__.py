@@ -1,0 +1,1 @@
+"""Who may use the server: token, links, keys of browsers, host names, limits on connections."""

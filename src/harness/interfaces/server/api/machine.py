@@ -1,0 +1,303 @@
+"""`/api/…` besides sessions: this server, the agents and models of this machine, and the usage of all sessions."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from msgspec.structs import asdict
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from harness.config import Settings, data_directory, model_names
+from harness.config.prices import Prices
+from harness.config.prices import load as load_prices
+from harness.config.repositories import listed_folder
+from harness.errors import UsageError
+from harness.interfaces import installed_agents
+from harness.interfaces.cli.parser import moment_ms
+from harness.interfaces.conversations.backend import Setup
+from harness.interfaces.server.api.responses import Handler, json_response, with_errors
+from harness.interfaces.server.api.schemas import Demonstration, StoredHistories, StoredHistory
+from harness.interfaces.server.machine_store import MachineStore
+from harness.interfaces.sessions.histories import HistorySessions
+from harness.ledger import By, Charge, Ledger, grouped, total
+from harness.log.private_files import make_private_directory
+from harness.log.store import Store
+from harness.sources.models.registry import DEMO, any_model
+from harness.sources.registry import load
+from harness.sources.remotes import places
+from harness.sources.request import REMOTE_AGENT
+from harness.stored_accounts import StoredAccounts, day_of
+from harness.version import __version__
+
+_MOST_MADE = 50
+_GROUPINGS = ("agent", "model", "day", "project", "session", "sub-agent")
+_AGENTS_KNOWN_S = 30.0
+
+
+class MachineApi:
+    def __init__(self, store: Store, settings: Settings, default: Setup, modes: list[dict[str, str]]) -> None:
+        self._bills = UsageReports(store, settings)
+        self._settings = settings
+        self._default = default
+        self._modes = modes
+        self._agents_at_s = float("-inf")
+        self._agents: list[dict[str, Any]] = []
+
+    def routes(self) -> list[Route]:
+        table: list[tuple[str, str, Handler]] = [
+            ("GET", "/api/server", self._server),
+            ("GET", "/api/agents", self._list_agents),
+            ("GET", "/api/models", self._models),
+            ("GET", "/api/usage", self._usage),
+        ]
+        return [Route(path, with_errors(handler), methods=[method]) for method, path, handler in table]
+
+    async def _server(self, request: Request) -> Response:
+        del request
+        return json_response(
+            {
+                "version": __version__,
+                "defaultAgent": self._default.agent,
+                "defaultModel": self._default.model,
+                "cwd": self._default.cwd or os.getcwd(),
+                "modes": self._modes,
+                "permissionModes": ["default", "acceptEdits", "fullAuto", "readOnly"],
+            }
+        )
+
+    async def _list_agents(self, request: Request) -> Response:
+        del request
+        if time.monotonic() - self._agents_at_s > _AGENTS_KNOWN_S:
+            self._agents = await asyncio.to_thread(_all_agents)
+            self._agents_at_s = time.monotonic()
+        runners = await asyncio.to_thread(places.described, os.environ, self._default.cwd)
+        agents = [one for one in self._agents if runners or one["name"] != REMOTE_AGENT]
+        return json_response({"agents": agents, "runners": runners})
+
+    async def _models(self, request: Request) -> Response:
+        name = request.query_params.get("agent", "") or self._default.agent
+        return json_response(await asyncio.to_thread(self._models_of, name))
+
+    def _models_of(self, agent_name: str) -> dict[str, Any]:
+        agent = load(agent_name) if agent_name else None
+        spellings = installed_agents.names_of(agent) if agent is not None else ()
+        prices = load_prices(self._settings, "")
+        rows = [
+            {
+                "id": model.name,
+                "name": model.description or model.name,
+                "description": model.description,
+                "provider": model.provider,
+                "usable": agent is None or bool(model.id_for(spellings)),
+                **_price(prices, model.id_for(spellings) or model.name),
+            }
+            for model in model_names.load(self._settings).all
+        ]
+        default = self._default.model if agent is None or agent.name == self._default.agent else ""
+        default = default or (self._settings.model_for(spellings) if agent is not None else "")
+        if agent is not None and agent.work is not None:
+            rows = _provider_models(prices)
+            default = default or any_model()
+        return {"models": rows, "defaultModel": default}
+
+    async def _usage(self, request: Request) -> Response:
+        by: Any = request.query_params.get("by", "agent")
+        split: Any = request.query_params.get("split", "")
+        if by not in _GROUPINGS or split not in ("", *_GROUPINGS) or split == by:
+            raise UsageError(f"by is one of {', '.join(_GROUPINGS)}; split is another of them, or absent")
+        since = request.query_params.get("since", "")
+        try:
+            since_ms = moment_ms(since) if since else -1
+        except argparse.ArgumentTypeError as error:
+            raise UsageError(str(error)) from error
+        agent, project = request.query_params.get("agent", ""), request.query_params.get("project", "")
+        wanted = BillQuery(by, since_ms, split or None, agent, project)
+        return json_response(await asyncio.to_thread(self._bills.bill, wanted))
+
+
+def _all_agents() -> list[dict[str, Any]]:
+    found = installed_agents.everything()
+    return [
+        {
+            "name": one.agent.name,
+            "title": one.agent.title,
+            "version": one.version,
+            "installed": one.is_available,
+            "usable": one.is_available,
+            "builtIn": one.is_built_in,
+            "install": one.agent.install,
+            "models": "model" in one.agent.supports,
+            "capabilities": installed_agents.capabilities(one.agent),
+            "twoWay": installed_agents.two_way(one.agent),
+            "keys": list(one.agent.key_variables),
+        }
+        for one in found
+    ]
+
+
+def _price(prices: Prices, model: str) -> dict[str, float | None]:
+    price = prices.find(model)
+    return {"priceIn": price.input if price else None, "priceOut": price.output if price else None}
+
+
+def _provider_models(prices: Prices) -> list[dict[str, Any]]:
+    """One of each provider: whatever else it has can be named as well."""
+    from harness.sources.models.local import USUAL
+    from harness.sources.models.registry import PROVIDERS, usable
+
+    usual = {name: provider.usual_model for name, provider in PROVIDERS.items()} | {"local": USUAL}
+    demo = {
+        "id": DEMO,
+        "name": "Demonstration",
+        "description": "A demonstration (a script answers, the tools are real)",
+        "provider": "scripted",
+        "usable": True,
+        **_price(prices, DEMO),
+    }
+    return [
+        {
+            "id": f"{row.provider}/{usual[row.provider]}",
+            "name": usual[row.provider],
+            "description": f"{row.title} ({row.reason})",
+            "provider": row.provider,
+            "usable": row.is_usable,
+            **_price(prices, f"{row.provider}/{usual[row.provider]}"),
+        }
+        for row in usable()
+        if usual.get(row.provider)
+    ] + [demo]
+
+
+class BillQuery(NamedTuple):
+    by: By
+    since_ms: int = -1
+    split: By | None = None
+    """With it, there is a row for each value of both."""
+    agent: str = ""
+    """Only this one; empty: all."""
+    project: str = ""
+
+    def includes(self, agent: str, project: str) -> bool:
+        return self.agent in ("", agent) and self.project in ("", listed_folder(project))
+
+
+class UsageReports:
+    """Contract: thread-safe."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._accounts = StoredAccounts.of(store)
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._number = 0
+        self._made: dict[BillQuery, dict[str, Any]] = {}
+
+    def bill(self, wanted: BillQuery) -> dict[str, Any]:
+        """As `harness usage --json`. Raises StoreError."""
+        with self._lock:
+            ledger = self._accounts.ledger()
+            if self._number != self._accounts.number or len(self._made) > _MOST_MADE:
+                self._made.clear()
+                self._number = self._accounts.number
+            if wanted not in self._made:
+                self._made[wanted] = self._make(wanted, ledger)
+            return self._made[wanted]
+
+    def _make(self, wanted: BillQuery, ledger: Ledger) -> dict[str, Any]:
+        prices = load_prices(self._settings, "")
+        charges = [
+            charge
+            for charge in ledger.charges(prices, day_of, wanted.since_ms)
+            if wanted.includes(charge.agent, charge.project)
+        ]
+        return {
+            "by": wanted.by,
+            "rows": [*_rows(charges, wanted.by, wanted.split)],
+            "total": asdict(total(charges)),
+            "prices_date": prices.date,
+            "outcomes": _outcomes(ledger, wanted),
+        }
+
+
+def _outcomes(ledger: Ledger, wanted: BillQuery) -> list[dict[str, Any]]:
+    """How the runs of each agent ended, those with the most runs first."""
+    counts: dict[str, Counter[str]] = {}
+    for (agent, project, outcome), count in ledger.outcomes(wanted.since_ms).items():
+        if wanted.includes(agent, project):
+            counts.setdefault(agent, Counter())[outcome or "unfinished"] += count
+    found = sorted(counts.items(), key=lambda one: (-one[1].total(), one[0]))
+    return [{"agent": agent, "runs": of.total(), "outcomes": dict(of.most_common())} for agent, of in found]
+
+
+def _rows(charges: list[Charge], by: By, split: By | None) -> Iterator[dict[str, Any]]:
+    name = by.replace("-", "_")
+    for row, group in grouped(charges, by):
+        if split is None:
+            yield {name: row.key or None, **asdict(row.amount)}
+        else:
+            yield from ({name: row.key or None, **inner} for inner in _rows(group, split, None))
+
+
+# `/api/histories` and `/api/demonstration`: for a person who is here for the first time.
+
+
+_SCRATCH = "demonstration"
+_FILE = "hello.txt"
+_PROMPT = "Show me what you can do"
+
+
+class FirstApi:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def routes(self) -> list[Route]:
+        table: list[tuple[str, str, Handler]] = [
+            ("GET", "/api/histories", self._histories),
+            ("POST", "/api/demonstration", self._demonstrate),
+        ]
+        return [Route(path, with_errors(handler), methods=[method]) for method, path, handler in table]
+
+    async def _histories(self, request: Request) -> Response:
+        del request
+        if not isinstance(self._store, MachineStore):
+            return json_response(StoredHistories([]))
+        return json_response(await asyncio.to_thread(self._store.histories.ask, _stored))
+
+    async def _demonstrate(self, request: Request) -> Response:
+        """A folder in which nothing can be spoiled; the conversation itself is begun as any other."""
+        del request
+        folder = await asyncio.to_thread(_scratch_folder)
+        return json_response(Demonstration(folder=folder, model=DEMO, prompt=_PROMPT), 201)
+
+
+def _stored(found: HistorySessions) -> StoredHistories:
+    """What agents have stored of their sessions themselves. Nothing of it is copied."""
+    from harness.sources.imports.catalogue_filter import SessionFilter
+    from harness.sources.imports.registry import load_all
+    from harness.sources.registry import load
+
+    counts = {
+        history.agent: sum(not one.is_child for one in found.sessions(SessionFilter(agent=history.agent)))
+        for history in load_all()
+    }
+    stored = [StoredHistory(name, load(name).title or name, count) for name, count in counts.items() if count]
+    return StoredHistories(sorted(stored, key=lambda one: -one.sessions))
+
+
+def _scratch_folder() -> str:
+    folder = os.path.join(data_directory(), _SCRATCH)
+    make_private_directory(folder)
+    path = os.path.join(folder, _FILE)
+    if not os.path.lexists(path):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("A file for the demonstration.\n")
+    return folder

@@ -1,0 +1,1 @@
+"""Sessions of this machine, recorded by Harness or stored by agents: listed, found, searched, compared, copied."""

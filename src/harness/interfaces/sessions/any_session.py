@@ -1,0 +1,124 @@
+"""Any session of this machine by its id: one that Harness has recorded, or one that an agent has stored itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from harness.errors import UnknownSession, UsageError
+from harness.events import Event
+from harness.interfaces.cli import playback
+from harness.interfaces.sessions.ids import find_ours, may_be_of_history, unknown
+from harness.log.store import Metadata, Query
+from harness.log.stores.files import FileStore
+
+if TYPE_CHECKING:
+    from harness.sources.imports.catalogue import CataloguedSession
+
+_MOST_NAMED = 3
+
+
+class AnySession(NamedTuple):
+    agent: str
+    """The agent's name; empty where the log does not say."""
+    session_id: str
+    """The agent's own id of it; empty where the agent never said it."""
+    cwd: str
+    title: str
+    store: FileStore
+    log_id: str = ""
+    """Of the log, where Harness has recorded it."""
+    is_thread: bool = False
+    """It is a conversation of Harness, which is continued in its own log."""
+    stored: CataloguedSession | None = None
+
+    @property
+    def name(self) -> str:
+        """An id under which every command finds it."""
+        return self.log_id or f"{self.agent}:{self.session_id}"
+
+    def batches(self) -> Iterator[Sequence[Event]]:
+        """Its events; secrets are masked."""
+        if self.stored is None:
+            yield from playback.stored(self.store, self.log_id)
+            return
+        from harness.interfaces.sessions.histories import history_of
+        from harness.sources.imports.stored_log import StoredLog
+
+        yield from StoredLog(history_of(self.stored), self.stored.stored).batches()
+
+
+def find_session(store: FileStore, text: str) -> AnySession:
+    """`last`, the id of a log, the agent's own id of a session, `AGENT:ID`, or the beginning of an id.
+
+    Raises UnknownSession.
+    """
+    log_id = find_ours(store, text)
+    if log_id is not None:
+        return _ours(store, store.metadata(log_id))
+    if not may_be_of_history(text):
+        raise unknown(store, text)
+    if recorded := _recorded(store, text):
+        return _ours(store, recorded)
+    from harness.interfaces.sessions.histories import HistorySessions
+
+    stored = HistorySessions().find(text)
+    if stored is None:
+        raise unknown(store, text)
+    return AnySession(
+        agent=stored.agent,
+        session_id=stored.session_id,
+        cwd=stored.cwd,
+        title=stored.title or stored.prompt,
+        store=store,
+        stored=stored,
+    )
+
+
+def _ours(store: FileStore, metadata: Metadata) -> AnySession:
+    from harness.interfaces.sessions.histories import is_copy
+
+    return AnySession(
+        agent=metadata.agent_name,
+        session_id=metadata.agent_session_id,
+        cwd=metadata.cwd,
+        title=metadata.name or metadata.prompt,
+        store=store,
+        log_id=metadata.session_id,
+        is_thread=metadata.kind == "thread" and not is_copy(metadata),
+    )
+
+
+def _recorded(store: FileStore, text: str) -> Metadata | None:
+    """The newest log of the agent's session of that id, or of a beginning of it."""
+    from harness.errors import UnknownAgent
+    from harness.sources.registry import load
+
+    agent, colon, wanted = text.strip().rpartition(":")
+    if colon:
+        try:
+            agent = load(agent).name
+        except UnknownAgent as error:
+            raise UnknownSession(error.message, hint=error.hint) from error
+    named = [(one, name) for one in store.find(Query()) for name in one.names_of_agents()]
+    named = [(one, name) for one, name in named if agent in ("", name[0])]
+    found = [(one, name) for one, name in named if name[1] == wanted]
+    found = found or [(one, name) for one, name in named if name[1].startswith(wanted)]
+    names = dict.fromkeys(name for _, name in found)
+    if len(names) > 1:
+        some = ", ".join(":".join(name) for name in list(names)[:_MOST_NAMED])
+        hint = "give more characters of the id, or AGENT:ID"
+        raise UnknownSession(f"{len(names)} sessions begin with {wanted}: {some}", hint=hint)
+    return max((one for one, _ in found), key=lambda one: one.updated_ms, default=None)
+
+
+def require_folder(session: AnySession, given: str) -> str:
+    """Where a session is continued: its own directory, or the given one. Raises UsageError."""
+    if given:
+        return given
+    if session.cwd and not os.path.isdir(session.cwd):
+        raise UsageError(
+            f"the directory of this session is gone: {session.cwd}", hint="name another one with --cwd DIR"
+        )
+    return session.cwd

@@ -1,0 +1,341 @@
+"""The sessions that agents store themselves, as the commands for sessions need them: listed, found by id, read.
+
+They are shown beside those of Harness, each session once: one that Harness has recorded is listed as its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Container, Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from harness.config import cache_directory
+from harness.errors import UnknownAgent, UnknownSession
+from harness.events import Event, SessionStart, UsageDelta
+from harness.interfaces.cli.console import Console
+from harness.interfaces.sessions.filters import SessionChoice, choice_of
+from harness.log.query import age
+from harness.log.store import KEPT, Metadata, Query
+from harness.log.stores.files import FileStore
+from harness.sources.imports.catalogue import Catalogue, CataloguedSession
+from harness.sources.imports.catalogue_filter import EVERYTHING, SessionFilter
+from harness.sources.imports.history import Activity, AgentHistory, Home, current_home
+from harness.sources.imports.registry import load, load_all
+from harness.sources.registry import load as load_agent
+
+if TYPE_CHECKING:
+    from harness.config.prices import Prices
+    from harness.ledger import By, Charge
+    from harness.sources.imports.catalogue_search import FoundSession, SessionSearch
+    from harness.sources.imports.catalogue_usage import UsageSum
+
+_CATALOGUE = "histories.sqlite"
+
+_READ_AT_ONCE = 50
+_MANY = 200
+"""From this many sessions to read on, a message says so."""
+_MOST_NAMED = 3
+_BEGINNING = 7
+"""Ids that differ within so many characters are never shown alike."""
+_SECOND_MS = 1_000
+_LIVE_OUTCOMES = {"busy": "running", "waiting": "waiting", "idle": "idle"}
+_LIVE_WORDS = frozenset(("running", "waiting"))
+"""Outcomes that only a session which some process has open can have."""
+
+
+class HistoryList(NamedTuple):
+    sessions: list[Metadata]
+    rest: int
+    """How many more there are."""
+    ids: list[str]
+    """Of the listed ones, and of all that begin so."""
+    known: int
+    """How many there are in all."""
+    by_id: dict[str, CataloguedSession]
+    """The listed ones."""
+
+
+class UsedElsewhere(NamedTuple):
+    """What the catalogue says was used."""
+
+    charges: list[Charge]
+    """Sums over sessions."""
+    sessions: dict[str, int]
+    """How many sessions these are, by the key of the grouping."""
+    total: int
+    """And in all."""
+    rest: list[tuple[Metadata, list[Event]]]
+    """Sessions that Harness has recorded in part."""
+
+
+class HistorySessions:
+    """All histories of this machine, looked at once."""
+
+    def __init__(self, *, writes: bool = True) -> None:
+        """`writes`: whether what is found may be stored in the cache folder."""
+        path = os.path.join(cache_directory(), _CATALOGUE) if writes else ""
+        self._catalogue = Catalogue(path, load_all())
+        self.home = current_home()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look for sessions again."""
+        self.home = current_home(dict.fromkeys([os.getcwd(), *self._catalogue.projects()]))
+        self._catalogue.refresh(self.home)
+
+    def fingerprint(self) -> tuple[int, ...]:
+        """Another one when something of them is."""
+        return self._catalogue.fingerprint()
+
+    def live(self) -> dict[tuple[str, str], Activity]:
+        """The sessions that some process has open, by agent and id."""
+        return live_in(self.home)
+
+    def sessions(self, chosen: SessionFilter = EVERYTHING, limit: int = -1) -> list[CataloguedSession]:
+        return self._catalogue.sessions(chosen, limit)
+
+    def search(self, asked: SessionSearch, chosen: SessionFilter) -> Iterator[FoundSession]:
+        return self._catalogue.search(asked, chosen)
+
+    def names(self) -> set[tuple[str, str]]:
+        """Agent and id of all sessions."""
+        return {*self._catalogue.ids()}
+
+    def read(self, sessions: Iterable[CataloguedSession]) -> list[CataloguedSession]:
+        return self._catalogue.read(sessions)
+
+    def read_all(self, console: Console, chosen: SessionFilter = EVERYTHING) -> None:
+        """All that are not read and may be meant; a message says so when it takes a while."""
+        unread = self._catalogue.sessions(chosen.before_reading())
+        if len(unread) > _MANY:
+            console.say(f"reading {len(unread)} sessions of other programs, once")
+        self._catalogue.read(unread)
+
+    def used(self, store: FileStore, by: By, since_ms: int, prices: Prices) -> UsedElsewhere:
+        """What was used in all of them, without the runs that Harness has recorded itself."""
+        from harness.ledger import priced
+
+        ours = _recorded_times(store)
+        numbers = {
+            session.number: ours[session.agent, session.session_id]
+            for session in (self.sessions() if ours else ())
+            if (session.agent, session.session_id) in ours
+        }
+        usage = self._catalogue.usage
+        charges = [_charge_of(one, by) for one in usage.sums(by, since_ms, numbers)]
+        more = usage.sessions(by, since_ms, numbers)
+        total = usage.count(since_ms, numbers)
+        return UsedElsewhere([priced(charge, prices) for charge in charges], more, total, self._rest(numbers))
+
+    def _rest(self, numbers: Mapping[int, list[tuple[int, int]]]) -> list[tuple[Metadata, list[Event]]]:
+        """What was used in sessions that Harness has recorded in part, as events."""
+        by_name = {
+            (session.agent, session.session_id): session
+            for session in (self.sessions() if numbers else ())
+            if session.number in numbers
+        }
+        found: list[tuple[Metadata, list[Event]]] = []
+        rows = self._catalogue.usage.rows(numbers)
+        for name, own in groupby(rows, key=lambda row: (row.agent, row.session_id)):
+            session = by_name[name]
+            deltas: list[Event] = [
+                UsageDelta(run_id=row.session_id, timestamp_ms=row.at_ms, usage=row.usage, model=row.model)
+                for row in own
+                if not any(_is_within(row.at_ms, times) for times in numbers[session.number])
+            ]
+            metadata = as_metadata(session)
+            if deltas:
+                start = SessionStart(run_id=name[1], session_id=name[1], timestamp_ms=metadata.created_ms)
+                found.append((metadata, [start, *deltas]))
+        return found
+
+    def listed(self, arguments: argparse.Namespace, store: FileStore, console: Console) -> HistoryList:
+        """Those that are asked for, the last changed first."""
+        choice = choice_of(arguments)
+        if (chosen := as_filter(choice)).needs_reading():
+            self.read_all(console, chosen)
+        live = self.live()
+        found, rest = self.matching(choice, recorded_names(store.find(Query())), live, arguments.limit)
+        return HistoryList(
+            [as_metadata(one, live.get((one.agent, one.session_id))) for one in found],
+            rest,
+            self._catalogue.similar_ids((one.session_id for one in found), _BEGINNING),
+            self._catalogue.count(),
+            {one.session_id: one for one in found},
+        )
+
+    def matching(
+        self,
+        choice: SessionChoice,
+        ours: Container[tuple[str, str]],
+        live: Mapping[tuple[str, str], Activity],
+        limit: int,
+    ) -> tuple[list[CataloguedSession], int]:
+        """Those that are meant and are none of `ours`, the last changed first, each read; how many more there may be."""
+        chosen, is_live = as_filter(choice), choice.is_live or choice.outcome in _LIVE_WORDS
+        if is_live:
+            ids = tuple(session_id for _agent, session_id in live)
+            outcome = "" if choice.outcome in _LIVE_WORDS else choice.outcome
+            chosen = replace(chosen, only_ids=ids, outcome=outcome)
+        found: list[CataloguedSession] = []
+        behind = chosen
+        while not limit or len(found) < limit:
+            part = self._catalogue.sessions(behind, _READ_AT_ONCE)
+            if not part:
+                break
+            behind = replace(chosen, behind=(part[-1].changed_ms, part[-1].number))
+            theirs = [one for one in part if (one.agent, one.session_id) not in ours]
+            read = [one for one in self._catalogue.read(theirs) if not one.is_empty]
+            found += [
+                one
+                for one in read
+                if (choice.has_all or not one.is_child) and (not is_live or _has_outcome(one, choice, live))
+            ]
+        rest = self._catalogue.count(behind) if behind is not chosen else 0
+        rest += max(0, len(found) - (limit or len(found)))
+        return found[: limit or None], rest
+
+    def exactly(self, agent: str, session_id: str) -> CataloguedSession | None:
+        """The session of that agent and id, read."""
+        found = [one for one in self._catalogue.named(session_id, agent) if one.session_id == session_id]
+        return next(iter(self._catalogue.read(found)), None)
+
+    def find(self, text: str) -> CataloguedSession | None:
+        """The session of that id, of a beginning of it, or of `AGENT:ID`; None if there is none.
+
+        Raises UnknownSession where there are several.
+        """
+        agent, colon, wanted = text.strip().rpartition(":")
+        name = _name_of(agent) if colon else ""
+        found = self._catalogue.named(wanted, name) if wanted and (name or not colon) else []
+        if len(found) > 1:
+            some = ", ".join(f"{session.agent}:{session.session_id}" for session in found[:_MOST_NAMED])
+            hint = "give more characters of the id, or AGENT:ID"
+            raise UnknownSession(f"{len(found)} sessions begin with {wanted}: {some}", hint=hint)
+        return next(iter(self._catalogue.read(found)), None)
+
+
+def live_in(home: Home) -> dict[tuple[str, str], Activity]:
+    """The sessions that some process has open, by agent and id."""
+    return {
+        (history.agent, session_id): activity
+        for history in load_all()
+        if history.live is not None
+        for session_id, activity in history.live(home).items()
+    }
+
+
+def as_filter(choice: SessionChoice) -> SessionFilter:
+    """What the options of a list ask for. These sessions have no tags."""
+    return SessionFilter(
+        agent=choice.agent,
+        project=choice.project,
+        model=choice.model,
+        outcome=choice.outcome,
+        since_ms=choice.since_ms,
+        until_ms=choice.until_ms,
+        with_children=choice.has_all,
+        with_deleted=choice.has_all,
+        never=bool(choice.tags),
+    )
+
+
+def _charge_of(summed: UsageSum, by: By) -> Charge:
+    from harness.ledger import Charge
+
+    return Charge(
+        session_id=summed.key if by == "session" else "",
+        started_ms=summed.latest_ms,
+        run_id="",
+        agent=summed.agent,
+        model=summed.model,
+        day=summed.key if by == "day" else "",
+        sub_agent="",
+        usage=summed.usage,
+        is_unpriced=False,
+        project=summed.key if by == "project" else "",
+    )
+
+
+def _recorded_times(store: FileStore) -> dict[tuple[str, str], list[tuple[int, int]]]:
+    """When Harness has recorded runs of a session, by agent and its id of the session."""
+    times: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for one in store.find(Query()):
+        names = [] if is_copy(one) else one.names_of_agents()
+        for name in names:
+            started_ms, _ = age(one)
+            ended_ms = max(one.updated_ms, started_ms + (one.duration_ms or 0))
+            times.setdefault(name, []).append((started_ms, ended_ms))
+    return times
+
+
+def is_copy(metadata: Metadata) -> bool:
+    """Whether a log is a copy of a stored session, which the catalogue counts."""
+    return KEPT in metadata.settings
+
+
+def _is_within(at_ms: int, times: tuple[int, int]) -> bool:
+    """Some stores have whole seconds."""
+    rounded_ms = 0 if at_ms % _SECOND_MS else _SECOND_MS
+    return times[0] - rounded_ms <= at_ms <= times[1]
+
+
+def history_of(session: CataloguedSession) -> AgentHistory:
+    history = load(session.agent)
+    assert history is not None, "the catalogue has only sessions of histories"
+    return history
+
+
+def as_metadata(session: CataloguedSession, activity: Activity | None = None) -> Metadata:
+    """As a session of Harness has them."""
+    started_ms = session.started_ms or session.changed_ms
+    outcome = "" if activity is None else live_outcome(session, activity)
+    return Metadata(
+        session_id=session.session_id,
+        agent=history_of(session).title,
+        agent_name=session.agent,
+        prompt=session.prompt,
+        name=session.title,
+        model=session.model,
+        cwd=session.cwd,
+        start_time=str(started_ms // 1000),
+        duration_ms=max(0, session.ended_ms - started_ms) if session.ended_ms else None,
+        success=session.outcome == "completed",
+        outcome=outcome or session.outcome or "unknown",
+        agent_session_id=session.session_id,
+        version=session.version,
+        kind="thread" if session.runs > 1 else "run",
+        created_ms=started_ms,
+        updated_ms=session.changed_ms,
+    )
+
+
+def recorded_names(logs: Iterable[Metadata]) -> set[tuple[str, str]]:
+    """Agent and its own id of each session that one of these logs is about."""
+    return {name for one in logs for name in one.names_of_agents()}
+
+
+def _has_outcome(
+    session: CataloguedSession, choice: SessionChoice, live: Mapping[tuple[str, str], Activity]
+) -> bool:
+    activity = live.get((session.agent, session.session_id))
+    if activity is None:
+        return False
+    return choice.outcome not in _LIVE_WORDS or live_outcome(session, activity) == choice.outcome
+
+
+def live_outcome(session: CataloguedSession, activity: Activity) -> str:
+    """`running`, `waiting` or `idle`. Where the agent does not say which, its session does: a run that has no end."""
+    is_over = session.outcome not in ("", "unknown")
+    return _LIVE_OUTCOMES.get(activity, "idle" if is_over else "running")
+
+
+def _name_of(agent: str) -> str:
+    try:
+        return load_agent(agent).name
+    except UnknownAgent:
+        return ""
