@@ -11,7 +11,7 @@ from world import World
 
 pytest.importorskip("duckdb", reason="the extra `sql` is not installed")
 
-from harness.interfaces.sessions.query import TABLES
+from harness.interfaces.cli.session_query import TABLES
 
 DOCUMENT = Path(__file__).parents[3] / "docs/sql.md"
 

@@ -12,8 +12,8 @@ import pytest
 from serving_world import PATIENCE_S, ServingWorld, is_done, run, waits
 
 from harness.errors import UnknownSession, UsageError
+from harness.interfaces.cli.chat.served_chat import TerminalTranscript
 from harness.interfaces.client import HarnessClient, PlainClient, to_thread
-from harness.interfaces.client.transcript import TerminalTranscript
 from harness.interfaces.commands import Approve, Cancel, Submit
 
 CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the shell"}}

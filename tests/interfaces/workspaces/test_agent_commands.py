@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.interfaces.server.api.schemas import CommandChoice
-from harness.interfaces.workspaces.agent_commands import agent_commands
+from harness.interfaces.workspaces.prompt_commands import agent_commands
 from harness.log.raw import RawOutput, RawWriter
 from harness.sources import registry
 

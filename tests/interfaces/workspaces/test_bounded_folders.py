@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.interfaces.workspaces.bounds import Bounds, folders_in
-from harness.interfaces.workspaces.file_search import FileSearch
-from harness.interfaces.workspaces.templates import templates
+from harness.interfaces.workspaces.folders import Bounds, FileSearch, folders_in
+from harness.interfaces.workspaces.prompt_commands import templates
 
 
 def test_a_path_is_judged_by_where_it_leads(tmp_path: Path) -> None:

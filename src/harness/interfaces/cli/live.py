@@ -98,8 +98,7 @@ def _reachable(run: Run, console: Console) -> Iterator[None]:
     if run.launch.two_way is None and "on_ask" not in agent.supports and not _asks_at_limit(run):
         yield
         return
-    from harness.interfaces.cli.chat.run_commands import carry_out, status_of
-    from harness.interfaces.conversations.session_socket import LiveChannel
+    from harness.interfaces.conversations.session_socket import LiveChannel, carry_out, status_of
 
     channel = LiveChannel(run.id, partial(carry_out, run), partial(status_of, run))
     if (request.on_ask == "wait" or _asks_at_limit(run)) and not can_answer():

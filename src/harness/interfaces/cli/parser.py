@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
-import time
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from types import ModuleType
@@ -17,7 +15,6 @@ from harness.interfaces.cli.console import screen_width
 from harness.interfaces.cli.output import write_text
 
 _HIGHEST_PORT = 65_535
-_UNIT_S = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
 _PORT = f"a port between 0 and {_HIGHEST_PORT}"
 EXIT_CODES = """\
 Exit codes of `run`: 0 completed, 1 failed or limit exceeded, 2 wrong usage,
@@ -191,19 +188,6 @@ def seconds(text: str) -> float:
     """Seconds above zero: `90`, `90s`, `1.5m`, `2h`."""
     unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:], 0)
     return positive(text[:-1]) * unit if unit and text[:-1] else positive(text)
-
-
-def moment_ms(text: str) -> int:
-    """A date, `today`, or so many hours, days or weeks ago; milliseconds since the epoch."""
-    if (ago := re.fullmatch(r"(\d{1,6})([hdw])", text)) is not None:
-        return int((time.time() - int(ago[1]) * _UNIT_S[ago[2]]) * 1000)
-    date = time.strftime("%Y-%m-%d") if text == "today" else text
-    try:
-        return int(time.mktime(time.strptime(date, "%Y-%m-%d")) * 1000)
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(
-            f"a date like 2026-08-31, today, or 12h, 7d, 4w was expected, not {text!r}"
-        ) from None
 
 
 def at_least_zero(text: str) -> float:

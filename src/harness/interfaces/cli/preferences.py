@@ -1,7 +1,8 @@
-"""The user's settings as the commands need them: loaded once, problems reported, store opened."""
+"""The user's settings as the commands need them: loaded once, problems reported; store and inbox opened."""
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from harness.errors import InvalidDirectory
 from harness.interfaces.cli.console import Console
 
 if TYPE_CHECKING:
+    from harness.interfaces.inbox.source import InboxSource
     from harness.log.stores.files import FileStore
 
 
@@ -48,3 +50,17 @@ def open_store(settings: config.Settings) -> FileStore:
     from harness.log.stores.files import FileStore
 
     return FileStore(sessions_directory(settings))
+
+
+def open_inbox(arguments: argparse.Namespace, console: Console) -> InboxSource:
+    """The inbox from the files, or from the server that `--server` names. Raises HarnessError."""
+    from harness.interfaces.inbox import source
+    from harness.interfaces.inbox.listing import known_prices
+    from harness.interfaces.server_address import address_of, require_server, token_of
+
+    store = open_store(load(console, has_verbose=arguments.verbose))
+    if not arguments.server:
+        return source.open_inbox(store, known_prices())
+    require_server()
+    url, token = address_of(arguments.server), token_of(arguments.token_file)
+    return source.open_inbox(store, known_prices(), url=url, token=token)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from harness.interfaces.cli.parser import completes, moment_ms
+from harness.interfaces.cli.parser import completes
 
 if TYPE_CHECKING:
     from harness.log.store import Metadata
 
+_UNIT_S = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
 _OUTCOMES = (
     "waiting",
     "running",
@@ -38,6 +41,19 @@ class SessionChoice(NamedTuple):
     is_live: bool = False
     has_all: bool = False
     """Also sessions of sub-agents, and those that their agent has deleted."""
+
+
+def moment_ms(text: str) -> int:
+    """A date, `today`, or so many hours, days or weeks ago; milliseconds since the epoch."""
+    if (ago := re.fullmatch(r"(\d{1,6})([hdw])", text)) is not None:
+        return int((time.time() - int(ago[1]) * _UNIT_S[ago[2]]) * 1000)
+    date = time.strftime("%Y-%m-%d") if text == "today" else text
+    try:
+        return int(time.mktime(time.strptime(date, "%Y-%m-%d")) * 1000)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(
+            f"a date like 2026-08-31, today, or 12h, 7d, 4w was expected, not {text!r}"
+        ) from None
 
 
 def choice_of(arguments: argparse.Namespace) -> SessionChoice:

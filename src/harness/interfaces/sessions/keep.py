@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from harness.interfaces.cli.console import Console
-from harness.interfaces.cli.parser import completes, moment_ms
+from harness.interfaces.cli.parser import completes
+from harness.interfaces.sessions.filters import moment_ms
 
 if TYPE_CHECKING:
     from harness import config

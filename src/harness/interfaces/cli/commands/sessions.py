@@ -11,10 +11,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.interfaces.cli import playback
+from harness.interfaces.cli import playback, session_diff
 from harness.interfaces.cli.console import Console, is_terminal, screen_width
 from harness.interfaces.cli.parser import add_actions, completes, count_or_zero, positive
-from harness.interfaces.sessions import diff, filters, keep
+from harness.interfaces.sessions import filters, keep
 
 if TYPE_CHECKING:
     from harness.config import Settings
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions["delete"].add_argument("ids", metavar="ID", nargs="+", help=help_text)
     for name in ("show", "replay"):
         playback.add_arguments(actions[name])
-    diff.add_arguments(actions["diff"])
+    session_diff.add_arguments(actions["diff"])
     actions["query"].add_argument(
         "sql", metavar="SQL", help='for example "SELECT agent, count(*) FROM sessions GROUP BY 1"'
     )
@@ -341,7 +341,7 @@ def _replay(arguments: argparse.Namespace, store: FileStore, console: Console) -
 def _diff(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
     found = _found(arguments, store, console)
     batches = playback.stored(store, found) if isinstance(found, str) else _stored_log(found).batches()
-    return diff.diff(batches, arguments, console)
+    return session_diff.diff(batches, arguments, console)
 
 
 def _check(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
@@ -404,7 +404,7 @@ def _check_history(session: CataloguedSession, *, is_json: bool) -> int:
 
 def _query(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
     from harness.interfaces.cli.output import write_text
-    from harness.interfaces.sessions.query import query
+    from harness.interfaces.cli.session_query import query
 
     del console
     for text in query(store, arguments.sql, arguments.format):

@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from harness.interfaces.cli.console import Console
-from harness.interfaces.cli.parser import moment_ms
+from harness.interfaces.sessions.filters import moment_ms
 
 if TYPE_CHECKING:
     from harness.interfaces.sessions.histories import HistorySessions

@@ -42,9 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.interfaces.cli.inbox_access import open_for
+    from harness.interfaces.cli.preferences import open_inbox
 
-    with open_for(arguments, console) as inbox:
+    with open_inbox(arguments, console) as inbox:
         wanted = _meant(arguments.ids, inbox)
         found = _wait(inbox, wanted, arguments.event, arguments.timeout)
     if not found:

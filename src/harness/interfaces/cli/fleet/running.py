@@ -1,10 +1,11 @@
-"""Carries out a fleet in this process: signals, display and exit code."""
+"""Runs a fleet in this process: its live table on the terminal, signals and exit code."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import signal
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -12,17 +13,148 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.errors import LogLocked
-from harness.events import Event, FleetEnded
+from harness.events import CaseSession, Event, FleetEnded
 from harness.fleet.engines.engine import open_engine
 from harness.fleet.fleet import Fleet
+from harness.fleet.overview import in_order
 from harness.fleet.report import report_of
 from harness.fleet.scheduler import Scheduler
-from harness.interfaces.cli.console import Console, can_erase, wants_color
-from harness.interfaces.cli.fleet.live_table import LiveTable
+from harness.fleet.watching import CaseActivity
+from harness.interfaces.cli.console import Console, can_erase, wants_color, width_of
 from harness.interfaces.cli.fleet.results import report_text
 from harness.interfaces.cli.output import STDOUT, write_out, write_text
 from harness.log import codec
 from harness.log.hub import Hub
+from harness.views.formatting.columns import columns, cut
+from harness.views.formatting.escapes import single_line
+
+_MARKS = {"passed": "✓", "failed": "✗", "done": "•", "error": "!", "running": "…", "waiting": "·"}
+_COLORS = {"passed": "32", "failed": "31", "error": "33", "running": "36"}
+_MOST_RUNNING = 8
+_FEWEST_ROWS = 5
+
+
+class LiveTable:
+    """Tasks × variants, what runs now, cost and time left. Contract: `draw` replaces what it has drawn before."""
+
+    def __init__(self, fleet: Fleet, *, color: bool) -> None:
+        self._fleet = fleet
+        self._color = color
+        self._began = time.monotonic()
+        self._done_before: int | None = None
+        self._drawn = 0
+        self._order = in_order(fleet.plan)
+        self._activities: dict[str, CaseActivity] = {}
+
+    def show(self, event: Event) -> None:
+        if isinstance(event, CaseSession):
+            self._activities[event.case] = CaseActivity(self._fleet, event.log_id)
+
+    def draw(self, scheduler: Scheduler) -> None:
+        width = width_of(STDOUT, os.environ) - 1
+        lines = [*self._grid(scheduler), "", *self._running(scheduler), self._summary(scheduler)]
+        shown = "".join(f"{self._fit(line, width)}\x1b[K\n" for line in lines)
+        write_text(f"{self._up()}{shown}\x1b[J")
+        self._drawn = len(lines)
+
+    def clear(self) -> None:
+        write_text(f"{self._up()}\x1b[J")
+        self._drawn = 0
+
+    def _up(self) -> str:
+        return f"\x1b[{self._drawn}A\r" if self._drawn else ""
+
+    def _grid(self, scheduler: Scheduler) -> list[str]:
+        """Tasks and variants, one mark for each repeat; those where something happens first, if not all fit."""
+        variants = [variant.name for variant in self._fleet.plan.variants]
+        cells: dict[str, dict[str, str]] = {}
+        busy: set[str] = set()
+        for case in self._order:
+            state = _state(scheduler, case.id)
+            mark = self._colored(_MARKS[state], state)
+            row = cells.setdefault(case.task.id, dict.fromkeys(variants, ""))
+            row[case.variant.name] += mark
+            if state == "running":
+                busy.add(case.task.id)
+        room = max(_FEWEST_ROWS, _height() - min(_MOST_RUNNING, len(scheduler.running)) - 6)
+        names = list(cells)
+        if len(names) > room:
+            names = sorted(names, key=lambda name: name not in busy)[:room]
+        repeats = self._fleet.plan.repeats
+        widths = [max(repeats, min(24, columns(single_line(name)))) for name in variants]
+        first = max(4, min(40, max(columns(single_line(name)) for name in names)))
+        head = [
+            cut(single_line(name), width).ljust(width) for name, width in zip(variants, widths, strict=True)
+        ]
+        lines = ["  ".join(["task".ljust(first), *head])]
+        for name in names:
+            pad = [" " * (width - repeats) for width in widths]
+            marks = [cells[name][variant] + space for variant, space in zip(variants, pad, strict=True)]
+            title = cut(single_line(name), first)
+            lines.append("  ".join([title + " " * (first - columns(title)), *marks]))
+        hidden = len(cells) - len(names)
+        return [*lines, f"… and {hidden} more tasks"] if hidden else lines
+
+    def _running(self, scheduler: Scheduler) -> list[str]:
+        lines = []
+        for case_id, one in list(scheduler.running.items())[:_MOST_RUNNING]:
+            activity = self._activities.get(case_id)
+            doing = activity.latest() if activity else "starting"
+            lines.append(f"{self._colored('…', 'running')} {single_line(one.case.title)}: {doing}")
+        more = len(scheduler.running) - _MOST_RUNNING
+        return [*lines, f"  … and {more} more that run"] if more > 0 else lines
+
+    def _summary(self, scheduler: Scheduler) -> str:
+        total, done = len(self._order), len(scheduler.scored) + len(scheduler.given_up)
+        if self._done_before is None:
+            self._done_before = done
+        passed = sum(bool(one.passed) for one in scheduler.scored.values())
+        budget = scheduler.budget
+        limit = f" of ${budget.budget_usd:g}" if budget.budget_usd else ""
+        parts = [f"{done}/{total} done", f"{passed} passed", f"{len(scheduler.given_up)} errors"]
+        parts += [f"{len(scheduler.running)} running", f"${budget.spent_usd:.4f}{limit}"]
+        elapsed_s, fresh = time.monotonic() - self._began, done - self._done_before
+        parts.append(_duration(elapsed_s))
+        if fresh and done < total:
+            parts.append(f"about {_duration(elapsed_s / fresh * (total - done))} left")
+        return " · ".join(parts)
+
+    def _colored(self, text: str, state: str) -> str:
+        code = _COLORS.get(state, "2")
+        return f"\x1b[{code}m{text}\x1b[0m" if self._color else text
+
+    def _fit(self, line: str, width: int) -> str:
+        """Marks with colours are never longer than the table; other lines are cut."""
+        return line if "\x1b" in line and columns(_plain(line)) <= width else cut(_plain(line), width)
+
+
+def _state(scheduler: Scheduler, case_id: str) -> str:
+    attempt = scheduler.scored.get(case_id)
+    if attempt is not None:
+        return "done" if attempt.passed is None else "passed" if attempt.passed else "failed"
+    if case_id in scheduler.running:
+        return "running"
+    return "error" if case_id in scheduler.given_up else "waiting"
+
+
+def _plain(line: str) -> str:
+    import re
+
+    return re.sub(r"\x1b\[[0-9;]*m", "", line)
+
+
+def _height() -> int:
+    try:
+        return os.get_terminal_size(STDOUT).lines or 24
+    except OSError:
+        return 24
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h {minutes:02}m" if hours else f"{minutes}m {rest:02}s" if minutes else f"{rest}s"
+
 
 EXIT_CODES = {"completed": 0, "budget": 3, "stopped": 130}
 """By why the fleet ended."""

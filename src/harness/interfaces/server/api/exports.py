@@ -14,13 +14,13 @@ from harness.config import Settings
 from harness.errors import StoreError, UsageError
 from harness.events import Event
 from harness.interfaces import formats
-from harness.interfaces.cli.playback import LEVELS, at_level, without_names, without_secrets
 from harness.interfaces.installed_agents import names_of
 from harness.interfaces.server.api.responses import Conflict, Handler, flag, json_response, with_errors
 from harness.interfaces.server.api.schemas import HandoverOffer, KeptSession
 from harness.interfaces.server.histories import is_history_name
 from harness.interfaces.server.live.channels import Channels
 from harness.interfaces.server.machine_store import MachineStore
+from harness.interfaces.sessions.export import LEVELS, at_level, without_names, without_secrets
 from harness.interfaces.sessions.histories import history_of
 from harness.log.store import Store, read_all
 from harness.session.hand_over import losses_of, plan, workspace_of

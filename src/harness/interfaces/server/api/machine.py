@@ -22,11 +22,11 @@ from harness.config.prices import load as load_prices
 from harness.config.repositories import listed_folder
 from harness.errors import UsageError
 from harness.interfaces import installed_agents
-from harness.interfaces.cli.parser import moment_ms
 from harness.interfaces.conversations.backend import Setup
 from harness.interfaces.server.api.responses import Handler, json_response, with_errors
 from harness.interfaces.server.api.schemas import Demonstration, StoredHistories, StoredHistory
 from harness.interfaces.server.machine_store import MachineStore
+from harness.interfaces.sessions.filters import moment_ms
 from harness.interfaces.sessions.histories import HistorySessions
 from harness.ledger import By, Charge, Ledger, grouped, total
 from harness.log.private_files import make_private_directory

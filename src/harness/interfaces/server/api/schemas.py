@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from harness.interfaces.workspaces.prompt_commands import CommandChoice
+
 
 class SessionPassage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Where a session has what was searched for."""
@@ -183,14 +185,6 @@ class FolderList(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class FileList(msgspec.Struct, frozen=True):
     files: list[str]
-
-
-class CommandChoice(msgspec.Struct, frozen=True):
-    kind: Literal["template", "command"]
-    """`template`: `text` is the prompt; `command`: the agent knows it by its name."""
-    name: str
-    description: str
-    text: str
 
 
 class CommandChoices(msgspec.Struct, frozen=True):

@@ -18,7 +18,6 @@ from starlette.routing import Route
 
 from harness.errors import LogLocked, UsageError
 from harness.events import ToolEnd, ToolProgress, ToolStart
-from harness.interfaces.cli.parser import moment_ms
 from harness.interfaces.commands import Attached, Command, Rename, Submit
 from harness.interfaces.conversations.backend import Setup
 from harness.interfaces.server.api.exports import copied
@@ -37,7 +36,7 @@ from harness.interfaces.server.api.session_listing import Listing, ListQuery, de
 from harness.interfaces.server.histories import is_history_name
 from harness.interfaces.server.live.channels import Channels
 from harness.interfaces.server.live.session_socket import client_name
-from harness.interfaces.sessions.filters import SessionChoice, checked
+from harness.interfaces.sessions.filters import SessionChoice, checked, moment_ms
 from harness.log.store import Metadata, Store, read_all
 from harness.sources.imports.catalogue_search import SessionSearch, parts_of
 from harness.views.page_state.fold import StateFold

@@ -18,7 +18,6 @@ from harness.interfaces.changes.repository import find_repository
 from harness.interfaces.inbox.projects import Projects
 from harness.interfaces.server.api.responses import Conflict, Handler, json_response, read_body, with_errors
 from harness.interfaces.server.api.schemas import (
-    CommandChoice,
     CommandChoices,
     FileList,
     FolderList,
@@ -27,10 +26,8 @@ from harness.interfaces.server.api.schemas import (
     Worktree,
 )
 from harness.interfaces.server.live.channels import Channels
-from harness.interfaces.workspaces.agent_commands import agent_commands
-from harness.interfaces.workspaces.bounds import Bounds, folders_in
-from harness.interfaces.workspaces.file_search import FileSearch
-from harness.interfaces.workspaces.templates import templates
+from harness.interfaces.workspaces.folders import Bounds, FileSearch, folders_in
+from harness.interfaces.workspaces.prompt_commands import agent_commands, templates
 from harness.interfaces.workspaces.worktrees import (
     NotClean,
     is_made_by_us,
@@ -110,7 +107,7 @@ class WorkspacesApi:
     def _found_commands(self, request: Request) -> CommandChoices:
         """Templates, then the commands of the agent. An agent's own replaces none of the user's."""
         folder, log_id = self._folder_of(request), request.query_params.get("session", "")
-        own = [CommandChoice("template", *one) for one in templates(folder)]
+        own = templates(folder)
         name, raw_path = request.query_params.get("agent", ""), ""
         if log_id:
             name = self._store.metadata(log_id).agent_name

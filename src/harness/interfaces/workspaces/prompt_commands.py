@@ -1,23 +1,108 @@
-"""Slash commands of an agent: those that it has listed in its stream, and those that lie in files.
+"""What `/` completes in a prompt: templates of prompts, and the slash commands of an agent.
 
-No agent is known here: a list in a stream is recognised by its key, and an `Agent` says where its files are.
+A template is a Markdown file in `prompts/` of the settings folder, or in `.harness/prompts/` of a project. Its name is
+that of the file; its first line, if that is a heading, describes it.
+
+The commands of an agent are those that it has listed in its stream, recognised by the key of the list, and those in
+the files that `Agent.command_files` names.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+from harness.config import config_directory
 from harness.interfaces.changes.repository import find_repository
-from harness.interfaces.server.api.schemas import CommandChoice
-from harness.interfaces.workspaces.templates import read_text
 from harness.log.raw import RawOutput, read_raw
 from harness.sources.agent import Agent, CommandFiles
+
+PROJECT_FOLDER = os.path.join(".harness", "prompts")
+USER_FOLDER = "prompts"
+_MOST_BYTES = 20_000
+_MOST_TEMPLATES = 200
+_FILE_NAME = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,59})\.md")
+
+
+class CommandChoice(msgspec.Struct, frozen=True):
+    kind: Literal["template", "command"]
+    """`template`: `text` is the prompt; `command`: the agent knows it by its name."""
+    name: str
+    description: str
+    text: str
+
+
+_BUILT_IN = (
+    CommandChoice(
+        "template",
+        "explain",
+        "What this project does and how it is built",
+        "Explain what this project does, how it is built and where to begin reading. Change nothing.",
+    ),
+    CommandChoice(
+        "template",
+        "fix-tests",
+        "Run the tests and repair what fails",
+        "Run the tests. Find out why each failing one fails, repair the cause and not the test, and run them again.",
+    ),
+    CommandChoice(
+        "template",
+        "review",
+        "Look at what is not committed",
+        "Review what is not committed: mistakes first, then what is missing, then style. Change nothing.",
+    ),
+)
+
+
+def templates(folder: str) -> list[CommandChoice]:
+    """By name; a project's own replace the user's, and these the built-in ones."""
+    found = {template.name: template for template in _BUILT_IN}
+    repository = find_repository(folder) if folder else None
+    project = repository.top if repository is not None else folder
+    places = [os.path.join(config_directory(), USER_FOLDER)]
+    places += [os.path.join(project, PROJECT_FOLDER)] if project else []
+    for place in places:
+        found |= {template.name: template for template in _in_folder(place)}
+    return sorted(found.values(), key=lambda template: template.name)
+
+
+def _in_folder(place: str) -> list[CommandChoice]:
+    try:
+        names = sorted(os.listdir(place))[:_MOST_TEMPLATES]
+    except OSError:
+        return []
+    found = (
+        (match["name"], read_text(os.path.join(place, name)))
+        for name in names
+        if (match := _FILE_NAME.fullmatch(name))
+    )
+    return [_template(name, text) for name, text in found if text.strip()]
+
+
+def _template(name: str, text: str) -> CommandChoice:
+    first, _, rest = text.strip().partition("\n")
+    if first.startswith("# ") and rest.strip():
+        return CommandChoice("template", name, first[2:].strip()[:200], rest.strip())
+    return CommandChoice("template", name, first[:200], text.strip())
+
+
+def read_text(path: str) -> str:
+    """The text of a regular file: nothing else is opened, and no link is followed."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return ""
+        return file.read(_MOST_BYTES).decode("utf-8", "replace")
+
 
 _LISTS = (b'"slash_commands"', b'"availableCommands"', b'"available_commands"', b'"argumentHint"')
 _KEYS = ("slash_commands", "availableCommands", "available_commands", "commands")
