@@ -1,4 +1,6 @@
-"""Where a server listens and is found: the options for it, and the private files with its address and its token."""
+"""Where a server listens and is found: the options for it, the private files with its address and its token, and plain
+requests to it. Needs no extra.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,25 @@ from contextlib import suppress
 from hmac import compare_digest
 from importlib.util import find_spec
 from secrets import token_hex
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from harness.config import data_directory
 from harness.errors import HarnessError, MissingExtra, UsageError
 from harness.log.private_files import make_private_directory, replace_private
 
+if TYPE_CHECKING:
+    from urllib.error import HTTPError
+
+    from harness.interfaces.commands import Command
+
 TOKEN_VARIABLE = "HARNESS_SERVER_TOKEN"  # noqa: S105
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _TIMEOUT_S = 10.0
+_REQUEST_TIMEOUT_S = 15.0
+REFUSED_STATUS = (401, 403, 421)
+"""Not without the right token, origin and host name."""
 
 
 def add_listening(parser: argparse.ArgumentParser) -> None:
@@ -160,13 +172,23 @@ def token_of(path: str) -> str:
 
 def newest_session(url: str, token: str) -> str:
     """Its id; empty when there is none yet. Raises HarnessError when no server of ours answers there."""
-    sessions = _asked(url, token, "/api/sessions?limit=1", "sessions")
-    return str(sessions[0]["id"]) if sessions else ""
+    answer = ServerCalls(url, token).get("/api/sessions?limit=1")
+    try:
+        return str(answer["sessions"][0]["id"]) if answer["sessions"] else ""
+    except (LookupError, TypeError) as error:
+        raise _not_ours(url) from error
 
 
 def new_link(url: str, token: str) -> str:
-    """That lets a browser in. Raises HarnessError when no server of ours answers there."""
-    return str(_asked(url, token, "/api/links", "link", body=b"{}"))
+    """A link that logs a browser in. Raises HarnessError when no server of ours answers there."""
+    answer = ServerCalls(url, token).post("/api/links", {})
+    if not isinstance(answer.get("link"), str):
+        raise _not_ours(url)
+    return str(answer["link"])
+
+
+def _not_ours(url: str) -> HarnessError:
+    return HarnessError(f"what answers at {url} is not `harness serve`", hint="check the address")
 
 
 def opened(
@@ -181,25 +203,62 @@ def opened(
     return build_opener(*proxies).open(request, timeout=timeout_s)
 
 
-def _asked(url: str, token: str, path: str, wanted: str, body: bytes | None = None) -> Any:
-    from urllib.error import HTTPError, URLError
+class ServerCalls:
+    """Requests to a server. Contract: thread-safe; every method raises HarnessError."""
 
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    def __init__(self, url: str, token: str) -> None:
+        self.url = url
+        self.token = token
+
+    def command(self, session: str, command: Command) -> None:
+        from urllib.parse import quote
+
+        body = {"commands": [msgspec.to_builtins(command)]}
+        self.post(f"/api/sessions/{quote(session, safe='')}/commands?client=terminal", body)
+
+    def start(self, **setup: Any) -> str:
+        """Start a conversation with a prompt; returns its id."""
+        return str(self.post("/api/sessions", setup)["id"])
+
+    def post(self, path: str, body: Any) -> dict[str, Any]:
+        return self._request(path, msgspec.json.encode(body))
+
+    def get(self, path: str) -> dict[str, Any]:
+        return self._request(path, None)
+
+    def _request(self, path: str, body: bytes | None) -> dict[str, Any]:
+        from urllib.error import HTTPError, URLError
+
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        try:
+            with opened(self.url, path, headers, body, _REQUEST_TIMEOUT_S) as answer:
+                found = json.load(answer)
+        except HTTPError as error:
+            raise _refused(error) from error
+        except (URLError, OSError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise HarnessError(
+                f"no server answers at {self.url}: {reason}", hint="`harness serve` starts one"
+            ) from error
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise _not_ours(self.url)
+        return found
+
+
+def is_answer(error: HarnessError) -> bool:
+    """Whether a server that accepted our token has refused the request; else no such server was reached."""
+    status = getattr(error.__cause__, "code", None)
+    return status is not None and status not in REFUSED_STATUS
+
+
+def _refused(error: HTTPError) -> HarnessError:
     try:
-        with opened(url, path, headers, body) as answer:
-            return json.load(answer)[wanted]
-    except HTTPError as error:
-        raise HarnessError(
-            f"the server refused the request ({error.code})", hint="check the token"
-        ) from error
-    except (ValueError, LookupError, TypeError) as error:
-        raise HarnessError(
-            f"what answers at {url} is not `harness serve`", hint="check the address"
-        ) from error
-    except (URLError, OSError) as error:
-        reason = getattr(error, "reason", None) or error
-        hint = "`harness serve` starts one"
-        raise HarnessError(f"no server answers at {url}: {reason}", hint=hint) from error
+        refusal = json.load(error)["error"]
+        return UsageError(str(refusal["message"]), hint=str(refusal.get("hint") or ""))
+    except (ValueError, LookupError, TypeError, OSError):
+        return HarnessError(f"the server refused the request ({error.code})", hint="check the token")
 
 
 def _read(path: str) -> str:

@@ -114,6 +114,7 @@ def test_templates_of_a_project_replace_the_users(tmp_path: Path, monkeypatch: p
     (project / "secret.md").symlink_to("/etc/passwd")
     os.mkfifo(project / "pipe.md")
     found = {one.name: one for one in templates(str(tmp_path / "project"))}
-    assert found["release"] == ("release", "Make a release", "Bump the version, then tag it.")
+    assert found["release"].description == "Make a release"
+    assert found["release"].text == "Bump the version, then tag it."
     assert found["review"].text == "Look at this project."
     assert {*found} == {"explain", "fix-tests", "release", "review"}

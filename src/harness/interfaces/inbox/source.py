@@ -17,10 +17,9 @@ from harness.errors import HarnessError, UsageError
 from harness.interfaces.commands import Command
 from harness.interfaces.conversations.backend import ConversationStatus
 from harness.interfaces.inbox.rows import InboxPage, InboxRows, RowStatus, held_status
-from harness.interfaces.inbox.served_inbox import ServerCalls, is_answer
 from harness.interfaces.inbox.store_watch import LiveLinks, StoreWatch
 from harness.interfaces.inbox.today import Today, today_in
-from harness.interfaces.server_address import address_of, own_server
+from harness.interfaces.server_address import ServerCalls, address_of, is_answer, own_server
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
 from harness.views.inbox.row import InboxRow, RowCan

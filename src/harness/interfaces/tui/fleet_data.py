@@ -12,8 +12,8 @@ from harness.errors import UsageError
 from harness.fleet.compare import Comparison, compare, side_of
 from harness.fleet.overview import overview
 from harness.fleet.watching import FleetSummary, FleetView, FleetWatch
-from harness.interfaces.inbox.served_inbox import ServerCalls
 from harness.interfaces.server.live.fleet_feed import ServedFleets
+from harness.interfaces.server_address import ServerCalls
 
 
 class FleetSource(Protocol):

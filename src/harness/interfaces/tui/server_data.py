@@ -15,7 +15,8 @@ import msgspec
 from harness.errors import HarnessError, UsageError
 from harness.events import Event
 from harness.interfaces.conversations.backend import Setup
-from harness.interfaces.inbox.served_inbox import ServedInbox, ServerCalls
+from harness.interfaces.inbox.served_inbox import ServedInbox
+from harness.interfaces.server_address import ServerCalls
 from harness.interfaces.tui.fleet_data import RemoteFleets
 from harness.interfaces.tui.source_data import LISTED, SourceData
 from harness.ledger import Amount
