@@ -25,7 +25,7 @@ EXTRAS = ("websockets", "starlette", "uvicorn", "textual", "rich", "httpx", "duc
 @pytest.mark.parametrize(
     "modules",
     [
-        ("cli.live", "cli.chat.own_chat", "conversations.local_backend", "conversations.session_socket"),
+        ("cli.live", "cli.chat.own_chat", "conversations.local_backend", "conversations.local_socket"),
         ("cli.top.screen", "inbox.source", "inbox.listing", "cli.commands.wait"),
         ("cli.commands.sessions", "cli.session_diff", "sessions.search", "sessions.any_session"),
         ("cli.fleet.running", "cli.fleet.best_of", "changes.review", "server_address"),

@@ -108,7 +108,7 @@ def test_a_person_allows_denies_with_a_reason_and_allows_for_always(world: World
         terminal.type("/quit\r")
         assert terminal.wait() == 0
         assert terminal.settings == terminal.before
-        assert "go on: harness chat --resume " in terminal.text
+        assert "continue: harness chat --resume " in terminal.text
     replies = [(one["approved"], one.get("reason", "")) for one in events(world, "RelayReply")]
     assert replies[:2] == [(True, ""), (False, "not b")]
     assert (world.project / "a").exists()

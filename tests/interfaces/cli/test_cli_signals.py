@@ -175,9 +175,9 @@ def test_a_run_on_a_terminal_is_for_reading_and_says_where_the_log_is(world: Wor
     text = _on_terminal(world)
     assert "I will look." in text
     assert '{"type"' not in text
-    assert f"log:   {world.logs()[0]}" in text
-    assert f"again: harness sessions show {world.logs()[0].stem}" in text
-    assert "go on: harness run --agent claude --resume mock-session" in text
+    assert f"log:      {world.logs()[0]}" in text
+    assert f"show:     harness sessions show {world.logs()[0].stem}" in text
+    assert "continue: harness run --agent claude --resume mock-session" in text
 
 
 def test_a_terminal_shows_a_sign_of_life_that_is_erased_again(world: World) -> None:

@@ -10,16 +10,18 @@ import pytest
 from harness.interfaces.cli.top.lines import (
     KEYS,
     Look,
-    age,
-    answer_words,
+    answer_lines,
     card_place,
     full_lines,
     is_whole,
     screen_lines,
     shown_order,
 )
+from harness.interfaces.inbox.key_answers import relay_of
+from harness.interfaces.inbox.labels import age
 from harness.interfaces.inbox.rows import InboxPage, RowCounts
 from harness.interfaces.inbox.today import Today
+from harness.interfaces.inbox.typed_answers import Asking
 from harness.views.formatting.columns import columns
 from harness.views.inbox.row import (
     InboxRow,
@@ -87,6 +89,10 @@ def look(
     )
 
 
+def answers(ask: RowAsk) -> list[str]:
+    return answer_lines(ask, Asking(relay_of(ask)))
+
+
 def text(lines: Any) -> list[str]:
     return ["".join(part for _style, part in line) for line in lines]
 
@@ -99,8 +105,8 @@ def test_the_screen() -> None:
     assert [line.strip() for line in lines[3:7]] == [
         "$ pnpm test --filter cart",
         "y once   n no   e no, because …",
-        "a Always allow Bash: pnpm test --filter cart (in this conversation)",
-        "p Always allow Bash: pnpm test … (in this conversation)",
+        "a always Bash: pnpm test --filter cart (in this conversation)",
+        "p always Bash: pnpm test … (in this conversation)",
     ]
     whole = "\n".join(lines)
     assert re.search(r"gift cards +Cl ● Edit gift.ts +≥\$0.40  41% +6m", whole)
@@ -168,8 +174,28 @@ def test_a_card_that_changes_or_moves_has_another_place() -> None:
 
 
 def test_a_question_and_a_plan() -> None:
-    assert answer_words(ROWS[1].asks[0]) == ["1 npm", "2 pnpm", "e something else …   n no answer"]
-    assert answer_words(RowAsk(id="p", kind="plan")) == ["y approve   n no   e no, because …"]
+    assert answers(ROWS[1].asks[0]) == ["1 npm", "2 pnpm", "e your own words …   n no answer"]
+    plan = RowAsk(id="p", kind="plan", subject="Is this plan good?", payload={"plan": "1. Read\n2. Write"})
+    assert answers(plan) == ["y approve   n send back   e what to change …"]
+    assert {"  1. Read", "  2. Write"} <= set(text(full_lines(ROWS[0], plan, 60)))
+
+
+def test_several_questions_are_asked_one_after_the_other() -> None:
+    questions = [
+        {"id": "1", "question": "Which?", "options": [{"label": "npm"}, {"label": "pnpm"}]},
+        {"id": "2", "question": "Really?", "options": [{"label": "yes"}]},
+    ]
+    ask = RowAsk(id="x", kind="question", subject="Which?", payload={"questions": questions})
+    asking = Asking(relay_of(ask))
+    rows = (row("a", "asks", asks=(ask,)),)
+    assert "1 npm" in "\n".join(text(screen_lines(look(rows, cursor="a", asking=asking))))
+    assert asking.take("2") is None
+    second = "\n".join(text(screen_lines(look(rows, cursor="a", asking=asking))))
+    assert "Really?" in second
+    assert "1 yes" in second
+    reply = asking.take("1")
+    assert reply is not None
+    assert reply.answer == {"1": "pnpm", "2": "yes"}
 
 
 def test_ages() -> None:

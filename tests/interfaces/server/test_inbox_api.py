@@ -19,7 +19,7 @@ from harness.events.operation import Command
 from harness.interfaces.commands import Approve
 from harness.interfaces.commands import Command as AnyCommand
 from harness.interfaces.conversations.backend import ConversationStatus
-from harness.interfaces.conversations.session_socket import LiveChannel
+from harness.interfaces.conversations.local_socket import LocalSocketServer
 from harness.interfaces.conversations.shared_backend import open_backend
 from harness.log.store import Metadata
 from harness.views.inbox.asks import arguments_hash
@@ -284,7 +284,7 @@ def test_a_run_of_another_program_is_a_row_and_can_be_answered(tmp_path: Path, m
                 client = InboxClient(socket)
                 await client.receive()
                 hub, relay, log_id = await asyncio.to_thread(_asking_run, world)
-                channel = LiveChannel(log_id, carry_out, lambda: status)
+                channel = LocalSocketServer(log_id, carry_out, lambda: status)
                 assert channel.is_open
                 (ask,) = await client.until(asked(client, log_id))
                 assert client.rows[log_id]["state"] == "needs-approval"

@@ -17,7 +17,7 @@ from harness.events import Relay, Result, ToolStart
 from harness.events.operation import Command
 from harness.interfaces.commands import Approve, Steer
 from harness.interfaces.conversations.backend import ConversationStatus
-from harness.interfaces.conversations.session_socket import LiveChannel
+from harness.interfaces.conversations.local_socket import LocalSocketServer
 from harness.interfaces.inbox.rows import InboxRows, RowStatus
 from harness.interfaces.inbox.source import InboxSource, open_inbox
 from harness.interfaces.server_address import leave_address
@@ -56,7 +56,7 @@ def test_files_alone(tmp_path: Path) -> None:
         until(inbox, lambda: state_of(inbox, log_id) == "running")
         with pytest.raises(UsageError, match="takes no commands"):
             inbox.send(log_id, Steer(message="x"))
-        channel = LiveChannel(log_id, taken.append, lambda: status)
+        channel = LocalSocketServer(log_id, taken.append, lambda: status)
         call = ToolStart(call_id="c", tool_name="Bash", operations=[Command(command="make")])
         hub.source(log_id).append([call, Relay(id="q", call_id="c", tool_name="Bash")])
         until(inbox, lambda: state_of(inbox, log_id) == "needs-approval")

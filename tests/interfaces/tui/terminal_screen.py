@@ -11,7 +11,8 @@ import pytest
 from scripted_inbox import NOW_MS, ScriptedInbox
 from textual.pilot import Pilot
 
-from harness.interfaces.tui import actions, ask
+from harness.interfaces.inbox import key_answers
+from harness.interfaces.tui import actions
 from harness.interfaces.tui.actions import InboxScreen
 from harness.interfaces.tui.app import InboxApp
 
@@ -83,6 +84,6 @@ def still(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     monkeypatch.setattr(time, "time_ns", lambda: NOW_MS * 1_000_000)
-    monkeypatch.setattr(ask, "SETTLED_S", 0.0)
-    monkeypatch.setattr(ask, "RESTED_S", 0.0)
+    monkeypatch.setattr(key_answers, "SETTLED_S", 0.0)
+    monkeypatch.setattr(key_answers, "RESTED_S", 0.0)
     monkeypatch.setattr(actions, "HELD_S", 1000.0)

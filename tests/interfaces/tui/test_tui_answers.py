@@ -8,10 +8,12 @@ from scripted_inbox import ScriptedInbox, allow_ask, checkout_log, twelve_rows
 from terminal_screen import Seen, drive, still
 
 from harness.events import RelayReply
-from harness.interfaces.cli.approval import Asking
 from harness.interfaces.commands import Approve, Deny
-from harness.interfaces.tui import actions, ask
-from harness.interfaces.tui.ask import RESTED_S, SETTLED_S, AnswerGuard, full_lines, inline_keys, relay_of
+from harness.interfaces.inbox import key_answers
+from harness.interfaces.inbox.key_answers import RESTED_S, SETTLED_S, AnswerGuard, relay_of
+from harness.interfaces.inbox.typed_answers import Asking
+from harness.interfaces.tui import actions
+from harness.interfaces.tui.ask import full_lines, inline_keys
 from harness.interfaces.tui.lines import text_of
 from harness.views.inbox.row import InboxRow, RowAsk
 
@@ -52,12 +54,12 @@ def test_a_key_that_is_held_down_answers_once() -> None:
 
 
 def test_a_key_at_once_after_an_ask_appeared_is_not_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ask, "SETTLED_S", 1000.0)
+    monkeypatch.setattr(key_answers, "SETTLED_S", 1000.0)
     data = ScriptedInbox(rows())
 
     async def script(seen: Seen) -> None:
         await seen.press("y", "a", "n", "e", "1")
-        await seen.shows("too quick to be an answer")
+        await seen.shows("Too quick to be an answer")
         assert not seen.screen.composer.is_open
         await seen.press("Y")
         await seen.shows("allow these 2 once")

@@ -93,14 +93,18 @@ def run_and_show(
 
 @contextmanager
 def _reachable(run: Run, console: Console) -> Iterator[None]:
-    """As long as it runs, `harness attach` in other terminals can answer and steer it, if anyone can."""
+    """While it runs, `harness attach` in other terminals can answer and steer it, if its agent allows that."""
     request, agent = run.launch.request, run.launch.agent
     if run.launch.two_way is None and "on_ask" not in agent.supports and not _asks_at_limit(run):
         yield
         return
-    from harness.interfaces.conversations.session_socket import LiveChannel, carry_out, status_of
+    from harness.interfaces.conversations.local_socket import (
+        LocalSocketServer,
+        carry_out_in_run,
+        status_of_run,
+    )
 
-    channel = LiveChannel(run.id, partial(carry_out, run), partial(status_of, run))
+    channel = LocalSocketServer(run.id, partial(carry_out_in_run, run), partial(status_of_run, run))
     if (request.on_ask == "wait" or _asks_at_limit(run)) and not can_answer():
         if channel.is_open:
             console.say(f"questions wait for an answer: harness attach {run.id}")
@@ -291,11 +295,11 @@ def _say_goodbye(run: Run, screen: Screen, showing: RunDisplay) -> None:
     if not showing.is_pretty:
         return
     if isinstance(run.store, FileStore):
-        console.say(f"\nlog:   {run.store.path(run.id)}")
-        console.say(f"again: harness sessions show {run.id}")
+        console.say(f"\nlog:      {run.store.path(run.id)}")
+        console.say(f"show:     harness sessions show {run.id}")
     agent = run.launch.agent
     if run.agent_session_id and "resume" in agent.supports:
-        console.say(f"go on: harness run --agent {agent.name} --resume {run.agent_session_id} --prompt …")
+        console.say(f"continue: harness run --agent {agent.name} --resume {run.agent_session_id} --prompt …")
 
 
 class Spinner:

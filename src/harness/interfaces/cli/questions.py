@@ -16,8 +16,8 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.events import Event, Relay, RelayReply
-from harness.interfaces.cli.approval import SHOW, Asking
 from harness.interfaces.cli.console import is_terminal, open_terminal
+from harness.interfaces.inbox.typed_answers import SHOW, Asking
 from harness.sources.run import Run
 from harness.views.page_state.shapes import relay as shape_of
 

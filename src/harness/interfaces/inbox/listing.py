@@ -9,7 +9,7 @@ from harness import config
 from harness.config.prices import Prices
 from harness.config.prices import load as load_prices
 from harness.errors import HarnessError
-from harness.interfaces.conversations.session_socket import reachable_ids
+from harness.interfaces.conversations.local_socket import reachable_ids
 from harness.interfaces.inbox.rows import InboxRows, RowStatus, held_status
 from harness.log.store import Metadata, Query
 from harness.log.stores.files import FileStore

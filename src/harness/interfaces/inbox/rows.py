@@ -16,7 +16,7 @@ from harness.config import data_directory
 from harness.config.prices import Prices
 from harness.errors import HarnessError, UnknownSession
 from harness.events import Event
-from harness.interfaces.conversations.session_socket import reachable_ids
+from harness.interfaces.conversations.local_socket import reachable_ids
 from harness.interfaces.inbox.projects import Projects
 from harness.interfaces.inbox.stored_rows import StoredRow, StoredRows
 from harness.log.event_file import SIDECAR

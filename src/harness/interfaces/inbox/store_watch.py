@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from harness.errors import HarnessError, UsageError
 from harness.interfaces.commands import Command
 from harness.interfaces.conversations.backend import ConversationStatus
-from harness.interfaces.conversations.session_socket import ChannelClient
+from harness.interfaces.conversations.local_socket import LocalSocketClient
 from harness.log.event_file import HIDDEN, LOG, SIDECAR
 from harness.log.ids import is_log_id
 from harness.log.private_files import make_private_directory
@@ -115,7 +115,7 @@ class LiveLinks:
     def __init__(self, on_change: Callable[[str], object]) -> None:
         self._on_change = on_change
         self._lock = threading.Lock()
-        self._links: dict[str, ChannelClient] = {}
+        self._links: dict[str, LocalSocketClient] = {}
         self._tried_s: dict[str, float] = {}
         self._is_closed = False
 
@@ -155,14 +155,14 @@ class LiveLinks:
         for link in links:
             link.close()
 
-    def _link(self, log_id: str) -> ChannelClient | None:
+    def _link(self, log_id: str) -> LocalSocketClient | None:
         with self._lock:
             link = self._links.get(log_id)
         return link if link is not None and link.is_open else self._connect(log_id)
 
-    def _connect(self, log_id: str) -> ChannelClient | None:
+    def _connect(self, log_id: str) -> LocalSocketClient | None:
         try:
-            link = ChannelClient(log_id, partial(self._on_change, log_id))
+            link = LocalSocketClient(log_id, partial(self._on_change, log_id))
         except OSError:
             return None
         with self._lock:

@@ -12,10 +12,11 @@ from textual import events
 from textual.widgets import TextArea
 
 from harness.errors import HarnessError
-from harness.interfaces.cli.approval import TypedReply
 from harness.interfaces.commands import Cancel, Command, Steer, Submit
+from harness.interfaces.inbox.key_answers import AskKey, answer_words, command_of, key_of, reply_to_key
+from harness.interfaces.inbox.typed_answers import TypedReply
 from harness.interfaces.tui import composer as modes
-from harness.interfaces.tui.ask import AskKey, command_of, full_lines, inline_keys, key_of, reply_to_key, said
+from harness.interfaces.tui.ask import full_lines, inline_keys
 from harness.interfaces.tui.composer import ComposerMode, ComposerText
 from harness.interfaces.tui.details import call_lines, change_lines
 from harness.interfaces.tui.editor import edited
@@ -36,7 +37,7 @@ from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, RowAsk
 
 _CHANGED = "It changed, look again"
 _AGAIN_S = 5.0
-"""So long a question waits for the second press."""
+"""How long a key that asks "again?" waits for the second press."""
 
 
 class InboxScreen(InboxView):
@@ -208,7 +209,7 @@ class InboxScreen(InboxView):
     # Answering
 
     def _current(self, event: events.Key) -> tuple[InboxRow, RowAsk] | None:
-        """What a key answers now; None: nothing, and it was said why."""
+        """The ask that a key answers now; None: there is none, and a message says why."""
         row, ask = self.row, self.ask
         if row is None or ask is None:
             self.say("Nothing is asked here")
@@ -257,19 +258,19 @@ class InboxScreen(InboxView):
             return
         reply = self.asking(row, ask).take(event.key)
         if reply is None or reply.answer != event.key:
-            self._go_on(row, ask, reply)
+            self._answer_or_next(row, ask, reply)
         else:
             self.say(f"There is no answer {event.key}")
 
-    def _go_on(self, row: InboxRow, ask: RowAsk, reply: TypedReply | None) -> None:
-        """Several questions may be asked at once: then the next one."""
+    def _answer_or_next(self, row: InboxRow, ask: RowAsk, reply: TypedReply | None) -> None:
+        """Several questions may be asked at once: without a reply, the next one is shown."""
         if reply is None:
             self.draw()
         else:
             self._answer(row, ask, reply)
 
     def _answer(self, row: InboxRow, ask: RowAsk, reply: TypedReply) -> None:
-        key, words = key_of(row, ask), said(ask, reply)
+        key, words = key_of(row, ask), answer_words(ask, reply)
         self.sent[key] = f"{words.capitalize()} …"
         self.draw()
 
@@ -413,7 +414,7 @@ class InboxScreen(InboxView):
         elif mode is modes.DENY:
             self._answer(row, ask, TypedReply(False, reason=text))
         else:
-            self._go_on(row, ask, self.asking(row, ask).take(text))
+            self._answer_or_next(row, ask, self.asking(row, ask).take(text))
 
     def on_composer_text_left(self, event: ComposerText.Left) -> None:
         event.stop()
@@ -449,7 +450,7 @@ class InboxScreen(InboxView):
         self.composer.note(f"{count} lines · ↵ next · esc done" if text.strip() else "")
 
     def _search(self, text: str) -> None:
-        """In what is shown of each row at once; in what was said in all sessions as soon as it is known."""
+        """Search the rows at once, then the messages of all sessions in the background."""
         self.words = text.strip()
         words = self.words.lower().split()
         if not words:
@@ -555,9 +556,18 @@ class InboxScreen(InboxView):
             return
         self.wanted = id
         self._take_rows()
-        self.say("It has begun")
+        self.say("Started")
 
 
 def _heading(row: InboxRow) -> str:
-    told = (row.title, row.agent, row.agent_name, row.model, row.cwd, row.branch, row.project.name, *row.tags)
-    return "\n".join(told).lower()
+    shown = (
+        row.title,
+        row.agent,
+        row.agent_name,
+        row.model,
+        row.cwd,
+        row.branch,
+        row.project.name,
+        *row.tags,
+    )
+    return "\n".join(shown).lower()

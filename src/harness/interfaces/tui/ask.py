@@ -1,123 +1,23 @@
-"""What a run asks, as a box with the keys that answer it; and the rules that keep a key from answering by accident."""
+"""What a run asks, as lines: a box with the keys that answer it, two lines below a row, or all of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
-from msgspec.structs import replace
-
-from harness.interfaces.cli.approval import Asking, TypedReply, answering_command
-from harness.interfaces.commands import AnswerCommand, Approve, Deny
+from harness.interfaces.inbox.key_answers import is_command, options_of, plan_text
+from harness.interfaces.inbox.labels import age
+from harness.interfaces.inbox.typed_answers import Asking
 from harness.interfaces.tui.lines import Line, Part, fitted, length
-from harness.interfaces.tui.rows import age, home_path
+from harness.interfaces.tui.rows import home_path
 from harness.views.formatting.approval import bounded, lines_of
 from harness.views.formatting.columns import wrapped
 from harness.views.formatting.escapes import neutralised, revealed
 from harness.views.inbox.row import InboxRow, RowAsk
 
-SETTLED_S = 0.4
-"""So long an ask must have been on the screen before a key can answer it."""
-RESTED_S = 0.7
-"""The same key answers again only after it was at rest so long: a key that is held down repeats sooner."""
-_ALWAYS_KEYS = ("a", "p")
 _QUESTIONS = {"plan": "is this plan good?", "question": "it asks", "tool": "it waits for an answer"}
 _ALL = 10_000
 _INLINE_YES: tuple[Part, ...] = (("", "    "), ("key", "y"), ("", " once"))
 _INLINE_NO: tuple[Part, ...] = (("", "  "), ("key", "n"), ("", " no  "), ("key", "e"), ("", " because …"))
-
-
-class AskKey(NamedTuple):
-    """Which ask it is: an answer counts for this one only."""
-
-    session: str
-    ask: str
-    arguments_hash: str
-
-
-def key_of(row: InboxRow, ask: RowAsk) -> AskKey:
-    return AskKey(row.id, ask.id, ask.arguments_hash)
-
-
-class AnswerGuard:
-    """Times are those of `time.monotonic`."""
-
-    def __init__(self) -> None:
-        self._shown: tuple[object, float] = (None, 0.0)
-        self._pressed: dict[str, float] = {}
-
-    def show(self, place: object, at_s: float) -> None:
-        """An ask was drawn: `place` says which one, and where."""
-        if self._shown[0] != place:
-            self._shown = (place, at_s)
-
-    def refuses(self, key: str, place: object, typed_s: float) -> str:
-        """Why a key does not answer; empty: it does. `typed_s`: when it was typed, not when it is looked at."""
-        before = self._pressed.get(key, -RESTED_S)
-        self._pressed[key] = typed_s
-        shown, at_s = self._shown
-        if shown != place or typed_s < at_s + SETTLED_S:
-            return "that was too quick to be an answer to this: look, then press again"
-        if typed_s < before + RESTED_S:
-            return "a key that repeats does not answer: let it go, then press again"
-        return ""
-
-
-def relay_of(ask: RowAsk) -> dict[str, Any]:
-    """The same as in the state of a conversation."""
-    return {
-        "id": ask.id,
-        "kind": ask.kind,
-        "toolName": ask.tool_name,
-        "input": None,
-        "question": ask.question,
-        "options": ask.options,
-        "payload": ask.payload,
-        "resumeSchema": ask.resume_schema,
-        "subagent": ask.run_name,
-    }
-
-
-def options_of(ask: RowAsk) -> dict[str, tuple[str, str]]:
-    """Of a permission: key → the id of the option, and what it says."""
-    options = [one for one in ask.options or () if isinstance(one, dict)]
-    always = [one for one in options if one.get("kind") == "allow-always"]
-    found = {"y": ("", "once")}
-    if not ask.marks:
-        keys = zip(_ALWAYS_KEYS, always, strict=False)
-        found |= {key: (str(one["id"]), _always(one)) for key, one in keys}
-    return found
-
-
-def _always(option: dict[str, Any]) -> str:
-    label = revealed(str(option.get("label", "")), is_line=True)
-    return f"always{label.removeprefix('Always allow')}" if label.startswith("Always allow") else label
-
-
-def reply_to_key(ask: RowAsk, key: str) -> TypedReply | None:
-    """What a key answers; None: nothing."""
-    if ask.kind == "permission":
-        if key == "n":
-            return TypedReply(False)
-        option = options_of(ask).get(key)
-        return None if option is None else TypedReply(True, option[0])
-    if ask.kind == "plan" and key in ("y", "n"):
-        return TypedReply(key == "y", answer={"action": "approved" if key == "y" else "rejected"})
-    return None
-
-
-def command_of(ask: RowAsk, reply: TypedReply) -> AnswerCommand | Approve | Deny:
-    """Bound to what was shown: if the ask is another one by then, nothing happens."""
-    return replace(answering_command(relay_of(ask), reply), arguments_hash=ask.arguments_hash)
-
-
-def said(ask: RowAsk, reply: TypedReply) -> str:
-    """What was answered, in words."""
-    if ask.kind == "permission":
-        return ("allowed always" if reply.choice else "allowed once") if reply.approved else "denied"
-    if ask.kind == "plan":
-        return "approved" if reply.approved and reply.answer.get("action") == "approved" else "sent back"
-    return "answered"
 
 
 # How it looks
@@ -146,8 +46,7 @@ def title(ask: RowAsk) -> str:
     who = f"{ask.run_name}: " if ask.run_name else ""
     if ask.kind != "permission":
         return f"{who}{_QUESTIONS[ask.kind]}"
-    is_command = any(one.get("kind") == "command" for one in ask.operations)
-    return f"{who}may it {'run this' if is_command else ask.title or 'do this'}?"
+    return f"{who}may it {'run this' if is_command(ask) else ask.title or 'do this'}?"
 
 
 def body_lines(row: InboxRow, ask: RowAsk, asking: Asking, width: int) -> list[Line]:
@@ -158,9 +57,7 @@ def body_lines(row: InboxRow, ask: RowAsk, asking: Asking, width: int) -> list[L
             [("" if at else "bold", piece)] for at, line in enumerate(asked) for piece in _wrap(line, width)
         ]
     if ask.kind == "plan":
-        plan = ask.payload.get("plan") if isinstance(ask.payload, dict) else None
-        text = plan if isinstance(plan, str) else ask.subject
-        return [[("", piece)] for piece in _wrap(neutralised(text), width)]
+        return [[("", piece)] for piece in _wrap(neutralised(plan_text(ask)), width)]
     lines = _subject(ask, width)
     if ask.preview:
         lines += [[(_diff_style(line), line)] for line in bounded(lines_of({}, ask.preview), _ALL)]
@@ -184,14 +81,13 @@ def _subject(ask: RowAsk, width: int) -> list[Line]:
             out += [raw[at:start].decode("utf-16-le", "replace"), str(mark.get("label") or mark["kind"])]
             at = end
     text = revealed("".join([*out, raw[at:].decode("utf-16-le", "replace")]))
-    is_command = any(one.get("kind") == "command" for one in ask.operations)
-    lead = "$ " if is_command else ""
+    lead = "$ " if is_command(ask) else ""
     pieces = [piece for line in text.split("\n") for piece in _wrap(line, width - len(lead))]
     return [[("bold", f"{lead if at == 0 else ' ' * len(lead)}{piece}")] for at, piece in enumerate(pieces)]
 
 
 def answer_lines(row: InboxRow, ask: RowAsk, width: int) -> list[Line]:
-    """The keys. Never more than they say."""
+    """The keys, with all that each of them allows."""
     if not row.can.answer:
         return [[("dim", "It cannot be answered from here.")]]
     view: list[Part] = [("key", "v"), ("", " view in full")]
@@ -228,7 +124,7 @@ def fits_inline(ask: RowAsk, width: int) -> bool:
 
 
 def inline_keys(ask: RowAsk, width: int) -> str:
-    """The keys that answer it there: what would be allowed must stand beside its key."""
+    """The keys that answer it there: only those whose effect is shown beside them."""
     if not fits_inline(ask, width):
         return ""
     return "".join(key for key in "yan123456789e" if key != "a" or _inline_always(ask, width))
@@ -253,8 +149,10 @@ def inline_lines(ask: RowAsk, width: int) -> tuple[Line, Line]:
 
 
 def _inline_subject(ask: RowAsk) -> Part:
-    is_command = any(one.get("kind") == "command" for one in ask.operations)
-    return "bold", f"    {'$ ' if is_command else ''}{revealed(ask.subject or ask.question, is_line=True)}"
+    return (
+        "bold",
+        f"    {'$ ' if is_command(ask) else ''}{revealed(ask.subject or ask.question, is_line=True)}",
+    )
 
 
 def _inline_always(ask: RowAsk, width: int) -> list[Part]:

@@ -16,8 +16,8 @@ from harness.events import Event
 from harness.fleet.fleet import STORE_VARIABLE
 from harness.interfaces.commands import Command, Submit
 from harness.interfaces.conversations.backend import ConversationStatus, Setup
+from harness.interfaces.conversations.local_socket import LocalSocketServer
 from harness.interfaces.conversations.log_tail import LogTail
-from harness.interfaces.conversations.session_socket import LiveChannel
 from harness.interfaces.inbox.source import FileInbox
 from harness.interfaces.tui.fleet_data import LocalFleets
 from harness.interfaces.tui.source_data import LISTED, SourceData
@@ -48,7 +48,7 @@ class HostedConversations:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._backend: LocalBackend | None = None
-        self._channels: dict[str, LiveChannel] = {}
+        self._channels: dict[str, LocalSocketServer] = {}
         self._lock = threading.Lock()
 
     @property
@@ -83,7 +83,9 @@ class HostedConversations:
 
     def _open(self, log_id: str) -> None:
         if log_id not in self._channels:
-            channel = LiveChannel(log_id, partial(self.carry_out, log_id), partial(self._status, log_id))
+            channel = LocalSocketServer(
+                log_id, partial(self.carry_out, log_id), partial(self._status, log_id)
+            )
             self._channels[log_id] = channel
 
     def _status(self, log_id: str) -> ConversationStatus:

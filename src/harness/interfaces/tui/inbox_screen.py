@@ -19,8 +19,9 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from harness.errors import HarnessError
-from harness.interfaces.cli.approval import Asking
-from harness.interfaces.tui.ask import AnswerGuard, AskKey, box, key_of, relay_of
+from harness.interfaces.inbox.key_answers import AnswerGuard, AskKey, key_of, relay_of
+from harness.interfaces.inbox.typed_answers import Asking
+from harness.interfaces.tui.ask import box
 from harness.interfaces.tui.composer import Composer
 from harness.interfaces.tui.conversation import ConversationPane
 from harness.interfaces.tui.inbox_list import Held, ListPane

@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
+from harness.interfaces.inbox.labels import (
+    STATE_SIGNS,
+    STATE_WORDS,
+    age,
+    agent_code,
+    context_of,
+    cost_of,
+    when,
+)
 from harness.interfaces.tui.lines import Line, Part, aligned, fitted, length, rule
 from harness.views.formatting.columns import cut
 from harness.views.formatting.escapes import single_line
-from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, InboxState, RowChild
+from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, RowChild
 
-SIGNS: dict[InboxState, Part] = {
-    "needs-approval": ("yellow", "!"),
-    "asks": ("yellow", "?"),
-    "running": ("blue", "●"),
-    "background": ("blue", "◌"),
-    "idle": ("dim", "○"),
-    "succeeded": ("green", "✓"),
-    "failed": ("red", "✗"),
-    "interrupted": ("", "■"),
-    "lost": ("dim", "~"),
-}
-WORDS: dict[InboxState, str] = {
-    "needs-approval": "needs you",
-    "asks": "asks",
-    "running": "running",
-    "background": "background",
-    "idle": "idle",
-    "succeeded": "done",
-    "failed": "failed",
-    "interrupted": "stopped",
-    "lost": "lost contact",
-}
-_CODES = {"native": "H", "codex": "Cx", "opencode": "Oc", "cline": "Cn", "kimi": "Km", "continue": "Ct"}
-"""Where the first two letters would be those of another agent."""
 _WIDE = 56
 """From here on there is room for cost and context."""
 _NARROW_TITLE, _WIDE_TITLE = 18, 21
-_DAY_S = 86_400
 UNKNOWN = "–"
 
 
@@ -85,7 +68,7 @@ def _heading(section: str, count: int) -> Line:
     if section == "needs":
         return [("yellow", f"NEEDS YOU {count} ")]
     if section == "running":
-        return [("blue", f"RUNNING {count} ")]
+        return [("cyan", f"RUNNING {count} ")]
     return [("dim", section.replace("earlier", "EARLIER", 1) + " ")]
 
 
@@ -98,7 +81,7 @@ def row_line(row: InboxRow, width: int, now_ms: int, *, is_selected: bool, words
         ("bold", "▶ ") if is_selected else ("", "  "),
         ("bold" if row.is_unseen else "", f"{_padded(title, room)}"),
         ("", f"{code:<2} "),
-        SIGNS[row.state],
+        STATE_SIGNS[row.state],
         ("", " "),
     ]
     ends: list[Part] = []
@@ -116,8 +99,10 @@ def child_line(entry: ListEntry, width: int, now_ms: int) -> list[Part]:
     assert child is not None
     room = (_WIDE_TITLE if width >= _WIDE else _NARROW_TITLE) - 2
     bar = "└" if entry.is_last else "├"
-    doing = _doing(child.last_operation.text) if child.last_operation is not None else WORDS[child.state]
-    mark = SIGNS[child.state] if child.state in NEEDS_YOU else ("", " ")
+    doing = (
+        _doing(child.last_operation.text) if child.last_operation is not None else STATE_WORDS[child.state]
+    )
+    mark = STATE_SIGNS[child.state] if child.state in NEEDS_YOU else ("", " ")
     lead: list[Part] = [("dim", f"  {bar} {_padded(single_line(child.name[:100]) or 'sub-agent', room)}   ")]
     return aligned(
         [*lead, mark, ("dim", f" {doing}")],
@@ -130,17 +115,12 @@ def heading_line(entry: ListEntry, width: int) -> list[Part]:
     return rule(entry.heading, width)
 
 
-def agent_code(row: InboxRow) -> str:
-    name = row.agent_name or row.agent
-    return _CODES.get(name, name[:2].capitalize())
-
-
 def state_words(row: InboxRow, *, is_wide: bool) -> str:
     """What it does, or how it ended."""
     ask = row.asks[0] if row.asks else None
     match row.state:
         case "needs-approval":
-            title = ask.title if ask is not None else WORDS[row.state]
+            title = ask.title if ask is not None else STATE_WORDS[row.state]
             verb = title.partition(" ")[0]
             doing = verb if title == "run a command" or not is_wide else _doing(title)
             return f"{doing} · {row.project.name}" if is_wide and row.project.name else doing
@@ -156,47 +136,7 @@ def state_words(row: InboxRow, *, is_wide: bool) -> str:
         case "lost" if not is_wide:
             return "lost"
         case state:
-            return WORDS[state]
-
-
-def cost_of(row: InboxRow) -> str:
-    if row.cost_usd is None:
-        return ""
-    return f"{'' if row.is_cost_complete else '≥'}${row.cost_usd:.2f}"
-
-
-def context_of(row: InboxRow) -> str:
-    context = row.context
-    if context is None or not context.limit:
-        return ""
-    return f"{100 * context.used // context.limit}%"
-
-
-def when(row: InboxRow, now_ms: int) -> str:
-    """How long it has been so; for what has ended, when that was."""
-    if row.state in NEEDS_YOU | WORKS:
-        return age(now_ms - row.state_since_ms) if row.state_since_ms else ""
-    return clock(row.updated_ms, now_ms)
-
-
-def age(duration_ms: int) -> str:
-    """48s, 6m, 2h, 3d."""
-    seconds = max(duration_ms, 0) // 1000
-    for size, sign in ((_DAY_S, "d"), (3600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{seconds // size}{sign}"
-    return f"{seconds}s"
-
-
-def clock(at_ms: int, now_ms: int) -> str:
-    """13:40, Fri, 12 Nov."""
-    if at_ms <= 0:
-        return ""
-    then, now = time.localtime(at_ms / 1000), time.localtime(now_ms / 1000)
-    if then[:3] == now[:3]:
-        return time.strftime("%H:%M", then)
-    is_near = 0 <= now_ms - at_ms < 6 * _DAY_S * 1000
-    return time.strftime("%a", then) if is_near else time.strftime("%d %b", then)
+            return STATE_WORDS[state]
 
 
 def head_lines(row: InboxRow, width: int, now_ms: int) -> list[Line]:
@@ -207,8 +147,8 @@ def head_lines(row: InboxRow, width: int, now_ms: int) -> list[Line]:
         if row.state in NEEDS_YOU | WORKS and row.state_since_ms
         else ""
     )
-    style, _ = SIGNS[row.state]
-    state = state_words(row, is_wide=False) if row.state == "failed" else WORDS[row.state]
+    style, _ = STATE_SIGNS[row.state]
+    state = state_words(row, is_wide=False) if row.state == "failed" else STATE_WORDS[row.state]
     facts: list[Part] = [(style, f"{state}{since}")]
     facts += [("dim", f" · {fact}") for fact in _facts(row)]
     if row.changes is not None and row.changes.files:

@@ -15,11 +15,12 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from harness.interfaces.conversations.backend import Setup
-from harness.interfaces.tui.ask import AnswerGuard
+from harness.interfaces.inbox.key_answers import AnswerGuard, is_command
+from harness.interfaces.inbox.labels import agent_code
 from harness.interfaces.tui.composer import ComposerText
 from harness.interfaces.tui.keys import KEYS
 from harness.interfaces.tui.lines import Line, LineView, Part, TextBlock, aligned, rule, strip_of
-from harness.interfaces.tui.rows import agent_code, home_path
+from harness.interfaces.tui.rows import home_path
 from harness.views.formatting.escapes import revealed, single_line
 from harness.views.inbox.row import InboxRow, RowAsk
 
@@ -144,9 +145,8 @@ class AlikeScreen(Screen[AlikeAnswer | None], inherit_bindings=False):
                     ("dim", f"  {agent_code(row)}  {home_path(row.cwd)}"),
                 ]
             )
-            is_command = any(one.get("kind") == "command" for one in ask.operations)
             subject = revealed(ask.subject, is_line=True)
-            lines.append([("", f"      {'$ ' if is_command else f'{ask.title}: '}{subject}")])
+            lines.append([("", f"      {'$ ' if is_command(ask) else f'{ask.title}: '}{subject}")])
         lines += [
             (),
             [

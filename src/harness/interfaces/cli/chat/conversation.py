@@ -29,13 +29,13 @@ from harness.events import (
     ThreadCreated,
     UsageDelta,
 )
-from harness.interfaces.cli.approval import Asking, answering_command, is_yes_or_no
 from harness.interfaces.cli.chat.link import ChatLink
 from harness.interfaces.cli.chat.slash_commands import carry_out
 from harness.interfaces.cli.chat.terminal import ChatTerminal
 from harness.interfaces.commands import Cancel, Command, Steer, Submit
 from harness.interfaces.conversations.backend import ConversationStatus
 from harness.interfaces.conversations.log_tail import LogTail
+from harness.interfaces.inbox.typed_answers import Asking, answering_command, is_yes_or_no
 from harness.stage import View, feed_all
 from harness.views.page_state.shapes import relay as shape_of
 from harness.views.usage import UsageFold

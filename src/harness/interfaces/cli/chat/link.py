@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from harness.interfaces.commands import Command, Configuration, Configure
 from harness.interfaces.conversations.backend import ConversationStatus, Setup
 from harness.interfaces.conversations.local_backend import LocalBackend
+from harness.interfaces.conversations.local_socket import LocalSocketClient, LocalSocketServer
 from harness.interfaces.conversations.log_tail import LogTail
-from harness.interfaces.conversations.session_socket import ChannelClient, LiveChannel
 from harness.log.store import Store
 
 _Value = TypeVar("_Value")
@@ -58,7 +58,7 @@ class LocalLink:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="chat", daemon=True)
         self._thread.start()
-        self._channel: LiveChannel | None = None
+        self._channel: LocalSocketServer | None = None
         self._backend = self._do(self._begin())
         self._backend.check(setup)
 
@@ -87,7 +87,7 @@ class LocalLink:
         self.log_id = log_id
         if self._channel is not None:
             self._channel.close()
-        self._channel = LiveChannel(log_id, self.send, self.status)
+        self._channel = LocalSocketServer(log_id, self.send, self.status)
 
     def send(self, command: Command) -> None:
         if not self.log_id and isinstance(command, Configure):
@@ -129,7 +129,7 @@ class LocalLink:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
-class ChannelLink:
+class SocketLink:
     """A session of another process."""
 
     def __init__(self, store: Store, log_id: str, wake: Callable[[], object]) -> None:
@@ -138,7 +138,7 @@ class ChannelLink:
         self.is_own = False
         self._store = store
         self._wake = wake
-        self._client = ChannelClient(log_id, wake)
+        self._client = LocalSocketClient(log_id, wake)
 
     @property
     def is_open(self) -> bool:

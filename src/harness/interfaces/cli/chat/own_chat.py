@@ -15,7 +15,7 @@ from harness.errors import UsageError
 from harness.events import SessionStart
 from harness.interfaces.cli import exit_codes
 from harness.interfaces.cli.chat.conversation import ChatState, TerminalConversation
-from harness.interfaces.cli.chat.link import ChannelLink, LocalLink
+from harness.interfaces.cli.chat.link import LocalLink, SocketLink
 from harness.interfaces.cli.chat.slash_commands import PERMISSION_MODES
 from harness.interfaces.cli.chat.terminal import ChatTerminal
 from harness.interfaces.cli.console import (
@@ -167,7 +167,7 @@ class OwnChat:
 
     def _say_goodbye(self, conversation: TerminalConversation) -> None:
         if conversation.link.log_id and conversation.terminal.is_interactive:
-            self._console.say(f"go on: harness chat --resume {conversation.link.log_id}")
+            self._console.say(f"continue: harness chat --resume {conversation.link.log_id}")
 
 
 def run_with_signals(conversation: TerminalConversation) -> int:
@@ -259,7 +259,7 @@ def follow(store: FileStore, log_id: str, arguments: argparse.Namespace) -> int 
     metadata = store.metadata(log_id)
     with ChatTerminal(os.environ) as terminal:
         try:
-            link = ChannelLink(store, log_id, terminal.wake)
+            link = SocketLink(store, log_id, terminal.wake)
         except OSError:
             return None
         state = ChatState(

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from harness.interfaces.cli.approval import SHOW, Asking, answering_command, is_yes_or_no
 from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.output import write_text
 from harness.interfaces.client.client import PlainClient
 from harness.interfaces.commands import Cancel, Command, Continue, Revoke, Steer, Submit
+from harness.interfaces.inbox.typed_answers import SHOW, Asking, answering_command, is_yes_or_no
 from harness.views.formatting.approval import title
 from harness.views.formatting.escapes import neutralised, single_line
 

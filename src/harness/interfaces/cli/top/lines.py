@@ -2,49 +2,40 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from harness.interfaces.inbox.key_answers import is_command, options_of, plan_text, relay_of
+from harness.interfaces.inbox.labels import (
+    STATE_SIGNS,
+    STATE_WORDS,
+    age,
+    agent_code,
+    context_of,
+    cost_of,
+    when,
+)
 from harness.interfaces.inbox.rows import InboxPage
 from harness.interfaces.inbox.today import Today
+from harness.interfaces.inbox.typed_answers import Asking
 from harness.views.formatting.columns import columns, cut, wrapped
 from harness.views.formatting.escapes import revealed, single_line
 from harness.views.formatting.terminal import Segment, Style
-from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, InboxState, RowAsk, RowChild
+from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, RowAsk, RowChild
 
 NARROWEST = 40
 _ASK_LINES = 4
 """How many lines of an ask are shown in the list."""
 _MOST_CHILDREN = 4
-_SIGNS: dict[InboxState, tuple[str, Style]] = {
-    "needs-approval": ("!", "yellow"),
-    "asks": ("?", "yellow"),
-    "running": ("●", "cyan"),
-    "background": ("◌", "cyan"),
-    "idle": ("○", "dim"),
-    "succeeded": ("✓", "green"),
-    "failed": ("✗", "red"),
-    "interrupted": ("■", "dim"),
-    "lost": ("~", "red"),
-}
-_WORDS: dict[InboxState, str] = {
-    "background": "background",
-    "idle": "idle",
-    "succeeded": "done",
-    "interrupted": "you stopped it",
-    "lost": "lost contact",
-}
-_SHORT_AGENTS = {"native": "H"}
 KEYS: tuple[tuple[str, str], ...] = (
     ("j k ↓ ↑", "move"),
-    ("↵", "open: follow it, or read what was said"),
-    ("y", "allow once, approve the plan"),
+    ("↵", "open: follow it, or read it"),
+    ("y", "allow once; approve a plan"),
     ("a p", "always allow what is printed"),
     ("n", "deny"),
-    ("e", "deny with a reason, or answer in your own words"),
+    ("e", "no, because …; to a question: your own words"),
     ("1-9", "choose an answer"),
-    ("v", "the whole of what is asked"),
+    ("v", "view what it asks in full"),
     ("s", "steer it, or send the next message"),
     ("x", "stop it"),
     ("c", "new conversation"),
@@ -71,6 +62,8 @@ class Look(NamedTuple):
     """Of the last action, or a problem."""
     prompt: str = ""
     """What is being typed, with the words before it."""
+    asking: Asking | None = None
+    """The ask under the cursor, as far as its questions are answered; None: from its beginning."""
 
 
 def screen_lines(look: Look) -> list[ScreenLine]:
@@ -97,12 +90,13 @@ def card_place(look: Look) -> tuple[str, str, int]:
 def is_whole(row: InboxRow, ask: RowAsk, width: int) -> bool:
     """Whether the list shows everything that is asked."""
     is_here = ask.cwd in ("", row.cwd)
-    is_short = len(_subject_lines(ask, width, most=1_000)) <= _ASK_LINES
+    is_short = len(_subject_lines(ask, width, Asking(relay_of(ask)), most=1_000)) <= _ASK_LINES
     return is_short and is_here and not ask.preview and not ask.more
 
 
-def full_lines(row: InboxRow, ask: RowAsk, width: int) -> list[ScreenLine]:
+def full_lines(row: InboxRow, ask: RowAsk, width: int, asking: Asking | None = None) -> list[ScreenLine]:
     """Everything about an ask, for a screen of its own."""
+    asking = asking or Asking(relay_of(ask))
     lines: list[ScreenLine] = [
         [("bold", cut(single_line(row.title or row.id), width))],
         [("dim", cut(single_line(f"{row.agent} in {ask.cwd or row.cwd}"), width))],
@@ -111,7 +105,7 @@ def full_lines(row: InboxRow, ask: RowAsk, width: int) -> list[ScreenLine]:
     ]
     if ask.why:
         lines += [[("dim", line)] for line in wrapped(single_line(ask.why), width, most=6)]
-    lines += [[("", line)] for line in _subject_lines(ask, width, most=2_000)]
+    lines += [[("", line)] for line in _subject_lines(ask, width, asking, most=2_000)]
     for name, value in ask.more:
         lines += [[("dim", line)] for line in wrapped(revealed(f"{name}: {value}"), width, most=20)]
     for file in ask.preview or ():
@@ -119,7 +113,7 @@ def full_lines(row: InboxRow, ask: RowAsk, width: int) -> list[ScreenLine]:
         lines += [_diff_line(line, width) for line in str(file.get("diff", "")).split("\n")]
         if hidden := file.get("hiddenLines"):
             lines.append([("red", f"… {hidden} more lines of this difference are not here")])
-    return [*lines, [("", "")], *_answers(ask, width)]
+    return [*lines, [("", "")], *_answers(ask, width, asking)]
 
 
 def _diff_line(line: str, width: int) -> ScreenLine:
@@ -144,7 +138,7 @@ def _body(look: Look) -> tuple[list[ScreenLine], int]:
     lines: list[ScreenLine] = []
     focus = 0
     if not look.page.rows:
-        lines += [[("", "")], [("dim", cut("  no session yet: c begins a conversation", look.width))]]
+        lines += [[("", "")], [("dim", cut("  no session yet: c starts a conversation", look.width))]]
     for heading, rows in _sections(look.page.rows):
         lines.append(_rule(heading, look.width))
         for row in rows:
@@ -152,7 +146,7 @@ def _body(look: Look) -> tuple[list[ScreenLine], int]:
             focus = len(lines) if is_current else focus
             lines.append(_row_line(row, look, is_current=is_current))
             if is_current and row.asks:
-                lines += _card(row, look.width)
+                lines += _card(row, look)
             elif row.state in WORKS:
                 lines += [_child_line(one, look) for one in row.children[:_MOST_CHILDREN]]
     return lines, focus
@@ -174,7 +168,7 @@ def _sections(rows: Sequence[InboxRow]) -> Iterator[tuple[str, Sequence[InboxRow
 
 
 def shown_order(rows: Sequence[InboxRow]) -> list[str]:
-    """The ids of the rows as they stand on the screen."""
+    """The ids of the rows in the order of the screen."""
     return [row.id for _heading, some in _sections(rows) for row in some]
 
 
@@ -184,12 +178,12 @@ def _rule(heading: str, width: int) -> ScreenLine:
 
 
 def _row_line(row: InboxRow, look: Look, *, is_current: bool) -> ScreenLine:
-    sign, style = _SIGNS[row.state]
+    style, sign = STATE_SIGNS[row.state]
     title_width = max(10, min(28, look.width // 3))
-    when = _when(row, look.now_ms)
-    agent = _SHORT_AGENTS.get(row.agent_name) or (row.agent or row.agent_name or "?")[:2]
+    since = f"{when(row, look.now_ms):>6}"
+    agent = agent_code(row) or "?"
     numbers = _numbers(row) if look.width >= 50 else ""
-    room = look.width - 2 - title_width - 1 - 3 - 2 - columns(numbers) - columns(when) - 2
+    room = look.width - 2 - title_width - 1 - 3 - 2 - columns(numbers) - columns(since) - 2
     mark = "▶ " if is_current else "  "
     title = _padded(single_line(row.title or row.id), title_width)
     title_style: Style = "bold" if is_current or row.is_unseen else ""
@@ -198,12 +192,13 @@ def _row_line(row: InboxRow, look: Look, *, is_current: bool) -> ScreenLine:
         (title_style, title + " "),
         ("dim", _padded(single_line(agent), 2) + " "),
         (style, f"{sign} "),
-        ("", _padded(_says(row), max(0, room))),
-        ("dim", f" {numbers} {when}"),
+        ("", _padded(_doing(row), max(0, room))),
+        ("dim", f" {numbers} {since}"),
     ]
 
 
-def _says(row: InboxRow) -> str:
+def _doing(row: InboxRow) -> str:
+    """What it asks or does, or how it ended."""
     if row.asks:
         first = row.asks[0]
         more = f" (+{len(row.asks) - 1})" if len(row.asks) > 1 else ""
@@ -215,46 +210,25 @@ def _says(row: InboxRow) -> str:
         return single_line(row.failure.text)
     if row.state == "succeeded" and row.changes is not None:
         return f"+{row.changes.added} −{row.changes.removed}"
-    return _WORDS.get(row.state, row.state)
+    return STATE_WORDS[row.state]
 
 
 def _numbers(row: InboxRow) -> str:
-    cost = ""
-    if row.cost_usd is not None:
-        cost = f"{'' if row.is_cost_complete else '≥'}${row.cost_usd:.2f}"
-    context = ""
-    if row.context is not None and row.context.limit:
-        context = f"{100 * row.context.used // row.context.limit}%"
-    return f"{cost:>7} {context:>4}"
-
-
-def _when(row: InboxRow, now_ms: int) -> str:
-    if row.state in NEEDS_YOU or row.state in WORKS:
-        return f"{age(now_ms - row.state_since_ms):>5}"
-    at = time.localtime(row.updated_ms / 1000)
-    is_today = at[:3] == time.localtime(now_ms / 1000)[:3]
-    return time.strftime("%H:%M" if is_today else "%d %b", at).rjust(5)[:6]
-
-
-def age(duration_ms: int) -> str:
-    """48s, 6m, 3h, 2d."""
-    seconds = max(0, duration_ms // 1000)
-    for size, letter in ((86_400, "d"), (3_600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{seconds // size}{letter}"
-    return f"{seconds}s"
+    return f"{cost_of(row):>7} {context_of(row):>4}"
 
 
 def _child_line(child: RowChild, look: Look) -> ScreenLine:
-    said = revealed(child.last_operation.text, is_line=True) if child.last_operation else ""
-    text = f"  └ {single_line(child.name)}  {said}"
-    when = age(look.now_ms - child.started_ms)
-    return [("dim", _padded(text, look.width - columns(when) - 1) + f" {when}")]
+    doing = revealed(child.last_operation.text, is_line=True) if child.last_operation else ""
+    text = f"  └ {single_line(child.name)}  {doing}"
+    since = age(look.now_ms - child.started_ms)
+    return [("dim", _padded(text, look.width - columns(since) - 1) + f" {since}")]
 
 
-def _card(row: InboxRow, width: int) -> list[ScreenLine]:
-    ask = row.asks[0]
-    lines = _subject_lines(ask, width - 4, most=1_000)
+def _card(row: InboxRow, look: Look) -> list[ScreenLine]:
+    """The ask of the row under the cursor, with the keys that answer it."""
+    ask, width = row.asks[0], look.width
+    asking = look.asking or Asking(relay_of(ask))
+    lines = _subject_lines(ask, width - 4, asking, most=1_000)
     shown: list[ScreenLine] = [[("", f"    {line}")] for line in lines[:_ASK_LINES]]
     hidden = len(lines) - _ASK_LINES
     if hidden > 0 or ask.preview:
@@ -263,15 +237,16 @@ def _card(row: InboxRow, width: int) -> list[ScreenLine]:
         shown.append([("yellow", cut(f"    … {count} more lines: v shows all of it", width))])
     if ask.marks:
         shown.append([("red", cut("    ‼ characters that cannot be seen or look like others", width))])
-    return [*shown, *_answers(ask, width, indent="    ")]
+    return [*shown, *_answers(ask, width, asking, indent="    ")]
 
 
-def _subject_lines(ask: RowAsk, width: int, *, most: int) -> list[str]:
-    is_command = any(one.get("kind") == "command" for one in ask.operations)
-    text = revealed(ask.subject)
+def _subject_lines(ask: RowAsk, width: int, asking: Asking, *, most: int) -> list[str]:
+    text = asking.question if ask.kind in ("question", "tool") else ask.subject
+    text = revealed(plan_text(ask) if ask.kind == "plan" else text)
     lines = [piece for line in text.split("\n") for piece in _chunks(line, max(10, width - 2))]
     return [
-        f"{'$ ' if is_command and not number else '  '}{line}" for number, line in enumerate(lines[:most])
+        f"{'$ ' if is_command(ask) and not number else '  '}{line}"
+        for number, line in enumerate(lines[:most])
     ]
 
 
@@ -290,38 +265,33 @@ def _asks_to(ask: RowAsk) -> str:
     return revealed(f"{who}asks to {ask.title}", is_line=True)
 
 
-def _answers(ask: RowAsk, width: int, indent: str = "") -> list[ScreenLine]:
+def _answers(ask: RowAsk, width: int, asking: Asking, indent: str = "") -> list[ScreenLine]:
     """Wrapped, never cut: what an answer allows is read before it is given."""
     room = max(10, width - len(indent) - 2)
     shown: list[ScreenLine] = []
-    for text in answer_words(ask):
+    for text in answer_lines(ask, asking):
         for number, piece in enumerate(_chunks(text, room)):
             shown.append([("bold", f"{indent}{'  ' if number else ''}{piece}")])
     return shown
 
 
-def answer_words(ask: RowAsk) -> list[str]:
+def answer_lines(ask: RowAsk, asking: Asking) -> list[str]:
     """What each key would answer, in full."""
     if ask.kind == "permission":
-        words = ["y once   n no   e no, because …"]
-        for key, label in always_labels(ask):
-            words.append(f"{key} {label}")
-        if ask.no_always_why:
-            words.append(f"(no always: {ask.no_always_why})")
-        return words
+        always = [
+            f"{key} {label} (in this conversation)"
+            for key, (_id, label) in options_of(ask).items()
+            if key != "y"
+        ]
+        why_not = [f"(no always: {ask.no_always_why})"] if ask.no_always_why else []
+        return ["y once   n no   e no, because …", *always, *why_not]
     if ask.kind == "plan":
-        return ["y approve   n no   e no, because …"]
-    options = ask.options if isinstance(ask.options, list) else []
-    numbered = [f"{number} {revealed(str(one), is_line=True)}" for number, one in enumerate(options[:9], 1)]
-    return [*numbered, "e something else …   n no answer"]
-
-
-def always_labels(ask: RowAsk) -> list[tuple[str, str]]:
-    """Key and label of each answer that allows something from now on."""
-    options = ask.options if isinstance(ask.options, list) else []
-    always = [one for one in options if isinstance(one, dict) and one.get("kind") == "allow-always"]
-    labels = (revealed(str(one.get("label", "")), is_line=True) for one in always)
-    return [(key, f"{label} (in this conversation)") for key, label in zip("ap", labels, strict=False)]
+        return ["y approve   n send back   e what to change …"]
+    labels = (revealed(label, is_line=True) for label in asking.options[:9])
+    return [
+        *(f"{number} {label}" for number, label in enumerate(labels, 1)),
+        "e your own words …   n no answer",
+    ]
 
 
 def _padded(text: str, width: int) -> str:

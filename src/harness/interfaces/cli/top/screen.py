@@ -32,8 +32,18 @@ from harness.interfaces.cli.top.lines import (
     screen_lines,
     shown_order,
 )
-from harness.interfaces.commands import AnswerCommand, Approve, Cancel, Command, Deny, Steer, Submit
+from harness.interfaces.commands import Cancel, Command, Deny, Steer, Submit
+from harness.interfaces.inbox.key_answers import (
+    AnswerGuard,
+    AskKey,
+    answer_words,
+    command_of,
+    key_of,
+    relay_of,
+    reply_to_key,
+)
 from harness.interfaces.inbox.source import InboxSource
+from harness.interfaces.inbox.typed_answers import Asking, TypedReply
 from harness.views.formatting.columns import cut
 from harness.views.formatting.escapes import single_line
 from harness.views.formatting.terminal import Style
@@ -41,7 +51,8 @@ from harness.views.inbox.row import WORKS, InboxRow, RowAsk
 
 _STDIN, _STDOUT = 0, 1
 _ENTER, _LEAVE = b"\x1b[?1049h\x1b[?25l\x1b[2J", b"\x1b[?25h\x1b[?1049l\x1b]0;\x07"
-_GUARD_S = 0.4
+_HELD_S = 0.4
+"""A key that comes again within this time is held down."""
 _REDRAWN_S = 1.0
 _MESSAGE_S = 5.0
 _COLOURS: dict[Style, str] = {"red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -166,7 +177,8 @@ class TopScreen:
         self._cursor = ""
         self._message, self._message_s = "", 0.0
         self._card: tuple[str, str, int] = ("", "", -1)
-        self._card_s = 0.0
+        self._guard = AnswerGuard()
+        self._asking: tuple[AskKey, Asking] | None = None
         self._pressed: dict[str, float] = {}
         self._needed = -1
         self._input: tuple[str, Callable[[str], None]] | None = None
@@ -219,6 +231,8 @@ class TopScreen:
             self._cursor = order[0] if order else ""
         message = self._message if time.monotonic() - self._message_s < _MESSAGE_S else ""
         prompt = f"{self._input[0]}{self._editor.text}▏" if self._input is not None else ""
+        row = self._inbox.row(self._cursor)
+        asking = self._asking_of(row, row.asks[0]) if row is not None and row.asks else None
         return Look(
             page=page,
             today=self._inbox.today,
@@ -228,13 +242,14 @@ class TopScreen:
             height=height,
             message=message or self._inbox.problem,
             prompt=prompt,
+            asking=asking,
         )
 
     def _draw(self) -> None:
         look = self._look()
         card = card_place(look)
-        if card != self._card:
-            self._card, self._card_s = card, time.monotonic()
+        self._card = card
+        self._guard.show(card, time.monotonic())
         needed = look.page.counts.needs_you
         if self._rings and 0 <= self._needed < needed:
             self._terminal.bell()
@@ -270,12 +285,11 @@ class TopScreen:
             return
         is_closed, self._overlay = self._overlay is not None, None
         now_s = time.monotonic()
-        is_held = now_s - self._pressed.get(key, -_GUARD_S) < _GUARD_S
+        is_held = now_s - self._pressed.get(key, -_HELD_S) < _HELD_S
         self._pressed[key] = now_s
         row = self._inbox.row(self._cursor)
         if key in _ANSWERS:
-            is_new = now_s - self._card_s < _GUARD_S
-            if row is not None and row.asks and not is_held and not is_new:
+            if row is not None and row.asks:
                 self._answer(row, row.asks[0], key)
         elif not is_closed and (key in _MOVES or not is_held) and (act := self._keys.get(key)) is not None:
             act(row)
@@ -306,45 +320,55 @@ class TopScreen:
     # What keys do.
 
     def _answer(self, row: InboxRow, ask: RowAsk, key: str) -> None:
-        shown = {"relay_id": ask.id, "arguments_hash": ask.arguments_hash}
-        options = ask.options if isinstance(ask.options, list) else []
-        if key in "yap" and ask.kind in ("permission", "plan"):
-            always = [one for one in options if isinstance(one, dict) and one.get("kind") == "allow-always"]
-            place = {"y": -1, "a": 0, "p": 1}[key]
-            if place >= len(always) or (place >= 0 and ask.kind == "plan"):
-                return
-            option_id = "" if place < 0 else str(always[place]["id"])
-            approve = Approve(relay_id=ask.id, arguments_hash=ask.arguments_hash, option_id=option_id)
-            self._allow(row, ask, approve, "Allowed once" if place < 0 else str(always[place]["label"]))
-        elif key == "n":
-            self._send(row, Deny(**shown), "Denied")
-        elif key == "e" and ask.kind in ("permission", "plan"):
-            self._ask_for("No, because: ", lambda why: self._send(row, Deny(reason=why, **shown), "Denied"))
+        if refused := self._guard.refuses(key, self._card, time.monotonic()):
+            self._say(refused)
+            return
+        if ask.kind in ("question", "tool"):
+            self._answer_question(row, ask, key)
         elif key == "e":
-            self._ask_for("Answer: ", lambda text: self._reply(row, ask, text))
-        elif key.isdecimal() and ask.kind == "question" and int(key) <= len(options):
-            self._reply(row, ask, options[int(key) - 1])
+            self._ask_for("No, because: ", lambda why: self._reply(row, ask, _refusal(ask, why)))
+        elif (reply := reply_to_key(ask, key)) is not None and reply.approved:
+            self._allow(row, ask, reply)
+        elif reply is not None:
+            self._reply(row, ask, reply)
 
-    def _allow(self, row: InboxRow, ask: RowAsk, approve: Approve, done: str) -> None:
+    def _answer_question(self, row: InboxRow, ask: RowAsk, key: str) -> None:
+        asking = self._asking_of(row, ask)
+        if key == "e":
+            self._ask_for("Answer: ", lambda text: self._reply(row, ask, asking.take(text)))
+        elif key == "n":
+            self._send(row, Deny(relay_id=ask.id, arguments_hash=ask.arguments_hash), "Not answered")
+        elif key.isdecimal() and int(key) <= len(asking.options):
+            self._reply(row, ask, asking.take(key))
+
+    def _asking_of(self, row: InboxRow, ask: RowAsk) -> Asking:
+        """The ask, with the answers that were given to its first questions."""
+        key = key_of(row, ask)
+        if self._asking is None or self._asking[0] != key:
+            self._asking = key, Asking(relay_of(ask))
+        return self._asking[1]
+
+    def _allow(self, row: InboxRow, ask: RowAsk, reply: TypedReply) -> None:
         width, _height = self._terminal.size
         if not is_whole(row, ask, width - 4) and self._shown_in_full != ask.id:
             self._view(row)
             return
         if not ask.marks:
-            self._send(row, approve, done)
+            self._reply(row, ask, reply)
             return
 
         def confirmed(text: str) -> None:
             if text.strip().lower() == _YES:
-                self._send(row, approve, done)
+                self._reply(row, ask, reply)
             else:
                 self._say("Nothing was allowed")
 
         self._ask_for("It has characters that cannot be seen. Type yes to allow it: ", confirmed)
 
-    def _reply(self, row: InboxRow, ask: RowAsk, answer: Any) -> None:
-        command = AnswerCommand(relay_id=ask.id, answer=answer, arguments_hash=ask.arguments_hash)
-        self._send(row, command, "Answered")
+    def _reply(self, row: InboxRow, ask: RowAsk, reply: TypedReply | None) -> None:
+        """Without a reply, the next of several questions is shown."""
+        if reply is not None:
+            self._send(row, command_of(ask, reply), answer_words(ask, reply).capitalize())
 
     def _send(self, row: InboxRow, command: Command, done: str) -> None:
         self._say(f"{row.title}: …")
@@ -369,7 +393,7 @@ class TopScreen:
 
     def _stop(self, row: InboxRow | None) -> None:
         if row is None or not row.is_live:
-            self._say("nothing runs there")
+            self._say("Nothing runs there")
             return
 
         def confirmed(text: str) -> None:
@@ -382,7 +406,10 @@ class TopScreen:
         if row is None or not row.asks:
             return
         width, _height = self._terminal.size
-        self._overlay, self._overlay_at = full_lines(row, row.asks[0], width), 0
+        self._overlay, self._overlay_at = (
+            full_lines(row, row.asks[0], width, self._asking_of(row, row.asks[0])),
+            0,
+        )
         self._shown_in_full = row.asks[0].id
 
     def _show_keys(self) -> None:
@@ -401,3 +428,9 @@ class TopScreen:
             self._open_session(row)
         finally:
             self._terminal.__enter__()
+
+
+def _refusal(ask: RowAsk, why: str) -> TypedReply:
+    if ask.kind == "plan":
+        return TypedReply(False, reason=why, answer={"action": "rejected", "feedback": why})
+    return TypedReply(False, reason=why)

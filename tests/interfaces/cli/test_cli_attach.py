@@ -1,4 +1,4 @@
-"""`harness attach` to a session of another terminal: what it can do there, and who is not let in."""
+"""`harness attach` to a session of another terminal: what it can do there, and which processes may connect."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from world import World, wait_until
 from harness.errors import UsageError
 from harness.interfaces.commands import Approve, Cancel, Command, Steer
 from harness.interfaces.conversations.backend import ConversationStatus
-from harness.interfaces.conversations.session_socket import ChannelClient, LiveChannel
+from harness.interfaces.conversations.local_socket import LocalSocketClient, LocalSocketServer
 
 MAKE = bash("head -c0 /dev/null > made")
 
 
 class Session:
-    """What a channel belongs to."""
+    """What a socket belongs to."""
 
     def __init__(self) -> None:
         self.done: list[Command] = []
@@ -45,8 +45,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def opened(session: Session, log_id: str = "s1") -> Iterator[LiveChannel]:
-    channel = LiveChannel(log_id, session.carry_out, lambda: session.status)
+def opened(session: Session, log_id: str = "s1") -> Iterator[LocalSocketServer]:
+    channel = LocalSocketServer(log_id, session.carry_out, lambda: session.status)
     try:
         yield channel
     finally:
@@ -57,7 +57,7 @@ def test_commands_and_changes_go_through(folder: Path) -> None:
     session, changed = Session(), threading.Event()
     with opened(session) as channel:
         assert channel.is_open
-        client = ChannelClient("s1", changed.set)
+        client = LocalSocketClient("s1", changed.set)
         client.send(Steer(message="also this"))
         assert session.done == [Steer(message="also this")]
         assert client.status.can_steer
@@ -72,7 +72,46 @@ def test_commands_and_changes_go_through(folder: Path) -> None:
     client.close()
     assert list(folder.iterdir()) == []
     with pytest.raises(OSError, match=r".*"):
-        ChannelClient("s1", changed.set)
+        LocalSocketClient("s1", changed.set)
+
+
+def test_each_thread_gets_the_answer_to_its_own_command(folder: Path) -> None:
+    session = Session()
+    refused: list[bool] = []
+    with opened(session):
+        client = LocalSocketClient("s1", lambda: None)
+
+        def send(count: int) -> None:
+            command: Command = Cancel() if count % 2 else Steer(message=str(count))
+            try:
+                client.send(command)
+            except UsageError:
+                refused.append(isinstance(command, Cancel))
+
+        threads = [threading.Thread(target=send, args=(count,)) for count in range(40)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        client.close()
+    assert refused == [True] * 20
+
+
+def test_a_late_answer_is_not_taken_for_that_of_the_next_command(folder: Path) -> None:
+    session, proceed = Session(), threading.Event()
+
+    def slow(command: Command) -> None:
+        proceed.wait()
+        session.carry_out(command)
+
+    channel = LocalSocketServer("s1", slow, lambda: session.status)
+    client = LocalSocketClient("s1", lambda: None, timeout_s=0.05)
+    with pytest.raises(UsageError, match="it does not answer"):
+        client.send(Cancel())
+    proceed.set()
+    with pytest.raises(UsageError, match="the session has ended"):
+        client.send(Steer(message="x"))
+    channel.close()
 
 
 def test_a_folder_that_others_can_enter_is_not_used(folder: Path) -> None:
@@ -95,16 +134,16 @@ def test_a_folder_that_leads_elsewhere_is_not_used(folder: Path, tmp_path: Path)
 def test_what_this_process_has_started_is_not_let_in(folder: Path) -> None:
     session = Session()
     code = (
-        "from harness.interfaces.conversations.session_socket import ChannelClient\n"
+        "from harness.interfaces.conversations.local_socket import LocalSocketClient\n"
         "from harness.interfaces.commands import Approve\n"
-        "try: ChannelClient('s1', lambda: None).send(Approve(relay_id='r'))\n"
+        "try: LocalSocketClient('s1', lambda: None).send(Approve(relay_id='r'))\n"
         "except Exception as error: print('refused:', error)"
     )
     with opened(session):
         answer = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True
         )
-        client = ChannelClient("s1", print)
+        client = LocalSocketClient("s1", print)
         client.send(Approve(relay_id="by a person"))
         client.close()
     assert "refused: the session has ended" in answer.stdout
@@ -119,7 +158,7 @@ def test_what_a_killed_program_left_is_removed(folder: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as left:
         left.bind(str(folder / "s1.sock"))
     with pytest.raises(ConnectionRefusedError):
-        ChannelClient("s1", print)
+        LocalSocketClient("s1", print)
     assert list(folder.iterdir()) == []
 
 
@@ -136,7 +175,7 @@ def test_garbage_changes_nothing(folder: Path) -> None:
                 with other.makefile("rb") as answers:
                     assert "errors" not in json.loads(answers.readline())
                     assert json.loads(answers.readline())["errors"]
-        client = ChannelClient("s1", print)
+        client = LocalSocketClient("s1", print)
         client.send(Steer(message="still there"))
         client.close()
     assert session.done == [Steer(message="still there")]
@@ -148,7 +187,7 @@ def test_a_long_folder_name_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / ("x" * 120)))
     session = Session()
     with opened(session):
-        client = ChannelClient("s1", print)
+        client = LocalSocketClient("s1", print)
         client.send(Steer(message="hello"))
         client.close()
     assert session.done == [Steer(message="hello")]

@@ -1,7 +1,7 @@
-"""A session of this process, reachable from other terminals of the same user: a socket in a private folder.
+"""A socket for a session of this process: other programs of the same user send it commands.
 
-Who gets in: the folder can be entered by its owner alone, and the other end must be a process of the same user that
-is not one of ours. Otherwise an agent, or what it runs, could allow its own calls.
+Who may connect: only the owner can enter the folder of the sockets, and the other end must be a process of the same
+user that this process has not started. Without that rule, an agent could allow its own calls.
 
 On the wire, one JSON object a line. In: `{"type": "commands", "commands": […]}` (`interfaces/commands.py`); out:
 `{"status": {…}}` when it has changed, and `{"status": {…}, "errors": […]}` once for every line that came in.
@@ -41,26 +41,26 @@ from harness.views.inbox.asks import check_shown
 
 _SUFFIX = ".sock"
 _LONGEST_PATH = 96
-"""What the address of a socket has room for."""
+"""Of the address of a socket."""
 _LONGEST_LINE = 1024 * 1024
 _MOST_CONNECTIONS = 8
-_PATIENCE_S = 10.0
+_TIMEOUT_S = 10.0
 """For a client that does not read, and for an answer."""
 
 
-class _Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _StatusMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: ConversationStatus
     errors: list[str] | None = None
-    """None: it answers nothing."""
+    """None: the status has changed, and no command is answered."""
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(_Said).decode
+_decode = msgspec.json.Decoder(_StatusMessage).decode
 
 
-class LiveChannel:
-    """Contract: `carry_out` and `status` are called from threads of its own. Without a folder that is private, or
-    without room in it, there is no channel, and nothing is said: `is_open` says so.
+class LocalSocketServer:
+    """Contract: `carry_out` and `status` are called from threads of its own. When the socket cannot be made, nothing is
+    raised, and `is_open` is False.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class LiveChannel:
             self._has_changed.wait()
             self._has_changed.clear()
             for connection in list(self._connections):
-                self._write(connection, _encode(_Said(status=self._status())) + b"\n")
+                self._write(connection, _encode(_StatusMessage(status=self._status())) + b"\n")
 
     def close(self) -> None:
         listener, self._listener = self._listener, None
@@ -121,24 +121,24 @@ class LiveChannel:
                 connection, _ = listener.accept()
             except OSError:
                 return
-            if len(self._connections) >= _MOST_CONNECTIONS or not _is_welcome(connection):
+            if len(self._connections) >= _MOST_CONNECTIONS or not _is_allowed(connection):
                 connection.close()
                 continue
-            connection.settimeout(_PATIENCE_S)
+            connection.settimeout(_TIMEOUT_S)
             self._connections[connection] = threading.Lock()
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         try:
-            self._write(connection, _encode(_Said(status=self._status())) + b"\n")
+            self._write(connection, _encode(_StatusMessage(status=self._status())) + b"\n")
             for line in _lines(connection):
-                errors = self._obey(line)
-                self._write(connection, _encode(_Said(status=self._status(), errors=errors)) + b"\n")
+                errors = self._carry_out_line(line)
+                self._write(connection, _encode(_StatusMessage(status=self._status(), errors=errors)) + b"\n")
         finally:
             self._connections.pop(connection, None)
             connection.close()
 
-    def _obey(self, line: bytes) -> list[str]:
+    def _carry_out_line(self, line: bytes) -> list[str]:
         try:
             for command in read(line):
                 self._carry_out(command)
@@ -155,21 +155,26 @@ class LiveChannel:
         try:
             with lock:
                 connection.sendall(data)
-        except OSError:  # it is gone, or does not read
+        except OSError:  # it is closed, or does not read
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
 
-class ChannelClient:
-    """The other end. Contract: `send` by one thread; `on_change` is called from another one."""
+class LocalSocketClient:
+    """The other end. Contract: thread-safe; `on_change` is called from a thread of its own."""
 
-    def __init__(self, log_id: str, on_change: Callable[[], object]) -> None:
-        """Raises OSError when there is no such session, or it does not answer."""
+    def __init__(
+        self, log_id: str, on_change: Callable[[], object], *, timeout_s: float = _TIMEOUT_S
+    ) -> None:
+        """`timeout_s`: for the answer to a command. Raises OSError when the session has no socket."""
+        self._timeout_s = timeout_s
         self.status = ConversationStatus()
         self.is_open = True
         self._on_change = on_change
         self._answers: list[list[str]] = []
         self._changed = threading.Condition()
+        self._sending = threading.Lock()
+        """An answer belongs to the command that was sent last."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._connect(f"{log_id}{_SUFFIX}")
@@ -188,17 +193,24 @@ class ChannelClient:
 
     def send(self, command: Command) -> None:
         """Raises HarnessError for what cannot be done, also because the session has ended."""
+        with self._sending:
+            errors = self._send(command)
+        if errors:
+            raise UsageError(errors[0])
+
+    def _send(self, command: Command) -> list[str]:
         try:
             self._socket.sendall(_encode(Commands([command])) + b"\n")
         except OSError as error:
             raise _ended() from error
         with self._changed:
-            is_answered = self._changed.wait_for(lambda: self._answers or not self.is_open, _PATIENCE_S)
-            if not self._answers:
-                raise UsageError("it does not answer", hint="try again") if not is_answered else _ended()
-            errors = self._answers.pop(0)
-        if errors:
-            raise UsageError(errors[0])
+            is_answered = self._changed.wait_for(lambda: self._answers or not self.is_open, self._timeout_s)
+            if self._answers:
+                return self._answers.pop(0)
+        if is_answered:
+            raise _ended()
+        self.close()  # else its late answer would be taken for that of the next command
+        raise UsageError("it does not answer", hint="look at the session, then try again")
 
     def close(self) -> None:
         with suppress(OSError):
@@ -208,13 +220,13 @@ class ChannelClient:
     def _listen(self) -> None:
         for line in _lines(self._socket):
             try:
-                said = _decode(line)
+                message = _decode(line)
             except msgspec.DecodeError:
                 break  # of another version
             with self._changed:
-                self.status = said.status
-                if said.errors is not None:
-                    self._answers.append(said.errors)
+                self.status = message.status
+                if message.errors is not None:
+                    self._answers.append(message.errors)
                 self._changed.notify_all()
             self._on_change()
         with self._changed:
@@ -238,10 +250,10 @@ def _ended() -> UsageError:
     return UsageError("the session has ended", hint="`harness chat --resume ID` continues it")
 
 
-def _is_welcome(connection: socket.socket) -> bool:
-    """Not what an agent of this process has started. Others than the owner cannot enter the folder."""
+def _is_allowed(connection: socket.socket) -> bool:
+    """Whether it was not started by this process. Only the owner can enter the folder."""
     if not hasattr(socket, "SO_PEERCRED"):
-        return True  # the system does not say who asks
+        return True  # the system does not report the other process
     size = struct.calcsize("3i")
     pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     return uid == os.getuid() and pid not in system.descendants()[0]
@@ -290,10 +302,10 @@ def _address(folder: int, name: str) -> str:
     return path if len(os.fsencode(path)) <= _LONGEST_PATH else f"/proc/self/fd/{folder}/{name}"
 
 
-# The commands that a run of `harness run` takes from other terminals.
+# The commands that a run of `harness run` accepts.
 
 
-def carry_out(run: Run, command: Command) -> None:
+def carry_out_in_run(run: Run, command: Command) -> None:
     """Raises UsageError for what cannot be done."""
     if isinstance(command, Approve | Deny | AnswerCommand) and command.arguments_hash:
         _check_shown(run, command.relay_id, command.arguments_hash)
@@ -317,7 +329,7 @@ def carry_out(run: Run, command: Command) -> None:
             )
 
 
-def status_of(run: Run) -> ConversationStatus:
+def status_of_run(run: Run) -> ConversationStatus:
     is_running = not run.is_ended
     return ConversationStatus(
         is_running=is_running, can_steer=run.is_steerable, can_answer=is_running, can_cancel=is_running
@@ -349,4 +361,4 @@ def _check_shown(run: Run, relay_id: str, shown_hash: str) -> None:
 
 def _check(is_answered: bool) -> None:
     if not is_answered:
-        raise UsageError("nothing of that id waits for an answer (any more)", hint="the first answer counts")
+        raise UsageError("no question with this id is waiting for an answer", hint="the first answer counts")

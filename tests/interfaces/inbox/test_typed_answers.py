@@ -8,7 +8,7 @@ import pytest
 
 from harness.events import Relay, RelayReply, SessionStart, ToolStart
 from harness.events.operation import Command
-from harness.interfaces.cli.approval import Asking, TypedReply, is_yes_or_no, question_text, reply_to
+from harness.interfaces.inbox.typed_answers import Asking, TypedReply, is_yes_or_no, question_text, reply_to
 from harness.sources.driver import AskedQuestion, Choice, question_relay
 from harness.sources.loop.approval_choices import choices_of
 from harness.sources.tools.registry import default_tools
@@ -207,7 +207,7 @@ def test_a_question_cannot_look_like_another_one() -> None:
 
 def test_what_the_agent_says_of_a_call_is_not_what_is_run() -> None:
     relay = asked("rm -rf x", question="List the files")
-    assert "? may it: bash: rm -rf x\n  it says: List the files\n" in shown(relay)
+    assert "? may it: bash: rm -rf x\n  reason: List the files\n" in shown(relay)
     assert "may it call bash: rm -rf x" in in_transcript(relay)
 
 

@@ -1,4 +1,4 @@
-"""What a person at a terminal is asked, and what the answer means: the same for `run`, `chat` and `attach`.
+"""A question as text for a terminal, and what the typed answer means: the same for every program in a terminal.
 
 A question has the shape that it has in a state (`views/page_state/shapes.py`). Its text comes from an agent: nothing
 in it can move the cursor, and no line of it can look like one of ours, for it is indented.
@@ -20,7 +20,7 @@ Data = dict[str, Any]
 SHOW = "/show"
 _MOST_LINES = 20
 _WIDEST_KEYS = 78
-"""Wider answers stand one below the other."""
+"""Wider answers are written one below the other."""
 _KEYS = {"once": "y", "always": "a", "pattern": "p"}
 """The option's id → what is typed for it."""
 _WORDS = {"y": "once", "yes": "once", "a": "always", "always": "always", "p": "pattern", "pattern": "pattern"}
@@ -52,7 +52,7 @@ class Asking:
     """
 
     def __init__(self, relay: Data, folder: str = "") -> None:
-        """`folder`: where the agent works, for those who have several terminals open."""
+        """`folder`: where the agent works; it is shown with a permission."""
         self.relay = relay
         self._folder = folder
         self._questions = _questions(relay)
@@ -68,6 +68,16 @@ class Asking:
             number = len(self._answers) + 1
             return _question_text(self._next, _who(self.relay), f"({number} of {len(self._questions)}) ")
         return question_text(self.relay, is_whole=is_whole, folder=self._folder)
+
+    @property
+    def question(self) -> str:
+        """The question that is asked now."""
+        return self._next.text if self._questions else str(self.relay["question"])
+
+    @property
+    def options(self) -> list[str]:
+        """The labels that can be chosen by their number now."""
+        return [label for label, _description in self._next.options] if self._questions else []
 
     def take(self, text: str) -> TypedReply | None:
         """The answer; None: another step follows."""
@@ -96,7 +106,7 @@ def question_text(relay: Data, *, is_whole: bool = False, folder: str = "") -> s
     if relay["kind"] == "permission":
         asked = _permission(relay, most, is_whole=is_whole)
         place = [f"  in {revealed(folder, is_line=True)}"] if folder else []
-        return "\n".join([f"? {who}{asked}", *_its_words(relay), *place, _keys(relay)])
+        return "\n".join([f"? {who}{asked}", *_reason_lines(relay), *place, _keys(relay)])
     if relay["kind"] == "plan":
         plan = relay["payload"].get("plan", "") if isinstance(relay["payload"], dict) else ""
         shown = bounded(neutralised(str(plan)).split("\n"), most, f"{SHOW} shows all of it")
@@ -111,7 +121,7 @@ def question_text(relay: Data, *, is_whole: bool = False, folder: str = "") -> s
 
 
 def reply_to(relay: Data, text: str) -> TypedReply:
-    """What a person answers to a question that was shown."""
+    """The answer that was typed to a question."""
     word = text.lower()
     if relay["kind"] in ("permission", "plan"):
         choice = _WORDS.get(word, "")
@@ -154,11 +164,11 @@ def _permission(relay: Data, most: int, *, is_whole: bool) -> str:
     return "\n".join([f"may it: {title(relay['toolName'], None)}", *(f"  {line}" for line in shown)])
 
 
-def _its_words(relay: Data) -> list[str]:
-    """Why it wants to, in its own words: they are not what would run."""
-    said, arguments = relay["question"], relay["input"]
-    is_shown = isinstance(arguments, dict) and said in arguments.values()
-    return [f"  it says: {_indented(said)}"] if said and relay["toolName"] and not is_shown else []
+def _reason_lines(relay: Data) -> list[str]:
+    """The reason that the agent gives: it is not what would run."""
+    reason, arguments = relay["question"], relay["input"]
+    is_shown = isinstance(arguments, dict) and reason in arguments.values()
+    return [f"  reason: {_indented(reason)}"] if reason and relay["toolName"] and not is_shown else []
 
 
 def _offered(relay: Data) -> dict[str, str]:
