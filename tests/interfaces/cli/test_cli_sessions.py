@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from world import CLAUDE_LINES, World, wait_until
 
-from harness.interfaces.sessions import ids
-from harness.interfaces.sessions.ids import table
+from harness.interfaces.sessions.ids import abbreviated, all_ids, table
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
 from harness.sources.imports.history import Home
@@ -60,7 +59,7 @@ def test_without_sessions_there_is_nothing_to_list(world: World) -> None:
 def test_the_list_shows_the_newest_first_on_one_line_each(world: World) -> None:
     ids = _recorded(world, 3)
     lines = world.call("sessions", "list").out.strip().split("\n")
-    assert [line.split()[0] for line in lines[1:]] == [ids.abbreviated(one, ids) for one in ids]
+    assert [line.split()[0] for line in lines[1:]] == [abbreviated(one, ids) for one in ids]
     assert all("claude" in line and "succeeded" in line and "$0.043" in line for line in lines[1:])
     assert all(line.endswith("look␛[31m at it") for line in lines[1:])
     limited = world.call("sessions", "--limit", "1")
@@ -91,7 +90,7 @@ def test_on_a_terminal_a_long_task_is_cut_so_that_a_session_stays_one_line(world
     world.install("claude")
     world.call("run", "-p", "a task that goes on and on " * 5)
     store = FileStore(str(world.sessions))
-    (log_id,) = ids.all_ids(store)
+    (log_id,) = all_ids(store)
     for width in (80, 100):
         heading, line, _ = table([store.metadata(log_id)], [log_id], width).split("\n")
         assert heading.endswith("TASK")
@@ -110,7 +109,7 @@ def test_a_continued_conversation_has_its_time_and_cost_in_the_list() -> None:
 
 def test_a_session_is_found_by_any_beginning_that_means_only_one(world: World) -> None:
     ids = _recorded(world, 2)
-    for text in (ids[0], ids.abbreviated(ids[0], ids), ids[0].upper(), "last", f" {ids[0]} "):
+    for text in (ids[0], abbreviated(ids[0], ids), ids[0].upper(), "last", f" {ids[0]} "):
         assert world.call("sessions", "path", text).out == f"{world.sessions / ids[0]}.ndjson\n"
     several = world.call("sessions", "path", ids[0][:3])
     assert several.code == 2
@@ -119,7 +118,7 @@ def test_a_session_is_found_by_any_beginning_that_means_only_one(world: World) -
 
 def test_abbreviations_are_short_and_unique() -> None:
     known = ["0192f3a4-5b6c-7d8e", "0192f3a4-5b6b-0000", "0192f3a4-0000-0000", "0100f3a4-0000-0000"]
-    short = [ids.abbreviated(one, known) for one in known]
+    short = [abbreviated(one, known) for one in known]
     assert short == ["0192f3a4-5b6c", "0192f3a4-5b6b", "0192f3a4-0", "0100f3a4"]
 
 
@@ -297,7 +296,7 @@ def test_the_folder_of_sessions_may_lie_elsewhere(world: World, monkeypatch: pyt
     world.install("claude")
     monkeypatch.setenv("HARNESS_LOG_DIRECTORY", str(world.root / "elsewhere"))
     world.call("run", "-a", "claude", "-p", "x")
-    assert ids.all_ids(FileStore(str(world.root / "elsewhere"))) != []
+    assert all_ids(FileStore(str(world.root / "elsewhere"))) != []
     assert not world.sessions.exists()
     assert json.loads(world.call("sessions", "list", "--json").out) != []
 
