@@ -125,7 +125,7 @@ def test_a_catalogue_that_another_process_holds_does_not_stop_anything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = _case("claude/2.1.325/text").unpack(tmp_path / "home")
-    monkeypatch.setattr("harness.sources.imports.catalogue_writer._PATIENCE_S", 0.05)
+    monkeypatch.setattr("harness.sources.imports.catalogue_writer._BUSY_TIMEOUT_S", 0.05)
     catalogue = _catalogue(tmp_path)
     holder = sqlite3.connect(tmp_path / "cache" / "histories.sqlite", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
@@ -140,7 +140,7 @@ def test_a_catalogue_that_is_locked_while_sessions_are_read_gives_them_all_the_s
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = _case("claude/2.1.325/text").unpack(tmp_path / "home")
-    monkeypatch.setattr("harness.sources.imports.catalogue_writer._PATIENCE_S", 0.05)
+    monkeypatch.setattr("harness.sources.imports.catalogue_writer._BUSY_TIMEOUT_S", 0.05)
     catalogue = _catalogue(tmp_path)
     catalogue.refresh(home)
     holder = sqlite3.connect(tmp_path / "cache" / "histories.sqlite", isolation_level=None)

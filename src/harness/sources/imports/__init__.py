@@ -16,14 +16,14 @@ translator that the live agent already has:
 | log | `stored_log.py` | a session as a log: events with stamps, the same each time it is read |
 | following | `stored_follow.py` | the log of a session while its agent writes it |
 | copies | `session_copy.py` | a session copied into the store of Harness, provable |
-| summary | `summary.py` | what a session was about, how it ended, what it used, what it said, read in parts |
-| short way | `file_scan.py`, `scan_claude.py`, `scan_codex.py` | the same for the large files of Claude and Codex, and only what is new of them |
+| summary | `summary.py` | the summary of a session, its usage and its searchable texts, read in parts |
+| scans | `file_scan.py`, `scan_claude.py`, `scan_codex.py` | the same for the large files of Claude and Codex, and only what is new of them |
 | catalogue | `catalogue.py` and `catalogue_*.py` | all sessions of all histories, in SQLite: found without reading them, each read once; filters, search, usage |
 
 Rules for a file of `stores/`
 1. The session's own records name its directory and id; names of folders only say where to look.
-2. Records that say nothing are consumed by a named rule, as in a translator. Those that no rule knows are passed on
+2. Records without news are consumed by a named rule, as in a translator. Those that no rule knows are passed on
    as they are, and become `Unknown`.
 3. The order of the file is the order. What was rewound is part of what happened.
-4. How a run ended is what the store says; where it says nothing, the outcome is `unknown`.
+4. The outcome of a run is that of the store; where it has none, the outcome is `unknown`.
 """

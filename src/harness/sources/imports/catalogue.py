@@ -19,6 +19,7 @@ import msgspec
 from harness.log.codec import storable
 from harness.sources.imports.catalogue_filter import EVERYTHING, SessionFilter
 from harness.sources.imports.catalogue_writer import (
+    CatalogueWriter,
     as_json,
     connected,
     forget_readings,
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
     from harness.sources.imports.summary import Reading, SessionSummary
 
 _FOUND = ("path", "mark", "changed_ms", "size")
-"""What each search for sessions says anew."""
+"""The fields that every search for sessions finds."""
 _PERHAPS_FOUND = {"cwd": "''", "started_ms": "0", "title": "''"}
-"""The same, where a search says it; else it has this value, and what is known stays."""
+"""The fields that some searches find; else they have this value, and the known one stays."""
 _READ = (
     "read_mark",
     "title",
@@ -50,13 +51,13 @@ _READ = (
     "is_child",
     "parent_id",
 )
-"""What reading a session says."""
+"""The fields that are found by reading a session."""
 _BYTES_IN_A_BATCH = 128 * 1024 * 1024
 """So much of the stores is read between two transactions."""
 
 
 _WHOLE_BYTES = 1024 * 1024
-"""As which a document counts that does not say where its bytes are."""
+"""The size that a document without a known one counts as."""
 
 
 class CataloguedSession(msgspec.Struct, frozen=True, gc=False):
@@ -125,7 +126,7 @@ class Catalogue:
         return CatalogueUsage(self._connection)
 
     def search(self, asked: SessionSearch, chosen: SessionFilter = EVERYTHING) -> Iterator[FoundSession]:
-        """The sessions that say or did what is asked for, as far as they were read, the last changed first."""
+        """The sessions that match, as far as they were read, the last changed first."""
         from harness.sources.imports.catalogue_search import CatalogueSearch
 
         return CatalogueSearch(self._connection, self._histories).find(asked, chosen)
@@ -145,7 +146,7 @@ class Catalogue:
 
     def _refresh(self, home: Home) -> None:
         new: list[StoredSession] = []
-        gone: list[tuple[int, str, str]] = []
+        missing: list[tuple[int, str, str]] = []
         now_ms = time.time_ns() // 1_000_000
         for agent, history in self._histories.items():
             known: dict[str, str] = dict(self._connection.execute(_MARKS, (agent,)))
@@ -155,11 +156,11 @@ class Catalogue:
                 if known.get(session_id) != session.mark and session_id not in seen:
                     new.append(session)
                 seen.add(session_id)
-            gone += [(now_ms, agent, session_id) for session_id in known if session_id not in seen]
-        if new or gone:
+            missing += [(now_ms, agent, session_id) for session_id in known if session_id not in seen]
+        if new or missing:
             with self._connection:
                 self._connection.executemany(_ENTER, map(_entry_of, new))
-                self._connection.executemany(_GONE, gone)
+                self._connection.executemany(_MISSING, missing)
 
     def projects(self) -> list[str]:
         """The directories in which sessions have worked."""
@@ -178,7 +179,7 @@ class Catalogue:
         return [session_id for (session_id,) in rows]
 
     def sessions(self, chosen: SessionFilter = EVERYTHING, limit: int = -1) -> list[CataloguedSession]:
-        """Those that are meant, as far as they are known, the last changed first."""
+        """The sessions that the filter selects, the last changed first."""
         condition, values = chosen.condition()
         rows = self._connection.execute(
             f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE {condition}{IN_ORDER} LIMIT ?",
@@ -187,7 +188,7 @@ class Catalogue:
         return [catalogued(row) for row in rows]
 
     def fingerprint(self) -> tuple[int, ...]:
-        """Another one when a session has come, gone, changed or been read."""
+        """Changes when a session is added, deleted, changed or read."""
         sums = ", ".join(f"total({name})" for name in ("changed_ms", "gone_ms", "ended_ms", "runs"))
         rows = self._connection.execute(f"SELECT count(*), max(number), {sums} FROM sessions")
         return tuple(int(value or 0) for value in rows.fetchone())
@@ -227,9 +228,8 @@ class Catalogue:
                 on_progress(len(found))
         if batch is not None:
             batch.save()
-            with suppress(
-                sqlite3.Error
-            ):  # else every later process would go through the journal when it opens
+            # Else every later process would go through the journal when it opens the file.
+            with suppress(sqlite3.Error):
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return found
 
@@ -242,15 +242,13 @@ class _Batch:
     """Readings that are saved together. What cannot be saved is read again next time."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        # Imported when a session is read, as is the next: a list of sessions that are known needs neither.
-        from harness.sources.imports.catalogue_writer import CatalogueWriter
-
         self._connection = connection
         self._writer = CatalogueWriter(connection)
         self._unsaved: list[tuple[CataloguedSession, Reading, bool]] = []
         self._bytes = 0
 
     def read(self, history: AgentHistory, session: CataloguedSession) -> CataloguedSession:
+        # Imported when a session is read: a list of sessions that are known needs none of it.
         from harness.sources.imports.summary import readings
 
         state = self._writer.state(session.number)
@@ -303,7 +301,7 @@ _MARKS = "SELECT session_id, mark FROM sessions WHERE agent = ? AND NOT gone_ms"
 _BEGIN_SO = (
     "SELECT session_id FROM sessions WHERE substr(session_id, 1, ?) IN (SELECT value FROM json_each(?))"
 )
-_GONE = "UPDATE sessions SET gone_ms = ? WHERE agent = ? AND session_id = ?"
+_MISSING = "UPDATE sessions SET gone_ms = ? WHERE agent = ? AND session_id = ?"
 _UPDATE = f"UPDATE sessions SET {', '.join(f'{name} = ?' for name in _READ)} WHERE number = ?"
 
 

@@ -1,4 +1,4 @@
-"""Which sessions of the catalogue are meant."""
+"""Selects sessions of the catalogue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.sources.imports.catalogue_writer import as_json
 
 
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What is not given is not asked for."""
+    """A field that is not given selects nothing out."""
 
     agent: str = ""
     project: str = ""
@@ -30,15 +30,15 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     behind: tuple[int, int] | None = None
     """In the order of lists: behind the session that has changed then, and has this number."""
     never: bool = False
-    """No session is meant: something was asked for that these sessions do not have."""
+    """Select no session: something is required that these sessions do not have."""
 
     def needs_reading(self) -> bool:
-        """Whether sessions must be read before it can be said that they are meant."""
+        """Whether sessions must be read before the filter can be applied."""
         times = (self.since_ms, self.until_ms)
         return bool(self.project or self.model or self.outcome or times != (None, None))
 
     def before_reading(self) -> SessionFilter:
-        """The sessions that may be meant, and are not read."""
+        """A filter for the sessions that may match, and are not read yet."""
         return SessionFilter(
             agent=self.agent,
             changed_since_ms=self.since_ms,
@@ -65,7 +65,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
             (self.behind is not None, "(changed_ms, sessions.number) < (?, ?)", [*(self.behind or ())]),
             (self.never, "0", []),
         ]
-        chosen = [(condition, values) for is_asked, condition, values in parts if is_asked]
+        chosen = [(condition, values) for is_given, condition, values in parts if is_given]
         return (
             " AND ".join(condition for condition, _values in chosen),
             [value for _condition, values in chosen for value in values],

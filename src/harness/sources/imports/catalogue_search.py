@@ -1,4 +1,4 @@
-"""Which sessions of the catalogue say some words, touched a file, ran a command or made a commit.
+"""Searches the catalogue: for words, for files that were read or written, for commands and commits.
 
 The catalogue knows in which documents a word is, not the texts: a passage is read from the agent's store, when it is
 shown. A session that its agent has deleted is found too, without a passage.
@@ -29,7 +29,7 @@ _PASSAGE = 240
 
 
 class SessionSearch(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for: all of it must be there."""
+    """What to search for. Every field that is given must match."""
 
     parts: tuple[str, ...] = ()
     """Words or exact parts of texts, in one case. A word is found by its beginning."""
@@ -65,7 +65,7 @@ class _Place(NamedTuple):
 
 
 def parts_of(text: str) -> tuple[str, ...]:
-    """The words of a question; what stands in double quotes is one part."""
+    """The words of a query; a text in double quotes is one part."""
     pieces = re.findall(r'"([^"]+)"|(\S+)', text)
     return tuple((quoted or word).casefold() for quoted, word in pieces)
 
@@ -88,7 +88,7 @@ class CatalogueSearch:
             behind = msgspec.structs.replace(chosen, behind=(last.changed_ms, last.number))
 
     def _match(self, part: str) -> str:
-        """What the table of words is asked for; empty where the part has no word."""
+        """The query for the table of words; empty where the part has no word."""
         words = _WORD.findall(part)
         if not words:
             return ""
@@ -129,14 +129,12 @@ class CatalogueSearch:
     def _passage(
         self, session: CataloguedSession, asked: SessionSearch, matches: Sequence[str]
     ) -> FoundPassage | None:
-        """None where it is not there after all."""
+        """None where the session does not match after all."""
         done = self._done(session, asked)
         if done is None or not asked.parts:
             return done
-        said = self._said(session, asked.parts, matches)
-        if said is None:
-            return None
-        return said._replace(how=done.how)
+        passage = self._text_passage(session, asked.parts, matches)
+        return None if passage is None else passage._replace(how=done.how)
 
     def _done(self, session: CataloguedSession, asked: SessionSearch) -> FoundPassage | None:
         """What it did with the file, the command and the commit; None if it did not."""
@@ -153,7 +151,7 @@ class CatalogueSearch:
                 found = done
         return found
 
-    def _said(
+    def _text_passage(
         self, session: CataloguedSession, parts: Sequence[str], matches: Sequence[str]
     ) -> FoundPassage | None:
         whole = " OR ".join(f"({match})" for match in matches if match)
@@ -164,15 +162,13 @@ class CatalogueSearch:
         title = session.title.casefold()
         missing, best, most = {part for part in parts if part not in title}, None, 0
         for place in map(_Place._make, rows):
-            for said in texts_of(history, session.stored, place.file, place.start, place.end, parts):
-                text = said.text.casefold()
+            for stored in texts_of(history, session.stored, place.file, place.start, place.end, parts):
+                text = stored.text.casefold()
                 own = [part for part in parts if part in text]
                 missing.difference_update(own)
                 if len(own) > most:
-                    best, most = (
-                        FoundPassage(said.at_ms or place.at_ms, shortened(said.text, own[0])),
-                        len(own),
-                    )
+                    at_ms, most = stored.at_ms or place.at_ms, len(own)
+                    best = FoundPassage(at_ms, shortened(stored.text, own[0]))
                 if most == len(parts):
                     return best
             if not missing:

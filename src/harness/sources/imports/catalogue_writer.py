@@ -1,4 +1,7 @@
-"""What was read of a session, entered into the tables of the catalogue."""
+"""The SQLite file of the catalogue: its tables, how it is opened, and how what was read of a session is entered.
+
+The file may be deleted at any time.
+"""
 
 # ruff: noqa: S608 nothing but names of our own is put into a statement
 
@@ -8,19 +11,17 @@ import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from harness.events.usage import CLASSES
 from harness.log.private_files import make_private_directory, open_private
-from harness.sources.imports.summary import Document, Reading
 
-# The SQLite file of the catalogue: its tables, and how it is opened. It may be deleted at any time.
-
-
+if TYPE_CHECKING:
+    from harness.sources.imports.summary import Document, Reading
 _VERSION = 3
-"""A file of another version is deleted and made anew."""
+"""A file of another version is deleted and rebuilt."""
 _TABLES = """
 CREATE TABLE sessions (
     number INTEGER PRIMARY KEY,
@@ -96,15 +97,15 @@ CREATE VIRTUAL TABLE vocabulary USING fts5vocab ('words', 'row')
 """
 """`calls`: the model calls that several sessions may have copies of, so that each counts once; `key` is a hash.
 `used`: what was used, per session, run, quarter of an hour and model. `words`: in which documents a word is; the texts
-themselves stay in the stores. Words of documents that are gone stay there, so a number is never used again; `outdated`
+themselves stay in the stores. Words of deleted documents stay there, so a number is never used again; `outdated`
 says how much that is."""
 COUNTS = (*CLASSES, "cost_usd")
 """The columns of what was used."""
 _MOST_OUTDATED = 50_000_000
 _SETTINGS = ("journal_mode = WAL", "synchronous = NORMAL", "temp_store = MEMORY", "cache_size = -32000")
 """The cache holds what one transaction changes: keys of calls fall on pages all over the table."""
-_PATIENCE_S = 5.0
-"""How long another process is waited for."""
+_BUSY_TIMEOUT_S = 5.0
+"""How long to wait for another process that has it locked."""
 
 
 def connected(path: str) -> sqlite3.Connection:
@@ -142,7 +143,7 @@ def _delete(path: str) -> None:
 def _opened(path: str) -> sqlite3.Connection:
     make_private_directory(os.path.dirname(path))
     os.close(open_private(path, os.O_RDWR | os.O_CREAT))
-    connection = sqlite3.connect(path, timeout=_PATIENCE_S)
+    connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S)
     try:
         for setting in _SETTINGS:
             connection.execute(f"PRAGMA {setting}").fetchall()
@@ -184,12 +185,12 @@ UPDATE sessions SET read_mark = '' WHERE NOT gone_ms
 
 
 def is_wasteful(connection: sqlite3.Connection) -> bool:
-    """Whether most of the search table is about documents that are gone."""
-    (gone,) = connection.execute("SELECT coalesce(sum(characters), 0) FROM outdated").fetchone()
-    if gone < _MOST_OUTDATED:
+    """Whether most of the search table is about deleted documents."""
+    (deleted,) = connection.execute("SELECT coalesce(sum(characters), 0) FROM outdated").fetchone()
+    if deleted < _MOST_OUTDATED:
         return False
-    (there,) = connection.execute("SELECT coalesce(sum(characters), 0) FROM documents").fetchone()
-    return bool(gone > there)
+    (current,) = connection.execute("SELECT coalesce(sum(characters), 0) FROM documents").fetchone()
+    return bool(deleted > current)
 
 
 def forget_readings(connection: sqlite3.Connection) -> None:

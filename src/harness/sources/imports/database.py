@@ -17,7 +17,7 @@ from typing import Any
 
 from harness.sources.imports.store_files import look_at
 
-_PATIENCE_S = 2.0
+_BUSY_TIMEOUT_S = 2.0
 _QUOTED = {ord(sign): f"%{ord(sign):02x}" for sign in "%?#"}
 """What would end the path in the address of a database."""
 
@@ -62,7 +62,7 @@ def _connected(path: str) -> sqlite3.Connection | None:
     shared = "" if look_at(f"{path}-shm") is None else "&readonly_shm=1"
     place = f"file:{os.path.abspath(path).translate(_QUOTED)}?mode=ro{shared}"
     try:
-        connection = sqlite3.connect(place, uri=True, timeout=_PATIENCE_S, isolation_level=None)
+        connection = sqlite3.connect(place, uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
     except sqlite3.Error:
         return None
     try:

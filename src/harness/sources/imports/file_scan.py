@@ -1,4 +1,4 @@
-"""Reading a large file of a store by the short way: in blocks of whole lines, from where it was left.
+"""Reads a large file of a store fast: in blocks of whole lines, from the last position.
 
 Most bytes of these files are prompts of the program, schemas and outputs of tools, which no catalogue needs. So all
 lines of a block are decoded at once, and of each only the fields that count.
@@ -71,7 +71,7 @@ def new_blocks(path: str, position: FilePosition | None = None) -> Iterator[Line
         if not offset and _SPACED.match(os.pread(fd, HEAD_BYTES, 0)):
             raise CannotScan
         yield from _blocks(fd, inode, offset)
-    except OSError:  # the medium fails, or the file was taken away
+    except OSError:  # the disk fails, or the file was deleted
         return
     finally:
         os.close(fd)

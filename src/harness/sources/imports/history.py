@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from harness.sources.imports.summary import Reading
 
 Activity: TypeAlias = Literal["busy", "waiting", "idle", "open"]
-"""What an agent says of a session that it has open. `waiting`: for an answer, in its own screen; `open`: no more than
-that it has it open."""
+"""What an agent does in a session that it has open. `waiting`: for an answer, in its own screen; `open`: it has the
+session open, and no more is known."""
 
 StoredRecord: TypeAlias = Record | str
 """One record of a store; a text where the store holds something that is no record."""
@@ -78,7 +78,7 @@ class StoredText(NamedTuple):
 class AgentHistory(msgspec.Struct, frozen=True, kw_only=True):
     """Contract: nothing here raises on what is in a store, changes it, or reads what holds credentials.
 
-    A session that is gone or cannot be read has no records.
+    A session that was deleted or cannot be read has no records.
     """
 
     agent: str
@@ -97,9 +97,9 @@ class AgentHistory(msgspec.Struct, frozen=True, kw_only=True):
     deleted_after_days: Callable[[Home], int | None] | None = None
     """After how many days without a change the agent deletes a session; None: never."""
     differs: frozenset[str] = frozenset()
-    """Kinds of events that the store has otherwise than the live log, in a run that nothing disturbs."""
+    """Kinds of events that differ between the store and the live log of an undisturbed run."""
     scan: Callable[[StoredSession, bytes], Iterator[Reading]] | None = None
-    """A short way through a session, for large stores; with the state of an earlier reading, only what is new.
+    """A faster reading of a session, for large stores; with the state of an earlier reading, only of what is new.
 
     Raises CannotScan where a file is not as expected."""
     texts: Callable[[StoredSession, str, int, int, Sequence[bytes]], Iterator[StoredText]] | None = None

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from harness.log.ids import is_log_id
 from harness.sources.formats.fields import decoded, items_of, record_of, text_of
 from harness.sources.imports.database import opened
-from harness.sources.imports.history import StoredRecord, StoredSession
+from harness.sources.imports.history import AgentHistory, Home, StoredRecord, StoredSession
 from harness.sources.imports.rewording import Rewording
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
@@ -89,7 +89,23 @@ class OpencodeRewording(Rewording):
 _COMPACTION: dict[str, Any] = {"metadata": {"compaction_continue": True}}
 
 
-def sessions(agent: str, path: str) -> Iterator[StoredSession]:
+def opencode_history(agent: str, title: str) -> AgentHistory:
+    """The history of an agent with this database, `AGENT/AGENT.db` in the folder for programs' data."""
+
+    def place(home: Home) -> str:
+        return home.data_folder(agent, f"{agent}.db")
+
+    return AgentHistory(
+        agent=agent,
+        title=title,
+        place=place,
+        find=lambda home: _sessions(agent, place(home)),
+        records=_records,
+        rewording=OpencodeRewording,
+    )
+
+
+def _sessions(agent: str, path: str) -> Iterator[StoredSession]:
     with opened(path) as database:
         if database is None:
             return
@@ -111,7 +127,7 @@ def sessions(agent: str, path: str) -> Iterator[StoredSession]:
                 )
 
 
-def records(session: StoredSession) -> Iterator[StoredRecord]:
+def _records(session: StoredSession) -> Iterator[StoredRecord]:
     """Message after message, each with its parts."""
     with opened(session.path) as database:
         if database is None:

@@ -1,4 +1,4 @@
-"""Whether the process that a store names still runs."""
+"""Whether the process that is named in a store still runs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def is_same_process(pid: int | None, start: Any) -> bool:
     """`start`: when it began, in ticks as the system counts them. Where that differs, the number was given again."""
     if not is_running(pid):
         return False
-    begun = _start_of(pid)
-    return not begun or start is None or str(start) == begun
+    known = _start_of(pid)
+    return not known or start is None or str(start) == known
 
 
 def _start_of(pid: int | None) -> str:

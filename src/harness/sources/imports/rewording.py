@@ -1,7 +1,9 @@
 """From the records of a stored session to the raw entries of its runs, as if Harness had recorded them.
 
 A prompt begins a run and ends the one before. Inherit, fill `rules`, and write one short method per kind of record
-that calls `begin` for a prompt and `put` for what the agent's stream would have said.
+that calls `begin` for a prompt and `put` for the record that the agent's stream would have had.
+
+    (no run) ── begin ─▶ held, if `waits_for_model` ── know_model, or 200 entries ─▶ open ── end, or begin ─▶ (no run)
 
 Rules
 1. A rewording has state, but no I/O, no clock, and it never raises on what a store holds.
@@ -23,6 +25,7 @@ from harness.events import Outcome
 from harness.log.codec import storable
 from harness.log.raw import RawControl, RawEntry, RawExit, RawOutput, RawStart
 from harness.sources.imports.history import StoredRecord, StoredSession
+from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
 
 _MOST_HELD = 200
@@ -43,6 +46,8 @@ class Rewording:
     """Those of the command line that its translator would know the session from."""
     waits_for_model: ClassVar[bool] = False
     """Whether a run's first entries wait for `know_model`, because the stream names the model first."""
+    time_key: ClassVar[str] = ""
+    """The field that has the time of a record, where records of all kinds have it."""
 
     def __init__(self, session: StoredSession) -> None:
         self.session = session
@@ -60,7 +65,7 @@ class Rewording:
         self.now_ms = session.started_ms
         self.is_open = False
         self._last_ms = 0
-        """When the run that is open was heard of last."""
+        """When the last entry of the run that is open was put."""
         self._is_held = False
         self._out: list[RawEntry] = []
         self._early: list[StoredRecord] = []
@@ -78,6 +83,8 @@ class Rewording:
             self.taken["unreadable"] += 1
             self.put(record)
         else:
+            if self.time_key:
+                self.at(milliseconds(record.get(self.time_key)))
             kind = self.kind(record)
             method = self._methods.get(kind)
             self.taken["passed on" if method is None else kind] += 1
@@ -160,10 +167,8 @@ class Rewording:
         """The run that is open, if there is one, has ended."""
         if not self.is_open:
             return
-        now_ms, self.now_ms = (
-            self.now_ms,
-            self._last_ms,
-        )  # that of the next prompt, and of the last word before it
+        # The time of the next prompt, and that of the last entry before it.
+        now_ms, self.now_ms = self.now_ms, self._last_ms
         self.closing()
         self._is_held = False
         self._out.append(RawExit(at_ms=self.now_ms, outcome=self.outcome))

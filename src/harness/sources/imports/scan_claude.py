@@ -1,6 +1,6 @@
-"""The short way through the files of Claude Code.
+"""A faster reading of the files of Claude Code.
 
-Contract: it says what reading the session whole says, apart from times within a run and the ids of model calls.
+Contract: the result is that of reading the session whole, apart from times within a run and the ids of model calls.
 """
 
 from __future__ import annotations
@@ -207,9 +207,9 @@ class _ClaudeScan(FileScan[_State]):
             return
         state = self.state
         if prompt is None:
-            words = words_of(given).lstrip()
-            state.is_interrupted = state.is_interrupted or words.startswith(_INTERRUPTION)
-            state.is_local = state.is_local or words.startswith("<local-command-stdout>")
+            text = words_of(given).lstrip()
+            state.is_interrupted = state.is_interrupted or text.startswith(_INTERRUPTION)
+            state.is_local = state.is_local or text.startswith("<local-command-stdout>")
             return
         self._end_run()
         at_ms = time_of(record.timestamp)

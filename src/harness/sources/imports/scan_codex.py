@@ -1,6 +1,6 @@
-"""The short way through the rollouts of Codex.
+"""A faster reading of the rollouts of Codex.
 
-Contract: it says what reading the session whole says, apart from times within a run and the ids of model calls.
+Contract: the result is that of reading the session whole, apart from times within a run and the ids of model calls.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _matters = re.compile(
     rb"|agent_message|item_completed|task_complete|turn_aborted|error"
     rb'|function_call_output|function_call|custom_tool_call_output|custom_tool_call|local_shell_call)"'
 ).search
-_said = re.compile(rb'"type":"(user_message|UserMessage|agent_message|AgentMessage)"').search
+_message_type = re.compile(rb'"type":"(user_message|UserMessage|agent_message|AgentMessage)"').search
 
 
 class _Counts(msgspec.Struct, gc=False):
@@ -343,7 +343,7 @@ def texts_of_codex(
     session: StoredSession, _file: str, start: int, end: int, needles: Sequence[bytes]
 ) -> Iterator[StoredText]:
     for line in lines_between(session.path, start, end, needles):
-        found = _said(line[:HEAD_BYTES])
+        found = _message_type(line[:HEAD_BYTES])
         if found is None:
             continue
         try:

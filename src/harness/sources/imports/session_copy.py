@@ -3,7 +3,7 @@
 Beside the log lie the raw entries of each run, from which `harness sessions check` proves it, and `<id>.store`: the
 records of the agent's store as they were, one for each line. Secrets are masked in all of them. The id of the copy
 follows from the agent, its id of the session and the time of its start, so a session has one copy, however often it
-is copied; one that has grown since is copied anew.
+is copied; one that has grown since is copied again.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ _BYTES_IN_A_WRITE = 1024 * 1024
 class SessionCopy(NamedTuple):
     log_id: str
     status: Literal["copied", "current", "empty"]
-    """`current`: there was a copy of the same. `empty`: nothing was ever asked in it, or it is gone."""
+    """`current`: there is a copy of this version. `empty`: the session has no prompt, or was deleted."""
 
 
 def keep(history: AgentHistory, session: CataloguedSession, store: FileStore) -> SessionCopy:
-    """Raises StoreError, OSError."""
-    begun = _first_start(history, session)
-    if begun is None:
+    """Copy a session into the store, unless there is a copy of this version. Raises StoreError, OSError."""
+    start = _first_start(history, session)
+    if start is None:
         return SessionCopy("", "empty")
     names = session.agent, session.session_id
-    log_id = derived_run_id(begun.at_ms, *names)
-    kept = _copy_of(store, log_id)
-    if kept is not None and kept.get("mark") != session.mark and _has_forks(store, log_id):
-        log_id = derived_run_id(begun.at_ms, *names, session.mark)  # what was continued stays as it began
-        kept = _copy_of(store, log_id)
-    if kept is not None:
-        if kept.get("mark") == session.mark:
+    log_id = derived_run_id(start.at_ms, *names)
+    known = _copy_of(store, log_id)
+    if known is not None and known.get("mark") != session.mark and _has_forks(store, log_id):
+        log_id = derived_run_id(start.at_ms, *names, session.mark)  # what was continued stays as it began
+        known = _copy_of(store, log_id)
+    if known is not None:
+        if known.get("mark") == session.mark:
             return SessionCopy(log_id, "current")
         store.delete(log_id)
-    _Copy(history, session, store, log_id, begun.at_ms).write()
+    _Copy(history, session, store, log_id, start.at_ms).write()
     return SessionCopy(log_id, "copied")
 
 
@@ -69,10 +69,10 @@ def _has_forks(store: FileStore, log_id: str) -> bool:
 def _copy_of(store: FileStore, log_id: str) -> dict[str, Any] | None:
     """What is known of the copy; None if there is none."""
     try:
-        kept = store.metadata(log_id).settings.get(KEPT)
+        known = store.metadata(log_id).settings.get(KEPT)
     except UnknownSession:
         return None
-    return kept if isinstance(kept, dict) else {}
+    return known if isinstance(known, dict) else {}
 
 
 class _Copy:
@@ -92,7 +92,7 @@ class _Copy:
         )
 
     def write(self) -> None:
-        """What it is a copy of is said last: a copy that is not complete is made anew."""
+        """Its origin is stored last: a copy that is not complete is written again."""
         metadata = self._metadata()
         writer = self._store.create(metadata)
         try:

@@ -1,7 +1,7 @@
-"""Files of a store, read as they are: no lock, no change, and only what lies there itself.
+"""Files of a store: read without a lock or a change, and never through a symbolic link within the store.
 
-The folder of a store may be a symbolic link, because users move their folders. What lies in it may not: a link could
-lead to any file that the user can read. Devices and pipes are no files of a store either.
+The folder of a store may be a symbolic link, because users move their folders. A link below it is not followed: it
+could lead to any file that the user can read. Devices and pipes are not read either.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.sources.translation.json_lines import DECODE_ERRORS, decode
 from harness.sources.translator import Record
 
 LONGEST_LINE_BYTES = 32 * 1024 * 1024
-"""A longer line is left out, and said to be."""
+"""A longer line is left out, and reported."""
 _LARGEST_DOCUMENT_BYTES = 64 * 1024 * 1024
 _BLOCK_BYTES = 1024 * 1024
 _SHOWN_CHARACTERS = 200
@@ -123,7 +123,7 @@ def lines(path: str) -> Iterator[bytes | int]:
                     line = file.readline(_BLOCK_BYTES)
                     size += len(line)
                 yield size
-        except OSError:  # the medium fails, or the file was taken away
+        except OSError:  # the disk fails, or the file was deleted
             return
 
 
@@ -141,6 +141,11 @@ def json_lines(path: str) -> Iterator[StoredRecord]:
             yield value
         elif line.endswith(b"\n") and line.strip():
             yield storable(line.decode("utf-8", "backslashreplace").strip()[:_SHOWN_CHARACTERS])
+
+
+def file_records(session: StoredSession) -> Iterator[StoredRecord]:
+    """The records of a session that is one file with a record on each line."""
+    return json_lines(session.path)
 
 
 def document(path: str) -> Record:

@@ -1,8 +1,8 @@
-"""A stored session while its agent writes it: what is there, then what comes.
+"""Follows a stored session while its agent writes it: the events that are there, then those that are added.
 
-Whenever the store changes, the session is read again, and what is new of its log is passed on. That holds for every
-store, also for those that rewrite a document or keep the session in a database. A log that is read again begins as it
-began before; where a store has rewritten what was passed on already, the earlier version stays.
+Whenever the store changes, the session is read again, and the new events of its log are passed on. That works for every
+store, also for those that rewrite a document or have the session in a database. A log that is read again begins as it
+began before; where a store has rewritten events that were passed on, the earlier version stays.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ POLL_S = 0.2
 _SHARE = 3
 """Reading takes at most one part in so many of the time."""
 QUIET_S = 60.0
-"""An agent that does not say which sessions it has open is done with one that has not changed for so long."""
+"""Where an agent does not show which sessions it has open, one that has not changed for so long counts as closed."""
 
 
 class StoredFollower:
@@ -34,7 +34,7 @@ class StoredFollower:
         wait: Callable[[float], object] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.is_gone = False
+        self.is_deleted = False
         """The agent has deleted it meanwhile."""
         self._history = history
         self._session = session
@@ -50,17 +50,17 @@ class StoredFollower:
         while True:
             now = mark_of(self._session.path)
             if not now:
-                self.is_gone = True
+                self.is_deleted = True
                 break
             is_open = self._is_open()  # asked before reading: what came in between is then read below
-            begun_s = self._clock()
+            started_s = self._clock()
             if now != mark:
-                mark, changed_s = now, begun_s
+                mark, changed_s = now, started_s
                 yield from self._new(is_over=False)
-            elif not is_open and begun_s - changed_s >= self._patience_s():
+            elif not is_open and started_s - changed_s >= self._quiet_s():
                 break
-            self._wait(max(POLL_S, (self._clock() - begun_s) * _SHARE))
-        if not self.is_gone:
+            self._wait(max(POLL_S, (self._clock() - started_s) * _SHARE))
+        if not self.is_deleted:
             yield from self._new(is_over=True)
 
     def _is_open(self) -> bool:
@@ -68,7 +68,7 @@ class StoredFollower:
             return False
         return self._session.session_id in self._history.live(self._home)
 
-    def _patience_s(self) -> float:
+    def _quiet_s(self) -> float:
         return QUIET_S if self._history.live is None else POLL_S
 
     def _new(self, *, is_over: bool) -> Iterator[Sequence[Event]]:

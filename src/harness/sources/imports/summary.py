@@ -1,7 +1,7 @@
-"""What is known of a stored session once it was read: what it was about, how it ended, what it used, what it said.
+"""The summary of a stored session, its usage and its searchable texts.
 
-A session is read in parts, so that a file of any size needs little memory, and so that a file that has grown is read
-only from where it was left. `readings` reads it by the short way (`scan`) where the agent's store has one.
+A session is read in parts, so that a file of any size needs little memory, and a file that has grown is read from the
+last position only. `readings` uses the faster `scan` where the agent's store has one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONGEST_PROMPT = 2_000
 _LONGEST_COMMAND = 400
 """Of a command so much can be found; more is data that was pasted into it."""
 _LONGEST_DOCUMENT = 1_000_000
-"""Characters; a session without a short way is searched in parts of this size."""
+"""Characters; a session without a `scan` is searched in parts of this size."""
 _COMMITTED = re.compile(r"^\[[^\]\n]{1,200}? ([0-9a-f]{7,40})\]", re.MULTILINE)
 _COMMIT = re.compile(r"\bgit\b[^|;&\n]*\bcommit\b")
 
@@ -187,7 +187,7 @@ class _Fold:
                 case SessionStart():
                     self._begin(event)
                 case Message():
-                    self._say(event)
+                    self._add_message(event)
                 case Result() if event.run_id == self._top:
                     summary.outcome = event.outcome
                 case ToolStart():
@@ -219,7 +219,7 @@ class _Fold:
             self.summary.cwd = start.cwd or self.summary.cwd
             self.summary.version = start.version or self.summary.version
 
-    def _say(self, message: Message) -> None:
+    def _add_message(self, message: Message) -> None:
         if message.role == "user" and message.run_id == self._top:
             self.summary.prompt = self.summary.prompt or message.text[:LONGEST_PROMPT]
         if message.text:

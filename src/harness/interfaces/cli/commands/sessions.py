@@ -315,7 +315,7 @@ def _followed_in_store(session: CataloguedSession, console: Console) -> Iterator
 
     follower = StoredFollower(history_of(session), session.stored, current_home())
     yield from follower.batches()
-    if follower.is_gone:
+    if follower.is_deleted:
         console.say(f"{session.agent} has deleted this session")
 
 

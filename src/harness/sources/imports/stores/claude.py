@@ -179,11 +179,11 @@ class ClaudeRewording(Rewording):
         if prompt is not None:
             self.begin(prompt)
             return
-        words = "" if parent else words_of(content).lstrip()
-        if record.get("isCompactSummary") is True or words.startswith(_CAVEAT):
+        text = "" if parent else words_of(content).lstrip()
+        if record.get("isCompactSummary") is True or text.startswith(_CAVEAT):
             return  # for the model alone
-        self._is_interrupted = self._is_interrupted or words.startswith(_INTERRUPTION)
-        if words.startswith("<local-command-stdout>") and not self._last:
+        self._is_interrupted = self._is_interrupted or text.startswith(_INTERRUPTION)
+        if text.startswith("<local-command-stdout>") and not self._last:
             self.outcome = "completed"  # a command that needs no model
         line: Record = {
             "type": "user",
@@ -270,14 +270,14 @@ def prompt_of(record: Record, content: Any) -> str | None:
         return None
     if any(text_of(block.get("type")).endswith("tool_result") for block in blocks):
         return None
-    words = words_of(content)
-    if command := _COMMAND.match(words):
+    text = words_of(content)
+    if command := _COMMAND.match(text):
         return " ".join(filter(None, (command[1].strip(), (command[2] or "").strip())))
-    if shell := _SHELL_INPUT.fullmatch(words):
+    if shell := _SHELL_INPUT.fullmatch(text):
         return f"!{shell[1].strip()}"
-    if words.lstrip().startswith(_NOT_TYPED):
+    if text.lstrip().startswith(_NOT_TYPED):
         return None
-    return words or ("" if blocks else None)
+    return text or ("" if blocks else None)
 
 
 def words_of(content: Any) -> str:

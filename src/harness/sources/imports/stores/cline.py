@@ -80,12 +80,12 @@ class ClineRewording(Rewording):
         self.at(milliseconds(record.get("ts")))
         self.know_model(text_of(record_of(record.get("modelInfo")).get("id")))
         self._usage(record_of(record.get("metrics")))
-        self.outcome, said = "completed", list[str]()
+        self.outcome, texts = "completed", list[str]()
         for block in map(record_of, items_of(record.get("content"))):
             match block.get("type"):
                 case "text":
-                    said.append(text_of(block.get("text")))
-                    self._event({"type": "content_end", "contentType": "text", "text": said[-1]})
+                    texts.append(text_of(block.get("text")))
+                    self._event({"type": "content_end", "contentType": "text", "text": texts[-1]})
                 case "thinking":
                     thought = text_of(block.get("thinking"))
                     self._event({"type": "content_end", "contentType": "reasoning", "reasoning": thought})
@@ -101,7 +101,7 @@ class ClineRewording(Rewording):
                     self._event(start)
                 case _:
                     self.put(block)
-        self._answer = "\n".join(said) or self._answer
+        self._answer = "\n".join(texts) or self._answer
 
     def _usage(self, metrics: Record) -> None:
         """The stream says what came from the cache apart from the rest."""

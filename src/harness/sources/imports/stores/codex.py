@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.log.raw import RawEntry
 from harness.sources.formats.fields import (
     arguments_of,
     count_of,
@@ -28,13 +27,12 @@ from harness.sources.imports.history import (
     Activity,
     AgentHistory,
     Home,
-    StoredRecord,
     StoredSession,
     StoredText,
 )
 from harness.sources.imports.processes import locked_inodes
 from harness.sources.imports.rewording import Rewording
-from harness.sources.imports.store_files import files_in, folders_in, json_lines, sessions_in
+from harness.sources.imports.store_files import file_records, files_in, folders_in, sessions_in
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
 
@@ -92,6 +90,7 @@ _SAYS_NOTHING = (
 
 
 class CodexRewording(Rewording):
+    time_key = "timestamp"
     rules: ClassVar[dict[str, str]] = {
         **dict.fromkeys(_SAYS_NOTHING, ""),
         "session_meta": "_session",
@@ -106,7 +105,7 @@ class CodexRewording(Rewording):
         "event_msg/stream_error": "_retried",
         "event_msg/warning": "_warned",
         "event_msg/user_message": "_prompted",
-        "event_msg/agent_message": "_said",
+        "event_msg/agent_message": "_agent_message",
         "event_msg/agent_reasoning": "_thought",
         "event_msg/token_count": "_token_count",
         "event_msg/item_completed": "_item_completed",
@@ -139,11 +138,6 @@ class CodexRewording(Rewording):
         if kind not in ("event_msg", "response_item"):
             return kind
         return f"{kind}/{text_of(record_of(record.get('payload')).get('type'))}"
-
-    def feed(self, record: StoredRecord) -> Sequence[RawEntry]:
-        if not isinstance(record, str):
-            self.at(milliseconds(record.get("timestamp")))
-        return super().feed(record)
 
     def opening(self) -> None:
         self._is_ended = self._is_failed = False
@@ -218,11 +212,11 @@ class CodexRewording(Rewording):
         self._prompt, self._is_answered = prompt, False
         self.begin(prompt, model=self.model)
 
-    def _said(self, record: Record) -> None:
+    def _agent_message(self, record: Record) -> None:
         self._has_events = True
-        self._say(text_of(record_of(record.get("payload")).get("message")))
+        self._put_text(text_of(record_of(record.get("payload")).get("message")))
 
-    def _say(self, text: str) -> None:
+    def _put_text(self, text: str) -> None:
         self._is_answered = True
         self.put({"type": "item.completed", "item": {"type": "agent_message", "text": text}})
 
@@ -237,7 +231,7 @@ class CodexRewording(Rewording):
         if self._has_events or not text:
             return
         if data.get("role") == "assistant":
-            self._say(text)
+            self._put_text(text)
         elif data.get("role") == "user" and not text.lstrip().startswith("<") and text != self._prompt:
             self._ask(text)
 
@@ -429,10 +423,6 @@ def _thread_id(name: str) -> str:
     return "" if found is None else found[1]
 
 
-def records(session: StoredSession) -> Iterator[StoredRecord]:
-    return json_lines(session.path)
-
-
 def live(home: Home) -> dict[str, Activity]:
     """The threads whose lock some process holds."""
     locked = locked_inodes()
@@ -464,7 +454,7 @@ HISTORY = AgentHistory(
     title="Codex",
     place=place,
     find=find,
-    records=records,
+    records=file_records,
     rewording=CodexRewording,
     live=live,
     scan=scan,

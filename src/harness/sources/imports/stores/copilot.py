@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar
 
 from harness.log.ids import is_log_id
-from harness.log.raw import RawEntry
 from harness.sources.formats.fields import besides, count_of, items_of, record_of, text_of
-from harness.sources.imports.history import Activity, AgentHistory, Home, StoredRecord, StoredSession
+from harness.sources.imports.history import Activity, AgentHistory, Home, StoredSession
 from harness.sources.imports.processes import is_running
 from harness.sources.imports.rewording import Rewording
-from harness.sources.imports.store_files import files_in, folders_in, json_lines, look_at
-from harness.sources.imports.times import milliseconds
+from harness.sources.imports.store_files import file_records, files_in, folders_in, look_at
 from harness.sources.translator import Record
 
 _EVENTS = "events.jsonl"
@@ -22,6 +20,7 @@ _CONSUMED = ("session.permissions_changed", "session.shutdown", "system.message"
 
 
 class CopilotRewording(Rewording):
+    time_key = "timestamp"
     rules: ClassVar[dict[str, str]] = {
         **dict.fromkeys(_CONSUMED, ""),
         "session.start": "_session",
@@ -31,11 +30,6 @@ class CopilotRewording(Rewording):
         "assistant.message": "_message",
         "abort": "_abort",
     }
-
-    def feed(self, record: StoredRecord) -> Sequence[RawEntry]:
-        if not isinstance(record, str):
-            self.at(milliseconds(record.get("timestamp")))
-        return super().feed(record)
 
     def opening(self) -> None:
         start = {"sessionId": self.session.session_id, "selectedModel": self.model}
@@ -84,14 +78,7 @@ def find(home: Home) -> Iterator[StoredSession]:
     for session_id, folder in folders_in(place(home)):
         file = look_at(os.path.join(folder, _EVENTS))
         if file is not None and is_log_id(session_id):
-            yield file.session(
-                "copilot",
-                session_id,
-            )
-
-
-def records(session: StoredSession) -> Iterator[StoredRecord]:
-    return json_lines(session.path)
+            yield file.session("copilot", session_id)
 
 
 def live(home: Home) -> dict[str, Activity]:
@@ -110,7 +97,7 @@ HISTORY = AgentHistory(
     title="GitHub Copilot CLI",
     place=place,
     find=find,
-    records=records,
+    records=file_records,
     rewording=CopilotRewording,
     live=live,
     differs=frozenset({"Result"}),

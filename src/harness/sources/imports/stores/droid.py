@@ -81,13 +81,13 @@ class DroidRewording(Rewording):
             self.begin("\n".join(texts), model=self.model)
 
     def _assistant(self, record: Record, blocks: list[dict[str, Any]]) -> None:
-        self.outcome, said = "unknown", list[str]()
+        self.outcome, texts = "unknown", list[str]()
         for block in blocks:
             match block.get("type"):
                 case "text":
-                    said.append(text_of(block.get("text")))
-                    words = {"role": "assistant", "id": record.get("id"), "text": said[-1]}
-                    self.put({"type": "message", **words})
+                    texts.append(text_of(block.get("text")))
+                    message = {"role": "assistant", "id": record.get("id"), "text": texts[-1]}
+                    self.put({"type": "message", **message})
                 case "thinking":
                     self.put({"type": "reasoning", "id": record.get("id"), "text": block.get("thinking")})
                 case "tool_use":
@@ -95,7 +95,7 @@ class DroidRewording(Rewording):
                     self.put({"type": "tool_call", **call, "parameters": block.get("input")})
                 case _:
                     self.put(block)
-        self._answer = "\n".join(said) or self._answer
+        self._answer = "\n".join(texts) or self._answer
 
     def _turn_ended(self, record: Record) -> None:
         reason = text_of(record.get("reason"))

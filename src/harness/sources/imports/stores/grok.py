@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar
 
 from harness.log.ids import is_log_id
-from harness.log.raw import RawEntry
 from harness.sources.formats.fields import (
     arguments_of,
     besides,
@@ -33,6 +32,7 @@ _QUERY = re.compile(r"\s*<user_query>\s*(.*?)\s*</user_query>\s*", re.DOTALL)
 
 
 class GrokRewording(Rewording):
+    time_key = "time_ms"
     rules: ClassVar[dict[str, str]] = {
         "session": "_session",
         "chat/system": "",
@@ -53,11 +53,6 @@ class GrokRewording(Rewording):
 
     def kind(self, record: Record) -> str:
         return text_of(record.get("sessionUpdate")) or text_of(record.get("kind"))
-
-    def feed(self, record: StoredRecord) -> Sequence[RawEntry]:
-        if not isinstance(record, str):
-            self.at(milliseconds(record.get("time_ms")))
-        return super().feed(record)
 
     def _session(self, record: Record) -> None:
         self.model = text_of(record.get("current_model_id"))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import msgspec
 
 from harness.log.ids import is_log_id
-from harness.log.raw import RawEntry
 from harness.sources.formats.fields import output_of, record_of, text_of
-from harness.sources.imports.history import AgentHistory, Home, StoredRecord, StoredSession
+from harness.sources.imports.history import AgentHistory, Home, StoredSession
 from harness.sources.imports.rewording import Rewording
-from harness.sources.imports.store_files import document, folders_in, json_lines, look_at
+from harness.sources.imports.store_files import document, file_records, folders_in, look_at
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
 
@@ -41,6 +40,7 @@ _SAYS_NOTHING = (
 
 class KimiRewording(Rewording):
     waits_for_model = True
+    time_key = "time"
     rules: ClassVar[dict[str, str]] = {
         **dict.fromkeys(_SAYS_NOTHING, ""),
         "llm.request": "_request",
@@ -66,11 +66,6 @@ class KimiRewording(Rewording):
         if kind == "context.append_loop_event":
             return f"step/{text_of(record_of(record.get('event')).get('type'))}"
         return kind
-
-    def feed(self, record: StoredRecord) -> Sequence[RawEntry]:
-        if not isinstance(record, str):
-            self.at(milliseconds(record.get("time")))
-        return super().feed(record)
 
     def closing(self) -> None:
         self._flush()
@@ -156,16 +151,12 @@ def find(home: Home) -> Iterator[StoredSession]:
                 )
 
 
-def records(session: StoredSession) -> Iterator[StoredRecord]:
-    return json_lines(session.path)
-
-
 HISTORY = AgentHistory(
     agent="kimi",
     title="Kimi Code",
     place=place,
     find=find,
-    records=records,
+    records=file_records,
     rewording=KimiRewording,
     differs=frozenset({"Result"}),
 )

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from harness.sources.formats.fields import first_text, items_of, output_of, record_of, text_of
-from harness.sources.imports.history import AgentHistory, Home, StoredRecord, StoredSession
+from harness.sources.imports.history import AgentHistory, Home, StoredSession
 from harness.sources.imports.rewording import Rewording
-from harness.sources.imports.store_files import folders_in, json_lines, sessions_in
+from harness.sources.imports.store_files import file_records, folders_in, sessions_in
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
 
@@ -111,8 +111,6 @@ def find(home: Home) -> Iterator[StoredSession]:
         yield from sessions_in(folder, _SUFFIX, "pi", lambda name: name.rpartition("_")[2])
 
 
-def records(session: StoredSession) -> Iterator[StoredRecord]:
-    return json_lines(session.path)
-
-
-HISTORY = AgentHistory(agent="pi", title="Pi", place=place, find=find, records=records, rewording=PiRewording)
+HISTORY = AgentHistory(
+    agent="pi", title="Pi", place=place, find=find, records=file_records, rewording=PiRewording
+)
