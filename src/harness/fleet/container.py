@@ -35,7 +35,7 @@ _LONGEST_REASON = 500
 
 
 class ContainerFailed(Exception):
-    """What the engine said."""
+    """The output of the engine."""
 
 
 class CaseContainer:
@@ -80,13 +80,13 @@ class CaseContainer:
             self._child = child = Child(invocation)
         except HarnessError as error:
             raise ContainerFailed(error.words) from error
-        said, ends = b"", time.monotonic() + _START_S
-        while _READY not in said:
-            said += b"".join(chunk.data for chunk in child.read(0.5))
+        output, ends = b"", time.monotonic() + _START_S
+        while _READY not in output:
+            output += b"".join(chunk.data for chunk in child.read(0.5))
             if is_stopped():
                 raise StepStopped
             if child.exit is not None or time.monotonic() > ends:
-                raise ContainerFailed(f"the container does not start: {_reason(said)}")
+                raise ContainerFailed(f"the container does not start: {_reason(output)}")
 
     def argv(
         self, command: tuple[str, ...], env: Mapping[str, str], *, has_input: bool = False
@@ -94,11 +94,11 @@ class CaseContainer:
         """The command that runs a command inside, with these variables. The caller passes `outer(env)` to it."""
         inner = {"HOME": self._home, **env}
         named = outer(inner)
-        words = [word for name in named for word in ("-e", name)]
-        words += [word for name in inner if name not in named for word in ("-e", f"{name}={inner[name]}")]
+        args = [word for name in named for word in ("-e", name)]
+        args += [word for name in inner if name not in named for word in ("-e", f"{name}={inner[name]}")]
         # Only where it is needed: Podman loses the output of what ends without having read its input.
         options = ("-i",) if has_input else ()
-        return (container_engine(), "exec", *options, "-w", self._repo, *words, self._name, *command)
+        return (container_engine(), "exec", *options, "-w", self._repo, *args, self._name, *command)
 
     def agent_program(self, agent: Agent, binary: str, env: Mapping[str, str]) -> str:
         """A program outside that is the agent inside. `env`: what it gets, besides its keys and its own settings."""
@@ -177,10 +177,8 @@ def prepare_image(task: FleetTask) -> None:
     try:
         _ask("image", "inspect", "--format", "{{.Id}}", task.image)
     except ContainerFailed:
-        words = (
-            ("build", "-q", "-t", task.image, task.context) if task.context else ("pull", "-q", task.image)
-        )
-        _ask(*words, timeout_s=_IMAGE_S)
+        args = ("build", "-q", "-t", task.image, task.context) if task.context else ("pull", "-q", task.image)
+        _ask(*args, timeout_s=_IMAGE_S)
 
 
 def remove_container(place: str) -> None:
@@ -193,13 +191,13 @@ def _name(place: str) -> str:
     return f"harness-{sha256(os.fsencode(place)).hexdigest()[:16]}"
 
 
-def _ask(*words: str, timeout_s: float = _ANSWER_S) -> str:
+def _ask(*args: str, timeout_s: float = _ANSWER_S) -> str:
     """What the engine prints. Raises ContainerFailed, UsageError."""
-    return _run((container_engine(), *words), timeout_s)
+    return _run((container_engine(), *args), timeout_s)
 
 
 def _run(argv: tuple[str, ...], timeout_s: float) -> str:
-    said = {"stdout": b"", "stderr": b""}
+    output = {"stdout": b"", "stderr": b""}
     ends = time.monotonic() + timeout_s
     try:
         child = Child(Invocation(argv, dict(os.environ), "/"))
@@ -208,11 +206,11 @@ def _run(argv: tuple[str, ...], timeout_s: float) -> str:
     with child:
         while child.exit is None and time.monotonic() < ends:
             for chunk in child.read(0.5):
-                said[chunk.stream] += chunk.data
+                output[chunk.stream] += chunk.data
     if child.exit is None or child.exit.code != 0:
-        reason = _reason(said["stderr"] or said["stdout"]) or "it does not answer"
+        reason = _reason(output["stderr"] or output["stdout"]) or "it does not answer"
         raise ContainerFailed(f"`{' '.join(argv[1:3])}`: {reason}")
-    return said["stdout"].decode("utf-8", "replace")
+    return output["stdout"].decode("utf-8", "replace")
 
 
 def _reason(output: bytes) -> str:

@@ -86,10 +86,10 @@ def first_difference(a: list[RunStep], b: list[RunStep]) -> int | None:
 def _text(start: ToolStart, cwd: str) -> str:
     """What the call means, or the call itself; nothing in it names the workspace."""
     if start.operations:
-        said = [
+        parts = [
             " ".join(filter(None, words(one, cwd)[1:])) or words(one, cwd).glyph for one in start.operations
         ]
-        text = "; ".join(said)
+        text = "; ".join(parts)
     else:
         text = f"{start.tool_name} {compact(start.input)}"
     if cwd:

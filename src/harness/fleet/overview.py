@@ -42,11 +42,15 @@ class CaseOverview(NamedTuple):
 
 def overview(fleet: Fleet) -> list[CaseOverview]:
     """In the order of the plan: by task, variant and repeat."""
-    results, faults, begun = fleet.records.results(), fleet.records.faults(), fleet.records.in_progress()
+    results, faults, in_progress = (
+        fleet.records.results(),
+        fleet.records.faults(),
+        fleet.records.in_progress(),
+    )
     found = []
     for case in in_order(fleet.plan):
         result, lost = results.get(case.id), faults.get(case.id, ())
-        progress = begun.get(case.id)
+        progress = in_progress.get(case.id)
         latest = result or (progress if progress else lost[-1] if lost else None)
         is_running = result is None and progress is not None and fleet.records.is_claimed(case.id)
         state = _state(fleet, result, lost, is_running=is_running)

@@ -7,7 +7,7 @@
                     claimed by another process ─┘  (a scheduler that was killed, or one on another machine)
 
 What is true is in the records; the log says what became known when. So a scheduler may be killed at any moment: the
-next one finds workers that still run, and says what was not said.
+next one finds workers that still run, and writes the events that are missing.
 """
 
 from __future__ import annotations
@@ -114,9 +114,9 @@ class _Running(msgspec.Struct):
     case: FleetCase
     is_own: bool
     """Started by this scheduler's engine."""
-    session_said: bool = False
+    has_session: bool = False
     how: str = ""
-    """What the engine said of its worker, which seems to run nevertheless."""
+    """What the engine reported of its worker, which seems to run nevertheless."""
 
 
 class Scheduler:
@@ -148,7 +148,7 @@ class Scheduler:
         self._hub = hub
         self._source = None if hub is None else hub.source(hub.log_id)
         self._show = show
-        self._said: set[tuple[str, int]] = set()
+        self._logged: set[tuple[str, int]] = set()
         """Attempts whose end is in the log."""
         self._not_before: dict[str, float] = {}
         self._faults: Counter[str] = Counter()
@@ -191,9 +191,9 @@ class Scheduler:
         self._read_log()
         plan, records, cases = self.fleet.plan, self.fleet.records, self.fleet.plan.cases
         faults = records.faults()
-        if self._source is None:  # the other scheduler has said all of this
-            self._said |= {(one.case, one.number) for group in faults.values() for one in group}
-            self._said |= {(one.case, one.number) for one in records.results().values()}
+        if self._source is None:  # the other scheduler has written all of this
+            self._logged |= {(one.case, one.number) for group in faults.values() for one in group}
+            self._logged |= {(one.case, one.number) for one in records.results().values()}
         for case_id, attempts in faults.items():
             for attempt in attempts:
                 if case_id in cases:
@@ -205,11 +205,11 @@ class Scheduler:
             for case_id in self.given_up:
                 self._retries[case_id] += 1 + plan.retries
             self.given_up.clear()
-        begun = records.in_progress()
+        in_progress = records.in_progress()
         for case in cases.values():
             if case.id in self.scored or case.id in self.given_up:
                 continue
-            if case.id in begun and records.is_claimed(case.id):
+            if case.id in in_progress and records.is_claimed(case.id):
                 self.running[case.id] = _Running(case, is_own=False)
             else:
                 self.waiting.append(case.id)
@@ -223,12 +223,12 @@ class Scheduler:
         for event in read_all(self.fleet.log_store, self.fleet.log_id):
             is_new = False
             if isinstance(event, CaseScored | CaseLost):
-                self._said.add((event.case, event.attempt))
+                self._logged.add((event.case, event.attempt))
             elif isinstance(event, ProviderLimited):
                 self.slots.limits[event.provider] = event.limit
         if not is_new:
             return
-        self._say(
+        self._emit(
             FleetPlanned(
                 name=plan.name,
                 tasks=len(plan.tasks),
@@ -253,7 +253,7 @@ class Scheduler:
             if case_id not in self.scored and case_id in cases:
                 self._settle_result(cases[case_id], attempt)
         for case_id, one in list(self.running.items()):
-            self._say_session(one)
+            self._emit_session(one)
             if not one.is_own and not records.is_claimed(case_id):
                 self._worker_ended(case_id, one.how or "it has ended")
 
@@ -288,7 +288,7 @@ class Scheduler:
         if self._is_done_elsewhere(case):
             return
         self.running[case.id] = _Running(case, is_own=True)
-        self._say(
+        self._emit(
             CaseStarted(
                 case=case.id,
                 task=case.task.id,
@@ -316,13 +316,13 @@ class Scheduler:
         if one is None:
             return
         records = self.fleet.records
-        self._say_session(one)
+        self._emit_session(one)
         result = records.result(case_id)
         if result is not None:
             self._settle_result(one.case, result)
             return
         claim = records.claim(case_id)
-        if claim is None:  # another worker has the case, or a node is gone whose processes are not yet
+        if claim is None:  # another worker has the case, or a node has failed whose processes still run
             self.running[case_id] = _Running(one.case, is_own=False, how="" if how == _BUSY else how)
             return
         with claim:
@@ -371,10 +371,10 @@ class Scheduler:
         self._say_result(case, attempt)
 
     def _say_result(self, case: FleetCase, attempt: Attempt) -> None:
-        if (case.id, attempt.number) in self._said:
+        if (case.id, attempt.number) in self._logged:
             return
-        self._said.add((case.id, attempt.number))
-        self._say(
+        self._logged.add((case.id, attempt.number))
+        self._emit(
             CaseScored(
                 case=case.id,
                 task=case.task.id,
@@ -406,10 +406,10 @@ class Scheduler:
         self._say_fault(case, attempt, retry=not is_last)
 
     def _say_fault(self, case: FleetCase, attempt: Attempt, *, retry: bool) -> None:
-        if (case.id, attempt.number) in self._said:
+        if (case.id, attempt.number) in self._logged:
             return
-        self._said.add((case.id, attempt.number))
-        self._say(
+        self._logged.add((case.id, attempt.number))
+        self._emit(
             CaseLost(
                 case=case.id,
                 attempt=attempt.number,
@@ -423,20 +423,20 @@ class Scheduler:
 
     def _settle(self, case: FleetCase, attempt: Attempt) -> None:
         self.budget.settle(case.variant.name, attempt)
-        if (case.id, attempt.number) in self._said:
+        if (case.id, attempt.number) in self._logged:
             return  # its rate limit has had its effect
         provider = case.variant.slots_of
         running = 1 + sum(one.case.variant.slots_of == provider for one in self.running.values())
         if self.slots.settle(provider, running, limited=attempt.was_limited):
-            self._say(ProviderLimited(provider=provider, limit=self.slots.limits[provider]))
+            self._emit(ProviderLimited(provider=provider, limit=self.slots.limits[provider]))
 
-    def _say_session(self, one: _Running) -> None:
-        if one.session_said:
+    def _emit_session(self, one: _Running) -> None:
+        if one.has_session:
             return
         progress = self.fleet.records.progress(one.case.id)
         if progress is not None and progress.log_id:
-            one.session_said = True
-            self._say(
+            one.has_session = True
+            self._emit(
                 CaseSession(
                     case=one.case.id, attempt=progress.number, log_id=progress.log_id, host=progress.host
                 )
@@ -450,12 +450,12 @@ class Scheduler:
         left = len(self.waiting)
         reached = self._guard.look() if self._is_over_budget and self._guard is not None else None
         if reached is not None:
-            self._say(
+            self._emit(
                 BudgetReached(spent_usd=round(reached.spent_usd, 6), budget_usd=reached.until_usd, left=left)
             )
         elif self._is_over_budget and self.budget.budget_usd is not None:
             spent, budget = round(self.budget.spent_usd, 6), self.budget.budget_usd
-            self._say(BudgetReached(spent_usd=spent, budget_usd=budget, left=left))
+            self._emit(BudgetReached(spent_usd=spent, budget_usd=budget, left=left))
         self._sweep()
         ended = FleetEnded(
             reason="stopped" if left and self._stop else "budget" if left else "completed",
@@ -464,7 +464,7 @@ class Scheduler:
             left=left,
             spent_usd=round(self.budget.spent_usd, 6),
         )
-        self._say(ended)
+        self._emit(ended)
         return ended
 
     def _take_log(self) -> None:
@@ -474,7 +474,7 @@ class Scheduler:
         except LogLocked:
             return
         self._source = self._hub.source(self._hub.log_id)
-        self._said.clear()
+        self._logged.clear()
         self._read_log()
         cases = self.fleet.plan.cases
         for case_id, attempts in self.fleet.records.faults().items():
@@ -503,7 +503,7 @@ class Scheduler:
     def _pause_s(self) -> float:
         return max(0.0, self._look_at - time.monotonic())
 
-    def _say(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         shown: Sequence[Event] = (event,) if self._source is None else self._source.append([event])
         for one in shown:
             self._show(one)

@@ -4,7 +4,7 @@
         watch.summary()          # one row of a list
         watch.view()             # every case, what the running ones do, and the report
 
-What a fleet is told by `wake` (see `follow`) is only that something may have changed.
+`wake` (see `follow`) only notifies that something may have changed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from harness.views.formatting.escapes import single_line
 FleetState: TypeAlias = Literal[
     "planned", "running", "stopping", "completed", "budget", "stopped", "interrupted", "broken"
 ]
-"""`planned`: nothing was begun. `budget`, `stopped`: that is why it ended before all was done. `interrupted`: whatever
-ran it is gone. `broken`: it cannot be read."""
+"""`planned`: nothing was started. `budget`, `stopped`: that is why it ended before all was done. `interrupted`: the
+process that ran it has ended. `broken`: it cannot be read."""
 _LONGEST_DETAIL = 300
 _GAP_MS = 3_000
 """Between the end of a case and the start of the next there is a moment in which fewer run."""
@@ -147,7 +147,7 @@ class _FleetLog:
         self.started_ms: int | None = None
         self.updated_ms: int | None = None
         self.ended = ""
-        """Why it ended; empty: it was begun again since, or is not over."""
+        """Why it ended; empty: it was started again since, or is not over."""
         self.budget_usd: float | None = None
         """The last that was reached: it may be raised when a fleet is continued."""
         self.problem = ""
@@ -160,7 +160,7 @@ class _FleetLog:
                 for event in events:
                     self._take(event)
         except UnknownSession:
-            return  # it has not begun
+            return  # it has not started
         except HarnessError as error:
             self.problem = error.words
         except OSError as error:
@@ -226,7 +226,7 @@ class FleetWatch:
         for store, log_id in places:
             with suppress(
                 HarnessError, OSError
-            ):  # it has not begun, or is broken: that is reported when it is read
+            ):  # it has not started, or is broken: that is reported when it is read
                 stops.append(store.watch(log_id, wake))
 
         def stop() -> None:

@@ -113,7 +113,7 @@ class _Worker:
         self._workspace = CaseWorkspace(fleet.workspace(case.id), fleet.plan, case, lambda: stop.is_requested)
 
     def attempt(self) -> Attempt:
-        """Its result is stored when this returns, and the workspace is gone."""
+        """When this returns, its result is stored and the workspace is removed."""
         self._note("")
         diff = b""
         try:
@@ -201,8 +201,8 @@ class _Worker:
         task = self._case.task
         self._workspace.add_hidden_files()
         end = self._step(task.check, task.check_timeout_s)
-        said = "\n".join(filter(None, (end.output, end.trouble)))
-        checked = replace(self._attempt, check_exit=end.code, check_output=said)
+        output = "\n".join(filter(None, (end.output, end.trouble)))
+        checked = replace(self._attempt, check_exit=end.code, check_output=output)
         if end.code is None:
             self._attempt = checked
             self._fail("check_failed", end.trouble)
@@ -227,8 +227,8 @@ class _Worker:
 
     def _step(self, command: str, timeout_s: float) -> CommandResult:
         cwd = self._workspace.repo if os.path.isdir(self._workspace.repo) else self._workspace.place
-        words, env = self._workspace.command(command, self._case.task.env)
-        return run_step(words, cwd, env, timeout_s, lambda: self._stop.is_requested)
+        argv, env = self._workspace.command(command, self._case.task.env)
+        return run_step(argv, cwd, env, timeout_s, lambda: self._stop.is_requested)
 
     def _fail(self, fault: Fault, detail: str) -> None:
         self._attempt = replace(self._attempt, fault=fault, detail=detail[:2000], passed=None)

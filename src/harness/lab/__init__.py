@@ -1,4 +1,4 @@
-"""The lab: a scripted model for real agents, on loopback, in every wire format that they speak.
+"""The lab: a scripted model for real agents, on loopback, in every wire format that they use.
 
 A script (`read_script`) says what the model answers; a `LabServer` answers so; a fixture (`load_fixture`) says
 how one agent is run offline and what each call by intent is in its own words. `OfflineAgent` is all of it.

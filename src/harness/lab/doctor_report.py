@@ -12,7 +12,7 @@ DoctorVerdict: TypeAlias = Literal[
 """unfinished: the time of a quick examination ran out · skipped: not run, with the reason."""
 FindingKind: TypeAlias = Literal["broken", "wrong", "drift", "degraded", "inconclusive", "new field"]
 """broken: it does not work · wrong: what is shown is not what happened · drift: it writes what is not known ·
-degraded: something is not visible · inconclusive: our script did not fit, so that nothing can be said ·
+degraded: something is not visible · inconclusive: our script did not fit, so that there is no verdict ·
 new field: of a known record; where all else is right it changes nothing."""
 
 EXIT_CODES: dict[DoctorVerdict, int] = {
@@ -70,7 +70,7 @@ class AgentReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verdict(self) -> DoctorVerdict:
-        """The worst of all that were run to the end; without any, whether one was begun."""
+        """The worst of all that were run to the end; without any, whether one was started."""
         found = {result.verdict for result in self.results}
         order: tuple[DoctorVerdict, ...] = (*_WORST_FIRST, "verified", "unfinished")
         return next((verdict for verdict in order if verdict in found), "skipped")

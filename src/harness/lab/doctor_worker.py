@@ -120,12 +120,12 @@ def missing_interpreter(binary: str) -> str:
     """The program that a script's first line names with `env`, if it is not there; else empty."""
     try:
         with open(binary, "rb") as file:
-            words = file.readline(200).decode("utf-8", "replace").split()
+            parts = file.readline(200).decode("utf-8", "replace").split()
     except OSError:
         return ""
-    if not words or not words[0].startswith("#!") or os.path.basename(words[0]) != "env":
+    if not parts or not parts[0].startswith("#!") or os.path.basename(parts[0]) != "env":
         return ""
-    program = next((word for word in words[1:] if not word.startswith("-") and "=" not in word), "")
+    program = next((word for word in parts[1:] if not word.startswith("-") and "=" not in word), "")
     return "" if not program or shutil.which(program) else program
 
 

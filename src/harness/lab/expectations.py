@@ -98,9 +98,9 @@ def missing(expected: Expectation, events: Sequence[Event], cwd: str) -> Iterato
         return
     yield from _outcome(expected, result, events)
     top = events[0].run_id
-    said = [*_spoken(events, top), result.text]
+    texts = [*_spoken(events, top), result.text]
     for text in expected.texts:
-        if not any(text in one for one in said):
+        if not any(text in one for one in texts):
             yield _degraded(f"text {text!r}")
     thought = "".join(event.text for event in events if isinstance(event, ReasoningDelta))
     yield from (_degraded(f"reasoning {text!r}") for text in expected.reasoning if text not in thought)
@@ -191,7 +191,7 @@ def _is_same(name: str, wanted: object, shown: object, cwd: str) -> bool:
 
 
 def _of_the_call(wanted: ExpectedOperation, one: _SeenOperation) -> list[Finding]:
-    """What the call's end should say, and does not, or says otherwise."""
+    """What the end of a call should have, and lacks or has differently."""
     own = msgspec.to_builtins(one.operation)
     found = []
     for name in ("success", "exit_code"):

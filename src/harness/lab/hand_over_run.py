@@ -138,9 +138,9 @@ def _judge(
 ) -> Iterator[Finding]:
     result = events[-1]
     if not isinstance(result, Result) or result.outcome != "completed":
-        said = getattr(result, "text", "") or [getattr(one, "message", "") for one in events][-3:]
+        shown = getattr(result, "text", "") or [getattr(one, "message", "") for one in events][-3:]
         yield Finding(
-            kind="broken", what="the session that was handed over cannot be resumed", example=str(said)[:300]
+            kind="broken", what="the session that was handed over cannot be resumed", example=str(shown)[:300]
         )
         return
     asked = [entry for entry in entries if prompt in str(entry.body)]
@@ -155,16 +155,16 @@ def _missing(
     conversation: HandedConversation, writer: HandoverWriter, sent: SentConversation
 ) -> Iterator[str]:
     """In words: what of the conversation is not in the request as it should be."""
-    said = "\n".join(sent.texts)
+    shown = "\n".join(sent.texts)
     for turn in conversation.turns:
-        if turn.text and turn.text not in said:
+        if turn.text and turn.text not in shown:
             yield f"hand-over: a text did not reach the model: {turn.text[:_LONGEST_SHOWN]!r}"
     calls = conversation.calls
     if writer.as_text:
         yield from (
             f"hand-over: an output did not reach the model: {call.output[:_LONGEST_SHOWN]!r}"
             for call in calls
-            if call.output not in said
+            if call.output not in shown
         )
         return
     if len(sent.calls) != len(calls):

@@ -278,8 +278,8 @@ def _judge(tested: AgentUnderTest, scenario: Scenario, output: ScenarioOutput, c
     if not output.has_asked:
         what = "no request arrived: it ignores the base URL, or ended before it asked its model"
         written = _last_lines(output.stdout, 1)
-        said = [*errors[-1:], *([f"it wrote: {written}"] if written else [])]
-        yield Finding(kind="broken", what=what, example=last_words or "; ".join(said)[:400])
+        details = [*errors[-1:], *([f"it wrote: {written}"] if written else [])]
+        yield Finding(kind="broken", what=what, example=last_words or "; ".join(details)[:400])
         return
     if scenario.is_about_recovery and errors and isinstance(result, Result) and result.outcome == "failed":
         # Poor, but visible in the log.

@@ -123,8 +123,8 @@ class ScriptRun:
 
     def _is_foreign(self, text: str) -> bool:
         """Neither what the script says, with something around it perhaps, nor the beginning of that."""
-        words = _folded(text)
-        return bool(words) and not any(own in words or own.startswith(words) for own in self._texts)
+        folded = _folded(text)
+        return bool(folded) and not any(own in folded or own.startswith(folded) for own in self._texts)
 
     def _is_side(self, asked: ModelRequest) -> bool:
         is_forced = bool(asked.forced_tool) and asked.forced_tool not in self._called
@@ -163,9 +163,9 @@ class ScriptRun:
     def _place_of(self, asked: ModelRequest) -> tuple[str, int]:
         if found := _ANSWER_ID.fullmatch(asked.previous_id):
             return found[1], int(found[2]) + 1
-        said = f"{asked.system}\n{asked.opening}"
+        texts = f"{asked.system}\n{asked.opening}"
         named = self._conversations.items()
-        marked = (name for name, one in named if one.marker and one.marker in said)
+        marked = (name for name, one in named if one.marker and one.marker in texts)
         name = next(marked, MAIN)
         conversation = self._conversations.get(name)
         if conversation is not None and conversation.order == "arrival":
@@ -225,14 +225,14 @@ def _folded(text: str) -> str:
 
 def _texts_of(conversations: Iterable[ScriptConversation], side: str) -> set[str]:
     """Everything that this model may have said."""
-    said = [
+    texts = [
         part.text
         for conversation in conversations
         for turn in conversation.turns
         for part in turn.parts
         if isinstance(part, ScriptText)
     ]
-    return {_folded(text) for text in (*said, OVER, side, _filler(99)) if text.strip()}
+    return {_folded(text) for text in (*texts, OVER, side, _filler(99)) if text.strip()}
 
 
 def _parts(turn: ScriptTurn, held: list[Fault], asked: ModelRequest, id: str) -> list[AnswerPart]:

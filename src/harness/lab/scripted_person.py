@@ -92,20 +92,22 @@ class Attendance:
             yield Finding(kind="wrong" if reply.kind == "permission" else "broken", what=what)
 
     def _answer(self, run: Run, relay: Relay) -> None:
-        said = _words_of(relay)
-        fitting = (one for one in self._person.replies if one.kind == relay.kind and one.about in said)
+        question = _words_of(relay)
+        fitting = (one for one in self._person.replies if one.kind == relay.kind and one.about in question)
         reply = next(fitting, ScriptedReply(approved=relay.kind == "permission"))
         if reply in self._unasked:
             self._unasked.remove(reply)
         elif relay.kind != "permission":
-            self._found.append(Finding(kind="wrong", what=f"it asked ({relay.kind}) once more", example=said))
+            self._found.append(
+                Finding(kind="wrong", what=f"it asked ({relay.kind}) once more", example=question)
+            )
         if reply.not_yet and os.path.lexists(os.path.join(self._cwd, reply.not_yet)):
             self._found.append(Finding(kind="wrong", what=f"{reply.not_yet} was there before the answer"))
         self.asked.append((relay, reply))
         try:
             run.reply(relay.id, approved=reply.approved, answer=_answer_of(relay, reply), reason=reply.reason)
         except UsageError as error:
-            self._found.append(Finding(kind="broken", what=error.message, example=said))
+            self._found.append(Finding(kind="broken", what=error.message, example=question))
             run.reply(relay.id, approved=False)
 
     def _act(self, run: Run) -> None:
@@ -161,8 +163,8 @@ def _running(command: str, cwd: str) -> Iterator[int]:
         try:
             where = os.readlink(f"/proc/{name}/cwd")
             with open(f"/proc/{name}/cmdline", "rb") as file:
-                words = file.read().replace(b"\0", b" ").decode(errors="replace")
+                argv = file.read().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue  # it has ended, or belongs to another user
-        if where.startswith(os.path.realpath(cwd)) and command in words:
+        if where.startswith(os.path.realpath(cwd)) and command in argv:
             yield int(name)

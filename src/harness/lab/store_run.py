@@ -1,6 +1,6 @@
 """Lets a real agent do some work, reads it from the agent's own store, and compares that with the live log.
 
-What may differ is what the store does not have, or has otherwise: `AgentHistory.differs`. A record that no rule of the
+Events that the store does not have, or has differently, may differ: `AgentHistory.differs`. A record that no rule of the
 store knows is drift.
 """
 
@@ -42,7 +42,7 @@ def compare_store(offline: OfflineAgent, request: Request, folder: str) -> list[
 
 
 def store_findings(history: AgentHistory, live: list[Event], stored: list[Event]) -> list[Finding]:
-    """What a store says otherwise than the live log of the same run, and may not."""
+    """How a store differs from the live log of the same run where it may not."""
     return [*_differences(history, live, stored), *_unknown(stored)]
 
 

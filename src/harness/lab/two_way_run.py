@@ -28,7 +28,7 @@ from harness.sources.run import Run, start
 from harness.sources.translation.audit import check
 
 _ENDS_S = 3.0
-"""For processes of an interrupted command to be gone."""
+"""How long the processes of an interrupted command may take to end."""
 
 
 class TwoWayRun:
@@ -51,7 +51,7 @@ class TwoWayRun:
     def heard(self, text: str) -> int:
         """How often the text is in what the model got, at most in one request."""
         plain = [_texts_of(entry.body) for entry in self.requests if entry.wire]
-        return max((said.count(text) for said in plain), default=0)
+        return max((texts.count(text) for texts in plain), default=0)
 
 
 class TwoWayTrial:
@@ -114,7 +114,7 @@ class TwoWayTrial:
             yield Finding(kind="broken", what="it hangs: the turn did not end in time")
         if {*self._scenario.script.conversations} - {MAIN, *(entry.lane for entry in run.requests)}:
             failed = [end.output for end in run.events if isinstance(end, ToolEnd) and not end.success]
-            what = "no sub-agent was started, so that nothing can be said of it"
+            what = "no sub-agent was started, so that there is no verdict on it"
             yield Finding(kind="inconclusive", what=what, example=(failed[-1] or "")[:300] if failed else "")
             return
         yield from run.attendance.findings()
@@ -126,10 +126,10 @@ class TwoWayTrial:
             others = [option for option in relay.options or () if option != reply.answer]
             if relay.kind == "question" and run.heard(reply.answer) <= max(map(run.heard, others), default=0):
                 yield Finding(kind="broken", what=f"its model did not get the answer {reply.answer!r}")
-        said = [event.text for event in run.events if isinstance(event, Message) and event.role == "user"]
-        if person.steer and said.count(person.steer) != 1:
+        texts = [event.text for event in run.events if isinstance(event, Message) and event.role == "user"]
+        if person.steer and texts.count(person.steer) != 1:
             yield Finding(
-                kind="broken", what="the message was not taken in the turn", example=" / ".join(said)
+                kind="broken", what="the message was not taken in the turn", example=" / ".join(texts)
             )
         yield from _of_the_log(run.events, run.problems)
 

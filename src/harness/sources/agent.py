@@ -62,7 +62,7 @@ class TwoWay(msgspec.Struct, frozen=True, kw_only=True):
     driver: Callable[[Request, str], Driver]
     """(request, id of the line) → a driver for one process."""
     translator: Callable[[], Translator]
-    """For what the program writes in a two-way conversation; made anew for every run."""
+    """For what the program writes in a two-way conversation; a new one for every run."""
     capabilities: frozenset[str]
     """Of steer, approve, ask, plan, files, model, mode, fork: what can be expected before the program runs."""
     supports: frozenset[str] | None = None

@@ -1,12 +1,12 @@
 """Drivers hold a two-way conversation with an agent program: one protocol each, as a state machine without I/O.
 
-What the program writes goes in (`heard`), and so does what a person wants (`prompt`, `steer`, `answer` …);
+What the program writes goes in (`receive`), and so does what a person wants (`prompt`, `steer`, `answer` …);
 moves come out. `sources/process/line.py` carries them out, `sources/process/dialogue.py` makes a run of them.
 
-              begin                     prompt                    heard: the protocol's own end
+              begin                     prompt                    receive: the protocol's own end
     (new) ────────────▶ (handshake) ────────────▶ (busy) ──────────────────────────────────────▶ (idle)
                                                     │  ▲                                            │
-                          heard: it asks → Asked      ▼  │ answer, or the program withdraws           │ prompt
+                        receive: it asks → Asked    ▼  │ answer, or the program withdraws           │ prompt
                                                   (waits)                                           ▼
                                                                                                  (busy)
 
@@ -170,8 +170,8 @@ class Driver:
         """Begin a turn. Only while none runs."""
         raise NotImplementedError
 
-    def heard(self, record: Record) -> Moves:
-        """A JSON object that the program wrote."""
+    def receive(self, record: Record) -> Moves:
+        """Take a JSON object that the program wrote."""
         raise NotImplementedError
 
     def steer(self, prompt: Prompt) -> Moves | None:

@@ -63,7 +63,7 @@ class Translator:
         self.counts_whole_session = False
         """Whether what the agent says of its usage includes earlier runs of its session: `finish` then takes it off."""
         self.turns: int | None = None
-        """How many model calls have begun, where the agent says; otherwise the order of its events shows it."""
+        """How many model calls have started, where the agent states it; else it follows from the order of the events."""
         self._methods: dict[str, Callable[[Record], Sequence[Event]]] = {
             kind: getattr(self, name) if name else _consume for kind, name in self.rules.items()
         }

@@ -17,12 +17,16 @@ from harness.sources.agent import TwoWay
 from harness.sources.driver import Asked, Driver, Move, Prompt, Send, TurnEnded, Withdrawn
 from harness.sources.drivers.acp import AcpDriver, AcpProgram
 from harness.sources.formats.acp import AcpTranslator
-from harness.sources.registry import load
+from harness.sources.registry import load, names
 from harness.sources.request import Request
 from harness.sources.translation.pipeline import Pipeline
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "two-way"
-AGENTS = ("goose", "gemini", "qwen", "kimi", "copilot", "cline", "droid", "grok")
+AGENTS = tuple(
+    name
+    for name in names()
+    if (known := load(name).two_way) is not None and getattr(known.driver, "func", None) is AcpDriver
+)
 ADAPTERS = AcpProgram(
     translator=AcpTranslator, capabilities=frozenset({"approve", "ask", "files", "mode", "model"})
 )
@@ -92,7 +96,7 @@ class Dialogue:
         assert self.pipeline is not None
         data = json.dumps(record).encode() + b"\n"
         self.turns[-1] += self.pipeline.feed(RawOutput(at_ms=2, stream="stdout", data=data))
-        wrote = self.do(self.driver.heard(record))
+        wrote = self.do(self.driver.receive(record))
         if any(isinstance(move, TurnEnded) for move in self.moves):
             self.end_turn()
         return wrote

@@ -94,8 +94,8 @@ def command(number: Any = 0, **params: Any) -> dict[str, Any]:
 def ready(**more: Any) -> CodexAppServer:
     codex = driver(**more)
     codex.begin()
-    codex.heard({"id": 1, "result": {}})
-    assert codex.heard(OPENED)[0] == SessionKnown(THREAD)
+    codex.receive({"id": 1, "result": {}})
+    assert codex.receive(OPENED)[0] == SessionKnown(THREAD)
     return codex
 
 
@@ -103,12 +103,12 @@ def busy(**more: Any) -> CodexAppServer:
     """Ids up to 3 are used: the next request has 4."""
     codex = ready(**more)
     assert written(codex.prompt(Prompt(id="p", text="go")))[0]["method"] == "turn/start"
-    codex.heard(started())
+    codex.receive(started())
     return codex
 
 
 def asked(codex: CodexAppServer, record: dict[str, Any]) -> Relay:
-    [move] = codex.heard(record)
+    [move] = codex.receive(record)
     assert isinstance(move, Asked)
     return move.relay
 
@@ -127,7 +127,7 @@ class Player:
         for line in self._lines:
             match line["dir"]:
                 case "out":
-                    self._do(self.driver.heard(line["msg"]))
+                    self._do(self.driver.receive(line["msg"]))
                 case "in":
                     self._expect(line["msg"])
                 case "note" if "run" in line["msg"]:

@@ -190,7 +190,7 @@ class _Player:
             if step.direction == "in":
                 self._perform(step.message)
             elif isinstance(record := self._heard(step), dict):
-                self._take(self._driver.heard(self._ids.renamed(record)))
+                self._take(self._driver.receive(self._ids.renamed(record)))
         self._played.extra += self._written
         return self._played
 

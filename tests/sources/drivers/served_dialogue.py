@@ -85,7 +85,7 @@ class ServedDialogue:
             self.events += self.translator.record(record)
             line = msgspec.json.encode(record)
             if not line.startswith(self.driver.skips):
-                moves += self.do(self.driver.heard(record))
+                moves += self.do(self.driver.receive(record))
         return moves
 
     def answers(self, body: Any = None, status: int = 200, path: str = "") -> list[Move]:

@@ -51,7 +51,7 @@ class Peer:
         return [json.loads(move.data) for move in self.moves if isinstance(move, Send)]
 
     def hear(self, record: Any) -> list[dict[str, Any]]:
-        return self.do(self.driver.heard(record))
+        return self.do(self.driver.receive(record))
 
     def answer(self, method: str, result: Any = None, error: Any = None) -> list[dict[str, Any]]:
         """Answer our latest request of this method."""
@@ -566,7 +566,7 @@ def test_no_line_breaks_the_driver_or_the_translator(data: Any) -> None:
         if not isinstance(record, dict):
             record = {"params": record}
         translator.record(record)
-        moves = [*peer.driver.heard(record)]
+        moves = [*peer.driver.receive(record)]
         for relay_id in list(peer.driver.open):
             moves += peer.driver.answer(RelayReply(id=relay_id, approved=data.draw(st.booleans()))) or ()
         for move in moves:

@@ -29,7 +29,7 @@ def test_only_ask_has_a_hook() -> None:
 
 @pytest.mark.parametrize("tool", ["Bash", "Write", "Edit", "mcp__server__tool", "WebFetch", "Unheard"])
 def test_what_changes_or_runs_something_is_asked_about(tool: str) -> None:
-    [answer] = written(driver("ask").heard(callback(tool)))
+    [answer] = written(driver("ask").receive(callback(tool)))
     output = answer["response"]["response"]["hookSpecificOutput"]
     assert output == {"hookEventName": "PreToolUse", "permissionDecision": "ask"}
     assert answer["response"]["request_id"] == 0
@@ -37,7 +37,7 @@ def test_what_changes_or_runs_something_is_asked_about(tool: str) -> None:
 
 @pytest.mark.parametrize("tool", ["Read", "Grep", "Glob", "AskUserQuestion", "ExitPlanMode"])
 def test_what_only_reads_is_not(tool: str) -> None:
-    [answer] = written(driver("ask").heard(callback(tool)))
+    [answer] = written(driver("ask").receive(callback(tool)))
     assert answer["response"]["response"] == {}
 
 

@@ -95,10 +95,10 @@ def test_a_question_of_a_sub_agent_names_it_and_the_call_that_began_it() -> None
 
 def test_the_main_agent_is_no_sub_agent_also_where_it_is_named_like_its_session() -> None:
     driver = busy_driver()
-    driver.heard({"type": "system", "subtype": "init", "session_id": "s1"})
+    driver.receive({"type": "system", "subtype": "init", "session_id": "s1"})
 
-    [main] = driver.heard(question("q1", agent_id="s1"))
-    [child] = driver.heard(question("q2", agent_id="a1"))
+    [main] = driver.receive(question("q1", agent_id="s1"))
+    [child] = driver.receive(question("q2", agent_id="a1"))
     assert (main.relay.subagent, child.relay.subagent) == ("", "a1")
 
 
@@ -108,16 +108,18 @@ def test_a_sub_agent_is_known_by_its_call_where_no_task_is_announced() -> None:
         return {"type": "assistant", "message": {"content": content}, "parent_tool_use_id": parent}
 
     driver = busy_driver()
-    driver.heard(called("c1", None, subagent_type="explorer"))
-    driver.heard(called("c2", "c1"))
-    [asked] = driver.heard(question("q", agent_id="7168f675", tool_use_id="c2"))
+    driver.receive(called("c1", None, subagent_type="explorer"))
+    driver.receive(called("c2", "c1"))
+    [asked] = driver.receive(question("q", agent_id="7168f675", tool_use_id="c2"))
 
     assert (asked.relay.subagent, asked.relay.spawn_call_id) == ("explorer", "c1")
 
 
 def test_a_version_without_a_tool_to_ask_cannot_ask() -> None:
     driver = new_driver()
-    driver.heard({"type": "system", "subtype": "init", "session_id": "s", "tools": ["Bash", "ExitPlanMode"]})
+    driver.receive(
+        {"type": "system", "subtype": "init", "session_id": "s", "tools": ["Bash", "ExitPlanMode"]}
+    )
 
     assert "ask" not in driver.capabilities
     assert "plan" in driver.capabilities
@@ -162,8 +164,8 @@ def busy_driver() -> Any:
     driver = new_driver()
     driver.begin()
     driver.prompt(Prompt(id="p1", text="go"))
-    driver.heard(idle("running"))
-    driver.heard(lifecycle("p1", "started"))
+    driver.receive(idle("running"))
+    driver.receive(lifecycle("p1", "started"))
     return driver
 
 
@@ -171,13 +173,13 @@ def test_a_turn_ends_when_the_program_is_idle_and_no_task_works_in_the_backgroun
     driver = busy_driver()
     task = {"type": "system", "task_id": "t1", "tool_use_id": "c1"}
 
-    assert not driver.heard({**task, "subtype": "task_started"})
-    assert not driver.heard(RESULT)
-    assert not driver.heard(idle())
-    assert not driver.heard({**task, "subtype": "task_notification", "status": "completed"})
-    assert not driver.heard(idle("running"))
-    assert not driver.heard(RESULT)
-    assert driver.heard(idle()) == [TurnEnded("completed")]
+    assert not driver.receive({**task, "subtype": "task_started"})
+    assert not driver.receive(RESULT)
+    assert not driver.receive(idle())
+    assert not driver.receive({**task, "subtype": "task_notification", "status": "completed"})
+    assert not driver.receive(idle("running"))
+    assert not driver.receive(RESULT)
+    assert driver.receive(idle()) == [TurnEnded("completed")]
     assert not driver.is_busy
 
 
@@ -185,23 +187,23 @@ def test_a_version_that_does_not_report_its_state_ends_with_its_result() -> None
     driver = new_driver()
     driver.prompt(Prompt(id="p1", text="go"))
 
-    assert driver.heard(RESULT) == [TurnEnded("completed")]
+    assert driver.receive(RESULT) == [TurnEnded("completed")]
 
 
 def test_an_interrupted_turn_ends_although_a_task_works_in_the_background() -> None:
     driver = busy_driver()
-    driver.heard({"type": "system", "subtype": "task_started", "task_id": "t1"})
+    driver.receive({"type": "system", "subtype": "task_started", "task_id": "t1"})
     driver.interrupt()
-    driver.heard({**RESULT, "subtype": "error_during_execution", "terminal_reason": "aborted_tools"})
+    driver.receive({**RESULT, "subtype": "error_during_execution", "terminal_reason": "aborted_tools"})
 
-    assert driver.heard(idle()) == [TurnEnded("interrupted", "Done.")]
+    assert driver.receive(idle()) == [TurnEnded("interrupted", "Done.")]
 
 
 def test_what_waits_for_its_tasks_only_is_interrupted_at_once() -> None:
     driver = busy_driver()
-    driver.heard({"type": "system", "subtype": "task_started", "task_id": "t1"})
-    driver.heard(RESULT)
-    driver.heard(idle())
+    driver.receive({"type": "system", "subtype": "task_started", "task_id": "t1"})
+    driver.receive(RESULT)
+    driver.receive(idle())
     moves = driver.interrupt()
 
     assert [one["request"]["subtype"] for one in written(moves)] == ["interrupt", "stop_task"]
@@ -213,22 +215,22 @@ def test_a_turn_waits_for_a_message_that_is_queued() -> None:
     driver = busy_driver()
     assert len(written(driver.steer(Prompt(id="p2", text="also")))) == 1
 
-    assert not driver.heard(RESULT)
-    assert not driver.heard(idle())
-    assert not driver.heard(idle("running"))
-    assert driver.heard(lifecycle("p2", "started")) == [Taken("p2")]
-    assert not driver.heard(lifecycle("p2", "completed"))
-    assert not driver.heard(RESULT)
-    assert driver.heard(idle()) == [TurnEnded("completed")]
+    assert not driver.receive(RESULT)
+    assert not driver.receive(idle())
+    assert not driver.receive(idle("running"))
+    assert driver.receive(lifecycle("p2", "started")) == [Taken("p2")]
+    assert not driver.receive(lifecycle("p2", "completed"))
+    assert not driver.receive(RESULT)
+    assert driver.receive(idle()) == [TurnEnded("completed")]
 
 
 def test_a_message_that_was_dropped_from_the_queue_is_not_taken() -> None:
     driver = busy_driver()
     driver.steer(Prompt(id="p2", text="also"))
 
-    assert driver.heard(lifecycle("p2", "cancelled")) == [NotTaken("p2")]
-    driver.heard(RESULT)
-    assert driver.heard(idle()) == [TurnEnded("completed")]
+    assert driver.receive(lifecycle("p2", "cancelled")) == [NotTaken("p2")]
+    driver.receive(RESULT)
+    assert driver.receive(idle()) == [TurnEnded("completed")]
 
 
 @pytest.mark.parametrize(("state", "outcome"), [("cancelled", "interrupted"), ("completed", "completed")])
@@ -236,23 +238,23 @@ def test_a_prompt_that_never_began_ends_its_turn(state: str, outcome: str) -> No
     driver = new_driver()
     driver.prompt(Prompt(id="p1", text="go"))
 
-    assert not driver.heard(lifecycle("p1", "queued"))
-    assert [move.outcome for move in driver.heard(lifecycle("p1", state))] == [outcome]
+    assert not driver.receive(lifecycle("p1", "queued"))
+    assert [move.outcome for move in driver.receive(lifecycle("p1", state))] == [outcome]
     assert not driver.is_busy
 
 
 def test_a_turn_may_begin_without_a_prompt() -> None:
     driver = busy_driver()
-    driver.heard(RESULT)
-    driver.heard(idle())
+    driver.receive(RESULT)
+    driver.receive(idle())
 
-    assert driver.heard(idle("running")) == [TurnStarted()]
-    driver.heard(RESULT)
-    assert driver.heard(idle()) == [TurnEnded("completed")]
+    assert driver.receive(idle("running")) == [TurnStarted()]
+    driver.receive(RESULT)
+    assert driver.receive(idle()) == [TurnEnded("completed")]
 
 
 def test_a_result_without_a_turn_ends_nothing() -> None:
-    assert not new_driver().heard(RESULT)
+    assert not new_driver().receive(RESULT)
 
 
 def test_a_message_is_taken_only_while_a_turn_runs() -> None:
@@ -265,7 +267,7 @@ def test_a_message_is_taken_only_while_a_turn_runs() -> None:
 @pytest.mark.parametrize("request_id", [0, "", None, False, 1.5, "a", ["x"], {"y": 1}])
 def test_ids_are_returned_exactly_as_they_came(request_id: Any) -> None:
     driver = busy_driver()
-    [asked] = driver.heard(question(request_id))
+    [asked] = driver.receive(question(request_id))
     [said] = written(driver.answer(RelayReply(id=asked.relay.id, approved=True)))
 
     assert said["response"]["request_id"] == request_id
@@ -275,8 +277,8 @@ def test_ids_are_returned_exactly_as_they_came(request_id: Any) -> None:
 
 def test_an_id_that_is_used_again_belongs_to_the_later_question() -> None:
     driver = busy_driver()
-    [first] = driver.heard(question("q"))
-    withdrawn, second = driver.heard(question("q", tool_name="Write"))
+    [first] = driver.receive(question("q"))
+    withdrawn, second = driver.receive(question("q", tool_name="Write"))
 
     assert withdrawn == Withdrawn(first.relay.id)
     assert driver.answer(RelayReply(id=first.relay.id, approved=True)) is None
@@ -286,17 +288,17 @@ def test_an_id_that_is_used_again_belongs_to_the_later_question() -> None:
 @pytest.mark.parametrize(("open_id", "withdrawn_id"), [(0, False), (0, "0"), (1, True), (1, 1.0), ("", None)])
 def test_only_the_question_of_that_very_id_is_withdrawn(open_id: Any, withdrawn_id: Any) -> None:
     driver = busy_driver()
-    [asked] = driver.heard(question(open_id))
+    [asked] = driver.receive(question(open_id))
 
-    assert not driver.heard({"type": "control_cancel_request", "request_id": withdrawn_id})
-    assert driver.heard({"type": "control_cancel_request", "request_id": open_id}) == [
+    assert not driver.receive({"type": "control_cancel_request", "request_id": withdrawn_id})
+    assert driver.receive({"type": "control_cancel_request", "request_id": open_id}) == [
         Withdrawn(asked.relay.id)
     ]
 
 
 def test_a_question_is_answered_once() -> None:
     driver = busy_driver()
-    [asked] = driver.heard(question("q"))
+    [asked] = driver.receive(question("q"))
     reply = RelayReply(id=asked.relay.id, approved=False, reason="not that file")
 
     [said] = written(driver.answer(reply))
@@ -307,8 +309,8 @@ def test_a_question_is_answered_once() -> None:
 
 def test_open_questions_of_an_interrupted_turn_are_refused() -> None:
     driver = busy_driver()
-    driver.heard(question("q1"))
-    driver.heard(question("q2"))
+    driver.receive(question("q1"))
+    driver.receive(question("q2"))
 
     answers = [record["response"] for record in written(driver.cancel_all())]
     assert [answer["request_id"] for answer in answers] == ["q1", "q2"]
@@ -337,7 +339,7 @@ QUESTIONS = [
 def test_answers_go_under_the_text_of_their_question(questions: Any, answer: Any, answers: Any) -> None:
     driver = busy_driver()
     given_input = {"questions": questions}
-    [asked] = driver.heard(question("q", tool_name="AskUserQuestion", input=given_input))
+    [asked] = driver.receive(question("q", tool_name="AskUserQuestion", input=given_input))
     [said] = written(driver.answer(RelayReply(id=asked.relay.id, approved=True, answer=answer)))
 
     assert said["response"]["response"] == {
@@ -347,7 +349,7 @@ def test_answers_go_under_the_text_of_their_question(questions: Any, answer: Any
 
 
 def test_a_request_that_is_not_known_is_refused() -> None:
-    [said] = written(busy_driver().heard(question("q", subtype="mcp_message")))
+    [said] = written(busy_driver().receive(question("q", subtype="mcp_message")))
 
     assert said["response"] == {"request_id": "q", "subtype": "error", "error": "unsupported"}
 
@@ -361,7 +363,7 @@ def test_a_run_that_has_to_ask_asks_before_everything_that_is_not_known_to_be_ha
     [hook] = hello["request"]["hooks"]["PreToolUse"]
     [name] = hook["hookCallbackIds"]
     called = {"subtype": "hook_callback", "callback_id": name, "input": {"tool_name": tool}}
-    [said] = written(driver.heard({"type": "control_request", "request_id": "k", "request": called}))
+    [said] = written(driver.receive({"type": "control_request", "request_id": "k", "request": called}))
 
     decision = said["response"]["response"].get("hookSpecificOutput", {}).get("permissionDecision")
     assert (decision == "ask") is is_asked
@@ -412,7 +414,7 @@ def test_a_driver_never_fails_and_writes_whole_lines(
 ) -> None:
     driver = busy_driver()
     for record in records:
-        moves = driver.heard(record)
+        moves = driver.receive(record)
         written(moves)
         for move in moves:
             if isinstance(move, Asked):

@@ -104,7 +104,7 @@ def test_the_handshake_leaves_out_what_names_account_and_machine() -> None:
     assert hello["params"]["capabilities"]["experimentalApi"] is True
     unwanted = set(hello["params"]["capabilities"]["optOutNotificationMethods"])
     assert {"remoteControl/status/changed", "account/updated"} <= unwanted
-    done, opening = written(codex.heard({"id": 1, "result": {}}))
+    done, opening = written(codex.receive({"id": 1, "result": {}}))
     assert done == {"method": "initialized"}
     assert opening["method"] == "thread/start"
     params = opening["params"]
@@ -125,7 +125,7 @@ def test_the_handshake_leaves_out_what_names_account_and_machine() -> None:
 def test_permissions_are_policy_and_sandbox(permissions: str, policy: Any, sandbox: Any) -> None:
     codex = driver(permissions=permissions)
     codex.begin()
-    params = written(codex.heard({"id": 1, "result": {}}))[1]["params"]
+    params = written(codex.receive({"id": 1, "result": {}}))[1]["params"]
 
     assert (params.get("approvalPolicy"), params.get("sandbox")) == (policy, sandbox)
     assert ("approvalsReviewer" in params) is (policy is not None)
@@ -135,13 +135,13 @@ def test_a_new_thread_is_not_given_its_folder_which_would_make_codex_trust_it() 
     codex = driver(cwd="/repo", permissions="full-access")
     codex.begin()
 
-    assert "cwd" not in written(codex.heard({"id": 1, "result": {}}))[1]["params"]
+    assert "cwd" not in written(codex.receive({"id": 1, "result": {}}))[1]["params"]
 
 
 def test_a_thread_is_resumed_without_its_history() -> None:
     codex = driver(resume="old", cwd="/repo")
     codex.begin()
-    [_, resume] = written(codex.heard({"id": 1, "result": {}}))
+    [_, resume] = written(codex.receive({"id": 1, "result": {}}))
 
     assert resume["method"] == "thread/resume"
     assert (resume["params"]["threadId"], resume["params"]["excludeTurns"]) == ("old", True)
@@ -152,10 +152,10 @@ def test_a_thread_is_resumed_without_its_history() -> None:
 def test_the_latest_thread_of_the_directory_is_continued_if_there_is_one(found: Any, method: str) -> None:
     codex = driver(continue_last=True, cwd="/repo")
     codex.begin()
-    [_, listing] = written(codex.heard({"id": 1, "result": {}}))
+    [_, listing] = written(codex.receive({"id": 1, "result": {}}))
     assert (listing["method"], listing["params"]["cwd"]) == ("thread/list", "/repo")
 
-    [opening] = written(codex.heard({"id": 2, "result": {"data": found}}))
+    [opening] = written(codex.receive({"id": 2, "result": {"data": found}}))
     assert opening["method"] == method
 
 
@@ -167,7 +167,7 @@ def test_a_refused_handshake_ends_the_turn_and_the_process(refusal: dict[str, An
     codex.begin()
     codex.prompt(Prompt(id="p", text="go"))
 
-    [end] = of(TurnEnded, codex.heard(refusal))
+    [end] = of(TurnEnded, codex.receive(refusal))
     assert (end.outcome, end.is_final) == ("failed", True)
     assert not codex.is_busy
 
@@ -175,9 +175,9 @@ def test_a_refused_handshake_ends_the_turn_and_the_process(refusal: dict[str, An
 def test_a_thread_without_an_id_is_a_refused_handshake() -> None:
     codex = driver()
     codex.begin()
-    codex.heard({"id": 1, "result": {}})
+    codex.receive({"id": 1, "result": {}})
 
-    [end] = of(TurnEnded, codex.heard({"id": 2, "result": {}}))
+    [end] = of(TurnEnded, codex.receive({"id": 2, "result": {}}))
     assert (end.outcome, end.is_final) == ("failed", True)
 
 
@@ -185,8 +185,8 @@ def test_a_prompt_waits_for_the_handshake() -> None:
     codex = driver()
     codex.begin()
     assert not codex.prompt(Prompt(id="p", text="go"))
-    codex.heard({"id": 1, "result": {}})
-    known, start = codex.heard(OPENED)
+    codex.receive({"id": 1, "result": {}})
+    known, start = codex.receive(OPENED)
 
     assert known == SessionKnown(THREAD)
     [turn] = written([start])
@@ -199,9 +199,9 @@ def test_a_prompt_waits_for_the_handshake() -> None:
 def test_a_steering_message_that_is_accepted_but_not_taken_has_to_be_sent_again() -> None:
     codex = busy()
     [steer] = written(codex.steer(Prompt(id="s", text="also")))
-    assert not codex.heard({"id": steer["id"], "result": {"turnId": TURN}})
+    assert not codex.receive({"id": steer["id"], "result": {"turnId": TURN}})
 
-    assert codex.heard(completed()) == [NotTaken("s"), TurnEnded("completed")]
+    assert codex.receive(completed()) == [NotTaken("s"), TurnEnded("completed")]
 
 
 def test_a_steering_message_for_the_wrong_turn_is_not_taken() -> None:
@@ -209,8 +209,8 @@ def test_a_steering_message_for_the_wrong_turn_is_not_taken() -> None:
     [steer] = written(codex.steer(Prompt(id="s", text="also")))
     error = {"code": -32600, "message": "expected active turn id"}
 
-    assert codex.heard({"id": steer["id"], "error": error}) == [NotTaken("s")]
-    assert codex.heard(completed()) == [TurnEnded("completed")]
+    assert codex.receive({"id": steer["id"], "error": error}) == [NotTaken("s")]
+    assert codex.receive(completed()) == [TurnEnded("completed")]
 
 
 def test_a_steering_message_waits_for_the_turn_to_start() -> None:
@@ -218,9 +218,9 @@ def test_a_steering_message_waits_for_the_turn_to_start() -> None:
     codex.prompt(Prompt(id="p", text="go"))
     assert codex.steer(Prompt(id="s", text="also")) == ()
 
-    [steer] = written(codex.heard(started()))
+    [steer] = written(codex.receive(started()))
     assert steer["params"]["expectedTurnId"] == TURN
-    assert not codex.heard(started())
+    assert not codex.receive(started())
 
 
 def test_an_idle_codex_cannot_be_steered() -> None:
@@ -234,8 +234,8 @@ def test_without_our_id_the_text_says_which_message_was_taken() -> None:
     codex.steer(Prompt(id="s", text="also"))
     item = {"type": "userMessage", "id": "i", "content": [{"type": "text", "text": "also"}]}
 
-    assert codex.heard(note("item/started", item={**item, "content": []})) == ()
-    assert codex.heard(note("item/started", item=item)) == [Taken("s")]
+    assert codex.receive(note("item/started", item={**item, "content": []})) == ()
+    assert codex.receive(note("item/started", item=item)) == [Taken("s")]
 
 
 # Interrupting
@@ -247,24 +247,24 @@ def test_an_interrupted_turn_ends_when_what_it_left_is_ended_too() -> None:
     assert (interrupt["method"], interrupt["params"]["turnId"]) == ("turn/interrupt", TURN)
     assert not codex.interrupt()
     assert not codex.can_steer
-    codex.heard({"id": interrupt["id"], "result": {}})
+    codex.receive({"id": interrupt["id"], "result": {}})
 
-    [clean] = written(codex.heard(completed("interrupted")))
+    [clean] = written(codex.receive(completed("interrupted")))
     assert clean["method"] == "thread/backgroundTerminals/clean"
-    assert codex.heard({"id": clean["id"], "result": {}}) == [TurnEnded("interrupted")]
+    assert codex.receive({"id": clean["id"], "result": {}}) == [TurnEnded("interrupted")]
     assert written(codex.prompt(Prompt(id="q", text="next")))[0]["method"] == "turn/start"
 
 
 def test_sub_agents_are_interrupted_too() -> None:
     codex = busy()
-    codex.heard(started(CHILD, "ct"))
+    codex.receive(started(CHILD, "ct"))
     threads = [one["params"]["threadId"] for one in written(codex.interrupt())]
     assert threads == [THREAD, CHILD]
 
-    [clean] = written(codex.heard(completed("interrupted")))
-    assert not codex.heard({"id": clean["id"], "result": {}})
-    [clean] = written(codex.heard(completed("interrupted", CHILD, "ct")))
-    assert codex.heard({"id": clean["id"], "error": {"message": "unknown"}}) == [TurnEnded("interrupted")]
+    [clean] = written(codex.receive(completed("interrupted")))
+    assert not codex.receive({"id": clean["id"], "result": {}})
+    [clean] = written(codex.receive(completed("interrupted", CHILD, "ct")))
+    assert codex.receive({"id": clean["id"], "error": {"message": "unknown"}}) == [TurnEnded("interrupted")]
 
 
 def test_a_turn_that_has_not_started_is_interrupted_when_it_does() -> None:
@@ -272,7 +272,7 @@ def test_a_turn_that_has_not_started_is_interrupted_when_it_does() -> None:
     codex.prompt(Prompt(id="p", text="go"))
     assert not codex.interrupt()
 
-    [interrupt] = written(codex.heard(started()))
+    [interrupt] = written(codex.receive(started()))
     assert interrupt["method"] == "turn/interrupt"
 
 
@@ -280,9 +280,9 @@ def test_a_turn_that_codex_does_not_know_any_more_has_ended() -> None:
     codex = busy()
     [interrupt] = written(codex.interrupt())
 
-    [clean] = written(codex.heard({"id": interrupt["id"], "error": {"message": "no active turn"}}))
-    assert codex.heard({"id": clean["id"], "result": {}}) == [TurnEnded("interrupted")]
-    assert not codex.heard(completed("interrupted"))
+    [clean] = written(codex.receive({"id": interrupt["id"], "error": {"message": "no active turn"}}))
+    assert codex.receive({"id": clean["id"], "result": {}}) == [TurnEnded("interrupted")]
+    assert not codex.receive(completed("interrupted"))
 
 
 def test_an_interrupt_cancels_open_questions() -> None:
@@ -306,20 +306,20 @@ def test_a_turn_that_cannot_begin_has_failed() -> None:
     codex = ready()
     [turn] = written(codex.prompt(Prompt(id="p", text="go")))
 
-    assert codex.heard({"id": turn["id"], "error": {"message": "no such model"}}) == [
+    assert codex.receive({"id": turn["id"], "error": {"message": "no such model"}}) == [
         TurnEnded("failed", "no such model")
     ]
 
 
 def test_a_turn_that_begins_by_itself_is_announced() -> None:
     codex = ready()
-    assert codex.heard(started()) == [TurnStarted()]
-    assert codex.heard(completed("failed")) == [TurnEnded("failed", "why")]
+    assert codex.receive(started()) == [TurnStarted()]
+    assert codex.receive(completed("failed")) == [TurnEnded("failed", "why")]
 
 
 def test_the_end_of_another_turn_is_none_of_ours() -> None:
     codex = busy()
-    assert not codex.heard(completed(turn="other"))
+    assert not codex.receive(completed(turn="other"))
     assert codex.is_busy
 
 
@@ -327,7 +327,7 @@ def test_the_end_of_another_turn_is_none_of_ours() -> None:
 
 
 def planned(codex: CodexAppServer) -> Relay:
-    codex.heard(note("item/completed", item={"type": "plan", "id": "pl", "text": "1. Do it"}))
+    codex.receive(note("item/completed", item={"type": "plan", "id": "pl", "text": "1. Do it"}))
     return asked(codex, completed())
 
 
@@ -337,7 +337,7 @@ def test_a_plan_is_asked_about_and_then_implemented_in_the_default_mode() -> Non
     [turn] = written(codex.prompt(Prompt(id="p", text="plan")))
     assert turn["params"]["collaborationMode"]["mode"] == "plan"
     assert turn["params"]["collaborationMode"]["settings"]["model"] == "gpt"
-    codex.heard(started())
+    codex.receive(started())
 
     relay = planned(codex)
     assert (relay.kind, relay.payload) == ("plan", {"plan": "1. Do it"})
@@ -352,7 +352,7 @@ def test_a_remark_on_a_plan_is_worked_in_and_a_refused_plan_ends_the_turn() -> N
     relay = planned(codex)
     [turn] = written(codex.answer(RelayReply(id=relay.id, approved=False, reason="shorter")))
     assert turn["params"]["input"][0]["text"] == "shorter"
-    codex.heard(started())
+    codex.receive(started())
 
     relay = planned(codex)
     assert codex.answer(RelayReply(id=relay.id, approved=False)) == [TurnEnded("completed")]
@@ -414,7 +414,7 @@ def test_whatever_codex_writes_the_driver_answers_with_whole_lines(
     for record, path, value in mutations:
         mutated = _mutated(record, path, value)
         if isinstance(mutated, dict):
-            written(codex.heard(mutated))
+            written(codex.receive(mutated))
     for relay_id in list(codex.open):
         written(codex.answer(RelayReply(id=relay_id, approved=is_approved, answer="x", reason="y")))
     written(codex.interrupt())

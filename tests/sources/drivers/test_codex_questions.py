@@ -38,7 +38,7 @@ def test_a_reason_is_said_before_the_refusal_whether_codex_takes_it_or_not() -> 
         assert steer["method"] == "turn/steer"
         assert steer["params"]["expectedTurnId"] == TURN
         assert steer["params"]["input"][0]["text"] == "Not allowed: use b"
-        refusal = codex.heard({"id": steer["id"], **answer})
+        refusal = codex.receive({"id": steer["id"], **answer})
         assert written(refusal) == [{"id": 0, "result": {"decision": "decline"}}]
 
 
@@ -49,7 +49,7 @@ def test_a_change_of_files_is_asked_with_its_differences() -> None:
         {"path": "/r/old", "kind": {"type": "update", "move_path": None}, "diff": "@@ -1 +1 @@\n-a\n+b\n"},
         {"path": "/r/gone", "kind": {"type": "delete"}, "diff": "x\n"},
     ]
-    codex.heard(note("item/started", item={"type": "fileChange", "id": "f1", "changes": changes}))
+    codex.receive(note("item/started", item={"type": "fileChange", "id": "f1", "changes": changes}))
 
     relay = asked(codex, request("item/fileChange/requestApproval", itemId="f1", reason="more room"))
     assert (relay.tool_name, relay.question) == ("file_change", "more room")
@@ -65,7 +65,7 @@ def test_a_change_of_files_is_asked_with_its_differences() -> None:
 def test_of_a_huge_change_a_part_is_shown() -> None:
     codex = busy()
     change = {"path": "/r/new", "kind": {"type": "add"}, "diff": "line\n" * 1000}
-    codex.heard(note("item/started", item={"type": "fileChange", "id": "f1", "changes": [change]}))
+    codex.receive(note("item/started", item={"type": "fileChange", "id": "f1", "changes": [change]}))
 
     relay = asked(codex, request("item/fileChange/requestApproval", itemId="f1"))
     assert (relay.preview[0]["added"], relay.preview[0]["hidden_lines"]) == (1000, 600)
@@ -106,7 +106,7 @@ def test_a_call_of_an_mcp_tool_is_a_question_for_permission() -> None:
     codex = busy()
     for number, text in enumerate(("other", "hi")):
         item = {"type": "mcpToolCall", "id": f"m{number}", "server": "demo", "tool": "echo"}
-        codex.heard(note("item/started", item={**item, "arguments": {"text": text}}))
+        codex.receive(note("item/started", item={**item, "arguments": {"text": text}}))
     meta = {"codex_approval_kind": "mcp_tool_call", "tool_params": {"text": "hi"}}
 
     relay = asked(
@@ -152,8 +152,8 @@ def test_what_an_mcp_server_asks_is_a_question(reply: Any, action: str, content:
 def test_a_sub_agent_asks_under_its_own_name() -> None:
     codex = busy()
     spawn = {"type": "collabAgentToolCall", "id": "s1", "tool": "spawnAgent", "receiverThreadIds": [CHILD]}
-    codex.heard(note("item/completed", item=spawn))
-    codex.heard(started(CHILD, "ct"))
+    codex.receive(note("item/completed", item=spawn))
+    codex.receive(started(CHILD, "ct"))
 
     relay = asked(codex, command(threadId=CHILD, turnId="ct"))
     assert (relay.subagent, relay.spawn_call_id) == ("sub-agent 1", "s1")
@@ -165,21 +165,21 @@ def test_a_question_is_withdrawn_when_codex_resolves_it_itself() -> None:
     codex = busy()
     relay = asked(codex, command(0))
 
-    assert codex.heard(note("serverRequest/resolved", requestId=0)) == [Withdrawn(relay.id)]
+    assert codex.receive(note("serverRequest/resolved", requestId=0)) == [Withdrawn(relay.id)]
     assert codex.answer(RelayReply(id=relay.id, approved=True)) is None
 
 
 def test_what_is_open_when_the_turn_ends_is_refused() -> None:
     codex = busy()
-    codex.heard(started(CHILD, "ct"))
+    codex.receive(started(CHILD, "ct"))
     relay = asked(codex, command(5, threadId=CHILD, turnId="ct"))
 
-    moves = codex.heard(completed())
+    moves = codex.receive(completed())
     assert of(Withdrawn, moves) == [Withdrawn(relay.id, "the turn has ended")]
     assert written(moves) == [{"id": 5, "result": {"decision": "decline"}}]
     assert moves[-1] == TurnEnded("completed")
 
 
 def test_an_unknown_request_is_refused() -> None:
-    [refusal] = written(busy().heard(request("item/tool/call", "x")))
+    [refusal] = written(busy().receive(request("item/tool/call", "x")))
     assert (refusal["id"], refusal["error"]["code"]) == ("x", -32601)

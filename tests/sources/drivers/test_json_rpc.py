@@ -62,8 +62,8 @@ def test_a_response_is_taken_once() -> None:
     small = driver()
     small.begin()
 
-    assert small.heard({"id": 1, "result": {"a": 1}}) == [SessionKnown("{'a': 1}")]
-    assert not small.heard({"id": 1, "result": {"a": 1}})
+    assert small.receive({"id": 1, "result": {"a": 1}}) == [SessionKnown("{'a': 1}")]
+    assert not small.receive({"id": 1, "result": {"a": 1}})
 
 
 @pytest.mark.parametrize("number", [True, 1.0, "1", None, 2, [1], {"a": 1}])
@@ -71,8 +71,8 @@ def test_a_response_to_nothing_is_ignored(number: Any) -> None:
     small = driver()
     small.begin()
 
-    assert not small.heard({"id": number, "result": {}})
-    assert small.heard({"id": 1, "result": {}}) == [SessionKnown("{}")]
+    assert not small.receive({"id": number, "result": {}})
+    assert small.receive({"id": 1, "result": {}}) == [SessionKnown("{}")]
 
 
 @pytest.mark.parametrize(
@@ -90,14 +90,14 @@ def test_errors_and_results_of_any_shape_are_read(record: dict[str, Any], said: 
     small = driver()
     small.begin()
 
-    assert small.heard({"id": 1, **record}) == [SessionKnown(said)]
+    assert small.receive({"id": 1, **record}) == [SessionKnown(said)]
 
 
 @pytest.mark.parametrize("request_id", [0, "", "a", None, 1.5, {"odd": [1]}])
 def test_an_id_of_the_program_is_returned_as_it_came(request_id: Any) -> None:
     small = driver()
 
-    [asked] = small.heard({"id": request_id, "method": "may/I"})
+    [asked] = small.receive({"id": request_id, "method": "may/I"})
     assert isinstance(asked, Asked)
     answer = small.answer(RelayReply(id=asked.relay.id, approved=True))
 
@@ -108,29 +108,29 @@ def test_an_id_of_the_program_is_returned_as_it_came(request_id: Any) -> None:
 def test_an_unknown_request_is_refused_and_an_unknown_notification_ignored() -> None:
     small = driver()
 
-    [refusal] = written(small.heard({"id": 0, "method": "odd/thing", "params": []}))
+    [refusal] = written(small.receive({"id": 0, "method": "odd/thing", "params": []}))
     assert refusal["id"] == 0
     assert refusal["error"]["code"] == -32601
-    assert not small.heard({"method": "odd/thing"})
-    assert not small.heard({"method": ["odd"]})
-    assert not small.heard({})
+    assert not small.receive({"method": "odd/thing"})
+    assert not small.receive({"method": ["odd"]})
+    assert not small.receive({})
 
 
 def test_a_question_is_withdrawn_by_its_own_id_only() -> None:
     small = driver()
-    [zero] = small.heard({"id": 0, "method": "may/I"})
+    [zero] = small.receive({"id": 0, "method": "may/I"})
     assert isinstance(zero, Asked)
 
-    assert not small.heard({"method": "never/mind", "params": {"id": False}})
-    assert not small.heard({"method": "never/mind", "params": {"id": "0"}})
-    assert small.heard({"method": "never/mind", "params": {"id": 0}}) == [Withdrawn(zero.relay.id)]
+    assert not small.receive({"method": "never/mind", "params": {"id": False}})
+    assert not small.receive({"method": "never/mind", "params": {"id": "0"}})
+    assert small.receive({"method": "never/mind", "params": {"id": 0}}) == [Withdrawn(zero.relay.id)]
     assert small.answer(RelayReply(id=zero.relay.id, approved=True)) is None
 
 
 def test_an_id_that_is_used_again_withdraws_the_question_before() -> None:
     small = driver()
-    [first] = small.heard({"id": 0, "method": "may/I"})
-    withdrawn, second = small.heard({"id": 0, "method": "may/I"})
+    [first] = small.receive({"id": 0, "method": "may/I"})
+    withdrawn, second = small.receive({"id": 0, "method": "may/I"})
 
     assert isinstance(first, Asked)
     assert isinstance(second, Asked)
@@ -162,7 +162,7 @@ def test_whatever_is_heard_every_request_is_answered_or_open(records: list[dict[
     small = driver()
     small.begin()
     for record in records:
-        moves = small.heard(record)
+        moves = small.receive(record)
         if "id" in record and isinstance(record.get("method"), str):
             answers = [one for one in written(moves) if one["id"] == record["id"]]
             assert len(answers) + sum(isinstance(move, Asked) for move in moves) == 1

@@ -72,7 +72,7 @@ class Player:
         for entry in self.entries:
             message = entry["msg"]
             if entry["dir"] == "out":
-                self.moves += self.driver.heard(message)
+                self.moves += self.driver.receive(message)
                 continue
             expected += 1
             if len(self.sent) < expected:
@@ -259,8 +259,8 @@ HELLO = Prompt(id="1", text="hello")
 def ready(**more: Any) -> PiRpc:
     machine = driver(**more)
     machine.begin()
-    machine.heard({"type": "extension_ui_request", "method": "setStatus", "statusKey": "harness:gate"})
-    machine.heard(STATE)
+    machine.receive({"type": "extension_ui_request", "method": "setStatus", "statusKey": "harness:gate"})
+    machine.receive(STATE)
     return machine
 
 
@@ -273,7 +273,7 @@ def test_nothing_is_sent_to_a_program_whose_gate_did_not_load() -> None:
     machine.begin()
     machine.prompt(HELLO)
 
-    *_, ended = machine.heard(STATE)
+    *_, ended = machine.receive(STATE)
 
     assert isinstance(ended, TurnEnded)
     assert (ended.outcome, ended.is_final) == ("failed", True)
@@ -284,7 +284,7 @@ def test_a_prompt_that_is_refused_has_failed_with_the_reason() -> None:
     machine = ready()
     [command] = sent(machine.prompt(HELLO))
 
-    moves = machine.heard({**STARTED, "id": command["id"], "success": False, "error": "no model"})
+    moves = machine.receive({**STARTED, "id": command["id"], "success": False, "error": "no model"})
 
     assert moves == [TurnEnded("failed", "no model")]
 
@@ -293,7 +293,7 @@ def test_a_prompt_that_an_extension_takes_has_no_further_end() -> None:
     machine = ready()
     [command] = sent(machine.prompt(HELLO))
 
-    assert machine.heard({**STARTED, "id": command["id"], "data": {"disposition": "handled"}}) == [
+    assert machine.receive({**STARTED, "id": command["id"], "data": {"disposition": "handled"}}) == [
         TurnEnded("completed")
     ]
 
@@ -304,13 +304,13 @@ def test_a_steering_text_that_is_expanded_is_known_by_what_is_queued() -> None:
     moves = machine.steer(Prompt(id="2", text="/template"))
     assert moves is not None
     [command] = sent(moves)
-    machine.heard({"type": "queue_update", "steering": ["other", "the whole text"]})
-    machine.heard(
+    machine.receive({"type": "queue_update", "steering": ["other", "the whole text"]})
+    machine.receive(
         {**STARTED, "id": command["id"], "command": "steer", "data": {"disposition": "queued"}},
     )
 
     def user(text: str) -> Any:
-        return machine.heard({"type": "message_end", "message": {"role": "user", "content": text}})
+        return machine.receive({"type": "message_end", "message": {"role": "user", "content": text}})
 
     assert not user("other")
     assert user("the whole text") == [Taken("2")]
@@ -322,7 +322,7 @@ def test_a_steering_text_that_is_not_taken_is_removed_from_the_queue_of_the_prog
     machine.prompt(HELLO)
     machine.steer(Prompt(id="2", text="too late"))
 
-    moves = machine.heard(SETTLED)
+    moves = machine.receive(SETTLED)
 
     assert moves[0] == NotTaken("2")
     assert [one["type"] for one in sent(moves)] == ["clear_queue"]
@@ -335,9 +335,9 @@ def test_a_steering_text_that_is_refused_is_not_taken() -> None:
     machine.prompt(HELLO)
     [command] = sent(machine.steer(Prompt(id="2", text="/extension")) or ())
 
-    assert machine.heard({"type": "response", "id": command["id"], "command": "steer", "success": False}) == [
-        NotTaken("2")
-    ]
+    assert machine.receive(
+        {"type": "response", "id": command["id"], "command": "steer", "success": False}
+    ) == [NotTaken("2")]
 
 
 def test_an_interrupt_before_the_handshake_ends_the_turn_that_was_never_begun() -> None:
@@ -346,7 +346,7 @@ def test_an_interrupt_before_the_handshake_ends_the_turn_that_was_never_begun() 
     machine.prompt(HELLO)
 
     assert machine.interrupt() == [TurnEnded("interrupted")]
-    assert not sent(machine.heard(STATE))
+    assert not sent(machine.receive(STATE))
     assert not machine.interrupt()
 
 
@@ -355,17 +355,17 @@ def test_a_turn_that_was_interrupted_while_it_was_prepared_is_interrupted_again_
     machine.prompt(HELLO)
     machine.interrupt()
 
-    assert [one["type"] for one in sent(machine.heard({"type": "agent_start"}))] == ["abort"]
+    assert [one["type"] for one in sent(machine.receive({"type": "agent_start"}))] == ["abort"]
 
 
 def test_a_turn_that_the_program_begins_by_itself_is_reported() -> None:
     machine = ready()
 
-    moves = machine.heard({"type": "agent_start"})
+    moves = machine.receive({"type": "agent_start"})
 
     assert moves[0] == TurnStarted()
     assert machine.is_busy
-    assert machine.heard(SETTLED) == [TurnEnded("completed")]
+    assert machine.receive(SETTLED) == [TurnEnded("completed")]
 
 
 def dialog(**more: Any) -> dict[str, Any]:
@@ -387,7 +387,7 @@ def test_dialogs_of_other_extensions_are_answered_in_their_way(
     asked: dict[str, Any], reply: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     machine = ready()
-    [move] = machine.heard(asked)
+    [move] = machine.receive(asked)
     assert isinstance(move, Asked)
 
     moves = machine.answer(RelayReply(id=move.relay.id, **reply))
@@ -397,7 +397,7 @@ def test_dialogs_of_other_extensions_are_answered_in_their_way(
 
 
 def test_a_dialog_of_an_unknown_kind_is_cancelled() -> None:
-    assert sent(ready().heard(dialog(method="hologram"))) == [
+    assert sent(ready().receive(dialog(method="hologram"))) == [
         {"type": "extension_ui_response", "id": 0, "cancelled": True}
     ]
 
@@ -405,13 +405,13 @@ def test_a_dialog_of_an_unknown_kind_is_cancelled() -> None:
 def test_questions_that_are_open_at_the_end_are_withdrawn() -> None:
     machine = ready(permissions="ask")
     machine.prompt(HELLO)
-    [move] = machine.heard(dialog(method="input", title='harness:permission {"call":"c1","tool":"bash"}'))
+    [move] = machine.receive(dialog(method="input", title='harness:permission {"call":"c1","tool":"bash"}'))
     assert isinstance(move, Asked)
 
-    assert machine.heard({"type": "tool_execution_end", "toolCallId": "c1"}) == [Withdrawn(move.relay.id)]
-    [other] = machine.heard(dialog(method="input"))
+    assert machine.receive({"type": "tool_execution_end", "toolCallId": "c1"}) == [Withdrawn(move.relay.id)]
+    [other] = machine.receive(dialog(method="input"))
     assert isinstance(other, Asked)
-    assert machine.heard(SETTLED)[0] == Withdrawn(other.relay.id)
+    assert machine.receive(SETTLED)[0] == Withdrawn(other.relay.id)
 
 
 def test_a_document_is_left_out_with_a_warning() -> None:
@@ -427,7 +427,7 @@ def test_a_document_is_left_out_with_a_warning() -> None:
 def test_a_model_without_a_provider_is_one_of_the_current_provider() -> None:
     machine = driver()
     assert machine.configure(model="large") is None
-    machine.heard({**STATE, "data": {"sessionId": "s-1", "model": {"provider": "lab"}}})
+    machine.receive({**STATE, "data": {"sessionId": "s-1", "model": {"provider": "lab"}}})
 
     assert sent(machine.configure(model="large"))[0] == {
         "id": "L1-1", "type": "set_model", "provider": "lab", "modelId": "large",
@@ -469,7 +469,7 @@ def test_no_record_however_odd_raises_and_what_is_written_is_whole_lines(
     machine = ready(permissions="ask")
     moves: list[Move] = [*machine.prompt(HELLO), *(machine.steer(Prompt(id="2", text="more")) or ())]
     for record in records:
-        moves += machine.heard(record)
+        moves += machine.receive(record)
         for relay_id in list(machine.open):
             moves += machine.answer(RelayReply(id=relay_id, approved=approved, answer="x")) or ()
     moves += [*machine.interrupt(), *machine.cancel_all()]

@@ -443,10 +443,10 @@ def test_a_driver_that_fails_is_noted_and_the_turn_continues(
     def broken(self: Any, record: Any) -> Any:
         if record.get("type") == "command_lifecycle":
             raise ValueError("odd")
-        return heard(self, record)
+        return receive(self, record)
 
-    heard = ClaudeControl.heard
-    monkeypatch.setattr(ClaudeControl, "heard", broken)
+    receive = ClaudeControl.receive
+    monkeypatch.setattr(ClaudeControl, "receive", broken)
     run = talk.start(talk.program(*first_turn()))
     events = talk.follow(run)
 

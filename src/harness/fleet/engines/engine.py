@@ -10,7 +10,6 @@ from harness.fleet.fleet import Fleet
 from harness.fleet.plan import FleetCase
 
 EngineName: TypeAlias = Literal["local", "ray"]
-ENGINES: tuple[EngineName, ...] = ("local", "ray")
 
 
 class Engine(Protocol):

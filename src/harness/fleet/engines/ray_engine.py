@@ -61,10 +61,8 @@ class RayEngine:
         options = {"num_cpus": needs.pop("CPU"), "num_gpus": needs.pop("GPU", 0), "resources": needs}
         if memory := needs.pop("memory", 0):
             options["memory"] = memory
-        words = worker_command(self._fleet, case)[1:]
-        task = self._attempt.options(name=f"fleet {case.id}", **options).remote(
-            words, self._fleet.environment
-        )
+        args = worker_command(self._fleet, case)[1:]
+        task = self._attempt.options(name=f"fleet {case.id}", **options).remote(args, self._fleet.environment)
         self._tasks[task] = case.id
 
     def ended(self, timeout_s: float) -> Sequence[tuple[str, str]]:
@@ -177,9 +175,9 @@ def _hosts(host: str, ray: Any) -> Iterator[str]:
         yield ray.util.get_node_ip_address()
 
 
-def attempt(words: Sequence[str], environment: Mapping[str, str]) -> str:
+def attempt(args: Sequence[str], environment: Mapping[str, str]) -> str:
     """Runs on a node of the cluster, in a process of Ray: attempt a case. Returns how its worker ended."""
-    invocation = Invocation((sys.executable, *words), {**os.environ, **environment}, os.getcwd())
+    invocation = Invocation((sys.executable, *args), {**os.environ, **environment}, os.getcwd())
     output = b""
     try:
         child = Child(invocation)

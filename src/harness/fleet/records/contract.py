@@ -58,7 +58,7 @@ class FleetRecords(Protocol):
         ...
 
     def note(self, progress: CaseProgress) -> None:
-        """Say what an attempt is doing; replaces what was said before."""
+        """Store what an attempt is doing, in place of what was stored before."""
         ...
 
     def progress(self, case: str) -> CaseProgress | None:

@@ -73,8 +73,8 @@ def read(arrived: HttpRequest) -> ModelRequest:
         system=plain_text(body.get("system")),
         opening="\n".join(plain_text(message.get("content")) for message in conversation.opening),
         leading=tuple(
-            (text, "\n".join(plain_text(message.get("content")) for message in said))
-            for text, said in conversation.leading
+            (text, "\n".join(plain_text(message.get("content")) for message in following))
+            for text, following in conversation.leading
         ),
         answers=conversation.answers,
         has_conversation=bool(messages),

@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions: `POST /v1/chat/completions`, `GET /v1/models`; what most other servers speak too.
+"""OpenAI Chat Completions: `POST /v1/chat/completions`, `GET /v1/models`; which most other servers use too.
 
 Reasoning is `reasoning_content`, as most of those servers have it: the API itself shows none. Usage
 comes at the end of a stream whether it was asked for or not, for the same reason.
@@ -61,7 +61,7 @@ def read(arrived: HttpRequest) -> ModelRequest:
         model=text_of(body.get("model")),
         system=_said_by(("system", "developer"), messages),
         opening=_said_by(("user",), conversation.opening),
-        leading=tuple((text, _said_by(("user",), said)) for text, said in conversation.leading),
+        leading=tuple((text, _said_by(("user",), following)) for text, following in conversation.leading),
         answers=conversation.answers,
         has_conversation=bool(messages),
         results=tuple(
@@ -156,7 +156,7 @@ def _stop(answer: WireAnswer) -> str:
 
 
 def _usage(answer: WireAnswer) -> Record:
-    """Nothing is said of what was written to a cache: it counts as input."""
+    """Tokens that were written to a cache are not stated: they count as input."""
     tokens = answer.tokens
     prompt = tokens.input + tokens.cache_read + tokens.cache_write
     completion = tokens.output + tokens.reasoning

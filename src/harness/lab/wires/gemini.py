@@ -79,8 +79,8 @@ def read(arrived: HttpRequest) -> ModelRequest:
         system=plain_text(record_of(body.get("systemInstruction")).get("parts")),
         opening="\n".join(plain_text(content.get("parts")) for content in conversation.opening),
         leading=tuple(
-            (text, "\n".join(plain_text(content.get("parts")) for content in said))
-            for text, said in conversation.leading
+            (text, "\n".join(plain_text(content.get("parts")) for content in following))
+            for text, following in conversation.leading
         ),
         answers=conversation.answers,
         has_conversation=bool(contents),
@@ -166,7 +166,7 @@ def _stop(answer: WireAnswer) -> str:
 
 
 def _usage(answer: WireAnswer) -> Record:
-    """Nothing is said of what was written to a cache: it counts as input."""
+    """Tokens that were written to a cache are not stated: they count as input."""
     tokens = answer.tokens
     prompt = tokens.input + tokens.cache_read + tokens.cache_write
     usage = {

@@ -70,7 +70,7 @@ def read(arrived: HttpRequest) -> ModelRequest:
         model=text_of(body.get("model")),
         system="\n".join([text_of(body.get("instructions")), _said_by(("system", "developer"), items)]),
         opening=_said_by(("user", None), conversation.opening),
-        leading=tuple((text, _said_by(("user", None), said)) for text, said in conversation.leading),
+        leading=tuple((text, _said_by(("user", None), messages)) for text, messages in conversation.leading),
         answers=conversation.answers,
         has_conversation=bool(items) or "previous_response_id" in body,
         results=tuple(
@@ -112,9 +112,9 @@ def stream(answer: WireAnswer, asked: ModelRequest) -> Iterator[StreamFrame]:
     def event(kind: str, part: int = -1, /, **fields: Any) -> StreamFrame:
         return StreamFrame(sse({"type": kind, "sequence_number": next(numbers), **fields}, kind), part)
 
-    begun = _response(answer, [], is_done=False)
-    yield event("response.created", response=begun)
-    yield event("response.in_progress", response=begun)
+    response = _response(answer, [], is_done=False)
+    yield event("response.created", response=response)
+    yield event("response.in_progress", response=response)
     items = []
     for index, part in enumerate(answer.parts):
         item = _item(answer, index, part, is_done=False)

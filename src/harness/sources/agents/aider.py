@@ -110,12 +110,12 @@ class AiderTranslator(Translator):
         return super().stderr(line)
 
     def finish(self, ending: Ending) -> Sequence[Event]:
-        out = self._said(is_answer=not self._has_answered and not self._has_failed)
+        out = self._flush(is_answer=not self._has_answered and not self._has_failed)
         if self._has_failed:
             return [*out, Result(success=False, outcome="failed")]
         return [*out, Result(success=True)] if self._has_answered and ending.exit_code == 0 else out
 
-    def _said(self, *, is_answer: bool) -> list[Event]:
+    def _flush(self, *, is_answer: bool) -> list[Event]:
         text, self._answer = "\n".join(self._answer).strip("\n"), []
         if not text.strip():
             return []
@@ -133,7 +133,7 @@ class AiderTranslator(Translator):
     def _tokens(self, found: re.Match[str]) -> Sequence[Event]:
         self._has_failed = False
         self.turns = (self.turns or 0) + 1
-        return [*self._said(is_answer=True), UsageDelta(usage=_usage_of(found[0]))]
+        return [*self._flush(is_answer=True), UsageDelta(usage=_usage_of(found[0]))]
 
     def _edit(self, found: re.Match[str]) -> Sequence[Event]:
         self._edits += 1
@@ -147,11 +147,11 @@ class AiderTranslator(Translator):
 
     def _failure(self, found: re.Match[str]) -> Sequence[Event]:
         self._has_failed = True
-        return [*self._said(is_answer=False), Error(message=found[2] or found[1], code=found[1])]
+        return [*self._flush(is_answer=False), Error(message=found[2] or found[1], code=found[1])]
 
     def _gave_up(self, found: re.Match[str]) -> Sequence[Event]:
         self._has_failed = True
-        return [*self._said(is_answer=False), Error(message=found[1], code="max_reflections")]
+        return [*self._flush(is_answer=False), Error(message=found[1], code="max_reflections")]
 
     def _retry(self, found: re.Match[str]) -> Sequence[Event]:
         self._has_failed = False

@@ -213,8 +213,8 @@ class AntigravityTranslator(PlainAnswer):
             self.rule = "error code"
             self._error_code = code[1].lower()
             return ()
-        words = line.removeprefix("error: ")
-        if any(words in error or error in words for error in self._errors):
+        message = line.removeprefix("error: ")
+        if any(message in error or error in message for error in self._errors):
             self.rule = "repeated error"
             return ()
         if _PRINT_TIMEOUT.match(line):
@@ -389,8 +389,8 @@ class AntigravityTranslator(PlainAnswer):
 
     def _bookkeeping(self, record: Record) -> Sequence[Event]:
         step = record_of(record.get("step_update"))
-        name, words = f"step-{count_of(step.get('step_index'))}", first_text(step, "text_delta", "message")
-        out: list[Event] = [Info(message=words, code=text_of(step.get("step_type")))] if words else []
+        name, message = f"step-{count_of(step.get('step_index'))}", first_text(step, "text_delta", "message")
+        out: list[Event] = [Info(message=message, code=text_of(step.get("step_type")))] if message else []
         if step.get("state") == "DONE":
             out += self._used(step, name)
             self._end_step(name)

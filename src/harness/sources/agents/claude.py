@@ -347,7 +347,7 @@ class ClaudeTranslator(StreamJson):
             record.get("tool_use_id")
         )
         call = self.calls.open.get(call_id)
-        is_agent = self.children.was_begun(call_id) or (call is not None and call.name in SPAWNERS)
+        is_agent = self.children.has_started(call_id) or (call is not None and call.name in SPAWNERS)
         return call_id if is_agent else ""
 
     def _task_progress(self, record: Record) -> list[Event]:
@@ -370,14 +370,14 @@ class ClaudeTranslator(StreamJson):
         summary = text_of(record.get("summary"))
         if call_id:
             duration_ms = count_of(record_of(record.get("usage")).get("duration_ms"))
-            begun = [] if self.children.was_begun(call_id) else self.begin_child(call_id)
+            out = [] if self.children.has_started(call_id) else self.begin_child(call_id)
             child = self.children.find(call_id)
             if child is not None and not child.is_background and call_id in self.calls.open:
                 # Its total usage comes with the answer to its call, which is next.
                 self._ended_tasks[call_id] = (status, summary, duration_ms)
                 child.status, child.error = status, summary
-                return begun
-            return [*begun, *self.end_child(call_id, status, summary, duration_ms)]
+                return out
+            return [*out, *self.end_child(call_id, status, summary, duration_ms)]
         if record.get("output_file") == "":
             return []  # a command that was only slow: the answer to its call says how it ended
         notice = Info if status == "completed" else Warning

@@ -350,8 +350,8 @@ class CursorTranslator(StreamJson):
         is_success, word, payload = result_of(content)
         detail = {**record_of(content.get("result")), **record_of(payload)}
         out += self._steps(call_id, detail)
-        said = out[-1].text if out and isinstance(out[-1], Message) and out[-1].run_id else ""
-        output = said or output_of_payload(payload)
+        answer = out[-1].text if out and isinstance(out[-1], Message) and out[-1].run_id else ""
+        output = answer or output_of_payload(payload)
         block = {"tool_use_id": call_id, "content": output, "is_error": is_success is False}
         for event in self._tool_result(block, detail, ""):
             out.append(_end(event, call, detail, is_success) if isinstance(event, ToolEnd) else event)
@@ -405,8 +405,8 @@ def _joined(blocks: list[Record]) -> str:
 def _end(event: ToolEnd, call: Record, detail: Record, is_success: bool | None) -> ToolEnd:
     is_shell = event.tool_name in SHELLS
     exit_code = count_of(detail.get("exitCode")) if is_shell else None
-    begun, ended = (_count(call.get(name)) for name in ("startedAtMs", "completedAtMs"))
-    duration_ms = max(0, ended - begun) if begun is not None and ended is not None else None
+    started, ended = (_count(call.get(name)) for name in ("startedAtMs", "completedAtMs"))
+    duration_ms = max(0, ended - started) if started is not None and ended is not None else None
     return replace(event, success=is_success, exit_code=exit_code, duration_ms=duration_ms)
 
 

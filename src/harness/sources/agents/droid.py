@@ -361,15 +361,15 @@ class DroidTranslator(PlainAnswer):
         self._failure = ""
         outcome = outcome_of(record, is_interrupted=False)
         error, text = error_of(record, outcome), text_of(record.get("result"))
-        is_said = outcome == "completed" and text
+        has_answer = outcome == "completed" and text
         return [
             SessionStart(agent="droid", session_id=text_of(record.get("session_id"))),
             *([error] if error is not None else []),
-            *([Message(role="assistant", text=text)] if is_said else []),
+            *([Message(role="assistant", text=text)] if has_answer else []),
             Result(
                 success=outcome == "completed",
                 outcome=outcome,
-                text=text if is_said else "",
+                text=text if has_answer else "",
                 duration_ms=count_of(record.get("duration_ms")),
                 turns=count_of(record.get("num_turns")),
                 usage=_usage_of(record),
@@ -437,8 +437,8 @@ class DroidAcp(AcpTranslator):
     def end_of(self, call: AcpCall, pending: PendingCall) -> CallEnd:
         """Of a command that ran there is a terminal, whose output only an editor sees."""
         is_success = ENDS.get(call.status)
-        said: Any = text_of(record_of(call.output).get("text")) or call.output
-        output = call.text or output_of(said)
+        value: Any = text_of(record_of(call.output).get("text")) or call.output
+        output = call.text or output_of(value)
         has_output = bool(output) or pending.name != "Execute"
         detail = decoded(output) if output.startswith("{") else {}
         return CallEnd(

@@ -367,9 +367,9 @@ class GeminiAcp(AcpTranslator):
     """Gemini CLI over ACP: `gemini --acp`, from 0.61 on.
 
     The input of a call is never shown: it is concluded from the call's id, which begins with the name of the tool, its
-    title and its places. Results of commands are not shown either. A session can be loaded from the next minute on: until
-    then its file has the same name as that of the process which loads it. A call that is asked about is announced by the question
-    alone, and one that was refused is not heard of again.
+    title and its places. Results of commands are not shown either. A session can be loaded from the next minute on:
+    until then its file has the same name as that of the process which loads it. A call that is asked about is announced
+    by the question alone, and nothing follows for one that was refused.
     """
 
     agent = "gemini"

@@ -85,7 +85,7 @@ _REFUSED = re.compile(
     r"Invalid args for tool \"|Tool \"[^\"\n]*\" not found|Session closed\s*$|Aborted before command started"
     r"|AgentSwarm must be the only tool call"
 )
-"""How any tool answers that was not even begun, or was cut off."""
+"""How any tool answers that was never started, or was cut off."""
 _NUMBERED_LINE = re.compile(r"^ *(\d{1,9})\t", re.MULTILINE)
 _FIELD = re.compile(r"^(agent_id|actual_subagent_type|status): *(\S+)", re.MULTILINE)
 _SWARM_MEMBER = re.compile(r"<subagent ([^>]*)>(.*?)</subagent>", re.DOTALL)
@@ -423,7 +423,7 @@ class KimiTranslator(PlainAnswer):
     def _member(self, call: PendingCall, agent: SpawnedAgent) -> list[Event]:
         name = f"{call.id}:{agent.id or agent.item}"
         prompt = text_of(call.input.get("prompt_template")).replace("{{item}}", agent.item)
-        begun = self._children.begin(
+        out = self._children.begin(
             name,
             name=text_of(call.input.get("subagent_type")) or agent.id,
             prompt=prompt,
@@ -431,7 +431,7 @@ class KimiTranslator(PlainAnswer):
             task_id=agent.id,
             cwd=call.cwd,
         )
-        return [*begun, *self._children.end(name, agent.status, agent.text)]
+        return [*out, *self._children.end(name, agent.status, agent.text)]
 
 
 _REQUESTED = re.compile(r"Requesting approval to Running: (.*)", re.DOTALL)

@@ -35,7 +35,7 @@ from harness.sources.translator import Ending, Record, Translator
 
 _FLAGS = {"model": "--model", "max_budget_usd": "--cost-limit"}
 _WIDTH = "4000"
-"""It breaks lines at the width of the terminal; its own rules would be that long otherwise."""
+"""It breaks lines at the width of the terminal, and draws its rules that wide."""
 _SECTION = re.compile(r"(System|User|Tool|Exit|Assistant):|mini-swe-agent \(step (\d{1,9}), \$(\d+\.\d\d)\):")
 _RULE_LINE = re.compile(r"─+")
 _SAVED = re.compile(r"Saved trajectory to '.*'?")
@@ -69,7 +69,7 @@ class MiniSweAgentTranslator(Translator):
         self._lines: list[str] = []
         self._is_after_gap = True
         self._is_begun = False
-        """Whether the opening words, the task among them, are over."""
+        """Whether the opening text, with the task, has ended."""
         self._step = 0
         self._cost_usd = 0.0
         self._open: deque[str] = deque()
@@ -137,8 +137,8 @@ class MiniSweAgentTranslator(Translator):
         commands: list[str] = []
         while len(parts) > 1 and parts[-1].endswith("\n```"):
             commands.insert(0, parts.pop().removesuffix("\n```"))
-        said = _FENCE.join(parts).strip("\n")
-        out: list[Event] = [Message(role="assistant", text=said)] if said else []
+        answer = _FENCE.join(parts).strip("\n")
+        out: list[Event] = [Message(role="assistant", text=answer)] if answer else []
         for number, asked in enumerate(commands, 1):
             call_id = f"step-{self._step}:{number}"
             self._open.append(call_id)
@@ -151,7 +151,7 @@ class MiniSweAgentTranslator(Translator):
     def _result(self, text: str) -> list[Event]:
         if not self._open:
             return [Info(message=text, code="tool")] if text else []
-        # The command that submits is said not to have been executed; it was.
+        # The command that submits is reported as not executed; it was.
         found = None if _NOT_RUN in text else _RESULT.match(text)
         code = None if found is None else int(found[1])
         return [

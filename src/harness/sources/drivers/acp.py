@@ -1,9 +1,9 @@
-"""The Agent Client Protocol, v1 and v2: many agents speak it, each with deviations, which their own files say.
+"""The Agent Client Protocol, v1 and v2: many agents use it, each with deviations, which are in their own files.
 
     initialize → session/new, session/load or session/resume → [authenticate, once] → [mode, model] → (idle)
     session/prompt → session/update … session/request_permission, elicitation/create … → its answer (idle)
 
-v2 is spoken when the answer to `initialize` has its shape; the number alone says nothing. Its turns end with
+v2 is used when the answer to `initialize` has its shape; the number alone is no proof. Its turns end with
 `state_update` (idle), and the answer to a prompt only says that it was taken.
 No files and no terminals are offered to the agent: it uses its own.
 """
@@ -63,7 +63,7 @@ _MODES = {"plan": "read-only", "build": "ask", "default": "ask"}
 
 
 class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
-    """What one agent says and does otherwise."""
+    """How one agent differs from the protocol, and from the others."""
 
     translator: type[AcpTranslator]
     """Of its stream; it also knows how the agent names its tools and their input."""
@@ -77,9 +77,9 @@ class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
     run_key: str = ""
     """Where `_meta` of `session_info_update` has the id of the turn, for `steering_method`."""
     drains: bool = False
-    """It asks for what was said, after each batch of tools."""
+    """It asks for messages of the user after each batch of tools (`craft/drainMidTurnQueue`)."""
     ends_turn_on_reject: bool = False
-    """Whether a refused call ends the turn, so that the model never hears of it."""
+    """Whether a refused call ends the turn, so that the model never sees the reason."""
     sets_model: bool = False
     """Whether the model is set in the session, and not by its arguments."""
     version: int = 1
@@ -123,14 +123,14 @@ class AcpDriver(JsonRpcDriver):
         self.program = program
         self.capabilities = program.capabilities
         self._agent: Record = {}
-        """What the agent says that it can do."""
+        """The capabilities that the agent stated."""
         self._session: Record = {}
-        """What it says of the session: its modes, models and options."""
+        """What it stated of the session: its modes, models and options."""
         self._is_v2 = False
         self._is_running = False
         """v2: the prompt was taken, so that `idle` is the end of its turn."""
         self._has_authenticated = False
-        self._hears_history = False
+        self._has_history = False
         self._is_interrupted = False
         self._model = request.model
         self._held: Prompt | None = None
@@ -138,11 +138,11 @@ class AcpDriver(JsonRpcDriver):
         self._run_id = ""
         """Goose's name of the turn, which steering has to give."""
         self._queued: list[Prompt] = []
-        """Said in the middle of a turn, and not taken yet."""
+        """Given in the middle of a turn, and not taken yet."""
         self._steers: dict[str, Prompt] = {}
         """The agent's id of a message that was given to its turn → the message."""
         self._reasons: list[str] = []
-        """Why calls were refused: for the model, which the protocol does not say it to."""
+        """Why calls were refused: for the model, which the protocol has no field for."""
 
     def _id_of(self, method: str, number: int) -> int | str:
         return f"{method}#{number}"
@@ -202,11 +202,11 @@ class AcpDriver(JsonRpcDriver):
 
     def _await_history(self) -> Send:
         """A request that no agent knows, until one is answered without any history before its answer."""
-        self._hears_history = False
-        return self._call(AWAITS_HISTORY, {}, self._history_heard)
+        self._has_history = False
+        return self._call(AWAITS_HISTORY, {}, self._history_came)
 
-    def _history_heard(self, _refusal: RpcResponse) -> Moves:
-        if self._hears_history:
+    def _history_came(self, _refusal: RpcResponse) -> Moves:
+        if self._has_history:
             return [self._await_history()]
         return [self._call(ENDS_HISTORY, {}, lambda _refusal: self._settings() or self._ready())]
 
@@ -244,13 +244,13 @@ class AcpDriver(JsonRpcDriver):
         self.is_busy, self._held = False, None
         data = response.data
         detail = data if isinstance(data, str) else first_text(record_of(data), "details", "message", "error")
-        said = ": ".join(filter(None, (response.error, detail)))
+        reason = ": ".join(filter(None, (response.error, detail)))
         if response.code == _AUTHENTICATION_REQUIRED:
             names = [
                 text_of(record_of(each).get("name")) for each in items_of(self._agent.get("authMethods"))
             ]
-            said += f" ({', '.join(filter(None, names))})" if any(names) else ""
-        return [TurnEnded("failed", f"the agent refused {what}: {said or 'without a word'}", is_final=True)]
+            reason += f" ({', '.join(filter(None, names))})" if any(names) else ""
+        return [TurnEnded("failed", f"the agent refused {what}: {reason or 'without a word'}", is_final=True)]
 
     # Turns
 
@@ -283,8 +283,8 @@ class AcpDriver(JsonRpcDriver):
                 resource = {"uri": f"attachment:///{file.name or kind}", "mimeType": file.media_type}
                 blocks.append({"type": "resource", "resource": {**resource, "blob": file.data}})
             else:
-                words = f"the agent takes no {file.media_type}: {file.name or 'a file'} was not sent"
-                notices.append(Notice(Warning(message=words, code="attachment_dropped")))
+                message = f"the agent takes no {file.media_type}: {file.name or 'a file'} was not sent"
+                notices.append(Notice(Warning(message=message, code="attachment_dropped")))
         return blocks, notices
 
     def _prompt_answered(self, response: RpcResponse) -> Moves:
@@ -296,12 +296,12 @@ class AcpDriver(JsonRpcDriver):
         return self._stopped(text_of(response.result.get("stopReason")))
 
     def _stopped(self, reason: str) -> Moves:
-        """The agent stopped. A refused call, whose reason the model has not heard, is explained in the same turn."""
+        """The agent stopped. A refused call, whose reason the model has not seen, is explained in the same turn."""
         outcome = _OUTCOMES.get(reason, "failed")
         if self._reasons and outcome != "failed" and not self._is_interrupted:
-            words, self._reasons = "\n".join(self._reasons), []
+            message, self._reasons = "\n".join(self._reasons), []
             self._is_running = False
-            return [self._send_prompt([{"type": "text", "text": words}])]
+            return [self._send_prompt([{"type": "text", "text": message}])]
         return self._turn_ended(outcome)
 
     def _turn_ended(self, outcome: Literal["completed", "failed", "interrupted"]) -> Moves:
@@ -340,9 +340,9 @@ class AcpDriver(JsonRpcDriver):
         params: Record = {"sessionId": self.session_id, "prompt": blocks}
         if method := self.program.steering_method:
             params["expectedRunId"] = self._run_id
-            return self._call(method, params, lambda said: self._steered(prompt, said))
+            return self._call(method, params, lambda response: self._steered(prompt, response))
         params["_meta"] = {"steering": {"idleBehavior": "promptRequired"}}
-        return self._call("_session/steering", params, lambda said: self._injected(prompt, said))
+        return self._call("_session/steering", params, lambda response: self._injected(prompt, response))
 
     def _steered(self, prompt: Prompt, response: RpcResponse) -> Moves:
         """The agent has it; it is taken when it comes back as a message of the user's."""
@@ -364,7 +364,7 @@ class AcpDriver(JsonRpcDriver):
         return ()
 
     def _drain(self, asked: RpcRequest) -> Moves:
-        """It asks what was said meanwhile. An error would be the last time that it asks."""
+        """It asks for new messages of the user. After an error it would never ask again."""
         queued, self._queued = self._queued, []
         answer = self._respond(asked, {"messages": [prompt.text for prompt in queued]})
         return [answer, *(Taken(prompt.id) for prompt in queued if prompt.id)]
@@ -373,7 +373,7 @@ class AcpDriver(JsonRpcDriver):
 
     def _updated(self, params: Record) -> Moves:
         update = record_of(params.get("update"))
-        self._hears_history = True
+        self._has_history = True
         match update.get("sessionUpdate"):
             case "tool_call" | "tool_call_update":
                 self._note_call(update)
@@ -389,7 +389,7 @@ class AcpDriver(JsonRpcDriver):
         return ()
 
     def _note_call(self, update: Record) -> None:
-        """What is said of a call before it is asked about: the question may not repeat it."""
+        """What is stated of a call before it is asked about: the question may not repeat it."""
         call_id = text_of(update.get("toolCallId"))
         call = self._calls.setdefault(call_id, AcpCall(call_id))
         call.update(update)
@@ -434,27 +434,30 @@ class AcpDriver(JsonRpcDriver):
         return [*answers, *self._withdraw_request(request_id)]
 
     def _answered(self, native: Any, reply: RelayReply) -> Moves:
-        said = [] if reply.approved else self._explained(native, reply)
+        moves = [] if reply.approved else self._explained(native, reply)
         if isinstance(native, AskedForm):
-            return [*said, self._respond(native, form_answer(native, reply))]
+            return [*moves, self._respond(native, form_answer(native, reply))]
         if isinstance(native, DisguisedQuestion):
-            return [*said, self._respond(native, disguised_answer(native, reply))]
+            return [*moves, self._respond(native, disguised_answer(native, reply))]
         answer = permission_answer(native.params, approved=reply.approved)
         if answer is None:
-            words = "the agent offers no way to allow this once only: it was refused"
+            message = "the agent offers no way to allow this once only: it was refused"
             refusal = permission_answer(native.params, approved=False)
-            return [self._respond(native, refusal), Notice(Warning(message=words, code="permission_denied"))]
-        return [*said, self._respond(native, answer)]
+            return [
+                self._respond(native, refusal),
+                Notice(Warning(message=message, code="permission_denied")),
+            ]
+        return [*moves, self._respond(native, answer)]
 
     def _explained(self, native: RpcRequest, reply: RelayReply) -> list[Move]:
-        """The protocol has no field for a reason: it is steered into the turn first, or said when the turn stops."""
+        """The protocol has no field for a reason: it is steered into the turn first, or sent when the turn stops."""
         is_heard = reply.by == "person" or self.program.ends_turn_on_reject
         if not reply.reason or not is_heard:
             return []
-        words = refusal_of(native, reply.reason)
+        message = refusal_of(native, reply.reason)
         if self.can_steer and not self.program.drains:
-            return [self._steering(Prompt(id="", text=words))]
-        self._reasons.append(words)
+            return [self._steering(Prompt(id="", text=message))]
+        self._reasons.append(message)
         return []
 
     def _cancelled(self, native: Any) -> Moves:
@@ -478,8 +481,8 @@ class AcpDriver(JsonRpcDriver):
     def _configured(self, response: RpcResponse) -> Moves:
         if response.error is None:
             return ()
-        words = f"the agent did not change its settings: {response.error or 'without a word'}"
-        return [Notice(Warning(message=words, code="not_configured"))]
+        message = f"the agent did not change its settings: {response.error or 'without a word'}"
+        return [Notice(Warning(message=message, code="not_configured"))]
 
     def _mode_call(self, mode: str) -> tuple[str, Record]:
         if "modes" in self._session:

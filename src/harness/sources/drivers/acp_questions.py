@@ -64,9 +64,9 @@ def permission_relay(params: Record, call: AcpCall, name: str, asked: Any) -> Re
     if call.kind == PLAN:
         plan = text_of(record_of(asked).get("plan")) or call.text
         return Relay(id="", kind="plan", call_id=call.id, question=title, payload={"plan": plan})
-    words = text_of(_option(params, "allow_once").get("name"))
-    if words and words.lower() not in _PLAIN_WORDS:
-        title = f"{title} ({words})" if title else words
+    text = text_of(_option(params, "allow_once").get("name"))
+    if text and text.lower() not in _PLAIN_WORDS:
+        title = f"{title} ({text})" if title else text
     return Relay(
         id="",
         kind="permission",
@@ -150,8 +150,8 @@ def form_relay(asked: RpcRequest) -> tuple[AskedForm, Relay]:
     )
     native = AskedForm(asked.id, asked.method, params, questions)
     if not questions:
-        words = "\n".join(filter(None, (message, text_of(params.get("url")))))
-        return native, Relay(id="", kind="question", call_id=call_id, question=words)
+        text = "\n".join(filter(None, (message, text_of(params.get("url")))))
+        return native, Relay(id="", kind="question", call_id=call_id, question=text)
     return native, question_relay(questions, call_id=call_id)
 
 

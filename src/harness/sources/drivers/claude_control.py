@@ -86,7 +86,7 @@ class ClaudeControl(Driver):
         self._spawn_calls: dict[str, str] = {}
         """Calls of sub-agents → the call that started the sub-agent."""
         self._waiting_prompt = ""
-        """The id of a prompt with which the program has not begun yet."""
+        """The id of a prompt that the program has not started yet."""
         self._is_interrupted = False
         self._plans: dict[str, str] = {}
         """Call → its plan: the question has it only where the model wrote it into a file."""
@@ -132,8 +132,8 @@ class ClaudeControl(Driver):
             moves.append(self._control(subtype="set_permission_mode", mode=_MODES.get(mode, mode)))
         return moves
 
-    def heard(self, record: Record) -> Moves:
-        self.is_ready = True  # prompts are read from the start on; this says that it speaks at all
+    def receive(self, record: Record) -> Moves:
+        self.is_ready = True  # prompts are read from the start on; any record shows that the program works
         match record.get("type"):
             case "control_request":
                 return self._asked_for(record)

@@ -128,7 +128,7 @@ class CodexAppServer(JsonRpcDriver):
         """A prompt that came before the handshake was done."""
         self._steered: dict[str, _Steering] = {}
         self._items: dict[tuple[str, str], Record] = {}
-        """(thread, id) → items that have begun, and that may be asked about."""
+        """(thread, id) → items that have started, and that may be asked about."""
         self._spawned: dict[str, tuple[str, str]] = {}
         """Thread of a sub-agent → a name for it, as Codex gives none, and the call that started it."""
         self._model = request.model
@@ -163,7 +163,7 @@ class CodexAppServer(JsonRpcDriver):
         return [done, *self._open_thread("")]
 
     def _listed(self, response: RpcResponse) -> Moves:
-        """Without an earlier thread a new one is begun."""
+        """Without an earlier thread a new one is started."""
         threads = items_of(response.result.get("data"))
         return self._open_thread(text_of(record_of(threads[0]).get("id")) if threads else "")
 
@@ -315,9 +315,9 @@ class CodexAppServer(JsonRpcDriver):
         """Older versions do not repeat our id: there the text says which message it is."""
         client_id = item.get("clientId")
         if not isinstance(client_id, str):
-            said = "".join(text_of(record_of(part).get("text")) for part in items_of(item.get("content")))
+            text = "".join(text_of(record_of(part).get("text")) for part in items_of(item.get("content")))
             alike = (
-                one.prompt.id for one in self._steered.values() if one.is_sent and one.prompt.text == said
+                one.prompt.id for one in self._steered.values() if one.is_sent and one.prompt.text == text
             )
             client_id = next(alike, "")
         return [Taken(client_id)] if self._steered.pop(client_id, None) is not None else ()

@@ -121,8 +121,8 @@ def _user_refusal(params: Record, reply: RelayReply) -> Record:
     """Without a reason, no answer. With one, the reason is the answer: any text may be given."""
     if not reply.reason:
         return {"answers": {}}
-    words = [f"The user did not answer: {reply.reason}"]
-    return {"answers": {one.id: {"answers": words} for one in _questions_of(params)}}
+    lines = [f"The user did not answer: {reply.reason}"]
+    return {"answers": {one.id: {"answers": lines} for one in _questions_of(params)}}
 
 
 def _elicitation(params: Record, item: Record) -> Relay:

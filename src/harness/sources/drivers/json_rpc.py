@@ -70,7 +70,7 @@ class JsonRpcDriver(Driver):
         self._waiting: dict[int | str, Then] = {}
         """Ids of our requests that have no response yet → what follows from it."""
 
-    def heard(self, record: Record) -> Moves:
+    def receive(self, record: Record) -> Moves:
         method, params = record.get("method"), record_of(record.get("params"))
         if "id" not in record:
             name = self.notifications.get(text_of(method))

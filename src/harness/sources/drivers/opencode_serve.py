@@ -123,7 +123,7 @@ class OpencodeServe(Driver):
         self._sent = 0
         self._held: Prompt | None = None
         """The prompt that waits for the handshake."""
-        self._spoken: list[Prompt] = []
+        self._sent_prompts: list[Prompt] = []
         """What was sent and has not come back as a message of the user."""
         self._steered: dict[str, str] = {}
         """Message of the user → steering prompt that the model has not answered yet."""
@@ -136,11 +136,11 @@ class OpencodeServe(Driver):
         self._is_silent = False
         """Whether a request had no answer: the server is not used for another turn."""
         self._was_busy = False
-        """Whether it has begun to work since the prompt."""
+        """Whether it has started to work since the prompt."""
         self._answering = ""
         """The answer of the model that is not complete."""
         self._rested_early = False
-        """Whether it has said that it rests before the answer was complete."""
+        """Whether it reported that it is idle before the answer was complete."""
         self._checks = 0
         """How often it was asked since then whether it rests."""
         self._handlers: dict[str, Callable[[Record], Moves]] = {
@@ -184,7 +184,7 @@ class OpencodeServe(Driver):
     def prompt(self, prompt: Prompt) -> Moves:
         self._start_turn()
         self._steered.clear()
-        self._spoken.clear()
+        self._sent_prompts.clear()
         if not self.is_ready:
             self._held = prompt
             return ()
@@ -237,7 +237,7 @@ class OpencodeServe(Driver):
         return [self._send("POST", f"/permission/{_name(native.id)}/reply", {"reply": "reject"})]
 
     def _send(self, method: str, path: str, body: Any = None, then: Answered | None = None) -> Send:
-        """`then` takes the answer, unless another turn has begun by then."""
+        """`then` takes the answer, unless another turn has started by then."""
         self._sent += 1
         if then is not None:
             self._requests[self._sent] = (self._turn, then)
@@ -257,7 +257,7 @@ class OpencodeServe(Driver):
         if self._agent:
             body["agent"] = self._agent
         if is_steering:
-            self._spoken.append(prompt)
+            self._sent_prompts.append(prompt)
 
         def answered(status: int, body: Any) -> Moves:
             return () if 200 <= status < 300 else self._not_accepted(prompt, is_steering, status, body)
@@ -268,14 +268,14 @@ class OpencodeServe(Driver):
         if not is_steering:
             self._error = _reason_of(status, body)
             return self._ended()
-        if prompt not in self._spoken:
+        if prompt not in self._sent_prompts:
             return ()
-        self._spoken.remove(prompt)
+        self._sent_prompts.remove(prompt)
         return [NotTaken(prompt.id)]
 
     # What it answers
 
-    def heard(self, record: Record) -> Moves:
+    def receive(self, record: Record) -> Moves:
         event = record.get("event")
         if isinstance(event, str):
             handler = self._handlers.get(event)
@@ -419,7 +419,7 @@ class OpencodeServe(Driver):
         if self._is_interrupted:
             return self._ended()
         is_late = bool(
-            self._spoken or self._steered
+            self._sent_prompts or self._steered
         )  # did these come too late, or do they begin another answer?
         return [self._check()] if is_late else self._ended()
 
@@ -449,10 +449,10 @@ class OpencodeServe(Driver):
             case "tool":
                 self._take_call(part)
             case "text" if data.get("sessionID", part.get("sessionID")) == self.session_id:
-                said = part.get("text")
-                found = next((prompt for prompt in self._spoken if prompt.text == said), None)
+                text = part.get("text")
+                found = next((prompt for prompt in self._sent_prompts if prompt.text == text), None)
                 if found is not None and "time" not in part:
-                    self._spoken.remove(found)
+                    self._sent_prompts.remove(found)
                     self._steered[text_of(part.get("messageID"))] = found.id
         return ()
 
@@ -509,10 +509,10 @@ class OpencodeServe(Driver):
 
     def _ended(self, *, is_final: bool = False) -> Moves:
         self.is_busy, is_final = False, is_final or self._is_silent
-        late: list[Move] = [NotTaken(prompt.id) for prompt in self._spoken]
+        late: list[Move] = [NotTaken(prompt.id) for prompt in self._sent_prompts]
         # An interrupted turn has these in its history: the next one sees them.
         late += [(Taken if self._is_interrupted else NotTaken)(each) for each in self._steered.values()]
-        self._spoken.clear()
+        self._sent_prompts.clear()
         self._steered.clear()
         if self._is_interrupted:
             return [*late, TurnEnded("interrupted", is_final=is_final)]

@@ -139,7 +139,7 @@ class PiRpc(Driver):
         self._switches += 1
         return [self._command("set_model", provider=provider, modelId=name)]
 
-    def heard(self, record: Record) -> Moves:
+    def receive(self, record: Record) -> Moves:
         match record.get("type"):
             case "response":
                 return self._response(record)
@@ -291,8 +291,8 @@ class PiRpc(Driver):
             case "value":
                 is_given = reply.approved and bool(answers)
                 return [_response_to(native.id, **({"value": answer} if is_given else {"cancelled": True}))]
-        said = {"approved": reply.approved, "answer": answer, "reason": reply.reason}
-        return [_response_to(native.id, value=_encode(said).decode())]
+        value = {"approved": reply.approved, "answer": answer, "reason": reply.reason}
+        return [_response_to(native.id, value=_encode(value).decode())]
 
     def _cancelled(self, native: _Dialog) -> Moves:
         return [_response_to(native.id, cancelled=True)]

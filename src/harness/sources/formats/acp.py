@@ -1,12 +1,12 @@
 """The Agent Client Protocol (v1 and v2) as events: what an agent notifies, asks and answers.
 
 session/update                 pieces of text and reasoning, parts of tool calls, the plan, how full the context is
-session/request_permission     the driver's; to the translator it may be the first that is said of a call
+session/request_permission     the driver's; to the translator it may be the first record of a call
 answer to session/prompt       the end of a turn; in v2 the update `state_update` with the state `idle`
 
 Our own requests have ids that begin with their method (`session/prompt#3`), so that an answer says what it answers
 also in the middle of a session. A session that is loaded repeats its history before the first prompt: it is no news.
-Each agent's own file says what it does otherwise.
+What an agent does differently is in its own file.
 """
 
 from __future__ import annotations
@@ -97,14 +97,14 @@ class _Speech(msgspec.Struct):
 
 
 class AcpTranslator(Translator):
-    """Inherit for an agent: its name, its tools, and the methods under "what agents say otherwise"."""
+    """Inherit for an agent: its name, its tools, and the methods under "what differs between agents"."""
 
     agent: ClassVar[str] = ""
     tools: ClassVar[Toolset] = BY_KIND
     announces_by_asking: ClassVar[bool] = True
     """Whether a question about an unknown call is about one whose updates follow."""
     shares_stream: ClassVar[bool] = False
-    """Whether sub-agents speak and act in the stream of the session without a mark of their own."""
+    """Whether sub-agents write and act in the stream of the session without a mark of their own."""
     extensions: ClassVar[tuple[str, ...]] = ("_", "$")
     """How names of notifications begin that are not the protocol's own, and say nothing that is needed here."""
     repeats_history_late: ClassVar[bool] = False
@@ -201,7 +201,7 @@ class AcpTranslator(Translator):
         del ending
         return [*self._flush_all(), *self.children.end_all_known()]
 
-    # What agents say otherwise
+    # What differs between agents
 
     @staticmethod
     def name_of(call: AcpCall) -> str:
@@ -228,7 +228,7 @@ class AcpTranslator(Translator):
         return next((child.run_id for child in working), "")
 
     def has_result(self, call: AcpCall) -> bool:
-        """Whether a call has ended, and with all that is said of it."""
+        """Whether a call has ended, and its result is complete."""
         return call.has_ended
 
     def progress_of(self, call: AcpCall, update: Record) -> str:
@@ -256,7 +256,7 @@ class AcpTranslator(Translator):
         return None
 
     def child_answer(self, call: AcpCall, end: CallEnd) -> tuple[str, str]:
-        """Of a call that ran a sub-agent: how that ended (`running`: it works on), and what it said."""
+        """Of a call that ran a sub-agent: how that ended (`running`: it still works), and its answer."""
         del call
         return "failed" if end.success is False else "completed", end.output or ""
 
@@ -302,10 +302,13 @@ class AcpTranslator(Translator):
         text = content.get("text")
         is_text = update.get("sessionUpdate") == "agent_message_chunk"
         if not isinstance(text, str):
-            said = output_of([content]) if content else ""
-            if not said:
+            rendered = output_of([content]) if content else ""
+            if not rendered:
                 return [Unknown(raw=record)]
-            return [*self.flush(run_id), Message(role="assistant", text=said, parts=[content], run_id=run_id)]
+            return [
+                *self.flush(run_id),
+                Message(role="assistant", text=rendered, parts=[content], run_id=run_id),
+            ]
         return self._piece(text, run_id, text_of(update.get("messageId")), is_text=is_text) if text else ()
 
     def _piece(self, text: str, run_id: str, native_id: str, *, is_text: bool) -> list[Event]:
@@ -346,10 +349,10 @@ class AcpTranslator(Translator):
         if self.is_history:
             return ()
         is_streamed = run_id in self._speech or native_id in self._names
-        said = output_of(update.get("content") or None)
-        if is_streamed or not said:
+        text = output_of(update.get("content") or None)
+        if is_streamed or not text:
             return self.flush(run_id)
-        return [*self.flush(run_id), Message(role="assistant", text=said, id=native_id, run_id=run_id)]
+        return [*self.flush(run_id), Message(role="assistant", text=text, id=native_id, run_id=run_id)]
 
     # Calls
 
@@ -397,7 +400,6 @@ class AcpTranslator(Translator):
         before = call.content
         call.update(asked)
         call.content = before or call.content
-        call.was_asked = True
         return self._start(call, record)
 
     def _start(self, call: AcpCall, record: Record) -> list[Event]:
@@ -552,7 +554,7 @@ def model_of(session: Record) -> str:
 
 
 def config_option(session: Record, name: str) -> Record:
-    """An option of a session, with its value; v2 calls its id otherwise."""
+    """An option of a session, with its value; v2 has another name for its id."""
     options = map(record_of, items_of(session.get("configOptions")))
     return next((option for option in options if first_text(option, "id", "configId") == name), {})
 
@@ -561,8 +563,8 @@ def failure_of(error: Record) -> Error:
     """The error of a turn: what the data of it says, where its message is only JSON-RPC's own."""
     message, data = text_of(error.get("message")), error.get("data")
     detail = data if isinstance(data, str) else first_text(record_of(data), "details", "message", "error")
-    said = detail if detail and message.partition(":")[0] in _VAGUE else message
-    said = plain(said) or "the agent reports an error without a word"
+    shown = detail if detail and message.partition(":")[0] in _VAGUE else message
+    shown = plain(shown) or "the agent reports an error without a word"
     number = error.get("code")
     known = f"http_{number}" if isinstance(number, int) and 400 <= number < 600 else ""
-    return Error(message=said, code=known or code_of(said, "agent_error"))
+    return Error(message=shown, code=known or code_of(shown, "agent_error"))

@@ -60,7 +60,6 @@ class AcpCall(msgspec.Struct):
     """The result as data (`rawOutput`)."""
     locations: list[Any] = []
     meta: dict[str, Any] = {}
-    was_asked: bool = False
     shown: str = ""
     """Output that was shown while it runs."""
     pending: PendingCall | None = None

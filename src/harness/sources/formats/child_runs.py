@@ -1,6 +1,6 @@
 """Sub-agents as runs of their own: when each begins, what it was asked, how it ended.
 
-A child run is named after the call that spawned it. One that speaks again after its end (an agent
+A child run is named after the call that spawned it. One that writes again after its end (an agent
 can be woken up) is a run of its own, `<call>#2`.
 """
 
@@ -38,7 +38,7 @@ class ChildRuns:
     def find(self, call_id: str) -> AgentChild | None:
         return self._open.get(call_id)
 
-    def was_begun(self, call_id: str) -> bool:
+    def has_started(self, call_id: str) -> bool:
         return call_id in self._times
 
     def call_of_task(self, task_id: str) -> str:

@@ -22,10 +22,10 @@ def plain(message: str) -> str:
     return message[:start] + inner if inner else message
 
 
-def code_of(message: str, otherwise: str) -> str:
+def code_of(message: str, default: str) -> str:
     """The status that the message begins with."""
     status = re.match(r"(\d{3})\b", message)
-    return f"http_{status[1]}" if status is not None else otherwise
+    return f"http_{status[1]}" if status is not None else default
 
 
 def retried(

@@ -98,9 +98,9 @@ def _words_of(item: Any, *, is_inner: bool = False) -> str:
     kind = text_of(block.get("type"))
     if not kind:
         return _as_json(item)
-    if (said := block.get("content")) and not is_inner:
+    if (content := block.get("content")) and not is_inner:
         return "\n".join(
-            _words_of(each, is_inner=True) for each in (said if isinstance(said, list) else [said])
+            _words_of(each, is_inner=True) for each in (content if isinstance(content, list) else [content])
         )
     name = first_text({**inner, **record_of(block.get("source")), **block}, *_NAMES)
     return f"[{kind}: {name}]" if name else f"[{kind}]"

@@ -1,7 +1,7 @@
 """What the models of one run used: per call as it happens, in total as each result states it.
 
 Rules
-1. A result speaks of the turn (`usage`, the main model alone), of the process (`modelUsage` and
+1. A result states the usage of the turn (`usage`, the main model alone), of the process (`modelUsage` and
    `total_cost_usd`, every model, and in some versions also what a resumed session had used
    before), and at best of what is new (`model_usage_since_last_result`). The last is the truth;
    else the growth of the second; else the first.
@@ -58,9 +58,9 @@ def _usage_of_model(record: dict[str, Any]) -> Usage:
 class ModelLedger:
     def __init__(self) -> None:
         self._reported: dict[str, Usage] = {}
-        """By model, what `UsageDelta`s have said."""
+        """By model, the sum of the `UsageDelta`s."""
         self._stated: dict[str, Usage] = {}
-        """By model, what results have said of this run."""
+        """By model, what results have stated for this run."""
         self._process: dict[str, Usage] = {}
         self._process_usd = 0.0
         self._cost_usd: float | None = None

@@ -152,7 +152,7 @@ class OpencodeStream(Translator):
         is_over = self._last_reason not in _UNFINISHED
         return _SAID_NOTHING if is_over and not self._has_output else None
 
-    def _goes_on(self) -> None:
+    def _continued(self) -> None:
         self._last_error = None
         self._last_reason = ""
 
@@ -171,7 +171,7 @@ class OpencodeStream(Translator):
     def _step_start(self, record: Record) -> Sequence[Event]:
         if not self._is_repeated(_part_of(record)):
             self.turns = (self.turns or 0) + 1
-            self._goes_on()
+            self._continued()
             self._calls.was_refused = False
         return ()
 
@@ -203,7 +203,7 @@ class OpencodeStream(Translator):
     def _synthetic(self, part: Record) -> Sequence[Event]:
         """A prompt of the agent itself is no message of the user; but it shows what happened."""
         self.rule = "text/synthetic"
-        self._goes_on()
+        self._continued()
         is_compaction = record_of(part.get("metadata")).get("compaction_continue") is True
         return (Compacted(trigger="auto"),) if is_compaction else ()
 

@@ -1,6 +1,6 @@
 """The events of OpenCode's server (`opencode serve`), which its relatives share.
 
-message.updated       a message of the user or of the model: who speaks
+message.updated       a message of the user or of the model, with its role
 message.part.updated  a part of it, again each time it changes; a part that has ended is the `part` of `run --format json`
 message.part.delta    a piece of the text of a part
 session.*             sessions of sub-agents, errors, whether it works
@@ -60,11 +60,11 @@ class ServedSession:
         self.session_id = session_id
         self.parent = parent
         self.roles: dict[str, str] = {}
-        """Message → who says it."""
+        """Message → its role."""
         self.written: dict[str, str] = {}
         """Text that is being written: part → its type."""
         self.waiting: list[Record] = []
-        """Calls that have begun before the text before them has ended: it is said first."""
+        """Calls that have started before the text before them has ended: the text is emitted first."""
         self.reasoning: dict[str, str] = {}
         """Part → the pieces of it so far."""
 
@@ -133,15 +133,15 @@ class OpencodeEvents(Translator):
         return events
 
     def finish(self, ending: Ending) -> Sequence[Event]:
-        begun = [
+        out = [
             event
             for conversation in (self._root, *self._children.values())
             for part in conversation.waiting
-            for event in self._said(conversation, part)
+            for event in self._part_events(conversation, part)
         ]
         if self._is_aborted and ending.outcome is None and ending.signal is None:
-            return [*begun, Result(success=False, outcome="interrupted", stop_reason="aborted")]
-        return [*begun, *self._root.stream.finish(ending)]
+            return [*out, Result(success=False, outcome="interrupted", stop_reason="aborted")]
+        return [*out, *self._root.stream.finish(ending)]
 
     # Sessions
 
@@ -207,7 +207,7 @@ class OpencodeEvents(Translator):
             return () if kind in _QUIET_PARTS else [Unknown(raw=record)]
         if (conversation := self._find(session_id)) is None:
             return self._hold(session_id, record)
-        if not _is_said(conversation, part, kind):
+        if not _is_complete(conversation, part, kind):
             return ()
         is_text = kind in _TEXTS
         if not is_text and conversation.written and _status_of(part) == "running":
@@ -217,9 +217,9 @@ class OpencodeEvents(Translator):
         if not (is_text and conversation.written):
             due, conversation.waiting = conversation.waiting, []
         parts = [part, *due] if is_text else [*due, part]
-        return [event for each in parts for event in self._said(conversation, each)]
+        return [event for each in parts for event in self._part_events(conversation, each)]
 
-    def _said(self, conversation: ServedSession, part: Record) -> list[Event]:
+    def _part_events(self, conversation: ServedSession, part: Record) -> list[Event]:
         if part.get("type") == "reasoning":
             streamed = conversation.reasoning.pop(text_of(part.get("id")), "")
             part = {**part, "text": continuation(streamed, text_of(part.get("text")))} if streamed else part
@@ -286,8 +286,8 @@ class OpencodeEvents(Translator):
         return out
 
 
-def _is_said(conversation: ServedSession, part: Record, kind: str) -> bool:
-    """Whether a part is to be translated: a call that has begun, text that has ended and is not the user's."""
+def _is_complete(conversation: ServedSession, part: Record, kind: str) -> bool:
+    """Whether a part is to be translated: a call that has started, text that has ended and is not the user's."""
     if kind not in _TEXTS:
         return _status_of(part) != "pending"
     part_id, is_synthetic = text_of(part.get("id")), part.get("synthetic") is True

@@ -247,7 +247,7 @@ class OpenCodeCalls:
         """Whether a call of this step was refused."""
         self._children = ChildRuns(agent)
         self._parts: dict[str, str] = {}
-        """Call id → the part that it came with. Some models number the calls of each answer anew."""
+        """Call id → the part that it came with. Some models number the calls of each answer from the start."""
         self._open: dict[str, list[Operation]] = {}
         self._ended: set[str] = set()
         self._refusals_ahead = 0
@@ -281,7 +281,7 @@ class OpenCodeCalls:
         return self._end(start, name, state, cwd)
 
     def refusal_notice(self, text: str) -> list[Event]:
-        """What stderr says of a refusal; of a sub-agent's it is all that is said."""
+        """What stderr says of a refusal; of a sub-agent's nothing else is shown."""
         self._refusals_ahead -= 1
         return [Warning(message=text, code="permission_denied")] if self._refusals_ahead < 0 else []
 
@@ -329,7 +329,7 @@ class OpenCodeCalls:
             return []
         model = record_of(metadata.get("model"))
         model_name = "/".join(filter(None, (text_of(model.get(key)) for key in ("providerID", "modelID"))))
-        begun = self._children.begin(
+        out = self._children.begin(
             start.call_id,
             name=agent_name_of(input),
             prompt=text_of(input.get("prompt")),
@@ -337,7 +337,7 @@ class OpenCodeCalls:
             cwd=cwd,
         )
         return [
-            replace(event, model=model_name) if isinstance(event, SessionStart) else event for event in begun
+            replace(event, model=model_name) if isinstance(event, SessionStart) else event for event in out
         ]
 
     def _child(self, start: ToolStart, end: ToolEnd, metadata: Input, cwd: str) -> list[Event]:

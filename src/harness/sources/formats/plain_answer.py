@@ -66,14 +66,14 @@ class PlainAnswer(Translator):
         return value
 
     def _words(self, line: str) -> Sequence[Event]:
-        words = line.strip()
-        if not words and not self._held:
+        stripped = line.strip()
+        if not stripped and not self._held:
             self.rule = "blank"
             return ()
-        events = self.remark(words) if words else None
+        events = self.remark(stripped) if stripped else None
         if events is not None:
             return events
-        return super().text(words) if self._has_records else self._hold(line)
+        return super().text(stripped) if self._has_records else self._hold(line)
 
     def _hold(self, line: str) -> Sequence[Event]:
         self.rule = "text"

@@ -363,7 +363,7 @@ class StreamJson(PlainAnswer):
         """The call that spawned a child has a result: the child is done, unless it works in the background."""
         is_failed = block.get("is_error") is True
         out: list[Event] = []
-        if not self.children.was_begun(call.id):
+        if not self.children.has_started(call.id):
             if is_failed:
                 return []
             out = self.children.begin(

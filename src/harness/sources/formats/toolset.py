@@ -75,7 +75,7 @@ class Toolset(msgspec.Struct, frozen=True, kw_only=True):
     keeps_directory: bool = False
     """Whether the shell of the main agent stays in the directory that a command changed to."""
     key: Callable[[str], str] = str
-    """The name in these tables of a tool that the stream names otherwise, such as in another case."""
+    """The name in these tables of a tool that has another name in the stream, such as in another case."""
 
     def operations(self, name: str, asked: Any, cwd: str) -> list[Operation] | None:
         """The operations of a call; None when they are not known."""
@@ -313,7 +313,7 @@ def no_program(request: Request, version: Version) -> CommandLine:
 
 
 def _decimal(amount: float) -> str:
-    """As every program reads it: small amounts would otherwise have an exponent."""
+    """Without an exponent, which small amounts would have: not every program reads one."""
     return f"{amount:.10f}".rstrip("0").rstrip(".")
 
 

@@ -199,14 +199,14 @@ class ConversationFold:
         if event.role == "user":
             text = event.text or ("[a file, which is left out]" if event.parts else "")
             if text:
-                self._say(HandedPrompt(text=text, at_ms=event.timestamp_ms))
+                self._add_prompt(HandedPrompt(text=text, at_ms=event.timestamp_ms))
         elif event.role == "assistant":
             self._pieces.pop(event.id, None)
             self._answer(event.text, event.timestamp_ms)
 
     def _on_signal(self, event: Signal) -> None:
         if event.category == "user" and isinstance(event.contents, str) and event.contents:
-            self._say(HandedPrompt(text=event.contents, at_ms=event.timestamp_ms))
+            self._add_prompt(HandedPrompt(text=event.contents, at_ms=event.timestamp_ms))
 
     def _answer(self, text: str, at_ms: int) -> None:
         if not text.strip():
@@ -217,7 +217,7 @@ class ConversationFold:
         self._close()
         self._text, self._text_ms = text, at_ms
 
-    def _say(self, prompt: HandedPrompt) -> None:
+    def _add_prompt(self, prompt: HandedPrompt) -> None:
         if self._waiting:
             self._held.append(prompt)
             return

@@ -227,7 +227,7 @@ def iso(at_ms: int) -> str:
 
 def title_of(conversation: HandedConversation) -> str:
     """A short line."""
-    words = next((prompt.text for prompt in conversation.prompts), "")
-    words = words.partition("]\n\n")[2] if words.startswith("[Handed over") else words
-    line = " ".join(words.split())
+    text = next((prompt.text for prompt in conversation.prompts), "")
+    text = text.partition("]\n\n")[2] if text.startswith("[Handed over") else text
+    line = " ".join(text.split())
     return line[:60] or "Handed over"

@@ -150,7 +150,7 @@ class Line:
 
     def _moves_of(self, record: Record) -> Moves:
         try:
-            return self.driver.heard(record)
+            return self.driver.receive(record)
         except Exception as error:  # a program's odd line must not end the conversation
             return [Notice(Unknown(raw=record, reason=f"the driver failed: {error!r}"))]
 

@@ -15,7 +15,7 @@ from harness.errors import HarnessError
 from harness.sources.process.child import Child, ChildExit, ChildTimeouts, OutputChunk
 from harness.sources.process.invocation import Invocation
 
-_PATIENCE = ChildTimeouts(kill_s=2.0)
+_TIMEOUTS = ChildTimeouts(kill_s=2.0)
 
 OnOutput: TypeAlias = Callable[[Sequence[OutputChunk]], None]
 
@@ -71,7 +71,7 @@ class AsyncProcess:
 
     def _work(self) -> None:
         try:
-            child = Child(self._invocation, _PATIENCE)
+            child = Child(self._invocation, _TIMEOUTS)
         except BaseException as error:
             self._post(self._fail, error)
             return

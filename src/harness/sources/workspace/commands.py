@@ -25,7 +25,7 @@ from harness.sources.process.child import Child, ChildExit, ChildTimeouts, Outpu
 from harness.sources.process.invocation import Invocation
 from harness.sources.tool import ToolFailure
 
-_PATIENCE = ChildTimeouts(kill_s=2.0)
+_TIMEOUTS = ChildTimeouts(kill_s=2.0)
 
 Take: TypeAlias = Callable[[Sequence[OutputChunk]], float | None]
 """Called in the command's thread with its output, possibly empty. Returns after how many seconds it must be
@@ -93,7 +93,7 @@ class _Command:
             self._child.kill()
 
     def run(self) -> CommandEnd:
-        with Child(self._invocation, _PATIENCE) as child:
+        with Child(self._invocation, _TIMEOUTS) as child:
             self._child = child
             if self._is_killed:
                 child.kill()

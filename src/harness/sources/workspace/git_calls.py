@@ -18,7 +18,7 @@ from harness.sources.process.invocation import Invocation
 
 _TIMEOUT_S = 20.0
 _MOST_BYTES = 64 * 1024 * 1024
-_PATIENCE = ChildTimeouts(interrupt_s=0.2, terminate_s=0.5, kill_s=2.0)
+_TIMEOUTS = ChildTimeouts(interrupt_s=0.2, terminate_s=0.5, kill_s=2.0)
 _PASSED_ON = ("PATH", "HOME", "XDG_CONFIG_HOME", "USER", "LOGNAME", "TMPDIR", "SYSTEMROOT")
 _OFF = {
     "core.fsmonitor": "false",
@@ -98,15 +98,15 @@ class GitCalls:
             listed = self.ask("config", "-z", *question)
         except GitFailed:
             return []  # there is none
-        words = [os.fsdecode(word) for word in listed.split(b"\0")]
-        return [name for scope, name in zip(words[::2], words[1::2], strict=False) if scope in _OWN_SCOPES]
+        fields = [os.fsdecode(word) for word in listed.split(b"\0")]
+        return [name for scope, name in zip(fields[::2], fields[1::2], strict=False) if scope in _OWN_SCOPES]
 
     def _run(self, argv: tuple[str, ...], env: Mapping[str, str], stdin: bytes | None, name: str) -> bytes:
         output: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
         size = 0
         deadline = time.monotonic() + _TIMEOUT_S
         try:
-            child = Child(Invocation(argv=argv, env=env, cwd=self.folder, stdin=stdin), _PATIENCE)
+            child = Child(Invocation(argv=argv, env=env, cwd=self.folder, stdin=stdin), _TIMEOUTS)
         except (HarnessError, OSError) as error:
             raise GitFailed(f"git does not start: {error}") from error
         with child:
@@ -120,8 +120,8 @@ class GitCalls:
         if size > _MOST_BYTES:
             raise GitFailed(f"git {name} printed more than {_MOST_BYTES // 1024 // 1024} MB")
         if child.exit.code != 0:
-            said = b"".join(output["stderr"]).decode("utf-8", "replace").strip().split("\n")
+            lines = b"".join(output["stderr"]).decode("utf-8", "replace").strip().split("\n")
             late = time.monotonic() >= deadline
-            reason = f"took longer than {_TIMEOUT_S:.0f} s" if late else said[-1][:300] or "failed"
+            reason = f"took longer than {_TIMEOUT_S:.0f} s" if late else lines[-1][:300] or "failed"
             raise GitFailed(f"git {name}: {reason}")
         return b"".join(output["stdout"])

@@ -150,9 +150,9 @@ class ClineTranslator(Translator):
                 self.rule = "agent_event/content_start/text"
                 main.text = whole
                 return (TextDelta(id=main.text_id, text=text),)
-        begun = [] if self._session_id else self._begin(record)
+        start = [] if self._session_id else self._begin(record)
         events = super().record(record)
-        return [*begun, *events] if begun else events
+        return [*start, *events] if start else events
 
     def stderr(self, line: str) -> Sequence[Event]:
         if line.startswith("{"):
@@ -383,7 +383,7 @@ class LegacyChat:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
         """What was emitted so far of messages that come in pieces."""
-        self._said: dict[str, Callable[[str, str, bool], Sequence[Event]]] = {
+        self._say_actions: dict[str, Callable[[str, str, bool], Sequence[Event]]] = {
             "text": self._text,
             "completion_result": self._completion,
             "reasoning": self._reasoning,
@@ -393,7 +393,7 @@ class LegacyChat:
             "api_req_retried": self._retry,
             "command_permission_denied": self._denied,
         } | dict.fromkeys(_CHAT_WITHOUT_NEWS, _nothing)
-        self._asked: dict[str, Callable[[str, str, bool], Sequence[Event]]] = {
+        self._ask_actions: dict[str, Callable[[str, str, bool], Sequence[Event]]] = {
             "followup": self._question,
             "plan_mode_respond": self._question,
             "completion_result": self._completion,
@@ -403,7 +403,7 @@ class LegacyChat:
     def feed(self, record: dict[str, Any]) -> Sequence[Event] | None:
         """None when the message is of a kind that is not taken over."""
         kind = text_of(record.get("type"))
-        actions = self._said if kind == "say" else self._asked
+        actions = self._say_actions if kind == "say" else self._ask_actions
         action = actions.get(text_of(record.get(kind)))
         if action is None:
             return None

@@ -96,14 +96,14 @@ class ClineSpeakers:
         return out
 
     def named(self, speaker: ClineSpeaker) -> list[Event]:
-        """A hook names the agent that has just spoken: the first answer that can be its own is."""
+        """A hook names the agent that wrote last: the first answer that can be its own is attributed to it."""
         for answer in self._held:
             if speaker in answer.candidates and _fits(speaker, answer.usage):
                 return self._resolve(answer, speaker)
         return []
 
     def likely_speaker(self) -> ClineSpeaker:
-        """Who speaks now, or the first who may."""
+        """The agent that writes now, or the first that may."""
         return next(iter(self._candidates()), self.main)
 
     def finish(self) -> list[Event]:
@@ -184,12 +184,12 @@ class ClineSpeakers:
         return f"{kind}-{self._numbers}"
 
     def _plain(self) -> list[ClineSpeaker]:
-        """Those who speak without being named."""
+        """The agents whose records do not name them."""
         return [each for each in (self.main, *self._speakers.values()) if not each.is_member]
 
     def _candidates(self, *, members: bool = False) -> list[ClineSpeaker]:
-        everybody = (self.main, *self._speakers.values())
-        return [each for each in everybody if not each.is_silent and (members or not each.is_member)]
+        speakers = (self.main, *self._speakers.values())
+        return [each for each in speakers if not each.is_silent and (members or not each.is_member)]
 
     def _only_candidate(self) -> ClineSpeaker | None:
         candidates = self._candidates()
@@ -206,7 +206,7 @@ class ClineSpeakers:
         return free[0] if len(free) == 1 else None
 
     def _confirmed(self, speaker: ClineSpeaker) -> list[Event]:
-        """It is known who speaks now: then also whose the usage just before was."""
+        """It is known which agent writes now, and so whose the usage just before was."""
         answer = self._held[-1] if self._held else None
         if answer is None or answer.usage is not self._last_usage or answer.texts:
             return []

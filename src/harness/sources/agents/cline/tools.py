@@ -234,9 +234,9 @@ def text_of_output(output: Any) -> str:
     data = record_of(output)
     if isinstance(data.get("content"), list):
         return output_of(data["content"])
-    said = [data[name] for name in ("result", "error", "text", "message") if data.get(name)]
-    if said or any(name in data for name in ("result", "text")):
-        return output_of(said[0]) if said else ""
+    texts = [data[name] for name in ("result", "error", "text", "message") if data.get(name)]
+    if texts or any(name in data for name in ("result", "text")):
+        return output_of(texts[0]) if texts else ""
     return output_of(output)
 
 
@@ -331,9 +331,9 @@ class ClineCalls:
         self._announced.append(speaker)
 
     def spawned_by(self, speaker: ClineSpeaker) -> PendingCall | None:
-        """The first call of an agent whose sub-agent has not begun yet."""
+        """The first call of an agent whose sub-agent has not started yet."""
         for call, caller in self._open.values():
-            is_free = call.name == SPAWNER and not self._children.was_begun(call.id)
+            is_free = call.name == SPAWNER and not self._children.has_started(call.id)
             if is_free and caller is speaker:
                 return call
         return None

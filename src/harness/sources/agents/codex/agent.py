@@ -93,7 +93,7 @@ _CONVERSATION_SINCE: Version = (0, 130)
 
 
 def conversation_command(request: Request, version: Version) -> CommandLine:
-    """Everything else is said in the conversation."""
+    """Everything else is sent in the conversation."""
     del version
     return CommandLine(args=("app-server", *request.extra_args))
 
@@ -131,7 +131,7 @@ class CodexTranslator(PlainAnswer):
         self._held_error: Error | None = None
         """An error that `turn.failed` is expected to repeat."""
         self._open: dict[str, list[Operation]] = {}
-        """Calls that have begun, and what they were taken for."""
+        """Calls that have started, with their operations."""
         self._shown: dict[str, str] = {}
         """Call → its output, as far as it was emitted."""
         self._unfinished: dict[str, Record] = {}
@@ -376,10 +376,10 @@ def _as_failure(error: Error) -> Error:
 
 def _message_text(item: Record) -> str | None:
     """None: the message has an unknown shape."""
-    said = item.get("text", item.get("content", ""))
-    if isinstance(said, list):
-        return "".join(text_of(record_of(part).get("text")) for part in said)
-    return said if isinstance(said, str) else None
+    text = item.get("text", item.get("content", ""))
+    if isinstance(text, list):
+        return "".join(text_of(record_of(part).get("text")) for part in text)
+    return text if isinstance(text, str) else None
 
 
 _SUPPORTS = frozenset({"agent-default", "continue_last", "model", "read-only", "resume"})

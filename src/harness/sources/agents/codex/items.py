@@ -70,12 +70,12 @@ def _command(item: Item, cwd: str) -> CallItem | None:
 
 def _line_of(command: Any) -> str:
     """A command as a shell takes it; some formats of Codex have it as a list of words."""
-    words = items_of(command)
-    if not words or not all(isinstance(word, str) for word in words):
+    texts = items_of(command)
+    if not texts or not all(isinstance(word, str) for word in texts):
         return text_of(command)
     from shlex import join
 
-    return join(words)
+    return join(texts)
 
 
 _CHANGES = {"add": "create", "update": "update", "delete": "delete"}
@@ -135,13 +135,13 @@ def _collab_tool_call(item: Item, _cwd: str) -> CallItem:
     threads = _threads_of(item)
     spawned: list[Operation] = [Spawn(agent_id=thread, task=prompt) for thread in threads or [""]]
     states = record_of(item.get("agents_states")).values()
-    words = [text_of(record_of(state).get("message")) for state in states]
+    texts = [text_of(record_of(state).get("message")) for state in states]
     given = {"prompt": prompt, "receiver_thread_ids": threads}
     return CallItem(
         tool_name=name,
         input={key: value for key, value in given.items() if value},
         operations=spawned if name == _SPAWN else [],
-        output="\n".join(filter(None, words)) or None,
+        output="\n".join(filter(None, texts)) or None,
     )
 
 
@@ -196,12 +196,12 @@ class CodexThreads:
         """Something of the thread itself was seen: it works."""
         return self._begin(thread, call_id, "")
 
-    def ended(self, thread: str, outcome: Outcome, words: str = "") -> list[Event]:
+    def ended(self, thread: str, outcome: Outcome, texts: str = "") -> list[Event]:
         """The thread itself says that it has ended its work."""
         if thread not in self._open:
             return []
         self._unasked.add(thread)
-        return self._end(thread, outcome, words)
+        return self._end(thread, outcome, texts)
 
     def after(self, item: Item, call_id: str) -> tuple[list[Event], list[Operation]]:
         """What a call on sub-agents has led to; nothing if it is no such call."""
@@ -240,12 +240,12 @@ class CodexThreads:
         start = SessionStart(run_id=run_id, parent_id=call_id, session_id=thread, agent="codex")
         return [start, Message(role="user", text=prompt, run_id=run_id)] if prompt else [start]
 
-    def _end(self, thread: str, outcome: Outcome, words: str) -> list[Event]:
+    def _end(self, thread: str, outcome: Outcome, texts: str) -> list[Event]:
         run_id = self._open.pop(thread)
         result = Result(run_id=run_id, success=outcome == "completed", outcome=outcome)
-        if outcome == "failed" and words:
-            return [Error(message=plain(words), code="turn_failed", run_id=run_id), result]
-        return [replace(result, text=words)]
+        if outcome == "failed" and texts:
+            return [Error(message=plain(texts), code="turn_failed", run_id=run_id), result]
+        return [replace(result, text=texts)]
 
 
 # What Codex shows on stderr, in either of its vocabularies: calls that it refused, above all.

@@ -2,7 +2,7 @@
 
 thread/start, thread/resume (responses)   the session
 turn/started … turn/completed             a turn; its status says how it ended
-item/started … item/completed             what the agent says and does: the items of `codex exec`, spelled otherwise
+item/started … item/completed             what the agent says and does: the items of `codex exec`, with other names
 item/…/delta                              pieces of messages, reasoning and outputs
 thread/tokenUsage/updated                 after every model call: the total of the thread, and of the latest call
 
@@ -137,7 +137,7 @@ class CodexThreadTranslator(Translator):
         self._prompted: dict[str, str] = {}
         """Run of a sub-agent → its prompt, which its thread repeats."""
         self._open: dict[tuple[str, str], list[Operation]] = {}
-        """Calls that have begun, and what they were taken for."""
+        """Calls that have started, with their operations."""
         self._unfinished: dict[str, Record] = {}
         """Unknown items: they are emitted when they have ended."""
         self._streamed: set[tuple[str, str]] = set()
@@ -237,7 +237,7 @@ class CodexThreadTranslator(Translator):
     # Session and turns
 
     def _response(self, record: Record) -> Sequence[Event]:
-        """Of a request of the driver: a thread that was opened, a turn that was begun. Errors are the driver's."""
+        """Of a request of the driver: a thread that was opened, a turn that was started. Errors are the driver's."""
         result = record_of(record.get("result"))
         if turn_id := text_of(record_of(result.get("turn")).get("id")):
             self._asked_turns.add(turn_id)
@@ -290,7 +290,7 @@ class CodexThreadTranslator(Translator):
         return [UsageDelta(usage=added, run_id=self._run_id)]
 
     def _is_running(self, thread: str, turn_id: str) -> bool:
-        """Of a sub-agent, the turn may have begun in an earlier run."""
+        """Of a sub-agent, the turn may have started in an earlier run."""
         unseen = "" if thread == self._root else turn_id
         return bool(turn_id) and self._turns.get(thread, unseen) == turn_id
 
@@ -329,7 +329,7 @@ class CodexThreadTranslator(Translator):
         return ()
 
     def _take_back(self) -> list[Event]:
-        """The model is asked again: what it said so far is void."""
+        """The model is asked again: its text so far is retracted."""
         void = [key for key in self._streamed if key[0] == self._run_id]
         self._streamed.difference_update(void)
         self._leave_message()

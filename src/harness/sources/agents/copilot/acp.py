@@ -140,7 +140,7 @@ class CopilotAcp(AcpTranslator):
             return Error(message=failure[1], code=f"http_{failure[2]}")
         if text.startswith("Info: ") and text.removeprefix("Info: ") in self._writes():
             return Info(message=text.removeprefix("Info: "), code="file_created")
-        code = next((code for words, code in _NOTICES.items() if text.startswith(words)), "")
+        code = next((code for start, code in _NOTICES.items() if text.startswith(start)), "")
         if not code and _UNFINISHED.fullmatch(text) is None:
             return None
         return Warning(message=text.partition(": ")[2], code=code or "unfinished_calls")

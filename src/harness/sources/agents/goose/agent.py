@@ -87,19 +87,19 @@ class GooseText:
         self.has_spoken = False
         self._times: Counter[str] = Counter()
 
-    def add(self, said: str, message: Record) -> list[Event]:
+    def add(self, text: str, message: Record) -> list[Event]:
         out: list[Event] = []
         if self.is_open and message.get("id") != self.native_id:
             out += self.finish()
         if not self.is_open:
             self._open(message.get("id"))
         elif "metadata" not in message:
-            said = said.removeprefix("".join(self.pieces))
-        self.pieces.append(said)
-        return [*out, TextDelta(id=self.id, text=said)] if said else out
+            text = text.removeprefix("".join(self.pieces))
+        self.pieces.append(text)
+        return [*out, TextDelta(id=self.id, text=text)] if text else out
 
     def finish(self) -> list[Event]:
-        """Something else comes: what was said so far is whole."""
+        """Something else follows: the text so far is complete."""
         if not self.is_open:
             return []
         whole, self.pieces, self.is_open = "".join(self.pieces), [], False
@@ -226,13 +226,13 @@ class GooseTranslator(PlainAnswer):
         return None
 
     def stderr(self, line: str) -> Sequence[Event]:
-        words = line.removeprefix("Error: ")
-        if words in self._error_lines:
+        message = line.removeprefix("Error: ")
+        if message in self._error_lines:
             self.rule = "repeated error"
             return ()
-        if words.startswith("Tool approval required"):
+        if message.startswith("Tool approval required"):
             self.rule = "approval"
-            return [Warning(message=words, code="permission_denied")]
+            return [Warning(message=message, code="permission_denied")]
         return super().stderr(line)
 
     def finish(self, ending: Ending) -> Sequence[Event]:
@@ -262,7 +262,7 @@ class GooseTranslator(PlainAnswer):
         return out
 
     def _missing_answer(self) -> list[Event]:
-        """Goose completes also when nothing was said, and when what was said was cut off by a signal."""
+        """Goose completes also when there was no answer, and when the answer was cut off by a signal."""
         if not self._speech.has_spoken and not self._calls.has_answered:
             return self._fail("the model returned an empty response", GooseFailure("empty_response"))
         used = count_of(record_of(self._complete).get("total_tokens"))
@@ -309,18 +309,18 @@ class GooseTranslator(PlainAnswer):
         return out
 
     def _says(self, block: Record, message: Record) -> list[Event]:
-        said = text_of(block.get("text"))
-        if message.get("role") == "user" or not said:
+        text = text_of(block.get("text"))
+        if message.get("role") == "user" or not text:
             return []
-        failure = failure_of(said) if is_own(message) else None
+        failure = failure_of(text) if is_own(message) else None
         if failure is not None:
-            return [*self._speech.finish(), *self._compacted(failure), *self._fail(said, failure)]
-        return [*self._goes_on(), *self._speech.add(said, message)]
+            return [*self._speech.finish(), *self._compacted(failure), *self._fail(text, failure)]
+        return [*self._continued(), *self._speech.add(text, message)]
 
     def _calls_tool(self, block: Record, _message: Record) -> list[Event]:
-        return [*self._goes_on(), *self._calls.start(block, self.working_directory)]
+        return [*self._continued(), *self._calls.start(block, self.working_directory)]
 
-    def _goes_on(self) -> list[Event]:
+    def _continued(self) -> list[Event]:
         """The model works: whatever was wrong before has not ended the run."""
         self._outcome = None
         return self._compacted(None)
@@ -337,17 +337,17 @@ class GooseTranslator(PlainAnswer):
         return [ReasoningDelta(id=f"{name}:thinking", text=thought)] if thought else []
 
     def _notifies(self, block: Record, _message: Record) -> list[Event]:
-        words = first_text(block, "msg", "message")
+        message = first_text(block, "msg", "message")
         if block.get("notificationType") == "creditsExhausted":
-            return self._fail(words, GooseFailure("credits_exhausted"))
-        failure = failure_of(words)
+            return self._fail(message, GooseFailure("credits_exhausted"))
+        failure = failure_of(message)
         if failure is not None:
-            return [*self._compacted(failure), *self._fail(words, failure)]
-        if "compacting" in words.lower() or "auto-compaction" in words:
-            self._compaction = self._compaction or ("context_limit" if "reached" in words else "auto")
-        elif words.startswith("Compaction complete"):
-            return [*self._compacted(None), Info(message=words, code="notice")]
-        return [Info(message=words, code="notice")]
+            return [*self._compacted(failure), *self._fail(message, failure)]
+        if "compacting" in message.lower() or "auto-compaction" in message:
+            self._compaction = self._compaction or ("context_limit" if "reached" in message else "auto")
+        elif message.startswith("Compaction complete"):
+            return [*self._compacted(None), Info(message=message, code="notice")]
+        return [Info(message=message, code="notice")]
 
     def _compacted(self, failure: GooseFailure | None) -> list[Event]:
         trigger, self._compaction = self._compaction, ""
@@ -355,36 +355,39 @@ class GooseTranslator(PlainAnswer):
         return [Compacted(trigger=trigger)] if trigger and not has_failed else []
 
     def _fails(self, block: Record, _message: Record) -> list[Event]:
-        words, kind = first_text(block, "message", "msg", "error"), text_of(block.get("kind"))
+        message, kind = first_text(block, "message", "msg", "error"), text_of(block.get("kind"))
         return self._fail(
-            words, GooseFailure(kind) if kind else failure_of(words) or GooseFailure("agent_error")
+            message, GooseFailure(kind) if kind else failure_of(message) or GooseFailure("agent_error")
         )
 
     def _error(self, record: Record) -> list[Event]:
         error = record.get("error")
-        words = text_of(error) or first_text(record_of(error), "message") or first_text(record, "message")
-        return [*self._speech.finish(), *self._fail(words, failure_of(words) or GooseFailure("agent_error"))]
+        message = text_of(error) or first_text(record_of(error), "message") or first_text(record, "message")
+        return [
+            *self._speech.finish(),
+            *self._fail(message, failure_of(message) or GooseFailure("agent_error")),
+        ]
 
-    def _fail(self, words: str, failure: GooseFailure) -> list[Event]:
+    def _fail(self, message: str, failure: GooseFailure) -> list[Event]:
         """The run has failed; an error is emitted once."""
         self._outcome = failure.outcome
-        if words in self._errors:
+        if message in self._errors:
             return []
-        self._errors.add(words)
-        self._error_lines.update(line.strip() for line in words.split("\n"))
-        return [Error(message=words or "Goose reports an error without a word", code=failure.code)]
+        self._errors.add(message)
+        self._error_lines.update(line.strip() for line in message.split("\n"))
+        return [Error(message=message or "Goose reports an error without a word", code=failure.code)]
 
     def _notification(self, record: Record) -> list[Event]:
         call_id, log = text_of(record.get("extension_id")), record.get("log")
         progress = record_of(record.get("progress"))
-        words = text_of(log) or first_text(record_of(log), "message") or first_text(progress, "message")
+        message = text_of(log) or first_text(record_of(log), "message") or first_text(progress, "message")
         done, total = amount_of(progress.get("progress")), amount_of(progress.get("total"))
-        if not words and done is not None:
-            words = f"{done:g}" if total is None else f"{done:g}/{total:g}"
-        if not words or call_id not in self._calls.open:
+        if not message and done is not None:
+            message = f"{done:g}" if total is None else f"{done:g}/{total:g}"
+        if not message or call_id not in self._calls.open:
             self.rule = "unknown"
             return [Unknown(raw=record)]
-        return [ToolProgress(call_id=call_id, text=words)]
+        return [ToolProgress(call_id=call_id, text=message)]
 
     def _model_change(self, record: Record) -> list[Event]:
         self._model = text_of(record.get("model")) or self._model

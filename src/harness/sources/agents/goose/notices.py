@@ -52,7 +52,7 @@ def failure_of(text: str) -> GooseFailure | None:
     matched = _PROVIDER_ERROR.match(text)
     if matched is not None:
         return GooseFailure(matched[1].lower().replace(" ", "_") if matched[1] else "provider_error")
-    return next((failure for words, failure in _FAILURES if text.startswith(words)), None)
+    return next((failure for start, failure in _FAILURES if text.startswith(start)), None)
 
 
 def is_own(message: Record) -> bool:

@@ -338,8 +338,8 @@ def _task_end(data: Record, output: str) -> str:
     """How a background task has ended; "" while it runs. Until 1.37 it is stated in the text alone."""
     status = text_of(data.get("task_status"))
     if not status and (header := _TASK_OUTPUT.match(output)) is not None:
-        words = _TASK_STATUS.search(header[0])
-        status = words[1].lower() if words is not None else ""
+        stated = _TASK_STATUS.search(header[0])
+        status = stated[1].lower() if stated is not None else ""
     return _TASK_ENDS.get(status, "")
 
 

@@ -53,11 +53,11 @@ class GrokAcp(AcpTranslator):
         ):
             return out
         self._sessions[session] = session
-        begun = self.children.begin(session, name="", prompt="", task_id=session)
+        start = self.children.begin(session, name="", prompt="", task_id=session)
         child = self.children.find(session)
         if child is not None:
             child.status = "completed"  # emitted when the turn has ended
-        return [*begun, *out]
+        return [*start, *out]
 
     @staticmethod
     def name_of(call: AcpCall) -> str:

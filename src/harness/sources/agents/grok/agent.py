@@ -69,8 +69,8 @@ from harness.sources.translator import Ending, Record
 class Speakers:
     """Which run a line belongs to: lines of sub-agents stand between those of the main agent, without a mark.
 
-    An agent that waits for the results of calls does not speak. So while an agent has calls open and one
-    sub-agent at work, that one speaks; with several at work it is not known, and counts as the agent's own.
+    An agent that waits for the results of calls writes no text. So while an agent has calls open and one sub-agent
+    works, the text is that one's; while several work it is not known, and counts as the agent's own.
     A model answers in one go: text, usage, and then the calls that it asks for.
     """
 
@@ -91,7 +91,7 @@ class Speakers:
         self._spawners.pop(call_id, None)
 
     def now(self, open_calls: Iterable[PendingCall]) -> str:
-        """The run that speaks, as its calls and sub-agents stand."""
+        """The run whose model answers now, from the calls that are open."""
         waiting = {call.run_id for call in open_calls}
         run_id = ""
         while run_id in waiting:
@@ -193,7 +193,7 @@ class GrokTranslator(StreamJson):
         return [*self._flush(), *super().finish(ending)]
 
     def _flush(self) -> list[Event]:
-        """What was said in pieces is whole now."""
+        """The text that came in pieces is complete."""
         pieces, self._pieces = self._pieces, []
         stream_id, self._stream_id = self._stream_id, ""
         if not pieces:
@@ -299,13 +299,13 @@ class GrokTranslator(StreamJson):
     def _spawned(self, call: PendingCall, block: Record, detail: Record) -> list[Event]:
         output = text_of(block.get("content"))
         agent_id = subagent_of(detail, output)
-        begun = self.begin_child(call.id, task_id=agent_id)
+        out = self.begin_child(call.id, task_id=agent_id)
         if block.get("is_error") is not True and detail.get("type") != "SubagentCompleted":
-            return begun  # it works in the background
+            return out  # it works in the background
         self._speakers.ended(call.id)
         status = "failed" if block.get("is_error") is True else "completed"
         text = text_of(detail.get("output")) or output
-        return [*begun, *self.end_child(call.id, status, text, count_of(detail.get("duration_ms")))]
+        return [*out, *self.end_child(call.id, status, text, count_of(detail.get("duration_ms")))]
 
     def _plan(self, record: Record) -> Sequence[Event]:
         """The list comes with the call and once more by itself; only a change is news."""

@@ -104,9 +104,9 @@ def _saying(value: Any) -> str:
     if isinstance(value, str):
         return value
     raw = record_of(value)
-    said = first_text(raw, *_SAYINGS)
-    if said:
-        return said
+    text = first_text(raw, *_SAYINGS)
+    if text:
+        return text
     inner = [item for name, item in raw.items() if name != "type" and isinstance(item, dict | str)]
     return _saying(inner[0]) if len(inner) == 1 else ""
 
@@ -138,7 +138,7 @@ def _write_result(call: PendingCall, raw: Input, _output: str) -> list[Operation
     asked, done = call.operation, record_of(raw.get("EditsApplied"))
     if not isinstance(asked, Write) or not done:
         return None
-    said = text_of(done.get("tool_output_for_prompt"))
+    text = text_of(done.get("tool_output_for_prompt"))
     lines = [
         line
         for item in items_of(record_of(done.get("edits")).get("details"))
@@ -149,7 +149,7 @@ def _write_result(call: PendingCall, raw: Input, _output: str) -> list[Operation
             path=absolute(text_of(done.get("absolute_path")), call.cwd) or asked.path,
             start_line=min(lines, default=None),
             end_line=max(lines, default=None),
-            change="create" if said.endswith("has been created.") else "update",
+            change="create" if text.endswith("has been created.") else "update",
         )
     ]
 

@@ -2,8 +2,8 @@
 
 Rules
 1. A part of an answer is named `message-<number>:<index>`, in its pieces and in the whole.
-2. What a failed answer has said is held back until it is known whether the model is asked again: if
-   so it is taken back, for the next answer says it anew; if not it stands.
+2. The text of a failed answer is held back until it is known whether the model is asked again: if so it is
+   retracted, because the next answer repeats it; if not it is emitted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Answers:
 
     def __init__(self) -> None:
         self.text_index = _NO_INDEX
-        """The part of text that is being written, if it has begun: its pieces take the short way."""
+        """The part of text that is being written, once it has started: its pieces take the fast path."""
         self.text_id = ""
         self.latest: dict[str, Any] = {}
         """The last update of an answer that has not ended: it may have the usage so far."""
@@ -81,7 +81,7 @@ class Answers:
         return action(event, count_of(event.get("contentIndex")) or 0)
 
     def end(self, message: dict[str, Any]) -> list[Event]:
-        """The whole answer. Of a failed one nothing is said yet but what it used."""
+        """The whole answer. Of a failed one only the usage is emitted yet."""
         if not self._is_open:
             self.open()
         content = message.get("content")
@@ -96,8 +96,8 @@ class Answers:
             if block.get("type") == "thinking":
                 out += self._whole_reasoning(text_of(block.get("thinking")), index)
             elif text := text_of(block.get("text")):
-                said = self._held if has_failed else out
-                said.append(Message(role="assistant", text=text, id=self._name(index)))
+                target = self._held if has_failed else out
+                target.append(Message(role="assistant", text=text, id=self._name(index)))
         if self.stop_reason == "length":
             out.append(Warning(message="the answer was cut off at the model's token limit", code="length"))
         elif self.stop_reason == "stop" and not blocks:

@@ -149,8 +149,8 @@ def output_of_result(result: Any) -> str:
     if not isinstance(result, dict):
         return output_of(result)
     structured = result.get("structuredContent")
-    said = record_of(structured).get("output", structured)
-    return output_of(result.get("content")) or output_of(said)
+    output = record_of(structured).get("output", structured)
+    return output_of(result.get("content")) or output_of(output)
 
 
 def exit_code_of_call(name: str, result: Input, output: str, *, is_success: bool | None) -> int | None:

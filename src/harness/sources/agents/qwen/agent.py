@@ -166,7 +166,7 @@ class QwenTranslator(StreamJson):
         self._answer_id = ""
         """The message that is being streamed: all lines of the answer belong to it."""
         self._unanswered = ""
-        """What the last answer said, if it was an error and took no tokens: then no model has said it."""
+        """The text of the last answer, if it is an error and took no tokens: then it is not the model's."""
         self._denied: set[str] = set()
         self._limit: tuple[Error, Outcome] | None = None
         self._traces = NodeTraces()
@@ -258,9 +258,9 @@ class QwenTranslator(StreamJson):
             self._partial.offset += len(items_of(message.get("content")))
         usage = usage_of_prompt(record_of(message.get("usage")))
         if is_main:
-            said = output_of(message.get("content"))
+            text = output_of(message.get("content"))
             is_free = not (usage.input or usage.output or usage.cache_read)
-            self._unanswered = said if is_free and _FAILED_REQUEST.fullmatch(said) else ""
+            self._unanswered = text if is_free and _FAILED_REQUEST.fullmatch(text) else ""
         if usage.input or usage.output or usage.cache_read:
             child = self.children.find(text_of(record.get("parent_tool_use_id")))
             delta = self._ledger.call(text_of(message.get("model")), usage, text_of(message.get("id")))
@@ -366,7 +366,7 @@ class QwenAcp(AcpTranslator):
 
     Each answer of the model ends with an empty piece of text that has its usage. What a sub-agent says and does names the
     call that spawned it. A question to the user comes as one for permission, and a refused call ends the turn.
-    After each batch of calls it asks what was said meanwhile (`craft/drainMidTurnQueue`).
+    After each batch of calls it asks for new messages of the user (`craft/drainMidTurnQueue`).
     """
 
     agent = "qwen"
@@ -385,7 +385,7 @@ class QwenAcp(AcpTranslator):
         return child.run_id if child is not None else spawn
 
     def progress_of(self, call: AcpCall, update: Record) -> str:
-        """Of a sub-agent it says in a word what that does, which is shown as it is."""
+        """Of a sub-agent the progress is one word on what it does, which its own events show."""
         if record_of(update.get("_meta")).get("subagentProgress") is True:
             return ""
         return super().progress_of(call, update)

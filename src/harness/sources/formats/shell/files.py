@@ -169,7 +169,7 @@ def _sed(options: CommandOptions) -> list[LineWindow] | None:
 
 
 def _sed_scripts(options: CommandOptions) -> list[str]:
-    """Its scripts; taken out of the operands where they stand there."""
+    """Its scripts; removed from the operands where they are among them."""
     given = options.values("-e", "--expression")
     if not given and options.operands:
         given = [options.operands.pop(0)]

@@ -1,6 +1,6 @@
 """Aider: a chat history in Markdown, which `--restore-chat-history` reads from a file of ours. Calls become text.
 
-A line's first characters say who has spoken: `#### ` the person, `> ` the program, `# ` neither. Such lines of an
+A line's first characters say whose it is: `#### ` the person's, `> ` the program's, `# ` neither. Such lines of an
 answer are indented, so that they stay the answer's.
 """
 

@@ -51,8 +51,8 @@ class _Events:
     def prompt(self, turn: HandedPrompt) -> None:
         self._interaction = self._text.ids.uuid()
         about = {"messageId": self._text.ids.uuid(), "interactionId": self._interaction, "turnId": "0"}
-        words = {"content": turn.text, "transformedContent": turn.text}
-        self.add("user.message", turn.at_ms, {**words, **about})
+        message = {"content": turn.text, "transformedContent": turn.text}
+        self.add("user.message", turn.at_ms, {**message, **about})
 
     def answer(self, turn: HandedAnswer) -> None:
         about = {"turnId": str(self._turn), "interactionId": self._interaction}
@@ -63,8 +63,8 @@ class _Events:
             for call in calls
         ]
         self.add("assistant.turn_start", turn.at_ms, about)
-        words = {"messageId": self._text.ids.uuid(), "model": self._model, "content": turn.text}
-        self.add("assistant.message", turn.at_ms, {**words, "toolRequests": requests, **about})
+        message = {"messageId": self._text.ids.uuid(), "model": self._model, "content": turn.text}
+        self.add("assistant.message", turn.at_ms, {**message, "toolRequests": requests, **about})
         for call in calls:
             start = {"toolCallId": call.id, "toolName": call.name, "arguments": call.input}
             self.add("tool.execution_start", call.handed.at_ms, {**start, "model": self._model, **about})

@@ -37,8 +37,8 @@ def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFi
     prompts = 0
     for turn in conversation.turns:
         if isinstance(turn, HandedPrompt):
-            words = f"<user_query>\n{turn.text}\n</user_query>"
-            content = [{"type": "text", "text": words}]
+            query = f"<user_query>\n{turn.text}\n</user_query>"
+            content = [{"type": "text", "text": query}]
             lines.append({"type": "user", "content": content, "prompt_index": prompts})
             prompts += 1
         else:
