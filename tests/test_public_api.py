@@ -113,6 +113,7 @@ def test_the_docstring_of_a_function_with_many_parameters_names_them_all() -> No
 
 SMALL_PROGRAMS = {
     "closed_union": "for event in harness.start(harness.Request(agent='pi')):\n    reveal_type(event)",
+    "wrong_name": "harness.Reqest",
     "wrong_option": "async def main() -> None:\n    await harness.run(agent='pi', prompt='x', cdw='.')",
 }
 UNIONS = ("AnyEvent", "SessionEvent")
@@ -151,6 +152,15 @@ def complaints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_an_editor_knows_what_it_is_given(complaints: dict[str, str]) -> None:
     assert "SessionStart | " in complaints["closed_union"]
     assert '"cdw"' in complaints["wrong_option"]
+    assert 'no attribute "Reqest"' in complaints["wrong_name"]
+
+
+def test_completion_without_a_type_checker_sees_the_names() -> None:
+    """jedi, which IPython uses, skips what a constant excludes; of a variable with a type it follows both ways."""
+    tree = ast.parse(Path(harness.__file__).read_text(encoding="utf-8"))
+    assert [ast.unparse(node) for node in tree.body if isinstance(node, ast.AnnAssign)] == [
+        "TYPE_CHECKING: bool = False"
+    ]
 
 
 @pytest.mark.parametrize("union", UNIONS)

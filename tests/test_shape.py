@@ -192,6 +192,8 @@ def _re_exports(statement: ast.stmt, *, lazily: bool) -> bool:
             return not any(isinstance(node, ast.Call) for node in ast.walk(statement))
         case ast.If(test=ast.Name(id="TYPE_CHECKING"), orelse=[]):
             return lazily and all(isinstance(inner, ast.Import | ast.ImportFrom) for inner in statement.body)
+        case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=ast.Name(id="TYPE_CHECKING")), orelse=[]):
+            return all(_re_exports(inner, lazily=lazily) for inner in statement.body)
         case ast.FunctionDef(name=name):
             return lazily and name in LAZY_NAMES
         case _:

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from harness.version import __version__
 
-TYPE_CHECKING = False
+# `typing` itself would cost more than the rest of this file. Annotated, because jedi (IPython, Jupyter) takes a plain
+# False for granted and would complete none of these names.
+TYPE_CHECKING: bool = False
 if TYPE_CHECKING:
     from harness.errors import HarnessError, LogLocked, UsageError
     from harness.events import AnyEvent, Event
@@ -37,17 +39,18 @@ if TYPE_CHECKING:
     from harness.session.signals import File
     from harness.session.thread_memory import Memory
     from harness.session.workspaces import WorkspaceConfig
-    from harness.sources.model import Model
+    from harness.sources.model import Ask, Model, ToolSpec
     from harness.sources.models.registry import open_model
     from harness.sources.models.scripted import Scripted
     from harness.sources.request import Limits, Request
     from harness.sources.run import Run, run, start
-    from harness.sources.tool import Tool, ToolContext, ToolOutput
+    from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput
     from harness.sources.tools.function_tool import tool
     from harness.views.session.events import SessionEvent
 
 __all__ = [
     "AnyEvent",
+    "Ask",
     "BackingAgent",
     "CommandAgent",
     "Event",
@@ -75,7 +78,9 @@ __all__ = [
     "Subagent",
     "Tool",
     "ToolContext",
+    "ToolFailure",
     "ToolOutput",
+    "ToolSpec",
     "UsageError",
     "WorkspaceConfig",
     "__version__",
@@ -88,6 +93,7 @@ __all__ = [
 
 _HOMES = {
     "AnyEvent": "harness.events",
+    "Ask": "harness.sources.model",
     "BackingAgent": "harness.session.config",
     "CommandAgent": "harness.session.config",
     "Event": "harness.events",
@@ -115,7 +121,9 @@ _HOMES = {
     "Subagent": "harness.session.config",
     "Tool": "harness.sources.tool",
     "ToolContext": "harness.sources.tool",
+    "ToolFailure": "harness.sources.tool",
     "ToolOutput": "harness.sources.tool",
+    "ToolSpec": "harness.sources.model",
     "UsageError": "harness.errors",
     "WorkspaceConfig": "harness.session.workspaces",
     "open_model": "harness.sources.models.registry",
@@ -126,13 +134,15 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> object:
-    """Import a public name when it is first used: `import harness` itself costs next to nothing."""
-    from importlib import import_module
+if not TYPE_CHECKING:  # a type checker would take any name for one of these, also a misspelt one
 
-    if name not in _HOMES:
-        raise AttributeError(f"module 'harness' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    def __getattr__(name: str) -> object:
+        """Import a public name when it is first used: `import harness` itself costs next to nothing."""
+        from importlib import import_module
+
+        if name not in _HOMES:
+            raise AttributeError(f"module 'harness' has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

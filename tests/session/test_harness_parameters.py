@@ -16,7 +16,7 @@ from harness.log.codec import decode
 from harness.log.stores.memory import MemoryStore
 from harness.session.adapters.pubsub import LocalPubSub
 from harness.session.adapters.traces import TraceFile
-from harness.session.config import Mode, RequestContext
+from harness.session.config import CommandAgent, Mode, RequestContext
 from harness.session.harness import Harness
 from harness.session.services import AvailableModel, ModelAuthStatus
 from harness.sources.tool import Tool, ToolContext
@@ -381,5 +381,33 @@ def test_what_is_said_and_which_model_is_chosen_must_be_of_the_right_kind() -> N
                 await harness.session.model.switch(model_id="test/other", scope="nope")  # type: ignore[arg-type]
             assert record.types == []
             assert harness.session.model.get() == "test/model"
+
+    run(work)
+
+
+def test_a_mistake_names_the_argument_and_what_it_may_be() -> None:
+    modes = [Mode(id="a")]
+    mistakes: dict[str, tuple[Any, str]] = {
+        "modes": (["build"], "modes cannot be ['build']"),
+        "agent": (
+            CommandAgent(name="claude", permissions="readonly"),
+            "CommandAgent 'claude': permissions cannot be 'readonly'",
+        ),
+    }
+    for name, (value, message) in mistakes.items():
+        with pytest.raises(UsageError) as raised:
+            Harness(**{"id": "h", "modes": modes, name: value})
+        assert raised.value.message == message
+    not_a_function: Any = "print"
+    with pytest.raises(UsageError, match="listener cannot be 'print'"):
+        Harness(id="h", modes=modes).subscribe(not_a_function)
+
+
+def test_a_name_is_not_taken_for_a_file() -> None:
+    async def work() -> None:
+        harness = Harness(id="h", modes=[Mode(id="a")])
+        not_files: Any = ["notes.txt"]
+        with pytest.raises(UsageError, match="not a file: 'notes"):
+            await harness.send_message(content="Read it.", files=not_files)
 
     run(work)

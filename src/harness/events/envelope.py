@@ -49,3 +49,8 @@ class Event(
     unread: dict[str, Any] | None = None
     """The whole line, when a newer version wrote something that this one does not know; the codec
     writes it back as it was."""
+
+    @property
+    def type(self) -> str:
+        """The name of its class, which is its `type` on the wire."""
+        return self.__class__.__name__

@@ -6,7 +6,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
@@ -161,6 +161,11 @@ def check_text(name: str, value: Any) -> None:
     _check(name, value, _Kind(_is(str), "a text"))
 
 
+def check_listener(listener: Any) -> None:
+    """Raises UsageError unless it can be called with an event."""
+    _check("listener", listener, _Kind(callable, "a function of one event"))
+
+
 def checked_limits(limits: Limits | None) -> Limits | None:
     """The limits as given. Raises UsageError for a wrong type, and for values that are not above 0."""
     if limits is None:
@@ -233,6 +238,9 @@ def _simple_fields(kind: type[Struct]) -> dict[str, _Kind]:
         tuple[str, ...]: _Kind(_list_of(_is(str)), "a list of texts"),
     }
     hints = get_type_hints(kind)
+    for hint in hints.values():
+        if get_origin(hint) is Literal:
+            known[hint] = _Kind(get_args(hint).__contains__, f"one of {', '.join(get_args(hint))}")
     return {
         name: known[hints[name]]
         for name in kind.__struct_fields__
@@ -258,5 +266,6 @@ def _check(name: str, value: Any, kind: _Kind) -> None:
 
 
 def _wrong(name: str, value: Any, wanted: str) -> UsageError:
-    shown = f"{value!r:.80}" if isinstance(value, str | int | float) else f"a {type(value).__name__}"
+    given = list(value) if isinstance(value, tuple) else value
+    shown = f"{given!r:.80}" if isinstance(given, str | int | float | list) else f"a {type(value).__name__}"
     return UsageError(f"{name} cannot be {shown}", hint=f"give {wanted}")

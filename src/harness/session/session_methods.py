@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from harness.errors import UsageError
 from harness.events import Signal
-from harness.session.checks import checked_limits
+from harness.session.checks import check_listener, checked_limits
 from harness.session.config import RequestContext
 from harness.session.notifications import Notification, NotificationInput, Policy
 from harness.session.runs import RunOutcome, UserMessage
@@ -212,7 +212,9 @@ class SessionMethods:
         """Call `listener` with every session event from now on, in order; it may be async.
 
         Returns a function that ends the subscription. A listener that raises is logged and stays subscribed.
+        Raises UsageError for one that cannot be called.
         """
+        check_listener(listener)
         return self._core.bus.subscribe(listener)
 
     @property

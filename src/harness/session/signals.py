@@ -206,6 +206,8 @@ def is_text(media_type: str) -> bool:
 
 def _given(file: File | Mapping[str, Any]) -> File:
     """Raises UsageError for input that is not a file."""
+    if not isinstance(file, File | Mapping):
+        raise UsageError(f"not a file: {file!r:.80}", hint='give File(data="…", media_type="text/plain")')
     fields = msgspec.to_builtins(file, builtin_types=(bytes,)) if isinstance(file, File) else dict(file)
     data = fields.get("data")
     if isinstance(data, bytes | bytearray | memoryview):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, TypeAlias, TypedDict
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 import msgspec
 
+from harness.errors import UsageError
 from harness.sources.model import Attachment
 
 OWN_AGENT = "native"
@@ -91,6 +93,33 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     """What a person calls this session."""
     tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises UsageError. Above all, a misspelt permission must not give the agent another one."""
+        for name, (fits, wanted) in _FIELDS.items():
+            value = getattr(self, name)
+            if not fits(value):
+                shown = (
+                    repr(value)[:80] if isinstance(value, str | int | None) else f"a {type(value).__name__}"
+                )
+                raise UsageError(f"{name} of a request cannot be {shown}", hint=f"give {wanted}")
+
+
+def _one_of(*values: Any) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: value in values, f"one of {', '.join(str(one) for one in values)}"
+
+
+_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "str": (lambda value: isinstance(value, str | os.PathLike), "a text"),
+    "bool": (lambda value: isinstance(value, bool), "True or False"),
+    "tuple[str, ...]": (lambda value: isinstance(value, tuple | list), "a tuple of texts"),
+    "Mapping[str, str]": (lambda value: isinstance(value, Mapping), "a mapping from names to texts"),
+    "Limits": (lambda value: isinstance(value, Limits), "Limits(max_turns=…, max_budget_usd=…, timeout_s=…)"),
+    "Permissions": _one_of(*get_args(Permissions)),
+    "OnAsk | None": _one_of(*get_args(OnAsk), None),
+}
+_FIELDS = {name: _KINDS[kind] for name, kind in Request.__annotations__.items() if kind in _KINDS}
+"""Field → whether a value fits, and which do."""
 
 
 class Options(TypedDict, total=False):

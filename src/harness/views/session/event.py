@@ -25,4 +25,5 @@ class HarnessEvent(
 
     @property
     def type(self) -> str:
+        """Its name on the wire, such as `tool_start`."""
         return str(self.__struct_config__.tag)
