@@ -11,7 +11,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-versio
 # order is that of tests/conftest.py.
 WORKERS ?= auto
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-PORTABLE := $(patsubst %,tests/%,system sources/process sources/translation log cli)
+PORTABLE := $(patsubst %,tests/%,system sources/process sources/translation log interfaces/cli)
 SHAPE := $(patsubst %,tests/test_%.py,shape imports vocabulary public_api repository)
 
 # Another project's environment must not leak into this one.
