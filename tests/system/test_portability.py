@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import fcntl
 import inspect
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -39,12 +42,48 @@ LINUX_CALLS = (
     "select.epoll",
     "signal.pidfd_send_signal",
     "signal.sigtimedwait",
+    "socket.SO_PEERCRED",
 )
+ARGUMENTS_OF_BUBBLEWRAP = "sources/sandbox/sandbox.py"
 
 
 def test_only_one_room_uses_what_other_systems_lack() -> None:
     others = [module for module in package_modules() if not module.inside_package.startswith("system/")]
     expect_none([use for module in others for use in uses_of(module, LINUX_CALLS)])
+
+
+def test_only_one_room_reads_proc() -> None:
+    others = [
+        module
+        for module in package_modules()
+        if not module.inside_package.startswith("system/")
+        and module.inside_package != ARGUMENTS_OF_BUBBLEWRAP
+    ]
+    expect_none(
+        [
+            f"{module.name}:{node.lineno}: {node.value}"
+            for module in others
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and node.value.startswith(("/proc", "/sys/"))
+        ]
+    )
+
+
+@linux_only
+def test_linux_says_which_processes_and_locks_there_are(tmp_path: Path) -> None:
+    with (tmp_path / "locked").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert os.fstat(file.fileno()).st_ino in linux.locked_inodes()
+    with subprocess.Popen(["sleep", "60"], cwd=tmp_path) as sleeper:
+        assert (sleeper.pid, "sleep 60 ") in linux.processes_in(str(tmp_path))
+        assert linux.process_start(sleeper.pid).isdecimal()
+        sleeper.kill()
+    assert linux.processes_in(str(tmp_path)) == []
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert linux.peer(ours) == (os.getpid(), os.getuid())
 
 
 def test_every_module_is_imported_elsewhere_and_uses_nothing_deprecated() -> None:
@@ -60,7 +99,7 @@ def test_every_module_is_imported_elsewhere_and_uses_nothing_deprecated() -> Non
 def test_both_systems_keep_the_whole_contract(module: object) -> None:
     promised = {name: member for name, member in vars(System).items() if inspect.isfunction(member)}
     promised = {name: member for name, member in promised.items() if not name.startswith("_")}
-    assert len(promised) == 11
+    assert len(promised) == 16
     for name, member in promised.items():
         wanted = list(inspect.signature(member).parameters)[1:]
         assert list(inspect.signature(getattr(module, name)).parameters) == wanted, name
@@ -74,6 +113,10 @@ def test_the_fallback_says_what_it_cannot_do(tmp_path: Path) -> None:
     assert posix.watch_process(os.getpid()) is None
     assert posix.process_usage(os.getpid()) == (0.0, 0)
     assert posix.lock_holder(0) is None
+    assert posix.locked_inodes() == frozenset()
+    assert posix.process_start(os.getpid()) == ""
+    assert posix.processes_in("/") == []
+    assert posix.descriptor_path(0) == ""
     assert posix.enter_own_network() != ""
     with pytest.raises(OSError, match="not reported"):
         posix.watch_directory(str(tmp_path))

@@ -19,6 +19,7 @@ from harness.errors import UsageError
 from harness.events import Event, Relay, TextDelta
 from harness.lab.doctor_report import Finding
 from harness.sources.run import Run
+from harness.system.contract import system
 
 _POLL_S = 0.05
 _LONGEST_WAIT_S = 90.0
@@ -151,20 +152,8 @@ def _answer_of(relay: Relay, reply: ScriptedReply) -> Any:
 def processes_with(command: str, cwd: str, wait_s: float) -> list[int]:
     """Processes in this folder whose command line has these words, once that long was given for them to end."""
     deadline_s = time.monotonic() + wait_s
-    while (found := list(_running(command, cwd))) and time.monotonic() < deadline_s:
+    while (
+        found := [pid for pid, line in system.processes_in(cwd) if command in line]
+    ) and time.monotonic() < deadline_s:
         time.sleep(_POLL_S)
     return found
-
-
-def _running(command: str, cwd: str) -> Iterator[int]:
-    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
-        if not name.isdigit():
-            continue
-        try:
-            where = os.readlink(f"/proc/{name}/cwd")
-            with open(f"/proc/{name}/cmdline", "rb") as file:
-                argv = file.read().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue  # it has ended, or belongs to another user
-        if where.startswith(os.path.realpath(cwd)) and command in argv:
-            yield int(name)

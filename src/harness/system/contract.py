@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import socket
 
 
 class DirectoryWatch(Protocol):
@@ -50,6 +53,21 @@ class System(Protocol):
         """Processor time in seconds and resident memory in KB, both 0 where they are not known."""
         ...
 
+    def process_start(self, pid: int) -> str:
+        """When that process began, in the system's own count: differs for another process of the same number.
+
+        Empty: not known.
+        """
+        ...
+
+    def processes_in(self, folder: str) -> list[tuple[int, str]]:
+        """Processes whose working directory is in this folder, each with its command line; empty: not known."""
+        ...
+
+    def peer(self, connection: socket.socket) -> tuple[int, int] | None:
+        """The process and the user at the other end of a local socket. None: not known."""
+        ...
+
     # Secrets of this process
 
     def refuse_inspection(self) -> bool:
@@ -71,6 +89,14 @@ class System(Protocol):
 
     def lock_holder(self, descriptor: int) -> int | None:
         """The process that holds a file's lock. None: not known."""
+        ...
+
+    def locked_inodes(self) -> frozenset[int]:
+        """The files that any process has locked, by their inodes; empty where that is not known."""
+        ...
+
+    def descriptor_path(self, descriptor: int) -> str:
+        """A short path of what is open, for calls that take no long one. Empty: there is none."""
         ...
 
     def change_mode(self, folder: int, mode: int) -> None:

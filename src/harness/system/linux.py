@@ -9,6 +9,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Collection, Mapping
     from typing import Any
 
@@ -77,6 +78,39 @@ def process_usage(pid: int) -> tuple[float, int]:
         return 0.0, 0
 
 
+def process_start(pid: int) -> str:
+    try:
+        return _stat_fields(str(pid))[19].decode()
+    except (OSError, IndexError):
+        return ""
+
+
+def processes_in(folder: str) -> list[tuple[int, str]]:
+    top = os.path.realpath(folder)
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            where = os.readlink(f"/proc/{entry}/cwd")
+            with open(f"/proc/{entry}/cmdline", "rb") as file:
+                words = file.read().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue  # it has ended, or belongs to another user
+        if where.startswith(top):
+            found.append((int(entry), words))
+    return found
+
+
+def peer(connection: socket.socket) -> tuple[int, int] | None:
+    import socket
+    from struct import calcsize, unpack
+
+    kind = "3i"
+    pid, uid, _ = unpack(kind, connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, calcsize(kind)))
+    return pid, uid
+
+
 def refuse_inspection() -> bool:
     return _control(_SET_DUMPABLE, 0)
 
@@ -126,6 +160,20 @@ def lock_holder(descriptor: int) -> int | None:
     except (OSError, ValueError):
         pass  # another kind of line
     return None
+
+
+def locked_inodes() -> frozenset[int]:
+    try:
+        with open("/proc/locks", encoding="ascii", errors="replace") as file:
+            places = [field for line in file for field in line.split() if field.count(":") == 2]
+    except OSError:
+        return frozenset()
+    inodes = (place.rpartition(":")[2] for place in places)
+    return frozenset(int(inode) for inode in inodes if inode.isdecimal())
+
+
+def descriptor_path(descriptor: int) -> str:
+    return f"/proc/self/fd/{descriptor}"
 
 
 def change_mode(folder: int, mode: int) -> None:

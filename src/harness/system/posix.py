@@ -9,6 +9,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Collection, Mapping
     from typing import NoReturn
 
@@ -41,6 +42,24 @@ def process_usage(pid: int) -> tuple[float, int]:
     return 0.0, 0
 
 
+def process_start(pid: int) -> str:
+    """Not known: a process that has the number of an ended one is taken for it."""
+    del pid
+    return ""
+
+
+def processes_in(folder: str) -> list[tuple[int, str]]:
+    """Not known: the doctor does not see what an agent has left behind."""
+    del folder
+    return []
+
+
+def peer(connection: socket.socket) -> tuple[int, int] | None:
+    """Not known: a socket is protected by the folder that it is in alone."""
+    del connection
+    return None  # the contract's None: not known
+
+
 def refuse_inspection() -> bool:
     """Not possible: what the system lets other programs of the same user read, they can read."""
     return False
@@ -60,6 +79,17 @@ def lock_holder(descriptor: int) -> int | None:
     """Not known: that a log is locked is reported without the process that locks it."""
     del descriptor
     return None  # the contract's None: not known
+
+
+def locked_inodes() -> frozenset[int]:
+    """Not known: whether a program still writes a file is decided by other signs."""
+    return frozenset()
+
+
+def descriptor_path(descriptor: int) -> str:
+    """None: what needs a short path fails below a folder whose path is too long."""
+    del descriptor
+    return ""
 
 
 def change_mode(folder: int, mode: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -181,9 +180,8 @@ def test_garbage_changes_nothing(folder: Path) -> None:
     assert session.done == [Steer(message="still there")]
 
 
+@pytest.mark.needs_linux_calls("the short path of a folder is one below /proc")
 def test_a_long_folder_name_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not os.path.isdir("/proc/self/fd"):
-        pytest.skip("long addresses need /proc")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / ("x" * 120)))
     session = Session()
     with opened(session):

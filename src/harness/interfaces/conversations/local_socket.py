@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import socket
 import stat
-import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -252,10 +251,10 @@ def _ended() -> UsageError:
 
 def _is_allowed(connection: socket.socket) -> bool:
     """Whether it was not started by this process. Only the owner can enter the folder."""
-    if not hasattr(socket, "SO_PEERCRED"):
+    peer = system.peer(connection)
+    if peer is None:
         return True  # the system does not report the other process
-    size = struct.calcsize("3i")
-    pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    pid, uid = peer
     return uid == os.getuid() and pid not in system.descendants()[0]
 
 
@@ -299,7 +298,8 @@ def _remove(name: str, folder: int) -> None:
 
 def _address(folder: int, name: str) -> str:
     path = os.path.join(_folder_path(), name)
-    return path if len(os.fsencode(path)) <= _LONGEST_PATH else f"/proc/self/fd/{folder}/{name}"
+    short = system.descriptor_path(folder)
+    return f"{short}/{name}" if short and len(os.fsencode(path)) > _LONGEST_PATH else path
 
 
 # The commands that a run of `harness run` accepts.

@@ -30,11 +30,11 @@ from harness.sources.imports.history import (
     StoredSession,
     StoredText,
 )
-from harness.sources.imports.processes import locked_inodes
 from harness.sources.imports.rewording import Rewording
 from harness.sources.imports.store_files import file_records, files_in, folders_in, sessions_in
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
+from harness.system.contract import system
 
 if TYPE_CHECKING:
     from harness.sources.imports.summary import Reading
@@ -425,7 +425,7 @@ def _thread_id(name: str) -> str:
 
 def live(home: Home) -> dict[str, Activity]:
     """The threads whose lock some process holds."""
-    locked = locked_inodes()
+    locked = system.locked_inodes()
     folder = home.folder(".codex", variable="CODEX_HOME", below=("thread-writer-locks",))
     found: dict[str, Activity] = {}
     for file in files_in(folder, ".lock"):
