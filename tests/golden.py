@@ -1,4 +1,4 @@
-"""Rewrite the expected events of recorded runs and stores, and show what changed.
+"""Rewrite the expected events of recorded runs and stores and the sessions that are handed over, and show what changed.
 
 usage: python tests/golden.py [TEXT …]      only cases whose name contains one of the texts
 """
@@ -15,12 +15,13 @@ from harness.testing.golden import find_cases, rewrite
 
 ROOT = Path(__file__).parent / "agents"
 STORES = Path(__file__).parent / "sources" / "imports"
+HANDED_OVER = Path(__file__).parent / "sources" / "handover"
 
 
 def main(wanted: list[str]) -> None:
     cases = [case for case in find_cases(ROOT) if not wanted or any(text in str(case) for text in wanted)]
     changed = 0
-    for difference in [*rewrite(cases), *_rewrite_stores(wanted)]:
+    for difference in [*rewrite(cases), *_rewrite_stores(wanted), *_rewrite_handed_over(wanted)]:
         changed += 1
         print(difference)
     print(f"{changed} cases changed", file=sys.stderr)
@@ -35,12 +36,26 @@ def _rewrite_stores(wanted: list[str]) -> Iterator[str]:
             continue
         with tempfile.TemporaryDirectory() as directory:
             new = "".join(f"{line}\n" for line in expected_lines(case, Path(directory)))
-        old = case.golden.read_text() if case.golden.exists() else ""
-        if new != old:
-            case.golden.write_text(new)
-            yield "\n".join(
-                difflib.unified_diff(old.split("\n"), new.split("\n"), str(case), str(case), lineterm="")
-            )
+        yield from _rewrite(case.golden, new.encode(), str(case))
+
+
+def _rewrite_handed_over(wanted: list[str]) -> Iterator[str]:
+    sys.path.insert(0, str(HANDED_OVER))
+    from handed_conversations import GOLDEN, golden_files, writers
+
+    for writer in writers():
+        if not wanted or any(text in writer.agent for text in wanted):
+            for name, data in golden_files(writer).items():
+                yield from _rewrite(GOLDEN / name, data, f"hand-over {name}")
+
+
+def _rewrite(golden: Path, new: bytes, name: str) -> Iterator[str]:
+    """The difference, if there is one."""
+    old = golden.read_bytes() if golden.exists() else b""
+    if new != old:
+        golden.write_bytes(new)
+        before, after = (data.decode("utf-8", "replace").split("\n") for data in (old, new))
+        yield "\n".join(difflib.unified_diff(before, after, name, name, lineterm=""))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Conversations for the tests of handing over: those of all recorded stores, and one that was made up.
 
-python tests/sources/handover/handed_conversations.py       writes the expected files of `golden/` again
+`make golden` rewrites the expected files of `golden/`.
 """
 
 from __future__ import annotations
@@ -126,9 +126,3 @@ def golden_files(writer: HandoverWriter) -> dict[str, bytes]:
         )
         for number, file in enumerate(files)
     }
-
-
-if __name__ == "__main__":
-    for one in writers():
-        for name, data in golden_files(one).items():
-            (GOLDEN / name).write_bytes(data)

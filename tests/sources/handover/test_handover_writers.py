@@ -11,7 +11,7 @@ import pytest
 from handed_conversations import GOLDEN, golden_files, made_up, place, recorded, writers
 from msgspec.structs import replace
 
-from harness.lab.fixture import LabContext, ToolTemplate, load_fixture
+from harness.lab.fixture import LabContext, ToolTemplate, fixture_names, load_fixture
 from harness.sources.handover.conversation import (
     HandedAnswer,
     HandedCall,
@@ -151,12 +151,10 @@ def test_hostile_texts_and_names_stay_texts(writer: HandoverWriter, text: str, t
 
 @EACH
 def test_tools_are_those_that_the_lab_knows_of_the_agent(writer: HandoverWriter) -> None:
-    """Both tables describe the same program."""
-    try:
-        fixture = load_fixture(writer.agent)
-    except Exception:
-        assert writer.as_text or writer.agent == "continue"
+    """Both tables describe the same program, where the lab has it."""
+    if writer.agent not in fixture_names():
         return
+    fixture = load_fixture(writer.agent)
     context = LabContext(url="", home="/h", cwd="/w")
     names = {
         "command": "run",
@@ -167,7 +165,7 @@ def test_tools_are_those_that_the_lab_knows_of_the_agent(writer: HandoverWriter)
         "list": "list",
     }
     for kind, tool in writer.tools.items():
-        template = fixture.calls[names[kind]]
+        template = fixture.calls.get(names[kind], ())
         known = template if isinstance(template, tuple) else (template,)
         offered = {one.tool for one in known if isinstance(one, ToolTemplate) and one.is_in(context)}
         if offered:
