@@ -79,7 +79,7 @@ class Sequence:
         events = list(read_all(self.fleet.log_store, self.fleet.log_id))
         said = Counter(event.case for event in events if type(event) is CaseScored)
         results = self.fleet.records.results()
-        told = {(event.case, event.attempt) for event in events if type(event) is CaseLost}
+        logged = {(event.case, event.attempt) for event in events if type(event) is CaseLost}
         lost = {(one.case, one.number) for group in self.fleet.records.faults().values() for one in group}
         left = small_fleet.left_with(str(self._folder))
         work = os.path.dirname(self.fleet.workspace("-"))
@@ -87,7 +87,7 @@ class Sequence:
             "cases without a result": cases - results.keys(),
             "cases scored twice": {case for case, times in said.items() if times > 1},
             "results that were not said": cases - said.keys(),
-            "attempts that were not said": lost - told,
+            "attempts that are not in the log": lost - logged,
             "cases that failed": {case for case, one in results.items() if not one.passed},
             "processes left": left,
             "workspaces left": os.listdir(work) if os.path.isdir(work) else [],

@@ -212,7 +212,7 @@ def test_a_harbor_task_is_built_and_its_reward_is_the_score(engine: str, tmp_pat
     assert (attempt.passed, attempt.score) == (True, {"score": 1.0}), attempt
 
 
-def test_an_image_that_is_gone_is_no_fault_of_the_agent(engine: str, tmp_path: Path) -> None:
+def test_an_image_that_was_removed_is_no_fault_of_the_agent(engine: str, tmp_path: Path) -> None:
     fleet = _fleet(tmp_path, small_fleet.task(image=IMAGE, check=CHECK))
     (case,) = fleet.plan.cases
     fleet.plan = replace(fleet.plan, container=ContainerSettings(network="container:none"))

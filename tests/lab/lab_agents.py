@@ -28,12 +28,12 @@ def pi() -> tuple[str, str]:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         raise NotThere(f"{'node' if node is None else 'npm'} is not installed")
-    told = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
-    installed = tuple(int(number) for number in re.findall(r"\d+", told))
+    output = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
+    installed = tuple(int(number) for number in re.findall(r"\d+", output))
     for oldest, package, version in PACKAGES:
         if installed >= oldest:
             return str(_installed(npm, package, version)), version
-    raise NotThere(f"Node is too old for Pi: {told.strip() or 'no version'}")
+    raise NotThere(f"Node is too old for Pi: {output.strip() or 'no version'}")
 
 
 def _installed(npm: str, package: str, version: str) -> Path:
@@ -63,7 +63,7 @@ def _installed(npm: str, package: str, version: str) -> Path:
         try:
             trial.rename(folder)
         except OSError as error:
-            if not program.exists():  # unless somebody else was faster
+            if not program.exists():  # unless another process was faster
                 raise NotThere(f"{folder} cannot be written: {error.strerror}") from error
     except subprocess.TimeoutExpired:
         raise NotThere(f"npm took longer than {INSTALL_S} s to install {package}@{version}") from None

@@ -50,7 +50,7 @@ def test_how_long_to_wait_is_said(serve: Serve, wire: str) -> None:
     assert wire != "gemini" or reply.data["error"]["details"][0]["retryDelay"] == "1.5s"
 
 
-def test_faults_come_one_after_the_other_and_anew_once_the_turn_was_answered(serve: Serve) -> None:
+def test_faults_come_one_after_the_other_and_again_once_the_turn_was_answered(serve: Serve) -> None:
     faults = [{"fault": "500", "times": 2}, {"fault": "429"}, {"fault": "drop", "after": 0}]
     server = serve({"turns": [[*faults, {"text": "Now."}]]})
     for _ in range(2):
@@ -164,7 +164,7 @@ def test_every_status_that_a_gateway_may_give_can_be_scripted_as_a_number_too(
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_stream_that_began_well_may_tell_of_an_error(serve: Serve, wire: str) -> None:
+def test_a_stream_that_began_well_may_have_an_error(serve: Serve, wire: str) -> None:
     fault = {"fault": 529, "after": 3, "message": "Too many."}
     server = serve({"turns": [[fault, {"text": "Hello there.", "pieces": 5}]]})
     broken = ask(server.port, wire, stream=True)

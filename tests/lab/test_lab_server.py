@@ -53,7 +53,7 @@ def test_bodies_may_be_chunked_and_compressed(serve: Serve, encoding: str, encod
 
 
 @pytest.mark.parametrize(
-    ("headers", "data", "told"),
+    ("headers", "data", "noted"),
     [
         ({"content-encoding": "zstd", "content-length": "2"}, b"{}", "zstd is not understood"),
         ({"content-encoding": "gzip", "content-length": "2"}, b"{}", "not gzip"),
@@ -62,14 +62,14 @@ def test_bodies_may_be_chunked_and_compressed(serve: Serve, encoding: str, encod
     ],
 )
 def test_a_body_that_cannot_be_read_is_refused_and_recorded(
-    serve: Serve, headers: dict[str, str], data: bytes, told: str
+    serve: Serve, headers: dict[str, str], data: bytes, noted: str
 ) -> None:
     server = serve(HELLO)
     with Client(server.port) as client:
         client.send("POST", ROUTES["chat"], headers, data)
         reply = client.receive()
         assert reply.status == 400
-        assert told in reply.data["error"]["message"]
+        assert noted in reply.data["error"]["message"]
         assert client.is_closed()
     assert server.requests[0].outcome == "unreadable"
 
@@ -83,15 +83,15 @@ def test_there_is_a_page_to_fetch(serve: Serve) -> None:
 
 def test_every_request_is_recorded_without_its_secrets(serve: Serve, tmp_path: Path) -> None:
     path = tmp_path / "requests.jsonl"
-    told: list[RequestEntry] = []
-    server = serve(HELLO, record_path=str(path), on_entry=told.append)
+    noted: list[RequestEntry] = []
+    server = serve(HELLO, record_path=str(path), on_entry=noted.append)
     secrets = dict.fromkeys(("Authorization", "X-Api-Key", "x-goog-api-key", "api-key", "Cookie"), "SECRET")
     with Client(server.port) as client:
         client.ask("POST", ROUTES["chat"] + "?key=SECRET&alt=1", raw=BODY, headers=secrets)
         client.ask("DELETE", "/v1/unknown", {"a": 1})
         client.ask("POST", ROUTES["anthropic"], raw=b"not json")
     first, second, third = server.requests
-    assert told == server.requests
+    assert noted == server.requests
     assert "SECRET" not in path.read_text()
     assert first.path == ROUTES["chat"] + "?key=***&alt=1"
     assert first.headers["authorization"] == "***"
@@ -142,7 +142,7 @@ def test_a_closed_server_gives_its_port_back_and_may_be_closed_again(serve: Serv
     assert serve(HELLO, port=server.port).port == server.port
 
 
-def test_a_client_that_leaves_in_the_middle_harms_nobody(serve: Serve) -> None:
+def test_a_client_that_leaves_in_the_middle_harms_no_other(serve: Serve) -> None:
     server = serve({"turns": [[{"fault": "slow", "pause_s": 0.01}, {"fault": "huge", "bytes": 3_000_000}]]})
     for _ in range(3):
         with Client(server.port) as client:
@@ -161,7 +161,7 @@ def test_without_a_script_it_says_so(serve: Serve) -> None:
     assert (reply.status, reply.data["error"]["status"]) == (503, "UNAVAILABLE")
 
 
-def test_a_record_that_cannot_be_written_any_more_leaves_nobody_without_an_answer(serve: Serve) -> None:
+def test_a_record_that_cannot_be_written_any_more_does_not_stop_the_answers(serve: Serve) -> None:
     server = serve(HELLO, record_path="/dev/full")
     assert ask(server.port, "chat").status == 200
     assert ask(server.port, "chat").status == 200

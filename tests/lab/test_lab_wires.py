@@ -125,7 +125,7 @@ def test_gemini_escapes_what_its_own_client_takes_for_the_end_of_a_line(serve: S
     assert "\u2028".encode() not in body
 
 
-def test_tokens_are_counted_and_models_listed_for_whoever_asks(serve: Serve) -> None:
+def test_tokens_are_counted_and_models_listed_for_every_client(serve: Serve) -> None:
     with Client(serve({"turns": [[]]}).port) as client:
         assert client.ask("POST", "/v1/messages/count_tokens", {"messages": []}).data["input_tokens"] > 0
         assert client.ask("POST", "/v1beta/models/x:countTokens", {}).data["totalTokens"] > 0
@@ -137,7 +137,7 @@ def test_tokens_are_counted_and_models_listed_for_whoever_asks(serve: Serve) -> 
         assert client.ask("GET", "/v1/models", headers=google).data["models"][0]["displayName"]
 
 
-def test_a_model_of_any_name_is_there_for_whoever_asks_for_it(serve: Serve) -> None:
+def test_a_model_of_any_name_is_there_for_every_client(serve: Serve) -> None:
     with Client(serve({"turns": [[]]}).port) as client:
         theirs = client.ask("GET", "/v1/models/my-model", headers={"anthropic-version": "2023-06-01"}).data
         assert (theirs["type"], theirs["id"]) == ("model", "my-model")

@@ -95,11 +95,11 @@ def test_a_conversation_is_chosen_by_its_marker_in_the_opening_or_the_system_pro
     assert (
         said(server.port, conversation({"content": "child one"}, prompt="Do CHILD-MARK now")) == "child two"
     )
-    told = conversation()
-    told["messages"].insert(
+    answers = conversation()
+    answers["messages"].insert(
         0, {"role": "system", "content": [{"type": "text", "text": "You are CHILD-MARK."}]}
     )
-    assert said(server.port, told) == "child one"
+    assert said(server.port, answers) == "child one"
     later = conversation({"content": "main one. I start CHILD-MARK."})
     later["messages"].append({"role": "user", "content": "CHILD-MARK is back"})
     assert said(server.port, later) == "main two"
@@ -137,15 +137,15 @@ def test_many_conversations_may_be_open_at_once(serve: Serve) -> None:
     server = serve({"turns": turns, "lanes": lanes})
 
     def converse(lane: int) -> list[str]:
-        told = []
+        answers = []
         for number in range(5):
             body = conversation(*({"content": f"{lane}/{n}"} for n in range(number)), prompt=f"MARK-{lane}.")
-            told.append(said(server.port, body))
-        return told
+            answers.append(said(server.port, body))
+        return answers
 
     with ThreadPoolExecutor(8) as pool:
-        for lane, told in zip(range(4), pool.map(converse, range(4)), strict=True):
-            assert told == [f"{lane}/{number}" for number in range(5)]
+        for lane, answers in zip(range(4), pool.map(converse, range(4)), strict=True):
+            assert answers == [f"{lane}/{number}" for number in range(5)]
     assert sorted(entry.number for entry in server.requests) == list(range(1, 21))
 
 

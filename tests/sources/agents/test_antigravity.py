@@ -180,7 +180,7 @@ def test_a_tool_means_an_operation(name: str, parameters: dict[str, Any], expect
     assert [(end.call_id, end.success) for end in of(ToolEnd, events)] == [("step-2", True)]
 
 
-def test_a_step_that_is_heard_of_only_when_it_has_ended_is_a_whole_call() -> None:
+def test_a_step_that_is_seen_only_when_it_has_ended_is_a_whole_call() -> None:
     failed = tool("run_command", "ERROR", CommandLine="exit 3", error="exit status 3")
     events = play(failed, failed, result())
 
@@ -188,7 +188,7 @@ def test_a_step_that_is_heard_of_only_when_it_has_ended_is_a_whole_call() -> Non
     assert [(end.success, end.exit_code) for end in of(ToolEnd, events)] == [(False, 3)]
 
 
-def test_a_tool_that_nobody_knows_is_kept_raw() -> None:
+def test_a_tool_that_is_unknown_is_preserved_raw() -> None:
     called = tool("mystery", x=1)
 
     assert of(ToolStart, play(called, result()))[0].raw == called["step_update"]
@@ -212,7 +212,7 @@ def test_a_turn_that_ends_in_the_middle_of_an_answer_is_no_success() -> None:
     assert of(Result, events)[-1].outcome == "failed"
 
 
-def test_its_own_time_limit_is_an_error_that_only_stderr_tells() -> None:
+def test_its_own_time_limit_is_an_error_that_only_stderr_states() -> None:
     partial = step(1, "agent_response", "ACTIVE", text_delta="Part")
     notice = "[agy] print timeout after 5m0s with turn in progress; returning partial output"
     events = play(partial, result(response="Part", usage=NOTHING), stderr=f"{notice}\n")
@@ -221,7 +221,7 @@ def test_its_own_time_limit_is_an_error_that_only_stderr_tells() -> None:
     assert of(Result, events)[-1].outcome == "timed_out"
 
 
-def test_an_error_is_told_once_with_the_code_that_stderr_has_for_it() -> None:
+def test_an_error_is_emitted_once_with_the_code_that_stderr_has_for_it() -> None:
     events = play(
         step(1, "agent_response", "ERROR", error={"message": "Quota reached."}),
         result("ERROR", "", error="Quota reached. Resets soon."),
@@ -249,8 +249,8 @@ def test_an_answer_that_failed_and_was_asked_for_again_is_a_retry() -> None:
 
 def test_every_sub_agent_of_a_step_is_a_run() -> None:
     agents = [{"role": role, "initial_prompt": "go", "conversation_id": role.lower()} for role in ("A", "B")]
-    begun = step(1, "subagent", tool_name="invoke_subagent", subagent_info={"subagents": agents})
-    events = play(begun, result())
+    opening = step(1, "subagent", tool_name="invoke_subagent", subagent_info={"subagents": agents})
+    events = play(opening, result())
 
     children = [start for start in of(SessionStart, events) if start.parent_id]
     assert [(child.name, child.session_id, child.parent_id) for child in children] == [

@@ -154,14 +154,14 @@ def test_a_whole_block_has_the_id_of_its_pieces_even_if_earlier_blocks_had_no_li
     assert of(Message, events)[-1].id == "msg_1:3"
 
 
-def test_reasoning_that_was_streamed_is_not_told_again() -> None:
+def test_reasoning_that_was_streamed_is_not_emitted_again() -> None:
     delta = {"type": "thinking_delta", "thinking": "hm"}
     lines = [message_start(), stream("content_block_delta", index=0, delta=delta)]
     events = play(INIT, *lines, assistant({"type": "thinking", "thinking": "hm"}), OK)
     assert [event.text for event in of(ReasoningDelta, events)] == ["hm"]
 
 
-def test_pieces_of_an_answer_that_was_asked_again_are_taken_back_without_being_told_so() -> None:
+def test_pieces_of_an_answer_that_was_asked_again_are_taken_back_without_a_record_of_it() -> None:
     lost = [message_start("msg_1"), text_piece("This text is")]
     again = [message_start("msg_2"), text_piece("Whole."), assistant(text("Whole."), message_id="msg_2")]
     ended = [stream("message_delta", delta={}, usage={"output_tokens": 42}), stream("message_stop")]
@@ -211,7 +211,7 @@ def test_a_tool_means_an_operation(asked: dict[str, Any], expected: Any) -> None
 
 
 @pytest.mark.parametrize("name", ["mcp__demo__echo", "Frobnicate", "Bash", "Read", "Grep", "Task"])
-def test_a_call_that_nobody_can_read_is_kept_whole(name: str) -> None:
+def test_a_call_that_cannot_be_read_is_preserved_whole(name: str) -> None:
     events = play(INIT, assistant(call(name, x=1)), result_of(), OK)
     assert of(ToolStart, events)[0].raw == call(name, x=1)
     assert not operations(events)
@@ -257,7 +257,7 @@ def test_a_shell_that_was_put_back_is_followed_too() -> None:
     assert operations(play(INIT, *lines, *more, OK))[-1] == Read(path="/shop/a")
 
 
-def test_a_patch_tells_the_lines_that_changed_and_not_those_around_them() -> None:
+def test_a_patch_states_the_lines_that_changed_and_not_those_around_them() -> None:
     hunks = [
         {"newStart": 1, "newLines": 3, "lines": [" a", "-b", "+c", "+d"]},
         {"newStart": 20, "newLines": 2, "lines": [" x", "-gone", " y"]},
@@ -267,7 +267,7 @@ def test_a_patch_tells_the_lines_that_changed_and_not_those_around_them() -> Non
     assert operations(events) == [Write(path="/shop/a.py", start_line=2, end_line=21, change="update")]
 
 
-def test_the_place_of_a_skill_is_told_by_the_text_after_it() -> None:
+def test_the_place_of_a_skill_is_stated_by_the_text_after_it() -> None:
     body = user(text("Base directory for this skill: /shop/.claude/skills/greet\n\nGreet."), isSynthetic=True)
     lines = [assistant(call("Skill", skill="greet")), result_of(detail={"success": True})]
     assert operations(play(INIT, *lines, body, OK)) == [
@@ -277,7 +277,7 @@ def test_the_place_of_a_skill_is_told_by_the_text_after_it() -> None:
     assert [end.tool_name for end in ends] == ["Skill"]
 
 
-def test_a_to_do_list_is_told_whole() -> None:
+def test_a_to_do_list_is_emitted_whole() -> None:
     todos = [{"content": "one", "status": "completed"}, {"content": "two", "status": "odd"}]
     events = play(INIT, assistant(call("TodoWrite", todos=todos)), result_of(), OK)
     tasks = of(TasksChanged, events)[0].tasks
@@ -305,7 +305,7 @@ def test_a_result_without_its_call_is_unknown_but_a_read_is_recovered() -> None:
         ({}, "http_529"),
     ],
 )
-def test_an_api_error_is_told_once_and_is_nobodys_speech(line: dict[str, Any], code: str) -> None:
+def test_an_api_error_is_emitted_once_and_is_no_answer(line: dict[str, Any], code: str) -> None:
     said = "API Error: 529 Overloaded"
     synthetic = assistant(text(said), **line)
     synthetic["message"]["model"] = "<synthetic>"

@@ -96,7 +96,7 @@ def test_an_old_version_says_nothing_and_the_call_itself_is_the_beginning_and_th
     assert of(Result, events)[0].text == "Two files."
 
 
-def test_a_sub_agent_that_only_its_result_tells_of_is_still_a_run() -> None:
+def test_a_sub_agent_that_only_its_result_shows_is_still_a_run() -> None:
     events = play(INIT, assistant(SPAWN), result_of("spawn", detail={"agentId": "a1"}), OK)
     assert [event.run_id for event in of(SessionStart, events)] == ["", "spawn"]
     assert_whole(events)
@@ -194,7 +194,7 @@ def test_a_run_used_what_its_model_calls_used(name: str, calls: int, cost_usd: f
     assert result.usage.cost_source == "stated"
 
 
-def test_each_streamed_model_call_tells_its_usage_and_its_model() -> None:
+def test_each_streamed_model_call_states_its_usage_and_its_model() -> None:
     _, events = translate(case_named("2.0.60/partial"))
     calls = [delta for delta in of(UsageDelta, events) if delta.id]
     assert [delta.usage for delta in calls] == [Usage(**PER_CALL), Usage(**PER_CALL)]
@@ -248,7 +248,7 @@ def test_stray_text_before_the_first_record_stays_what_it_is() -> None:
     assert of(Unknown, play("error: bad flag", exit_code=1))
 
 
-def test_a_session_that_nobody_announced_still_has_its_id() -> None:
+def test_a_session_that_was_not_announced_still_has_its_id() -> None:
     events = play({**OK, "session_id": "s1"})
     assert events[0] == SessionStart(session_id="s1", agent="claude")
 

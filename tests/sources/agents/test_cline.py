@@ -84,7 +84,7 @@ OUTCOMES = {
 
 
 @pytest.mark.parametrize("name", OUTCOMES)
-def test_the_result_tells_the_truth_whatever_the_exit_code_says(name: str) -> None:
+def test_the_result_is_true_whatever_the_exit_code_says(name: str) -> None:
     _, events = translate(CASES[name])
 
     assert events[-1].outcome == OUTCOMES[name]
@@ -121,7 +121,7 @@ def test_a_cost_is_stated_only_where_the_price_is_known() -> None:
     assert (events[-1].total_cost_usd, events[-1].usage.cost_source) == (None, "")
 
 
-def test_an_error_is_told_once_though_stderr_repeats_it() -> None:
+def test_an_error_is_emitted_once_though_stderr_repeats_it() -> None:
     _, events = translate(CASES["err401"])
 
     assert [(error.message, error.code) for error in of(Error, events)] == [
@@ -140,14 +140,14 @@ def test_noise_of_the_libraries_is_no_warning_but_other_lines_are() -> None:
     assert [warning.message for warning in of(Warning, events)] == ["disk is full"]
 
 
-def test_a_refused_permission_is_a_warning_and_the_run_goes_on() -> None:
+def test_a_refused_permission_is_a_warning_and_the_run_continues() -> None:
     _, events = translate(CASES["perm_ask"])
 
     assert [warning.code for warning in of(Warning, events)] == ["permission_denied"] * 2
     assert [ended.success for ended in of(ToolEnd, events)] == [False, False]
 
 
-def test_a_text_that_begins_anew_takes_back_what_was_cut_off() -> None:
+def test_a_text_that_begins_again_takes_back_what_was_cut_off() -> None:
     events = play(piece("Hel", "Hel"), piece("lo", "Hello"), piece("Hi", "Hi"), said("Hi"), DONE)
 
     [taken_back] = of(TextRetracted, events)
@@ -167,7 +167,7 @@ def test_pieces_add_up_to_the_message_of_the_same_id(name: str) -> None:
     assert "".join(delta.text for delta in of(ReasoningDelta, events)) == scripted
 
 
-def test_the_model_is_told_by_the_verbose_stream() -> None:
+def test_the_model_is_stated_by_the_verbose_stream() -> None:
     _, events = translate(CASES["verbose"])
 
     assert of(SessionStart, events)[0].model == "lab-model"
@@ -181,7 +181,7 @@ def test_a_session_id_is_taken_but_never_that_of_a_task() -> None:
     assert of(Info, late)[0].session_id == "s-2"
 
 
-def test_compaction_is_told_when_it_has_happened() -> None:
+def test_compaction_is_emitted_when_it_has_happened() -> None:
     done = {"kind": "auto_compaction", "phase": "completed", "tokensBefore": 9, "tokensAfter": 3}
     skipped = {"kind": "auto_compaction", "phase": "skipped"}
 
@@ -191,7 +191,7 @@ def test_compaction_is_told_when_it_has_happened() -> None:
     assert of(Warning, events) == [Warning(message="skipped", code="auto_compaction")]
 
 
-def test_the_old_stream_tells_what_is_said_and_keeps_the_rest() -> None:
+def test_the_old_stream_states_what_is_said_and_keeps_the_rest() -> None:
     def chat(kind: str, what: str, text: str, **more: Any) -> dict[str, Any]:
         return {"type": kind, kind: what, "text": text, "ts": 7, **more}
 

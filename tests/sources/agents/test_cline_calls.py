@@ -53,7 +53,7 @@ def test_a_tool_means_operations(name: str, input: dict[str, Any], expected: lis
 
 
 @pytest.mark.parametrize(("name", "input"), [("lab__echo", {"text": "hi"}), ("read_files", {"wrong": 1})])
-def test_a_call_that_nobody_knows_is_kept_as_it_came(name: str, input: dict[str, Any]) -> None:
+def test_a_call_that_is_unknown_is_preserved_as_it_came(name: str, input: dict[str, Any]) -> None:
     record = begin(name, **input)
 
     assert of(ToolStart, play(record))[0].raw == record["event"]
@@ -90,7 +90,7 @@ def test_each_command_of_a_call_has_its_own_success_and_exit_code() -> None:
         ("a", None),
     ],
 )
-def test_success_is_told_in_many_ways(output: Any, expected: bool | None) -> None:
+def test_success_is_emitted_in_many_ways(output: Any, expected: bool | None) -> None:
     assert of(ToolEnd, play(begin("x"), end(output)))[0].success is expected
 
 

@@ -113,7 +113,7 @@ def test_empty_words_and_blank_lines_say_nothing() -> None:
     )
 
 
-def test_reasoning_is_told_apart_from_words() -> None:
+def test_reasoning_is_distinguished_from_words() -> None:
     events = turn(completed(type="reasoning", text="**Plan**"), completed(type="agent_message", text="Done."))
 
     assert events == [ReasoningDelta(id="item_0", text="**Plan**"), Message(role="assistant", text="Done.")]
@@ -191,7 +191,7 @@ def test_each_changed_file_is_a_write() -> None:
     assert ended == ToolEnd(call_id="item_0", tool_name="file_change", success=True)
 
 
-def test_the_model_is_told_with_the_thread_where_codex_tells_it() -> None:
+def test_the_model_is_emitted_with_the_thread_where_codex_states_it() -> None:
     start = run({"type": "thread.started", "thread_id": "th", "model": "o3"})[0]
 
     assert start == SessionStart(session_id="th", agent="codex", model="o3")
@@ -200,10 +200,10 @@ def test_the_model_is_told_with_the_thread_where_codex_tells_it() -> None:
 def test_a_tool_of_an_mcp_server_keeps_its_record_once_it_has_ended() -> None:
     fields = {"type": "mcp_tool_call", "server": "demo", "tool": "echo", "arguments": {"text": "hi"}}
     result = {"content": [{"text": "echo: hi", "type": "text"}], "structured_content": {"echo": "hi"}}
-    begun = item("started", **fields, result=None, error=None, status="in_progress")
+    opening = item("started", **fields, result=None, error=None, status="in_progress")
     done = completed(**fields, result=result, error=None, status="completed")
 
-    assert turn(begun, done) == [
+    assert turn(opening, done) == [
         ToolStart(call_id="item_0", tool_name="mcp__demo__echo", input={"text": "hi"}),
         ToolEnd(
             call_id="item_0", tool_name="mcp__demo__echo", success=True, output="echo: hi", raw=done["item"]
@@ -236,11 +236,11 @@ def test_the_short_mcp_records_of_0_50_and_errors_are_understood() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_web_search_is_told_when_it_is_known_what_it_looked_for(
+def test_a_web_search_is_emitted_when_its_query_is_known(
     fields: dict[str, Any], fetches: list[Fetch]
 ) -> None:
-    begun = item("started", type="web_search", query="", action={"type": "other"})
-    started, ended = turn(begun, completed(type="web_search", **fields))
+    opening = item("started", type="web_search", query="", action={"type": "other"})
+    started, ended = turn(opening, completed(type="web_search", **fields))
 
     assert isinstance(started, ToolStart)
     assert started.operations == fetches
@@ -256,7 +256,7 @@ def test_a_record_with_a_key_twice_is_read() -> None:
     assert started.call_id == "ws_1"
 
 
-def test_a_to_do_list_is_told_when_it_changes() -> None:
+def test_a_to_do_list_is_emitted_when_it_changes() -> None:
     before = [{"text": "Look", "completed": False}, {"text": "Fix", "completed": False}]
     after = [{"text": "Look", "completed": True}, {"text": "Fix", "completed": False}]
     steps = [("started", before), ("updated", before), ("updated", after), ("completed", after)]
@@ -267,7 +267,7 @@ def test_a_to_do_list_is_told_when_it_changes() -> None:
     ]
 
 
-def test_compaction_is_told_by_the_notices_of_older_versions() -> None:
+def test_compaction_is_stated_by_the_notices_of_older_versions() -> None:
     notice = "Heads up: Long threads and multiple compactions can cause the model to be less accurate."
 
     assert turn(completed(type="agent_message", text="Compact task completed"))[0] == Compacted()

@@ -111,7 +111,7 @@ def test_a_sub_agent_that_never_says_how_it_ended_is_interrupted(tail: list[Any]
     assert results == [Result(run_id="kid", success=False, outcome="interrupted")]
 
 
-def test_a_retry_is_a_warning_and_the_error_that_ends_the_turn_is_told_once() -> None:
+def test_a_retry_is_a_warning_and_the_error_that_ends_the_turn_is_emitted_once() -> None:
     events = run(
         {"type": "thread.started", "thread_id": "t"},
         {"type": "turn.started"},
@@ -179,8 +179,8 @@ def test_an_error_item_is_advice() -> None:
 def test_a_turn_without_an_end_has_not_completed_however_the_process_ended(
     code: int | None, signal: int | None, outcome: str
 ) -> None:
-    begun = item("started", type="command_execution", command="sleep 9", status="in_progress")
-    events = run({"type": "turn.started"}, begun, exit_code=code, signal=signal)
+    opening = item("started", type="command_execution", command="sleep 9", status="in_progress")
+    events = run({"type": "turn.started"}, opening, exit_code=code, signal=signal)
 
     assert end_of(events).outcome == outcome
     assert [event.code for event in events if isinstance(event, Error)] == ["missing_end"]
@@ -235,7 +235,7 @@ def test_stderr_is_warnings_but_for_the_notice_on_stdin() -> None:
         (item("updated", type="reasoning", text="x"), {"id": "item_0", "type": "reasoning", "text": "x"}),
     ],
 )
-def test_what_nobody_knows_is_kept(line: Any, raw: Any) -> None:
+def test_what_is_unknown_is_preserved(line: Any, raw: Any) -> None:
     assert turn(line) == [Unknown(raw=raw)]
 
 
@@ -259,7 +259,7 @@ def test_what_a_version_never_says_stays_unknown() -> None:
     ]
 
 
-def test_several_turns_of_a_process_tell_the_total_and_give_the_differences() -> None:
+def test_several_turns_of_a_process_state_the_total_and_give_the_differences() -> None:
     events = run(
         {"type": "thread.started", "thread_id": "t"},
         {
@@ -279,7 +279,7 @@ def test_several_turns_of_a_process_tell_the_total_and_give_the_differences() ->
     assert end_of(events).usage == Usage(input=1800, output=192, cache_read=2700)
 
 
-def test_a_total_that_falls_has_started_anew() -> None:
+def test_a_total_that_falls_has_started_again() -> None:
     many, few = {"input_tokens": 100, "output_tokens": 10}, {"input_tokens": 30, "output_tokens": 3}
     events = run({"type": "turn.completed", "usage": many}, {"type": "turn.completed", "usage": few})
 

@@ -104,9 +104,9 @@ def check_promises(events: list[Event]) -> None:
     started = [(event.run_id, event.call_id) for event in events if isinstance(event, ToolStart)]
     ended = [(event.run_id, event.call_id) for event in events if isinstance(event, ToolEnd)]
     assert sorted(started) == sorted(ended)
-    begun = [event.run_id for event in events if isinstance(event, SessionStart)]
+    opening = [event.run_id for event in events if isinstance(event, SessionStart)]
     results = [event.run_id for event in events if isinstance(event, Result)]
-    assert sorted(begun) == sorted(results)
+    assert sorted(opening) == sorted(results)
     assert results.count("") == 1
     assert not events[-1].run_id
     assert isinstance(events[-1], Result)
@@ -136,7 +136,7 @@ def test_a_field_may_hold_anything(records: list[dict[str, Any]]) -> None:
         assert events or translator.rule
 
 
-def test_a_command_that_is_told_word_by_word_is_read_like_any_other() -> None:
+def test_a_command_that_is_stated_word_by_word_is_read_like_any_other() -> None:
     stated = completed(type="command_execution", command=["bash", "-lc", "sed -n '1,3p' a.py"], exit_code=0)
     end = turn(stated)[-1]
     start = turn(stated)[0]
@@ -147,7 +147,7 @@ def test_a_command_that_is_told_word_by_word_is_read_like_any_other() -> None:
     assert end.success is True
 
 
-def test_a_moved_file_is_two_writes_where_codex_tells_its_new_place() -> None:
+def test_a_moved_file_is_two_writes_where_codex_states_its_new_place() -> None:
     moved = {"path": "a", "kind": {"type": "update", "move_path": "b"}}
     start = turn(completed(type="file_change", changes=[moved], status="completed"))[0]
 
@@ -155,7 +155,7 @@ def test_a_moved_file_is_two_writes_where_codex_tells_its_new_place() -> None:
     assert start.operations == [Write(path="a", change="move"), Write(path="b", change="create")]
 
 
-def test_a_command_may_tell_its_output_while_it_runs() -> None:
+def test_a_command_may_state_its_output_while_it_runs() -> None:
     fields = {"type": "command_execution", "command": "make"}
     events = turn(
         item("started", **fields),
@@ -167,7 +167,7 @@ def test_a_command_may_tell_its_output_while_it_runs() -> None:
     assert [event.text for event in events if isinstance(event, ToolProgress)] == ["one\n", "two\n"]
 
 
-def test_an_item_that_nobody_knows_is_told_once_in_its_last_state() -> None:
+def test_an_item_that_is_unknown_is_emitted_once_in_its_last_state() -> None:
     last = {"id": "item_0", "type": "hologram", "size": 3}
 
     assert turn(item("started", type="hologram"), completed(type="hologram", size=3)) == [Unknown(raw=last)]
@@ -176,7 +176,7 @@ def test_an_item_that_nobody_knows_is_told_once_in_its_last_state() -> None:
     ]
 
 
-def test_a_message_that_is_announced_is_told_when_it_is_whole() -> None:
+def test_a_message_that_is_announced_is_emitted_when_it_is_whole() -> None:
     said = {"type": "agent_message"}
     events = turn(
         item("started", **said), item("updated", **said, text="Hel"), completed(**said, text="Hello")

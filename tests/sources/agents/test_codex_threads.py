@@ -90,10 +90,10 @@ def runs_of(name: str) -> list[list[Event]]:
 
 def turn(*records: Any, end: Any = None) -> list[Event]:
     """The events of one turn in a new process, without those of its frame."""
-    begun = {"method": "turn/started", "params": {"threadId": THREAD, "turn": {"id": TURN}}}
+    opening = {"method": "turn/started", "params": {"threadId": THREAD, "turn": {"id": TURN}}}
     ended = {"id": TURN, "status": "completed"} if end is None else {"id": TURN, **end}
     last = {"method": "turn/completed", "params": {"threadId": THREAD, "turn": ended}}
-    return translated([start(), output(OPENED, begun, *records, last), ALIVE])[2:]
+    return translated([start(), output(OPENED, opening, *records, last), ALIVE])[2:]
 
 
 def note(method: str, **params: Any) -> dict[str, Any]:
@@ -124,11 +124,11 @@ def test_everything_in_a_recording_is_known(name: str) -> None:
 def _calls(events: list[Event], run_id: str) -> list[tuple[Any, ...]]:
     """Each call with what it does, whatever its id: the patches of a two-way conversation have their content too."""
     found = []
-    for begun in of(ToolStart, events, run_id):
-        [end] = [one for one in of(ToolEnd, events, run_id) if one.call_id == begun.call_id]
-        done = begun.operations if end.operations is None else end.operations
-        name = begun.input if begun.tool_name == "shell" else None
-        found.append((begun.tool_name, name, end.success, end.exit_code, end.output, _unnamed(done)))
+    for opening in of(ToolStart, events, run_id):
+        [end] = [one for one in of(ToolEnd, events, run_id) if one.call_id == opening.call_id]
+        done = opening.operations if end.operations is None else end.operations
+        name = opening.input if opening.tool_name == "shell" else None
+        found.append((opening.tool_name, name, end.success, end.exit_code, end.output, _unnamed(done)))
     return found
 
 
@@ -339,8 +339,8 @@ def test_usage_is_counted_once_however_often_it_is_said() -> None:
 
 
 def test_in_the_middle_of_a_session_the_usage_of_the_first_call_is_its_own() -> None:
-    begun = {"method": "turn/started", "params": {"threadId": THREAD, "turn": {"id": TURN}}}
-    events = translated([start(session_id=THREAD), output(begun, usage(110, 10)), ALIVE])
+    opening = {"method": "turn/started", "params": {"threadId": THREAD, "turn": {"id": TURN}}}
+    events = translated([start(session_id=THREAD), output(opening, usage(110, 10)), ALIVE])
 
     assert [delta.usage.output for delta in of(UsageDelta, events)] == [10]
     assert isinstance(events[0], SessionStart)
@@ -387,8 +387,8 @@ def test_a_warning_on_both_pipes_is_said_once() -> None:
 
 
 def test_a_process_that_ends_in_a_turn_has_failed() -> None:
-    begun = {"method": "turn/started", "params": {"threadId": THREAD, "turn": {"id": TURN}}}
-    events = translated([start(), output(OPENED, begun), RawExit(at_ms=2, code=1)])
+    opening = {"method": "turn/started", "params": {"threadId": THREAD, "turn": {"id": TURN}}}
+    events = translated([start(), output(OPENED, opening), RawExit(at_ms=2, code=1)])
 
     assert [error.code for error in of(Error, events)] == ["missing_end"]
     assert isinstance(events[-1], Result)
@@ -417,7 +417,7 @@ def test_whatever_codex_writes_the_run_ends_with_its_result(mutations: list[Any]
     assert isinstance(events[-1], Result)
 
 
-def test_a_conversation_is_begun_without_a_prompt() -> None:
+def test_a_conversation_is_started_without_a_prompt() -> None:
     command = conversation_command(Request(agent="codex", prompt="go", extra_args=("-c", "a=1")), (0, 166))
     assert command.args == ("app-server", "-c", "a=1")
     assert AGENT.two_way is not None

@@ -123,7 +123,7 @@ def test_text_that_a_retry_writes_again_is_taken_back() -> None:
     assert end_of(events).outcome == "failed"
 
 
-def test_a_provider_error_is_told_once_with_its_status() -> None:
+def test_a_provider_error_is_emitted_once_with_its_status() -> None:
     events = recorded("copilot", "error-401")
 
     assert [error.code for error in of(Error, events)] == ["http_401"]
@@ -138,7 +138,7 @@ def test_a_run_that_was_stopped_was_interrupted_though_it_exits_with_zero() -> N
     assert end_of(stopped).outcome == "interrupted"
 
 
-def test_a_run_that_goes_on_after_an_abort_has_not_been_interrupted() -> None:
+def test_a_run_that_continues_after_an_abort_has_not_been_interrupted() -> None:
     again = play(
         "copilot",
         record("session.tools_updated", model="m"),
@@ -153,7 +153,7 @@ def test_a_run_that_goes_on_after_an_abort_has_not_been_interrupted() -> None:
     ]
 
 
-def test_reasoning_is_told_once_however_it_comes() -> None:
+def test_reasoning_is_emitted_once_however_it_comes() -> None:
     whole = record("assistant.reasoning", reasoningId="r-1", content="Hm.")
     message = record("assistant.message", messageId="m-1", content="Yes.", reasoningText="Hm.")
     piece = record("assistant.reasoning_delta", reasoningId="r-1", deltaContent="Hm.")
@@ -162,7 +162,7 @@ def test_reasoning_is_told_once_however_it_comes() -> None:
         assert [delta.text for delta in of(ReasoningDelta, play("copilot", *lines))] == ["Hm."]
 
 
-def test_output_that_is_repeated_is_told_as_it_grows() -> None:
+def test_output_that_is_repeated_is_emitted_as_it_grows() -> None:
     start = record("tool.execution_start", toolCallId="c-1", toolName="x-y", arguments={})
     grown = [
         record("tool.execution_partial_result", toolCallId="c-1", partialOutput=out) for out in ("a", "ab")

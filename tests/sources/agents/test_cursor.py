@@ -77,7 +77,7 @@ def test_the_prompt_goes_through_stdin() -> None:
     assert command(Request(agent="cursor", prompt="-x\ny"), ()).stdin == b"-x\ny"
 
 
-def test_it_is_said_that_nobody_has_seen_it_run() -> None:
+def test_it_is_marked_as_never_seen_running() -> None:
     assert AGENT.derived
     assert {case.version for case in CASES.values()} == {"derived"}
 
@@ -121,7 +121,7 @@ def test_text_comes_in_pieces_and_once_more_as_a_whole() -> None:
     assert end_of(events).text == "Found."
 
 
-def test_pieces_that_nobody_repeats_are_a_message_all_the_same() -> None:
+def test_pieces_that_are_not_repeated_are_a_message_all_the_same() -> None:
     assert said(play(INIT, says("Half a", timestamp_ms=1), exit_code=1)) == ["Half a"]
 
 
@@ -191,7 +191,7 @@ def test_a_call_may_be_a_function_with_arguments_as_text() -> None:
     assert (start.tool_name, start.operations) == ("shell", [Command(command="make")])
 
 
-def test_a_result_alone_tells_of_its_call_and_a_repeated_one_tells_nothing() -> None:
+def test_a_result_alone_shows_its_call_and_a_repeated_one_states_nothing() -> None:
     completed = call("completed", "readToolCall", args={"path": "a"}, result={"success": {"content": "x"}})
 
     events = play(INIT, completed, completed, OK)
@@ -210,7 +210,7 @@ def test_a_sub_agent_is_a_run_of_its_own() -> None:
     assert [warning.code for warning in of(Warning, events)] == ["retry", "retry"]
 
 
-def test_a_changed_to_do_list_is_told_whole() -> None:
+def test_a_changed_to_do_list_is_emitted_whole() -> None:
     todos = [{"id": "1", "content": "x", "status": "TODO_STATUS_IN_PROGRESS"}]
 
     [changed] = of(TasksChanged, done("updateTodosToolCall", {"success": {"todos": todos}}, merge=True))

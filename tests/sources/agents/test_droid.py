@@ -49,7 +49,7 @@ def test_every_option_of_a_request_has_its_argument() -> None:
     assert "continue_last" not in AGENT.supports
 
 
-def test_usage_is_told_once_and_in_total() -> None:
+def test_usage_is_emitted_once_and_in_total() -> None:
     events = recorded("droid", "reasoning")
 
     # Scripted: twice 1200 in, of which 300 from the cache, and twice 40 out.
@@ -58,13 +58,13 @@ def test_usage_is_told_once_and_in_total() -> None:
     assert end_of(events).usage == usage
 
 
-def test_reasoning_that_comes_twice_is_told_once() -> None:
+def test_reasoning_that_comes_twice_is_emitted_once() -> None:
     texts = [delta.text for delta in of(ReasoningDelta, recorded("droid", "reasoning"))]
 
     assert texts == ["First I think about the question. Then I decide.", "Sure now."]
 
 
-def test_what_changed_is_told_with_its_lines() -> None:
+def test_what_changed_is_emitted_with_its_lines() -> None:
     edits = {end.tool_name: end.operations for end in of(ToolEnd, recorded("droid", "edits"))}
     patch = of(ToolEnd, recorded("droid", "patch"))[0].operations
 
@@ -98,12 +98,12 @@ def test_patterns_may_come_as_a_list() -> None:
     assert start.operations == [Search(query="*.py *.md", path="/repo/src")]
 
 
-def test_exit_codes_are_told_in_words() -> None:
+def test_exit_codes_are_stated_as_text() -> None:
     assert of(ToolEnd, recorded("droid", "shell-fail"))[0].exit_code == 3
     assert of(ToolEnd, recorded("droid", "text-tool-text"))[0].exit_code == 0
 
 
-def test_an_error_is_told_once() -> None:
+def test_an_error_is_emitted_once() -> None:
     events = recorded("droid", "error-after-tool")
 
     assert of(Error, events) == [Error(message="401 Key revoked", code="http_401")]

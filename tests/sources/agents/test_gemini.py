@@ -110,7 +110,7 @@ def test_a_failed_run_that_says_it_used_nothing_has_not_said_what_it_used() -> N
     assert end_of(recorded("drop-midstream")).usage is None
 
 
-def test_usage_of_versions_that_tell_less_leaves_open_what_they_do_not_tell() -> None:
+def test_usage_of_versions_that_state_less_leaves_open_what_they_do_not_state() -> None:
     stats = {"input_tokens": 10, "output_tokens": 2}
 
     stated = end_of(play(INIT, {"type": "result", "status": "success", "stats": stats})).usage
@@ -203,7 +203,7 @@ def test_a_sub_agent_is_a_run_of_its_own() -> None:
     assert not of(Result, recorded("subagent-missing"))[0].success
 
 
-def test_a_to_do_list_is_told_when_it_has_changed() -> None:
+def test_a_to_do_list_is_emitted_when_it_has_changed() -> None:
     [changed] = of(TasksChanged, recorded("todos"))
 
     assert [(task.text, task.status) for task in changed.tasks] == [
@@ -226,7 +226,7 @@ def test_a_tool_that_may_not_be_used_is_a_denial(name: str, kind: str, is_denied
     assert [warning.code for warning in of(Warning, events)] == ["permission_denied"] * is_denied
 
 
-def test_stderr_tells_retries_and_keeps_quiet_about_traces_and_what_the_records_say() -> None:
+def test_stderr_states_retries_and_leaves_out_traces_and_what_the_records_say() -> None:
     lines = (
         "YOLO mode is enabled. All tool calls will be automatically approved.",
         "Attempt 1 failed with status 500. Retrying with backoff... _ApiError: {}",

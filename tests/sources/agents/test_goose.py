@@ -134,7 +134,7 @@ def test_nothing_in_a_recording_is_unknown(case: Case) -> None:
     assert not of(Unknown, events)
 
 
-def test_records_without_metadata_may_tell_the_whole_text_again() -> None:
+def test_records_without_metadata_may_state_the_whole_text_again() -> None:
     def record(words: str) -> dict[str, Any]:
         return {"type": "message", "message": {"id": "m", "role": "assistant", "content": [text(words)]}}
 
@@ -162,7 +162,7 @@ def test_text_around_a_call_becomes_two_messages_with_names_of_their_own() -> No
     assert [delta.id for delta in of(TextDelta, events)] == ["m1", "m1#2"]
 
 
-def test_the_banner_tells_session_model_and_directory() -> None:
+def test_the_banner_states_session_model_and_directory() -> None:
     new = (
         "    __( O)>  ● resuming · openai gpt-4o",
         r"   \____)    20261115_1 · /repo",
@@ -213,7 +213,7 @@ def test_a_tool_means_an_operation(name: str, arguments: dict[str, Any], output:
 
 
 @pytest.mark.parametrize(("name", "arguments"), [("demo__shell", {"command": "ls"}), ("shell", "ls")])
-def test_what_no_tool_rule_knows_is_kept_raw(name: str, arguments: Any) -> None:
+def test_what_no_tool_rule_knows_is_preserved_raw(name: str, arguments: Any) -> None:
     asked = call(name)
     asked["message"]["content"][0]["toolCall"]["value"]["arguments"] = arguments
 
@@ -244,7 +244,7 @@ def test_the_status_of_a_result_does_not_say_whether_the_tool_succeeded(
     assert of(ToolEnd, play(call("shell", command="x"), ended, COMPLETE))[0].success is success
 
 
-def test_what_is_told_to_the_model_and_again_to_people_is_output_once() -> None:
+def test_what_is_sent_to_the_model_and_again_to_people_is_output_once() -> None:
     contents = [
         {"type": "text", "text": "for the model", "annotations": {"audience": ["assistant"]}},
         {"type": "text", "text": "for you", "annotations": {"audience": ["user"]}},
@@ -267,7 +267,7 @@ def test_a_checklist_is_the_list_of_tasks_and_no_activity() -> None:
     assert not [activity for event in events for activity in fold.feed(event)]
 
 
-def test_thoughts_are_told_and_what_a_running_tool_reports_too() -> None:
+def test_thoughts_are_emitted_and_what_a_running_tool_reports_too() -> None:
     log = {"type": "notification", "extension_id": "c1", "log": {"message": "[subagent:2] shell"}}
     progress = {"type": "notification", "extension_id": "c1", "progress": {"progress": 1.0, "total": 3.0}}
     stray = {"type": "notification", "extension_id": "gone", "log": {"message": "hello"}}
@@ -301,7 +301,7 @@ def test_a_sub_agent_in_the_background_that_is_never_asked_for_was_interrupted()
     ]
 
 
-def test_the_answer_of_a_recipe_is_kept_as_data() -> None:
+def test_the_answer_of_a_recipe_is_preserved_as_data() -> None:
     events = play(call("recipe__final_output", total=3), answer(), message(text('{"total":3}')), COMPLETE)
 
     assert of(Result, events)[-1].structured == {"total": 3}

@@ -50,7 +50,7 @@ def test_a_model_may_quote_an_error() -> None:
         assert of(Result, events)[-1].success
 
 
-def test_an_error_that_is_told_three_times_is_one_error() -> None:
+def test_an_error_that_is_emitted_three_times_is_one_error() -> None:
     words = "Ran into this error: Authentication error: no.\n\nPlease retry."
     block = {"type": "error", "kind": "authentication", "message": words}
     events = play(
@@ -71,7 +71,7 @@ def test_an_error_record_fails_the_run_also_when_it_then_completes() -> None:
     assert of(Result, events)[-1].outcome == "failed"
 
 
-def test_a_run_that_goes_on_after_an_error_has_not_failed() -> None:
+def test_a_run_that_continues_after_an_error_has_not_failed() -> None:
     broken = message(text("Ran into this error: Server error: x."), message_id=OWN_ID)
     events = play(broken, message(text("Here I am again.")), COMPLETE)
 
@@ -81,7 +81,7 @@ def test_a_run_that_goes_on_after_an_error_has_not_failed() -> None:
 @pytest.mark.parametrize(
     ("version", "outcome"), [("1.37.0", "interrupted"), ("1.50.0", "interrupted"), ("1.52.0", "completed")]
 )
-def test_a_stopped_run_that_completes_was_done_only_where_goose_tells_the_two_apart(
+def test_a_stopped_run_that_completes_was_done_only_where_goose_distinguishes_the_two(
     version: str, outcome: str
 ) -> None:
     events = play(message(text("x")), COMPLETE, version=version, is_stopped=True)
@@ -97,7 +97,7 @@ def test_a_run_whose_provider_counts_no_tokens_completes_once_a_call_was_answere
     assert of(Result, events)[-1].outcome == "completed"
 
 
-def test_older_versions_that_tell_only_a_total_tell_no_usage() -> None:
+def test_older_versions_that_state_only_a_total_state_no_usage() -> None:
     result = of(Result, play(message(text("x")), {"type": "complete", "total_tokens": 99}))[-1]
 
     assert (result.outcome, result.usage) == ("completed", None)
@@ -111,13 +111,13 @@ def test_a_refused_call_was_not_run() -> None:
     assert [warning.code for warning in of(Warning, events)] == ["permission_denied"]
 
 
-def test_a_shortened_context_is_told_once_it_is_shorter() -> None:
+def test_a_shortened_context_is_emitted_once_it_is_shorter() -> None:
     def notice(words: str) -> dict[str, Any]:
         return message({"type": "systemNotification", "notificationType": "inlineMessage", "msg": words})
 
-    begun = notice("Exceeded auto-compact threshold of 80%. Performing auto-compaction...")
-    events = play(begun, notice("Compaction complete"), message(text("on")), COMPLETE)
+    opening = notice("Exceeded auto-compact threshold of 80%. Performing auto-compaction...")
+    events = play(opening, notice("Compaction complete"), message(text("on")), COMPLETE)
     assert of(Compacted, events) == [Compacted(trigger="auto")]
 
     failed = message(text("Ran into this error trying to compact: x."), message_id=OWN_ID)
-    assert not of(Compacted, play(begun, failed, COMPLETE))
+    assert not of(Compacted, play(opening, failed, COMPLETE))

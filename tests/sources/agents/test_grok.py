@@ -90,7 +90,7 @@ def test_read_only_leaves_only_tools_that_read() -> None:
     assert [end.success for end in of(ToolEnd, recorded("grok", "read-only"))] == [False, True]
 
 
-def test_usage_is_told_per_answer_and_adds_up() -> None:
+def test_usage_is_emitted_per_answer_and_adds_up() -> None:
     events = recorded("grok", "reasoning")
 
     # Scripted: twice 1200 in and 40 out; of the first 300 came from the cache and 12 were reasoning.
@@ -130,7 +130,7 @@ def test_what_a_sub_agent_does_between_the_lines_is_its_own(name: str) -> None:
     assert spawn[0].agent_id
 
 
-def test_of_two_sub_agents_at_work_nobody_can_tell_who_speaks() -> None:
+def test_of_two_sub_agents_at_work_it_is_not_known_which_one_answers() -> None:
     spawns = [call("spawn_subagent", call_id, prompt="x", description=call_id) for call_id in ("a", "b")]
     done = [update("completed", "y", call_id, {"type": "SubagentCompleted"}) for call_id in ("a", "b")]
     events = play("grok", used(1), *spawns, text("Who?"), used(1), *done, END)
@@ -197,7 +197,7 @@ def test_pieces_become_a_message_when_the_answer_is_complete() -> None:
     ]
 
 
-def test_output_so_far_is_told_as_it_grows() -> None:
+def test_output_so_far_is_emitted_as_it_grows() -> None:
     events = play(
         "grok",
         call("run_terminal_command", command="x"),
@@ -208,7 +208,7 @@ def test_output_so_far_is_told_as_it_grows() -> None:
     assert [progress.text for progress in of(ToolProgress, events)] == ["a", "b"]
 
 
-def test_the_to_do_list_is_told_when_it_changes() -> None:
+def test_the_to_do_list_is_emitted_when_it_changes() -> None:
     second = Task(text="second")
 
     assert [event.tasks for event in of(TasksChanged, recorded("grok", "todo"))] == [
@@ -217,7 +217,7 @@ def test_the_to_do_list_is_told_when_it_changes() -> None:
     ]
 
 
-def test_a_failure_is_told_once_with_its_status() -> None:
+def test_a_failure_is_emitted_once_with_its_status() -> None:
     for name in ("error-401", "error-401-messages", "error-after-tool"):
         events = recorded("grok", name)
         assert [error.code for error in of(Error, events)] == ["http_401"]
@@ -236,7 +236,7 @@ def test_a_failure_is_told_once_with_its_status() -> None:
         ("hello-plain", "completed", []),
     ],
 )
-def test_how_a_run_ended_is_told_truly(name: str, outcome: Outcome, codes: list[str]) -> None:
+def test_how_a_run_ended_is_emitted_truly(name: str, outcome: Outcome, codes: list[str]) -> None:
     events = recorded("grok", name)
 
     assert end_of(events).outcome == outcome
@@ -248,7 +248,7 @@ def test_a_model_that_refuses_has_failed() -> None:
     assert end_of(play("grok", {**END, "stopReason": "cancelled"})).outcome == "interrupted"
 
 
-def test_what_nobody_knows_is_kept() -> None:
+def test_what_is_unknown_is_preserved() -> None:
     events = play(
         "grok", {"type": "text", "data": 7}, update("done"), update("completed", call_id="other"), END
     )

@@ -74,7 +74,7 @@ def test_a_call_that_completes_without_success_has_failed() -> None:
     assert next(event for event in events if isinstance(event, ToolEnd)).success is False
 
 
-def test_an_error_that_stderr_repeats_is_told_once() -> None:
+def test_an_error_that_stderr_repeats_is_emitted_once() -> None:
     message = "run ended with an auto-rejected permission; pass --auto for autonomous use"
     repeated = f"\x1b[91m\x1b[1mError: \x1b[0m{message}\n"
     events = events_of({"type": "error", "sessionID": "k-1", "error": message}, stderr=repeated, exit_code=1)

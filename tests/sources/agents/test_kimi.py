@@ -71,7 +71,7 @@ def test_every_option_of_a_request_has_its_argument() -> None:
         ("mcp__x__y", "whatever", None),
     ],
 )
-def test_only_the_words_of_a_result_tell_whether_a_call_succeeded(
+def test_only_the_words_of_a_result_state_whether_a_call_succeeded(
     tool: str, output: str, success: bool | None
 ) -> None:
     end = of(ToolEnd, play("kimi", call(tool, command="x", path="a", pattern="p"), answer(output)))[0]
@@ -79,7 +79,7 @@ def test_only_the_words_of_a_result_tell_whether_a_call_succeeded(
     assert end.success is success
 
 
-def test_exit_codes_are_told_in_words_and_not_for_what_goes_on() -> None:
+def test_exit_codes_are_stated_as_text_and_not_for_what_continues() -> None:
     ends = of(ToolEnd, recorded("kimi", "background"))
 
     assert {end.call_id: end.exit_code for end in ends if end.tool_name == "Bash"} == {

@@ -114,7 +114,7 @@ def test_the_tokens_are_those_of_the_script_class_by_class(case: Case) -> None:
     assert total.cost_usd == pytest.approx(sum(usage.cost_usd or 0 for usage in stated))
 
 
-def test_steps_add_up_and_one_that_is_told_twice_counts_once() -> None:
+def test_steps_add_up_and_one_that_is_emitted_twice_counts_once() -> None:
     tokens = {"input": 50, "output": 10, "reasoning": 0, "cache": {"read": 600, "write": 0}}
     events = events_of(
         record("text", id="p0", text="Hi"),
@@ -190,7 +190,7 @@ def test_a_command_that_failed_has_failed_though_its_status_is_completed() -> No
         assert (end.success, end.exit_code) == (expected, code)
 
 
-def test_a_call_that_is_told_while_it_runs_begins_once_and_ends_once() -> None:
+def test_a_call_that_is_emitted_while_it_runs_begins_once_and_ends_once() -> None:
     input = {"filePath": "a"}
     running = tool("read", input, status="running")
     shown = {"display": {"type": "file", "path": "/repo/a", "lineStart": 1, "lineEnd": 3}}
@@ -200,7 +200,7 @@ def test_a_call_that_is_told_while_it_runs_begins_once_and_ends_once() -> None:
     assert only(events, ToolEnd).operations == [Read(path="/repo/a", start_line=1, end_line=3)]
 
 
-def test_calls_that_models_number_anew_in_each_answer_stay_apart() -> None:
+def test_calls_that_models_number_again_in_each_answer_stay_apart() -> None:
     first, second = tool("list", {}), tool("list", {})
     first["part"]["id"], second["part"]["id"] = "p1", "p2"
     events = events_of(first, second, second)
@@ -208,14 +208,14 @@ def test_calls_that_models_number_anew_in_each_answer_stay_apart() -> None:
     assert [event.call_id for event in events if isinstance(event, ToolEnd)] == ["call_1", "p2"]
 
 
-def test_a_failed_patch_tells_what_it_should_have_changed() -> None:
+def test_a_failed_patch_states_what_it_should_have_changed() -> None:
     patch = "*** Begin Patch\n*** Update File: a\n@@\n-x\n+y\n*** End Patch"
     start = only(events_of(tool("apply_patch", {"patchText": patch}, status="error", error="no")), ToolStart)
 
     assert start.operations == [Write(path="/repo/a", change="update")]
 
 
-def test_a_tool_that_nobody_knows_is_kept_whole() -> None:
+def test_a_tool_that_is_unknown_is_preserved_whole() -> None:
     call = tool("server_tool", {"a": 1})
 
     assert only(events_of(call), ToolStart).raw == call["part"]
@@ -240,7 +240,7 @@ def test_a_sub_agent_is_a_run_of_its_own() -> None:
     assert only(events, ToolStart).operations == [Spawn(agent_id="ses_2", name="explore", task="Count")]
 
 
-def test_the_whole_to_do_list_is_told_without_what_was_cancelled() -> None:
+def test_the_whole_to_do_list_is_emitted_without_what_was_cancelled() -> None:
     todos = [{"content": "A", "status": "completed"}, {"content": "B", "status": "cancelled"}]
 
     tasks = only(events_of(tool("todowrite", {"todos": todos})), TasksChanged).tasks
@@ -268,7 +268,7 @@ def test_an_error_that_is_a_mere_string_is_its_own_message() -> None:
     assert only(events_of({"type": "error", "error": "boom"}), Error) == Error(message="boom", code="error")
 
 
-def test_an_error_after_which_the_work_goes_on_does_not_fail_the_run() -> None:
+def test_an_error_after_which_the_work_continues_does_not_fail_the_run() -> None:
     error = {"type": "error", "error": {"name": "ContextOverflowError", "data": {"message": "too long"}}}
     events = events_of(error, record("step_start"), record("text", text="Done."), finished())
 
@@ -280,7 +280,7 @@ REFUSED = tool("bash", {"command": "x"}, status="error", error="The user rejecte
 NOTICE = "\x1b[93m\x1b[1m! \x1b[0mpermission requested: bash (x); auto-rejecting\n"
 
 
-def test_a_refused_permission_is_told_once_and_fails_the_run_though_the_exit_code_is_zero() -> None:
+def test_a_refused_permission_is_emitted_once_and_fails_the_run_though_the_exit_code_is_zero() -> None:
     events = events_of(record("step_start"), REFUSED, finished("tool-calls"), stderr=NOTICE)
 
     assert only(events, Warning).code == "permission_denied"
@@ -288,7 +288,7 @@ def test_a_refused_permission_is_told_once_and_fails_the_run_though_the_exit_cod
     assert not end_of(events).success
 
 
-def test_a_refusal_that_only_stderr_tells_is_told_without_colours() -> None:
+def test_a_refusal_that_only_stderr_states_is_emitted_without_colours() -> None:
     events = events_of(record("text", text="Done."), finished(), stderr=NOTICE)
 
     assert only(events, Warning).message == "permission requested: bash (x); auto-rejecting"

@@ -99,7 +99,7 @@ OUTCOMES = {
 
 
 @pytest.mark.parametrize("name", OUTCOMES)
-def test_the_result_tells_the_truth_whatever_the_exit_code_says(name: str) -> None:
+def test_the_result_is_true_whatever_the_exit_code_says(name: str) -> None:
     _, events = translate(CASES[name])
 
     assert events[-1].outcome == OUTCOMES[name]
@@ -133,7 +133,7 @@ def _answered(case: Case, count: int) -> list[dict[str, int]]:
     return [turn.get("usage", {}) for turn in case.meta.script["main"]][:count]
 
 
-def test_failed_answers_have_used_nothing_that_anybody_knows() -> None:
+def test_failed_answers_have_used_nothing_that_is_known() -> None:
     _, events = translate(CASES["1.5.0/err429_forever"])
 
     assert not of(UsageDelta, events)
@@ -236,13 +236,13 @@ def test_a_tool_means_an_operation(name: str, args: dict[str, Any], expected: li
     assert start.raw is None
 
 
-def test_a_call_that_nobody_knows_is_kept_as_it_came() -> None:
+def test_a_call_that_is_unknown_is_preserved_as_it_came() -> None:
     record = begin("mcp__lab__echo", text="hi")
 
     assert of(ToolStart, play(SESSION, record))[0].raw == record
 
 
-def test_a_failed_command_tells_its_exit_code_in_words_or_in_numbers() -> None:
+def test_a_failed_command_states_its_exit_code_as_text_or_as_a_number() -> None:
     in_words = end("out\n\nCommand exited with code 3", is_error=True)
     in_numbers = end("", "c2", is_error=True, structuredContent={"exit_code": 127})
 
@@ -263,7 +263,7 @@ def test_real_ranges_come_with_the_result() -> None:
     ]
 
 
-def test_progress_tells_only_what_is_new() -> None:
+def test_progress_states_only_what_is_new() -> None:
     def update(text: str) -> dict[str, Any]:
         content = [{"type": "text", "text": text}] if text else []
         return {"type": "tool_execution_update", "toolCallId": "c1", "partialResult": {"content": content}}
@@ -287,7 +287,7 @@ def test_a_result_that_brings_its_own_input_stands_alone() -> None:
     assert of(ToolEnd, events)[0].success is True
 
 
-def test_the_prompt_is_not_repeated_but_later_ones_are_told() -> None:
+def test_the_prompt_is_not_repeated_but_later_ones_are_emitted() -> None:
     def user(text: str) -> dict[str, Any]:
         return {
             "type": "message_end",
@@ -302,7 +302,7 @@ def test_the_prompt_is_not_repeated_but_later_ones_are_told() -> None:
     assert said == [("user", "do it"), ("assistant", "Hello"), ("user", "and more")]
 
 
-def test_compaction_is_told_when_it_has_happened() -> None:
+def test_compaction_is_emitted_when_it_has_happened() -> None:
     done = {"type": "compaction_end", "reason": "threshold", "result": {"summary": "…", "tokensBefore": 9}}
     failed = {"type": "auto_compaction_end", "aborted": False, "errorMessage": "too small"}
 
@@ -332,7 +332,7 @@ def test_what_an_unfinished_answer_has_used_counts() -> None:
         ({"status": "new"}, None),
     ],
 )
-def test_a_call_may_be_told_by_its_end_alone(stated: dict[str, Any], success: bool | None) -> None:
+def test_a_call_may_be_stated_by_its_end_alone(stated: dict[str, Any], success: bool | None) -> None:
     end = {
         "type": "tool_execution_end",
         "toolName": "read",
@@ -360,7 +360,7 @@ def test_what_was_not_streamed_is_one_message() -> None:
     assert [each.text for each in of(ReasoningDelta, events)] == ["hm"]
 
 
-def test_what_a_tool_tells_as_data_alone_is_its_output() -> None:
+def test_what_a_tool_states_as_data_alone_is_its_output() -> None:
     start = {"type": "tool_execution_start", "toolCallId": "c", "toolName": "bash", "args": {"command": "x"}}
     given = {"content": [], "structuredContent": {"output": "so", "exit_code": -9}}
     end = {"type": "tool_execution_end", "toolCallId": "c", "result": given, "isError": True}

@@ -71,7 +71,7 @@ def test_every_option_of_a_request_has_its_argument() -> None:
     assert asked["generic"].args == ("--x", "-Hi")
 
 
-def test_aider_tells_answers_edits_and_rounded_usage() -> None:
+def test_aider_states_answers_edits_and_rounded_usage() -> None:
     events = recorded("aider", "edit")
 
     start = of(SessionStart, events)[0]
@@ -100,7 +100,7 @@ def test_what_aider_says_after_its_answer_is_no_answer() -> None:
     assert end_of(untold).text == "Yes."
 
 
-def test_mini_swe_agent_tells_commands_and_their_results() -> None:
+def test_mini_swe_agent_states_commands_and_their_results() -> None:
     events = recorded("mini-swe-agent", "two-commands")
 
     first, second, last = of(ToolEnd, events)
@@ -139,7 +139,7 @@ def test_a_model_that_breaks_the_rules_of_mini_swe_agent_is_warned() -> None:
     assert end_of(events).outcome == "failed"
 
 
-def test_continue_tells_one_answer() -> None:
+def test_continue_states_one_answer() -> None:
     assert end_of(recorded("continue", "tool")).text == "Done."
     assert end_of(recorded("continue", "json")).structured == {"a": 1}
     failed = recorded("continue", "error-401")
@@ -148,7 +148,7 @@ def test_continue_tells_one_answer() -> None:
     assert end_of(play("continue", "plain", "text")).text == "plain\ntext"
 
 
-def test_every_line_of_another_program_is_kept() -> None:
+def test_every_line_of_another_program_is_preserved() -> None:
     events = play("generic", "working", {"step": 1}, "[1, 2]", "12", "", '{"a"', stderr="plain\n")
 
     assert [event.raw for event in of(Unknown, events)] == ["working", {"step": 1}, [1, 2], 12, '{"a"']

@@ -112,7 +112,7 @@ def test_all_lines_of_one_answer_are_one_message_and_its_pieces_are_named_like_i
 
 
 @pytest.mark.parametrize(
-    ("name", "calls_told", "total"),
+    ("name", "stated_calls", "total"),
     [
         ("hello", 1, 2),
         ("parallel", 2, 2),
@@ -123,12 +123,12 @@ def test_all_lines_of_one_answer_are_one_message_and_its_pieces_are_named_like_i
         ("long-text", 1, 1),
     ],
 )
-def test_usage_is_what_the_model_was_scripted_to_say(name: str, calls_told: int, total: int) -> None:
+def test_usage_is_what_the_model_was_scripted_to_say(name: str, stated_calls: int, total: int) -> None:
     """Every scripted call is 1200 tokens in and 40 out; side requests and sub-agents show only in the total."""
     events = recorded(name)
 
     deltas = of(UsageDelta, events)
-    assert len([delta for delta in deltas if delta.id]) == calls_told
+    assert len([delta for delta in deltas if delta.id]) == stated_calls
     assert end_of(events).usage == Usage(input=1200 * total, output=40 * total, cache_read=0)
     assert sum(delta.usage.input for delta in deltas) == 1200 * total
 
@@ -158,7 +158,7 @@ def test_what_a_session_had_used_before_it_was_resumed_is_not_counted_again() ->
     assert end_of(events).usage == Usage(input=35, output=35)
 
 
-def test_the_usage_of_a_sub_agents_call_is_told_of_the_sub_agent() -> None:
+def test_the_usage_of_a_sub_agents_call_is_emitted_of_the_sub_agent() -> None:
     events = play(
         INIT,
         line(calls("agent", subagent_type="helper", prompt="count"), message_id="m-1"),
@@ -172,7 +172,7 @@ def test_the_usage_of_a_sub_agents_call_is_told_of_the_sub_agent() -> None:
     assert [message.text for message in of(Message, events) if message.run_id] == ["count", "42"]
 
 
-def test_a_sub_agent_in_the_background_ends_when_it_is_told() -> None:
+def test_a_sub_agent_in_the_background_ends_when_it_is_emitted() -> None:
     events = recorded("subagent")
 
     [_main, child] = of(SessionStart, events)
@@ -201,7 +201,7 @@ def test_a_sub_agent_in_the_background_ends_when_it_is_told() -> None:
         ("sigint-tool-group", "interrupted", "process_error"),
     ],
 )
-def test_the_outcome_is_true_and_every_failure_is_told_once(name: str, outcome: str, code: str) -> None:
+def test_the_outcome_is_true_and_every_failure_is_emitted_once(name: str, outcome: str, code: str) -> None:
     events = recorded(name)
 
     assert end_of(events).outcome == outcome
@@ -260,7 +260,7 @@ def test_a_call_that_was_never_run_did_nothing() -> None:
     assert [warning.code for warning in of(Warning, recorded("malformed-args"))] == ["retry"]
 
 
-def test_a_denial_is_told_once_and_when_it_happens() -> None:
+def test_a_denial_is_emitted_once_and_when_it_happens() -> None:
     events = recorded("approval-default")
 
     [denied] = [warning for warning in of(Warning, events) if warning.code == "permission_denied"]
@@ -331,7 +331,7 @@ def test_remarks_of_other_versions() -> None:
     assert of(TasksChanged, events)[0].tasks[0].status == "completed"
 
 
-def test_a_result_whose_end_was_lost_still_tells_how_the_run_ended() -> None:
+def test_a_result_whose_end_was_lost_still_states_how_the_run_ended() -> None:
     cut = b'{"type":"result","subtype":"success","uuid":"u","session_id":"s","is_error":false,"result":"Hel'
 
     events = play(INIT, says("Hello."), cut)

@@ -40,10 +40,10 @@ def gemini(command: str = "make", **answer: Any) -> list[dict[str, Any]]:
 
 
 def copilot(content: str, name: str = "bash", **more: Any) -> list[dict[str, Any]]:
-    begun = {"toolCallId": "c", "toolName": name, "arguments": {"command": "make"}}
+    opening = {"toolCallId": "c", "toolName": name, "arguments": {"command": "make"}}
     ended = {"toolCallId": "c", "success": True, "result": {"content": content}, **more}
     return [
-        {"type": "tool.execution_start", "data": begun},
+        {"type": "tool.execution_start", "data": opening},
         {"type": "tool.execution_complete", "data": ended},
     ]
 

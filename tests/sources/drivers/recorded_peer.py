@@ -163,24 +163,24 @@ def play(
     act: Act,
     *,
     normal: Callable[[Any], Any] = lambda record: record,
-    heard: Callable[[Step], Any] = lambda step: step.message if step.direction == "out" else None,
+    received: Callable[[Step], Any] = lambda step: step.message if step.direction == "out" else None,
 ) -> Played:
     """Feed a driver with what the agent said, do what was done to it, and compare what is written.
 
     What a driver writes by itself (handshakes, refusals) is compared before `act` is asked. `normal`: what is
-    compared of a line, recorded or ours; None: it is not compared. `heard`: the record of a step, if it has one.
+    compared of a line, recorded or ours; None: it is not compared. `received`: the record of a step, if it has one.
     """
-    return _Player(driver, act, normal, heard).play(steps)
+    return _Player(driver, act, normal, received).play(steps)
 
 
 class _Player:
     def __init__(
-        self, driver: Driver, act: Act, normal: Callable[[Any], Any], heard: Callable[[Step], Any]
+        self, driver: Driver, act: Act, normal: Callable[[Any], Any], received: Callable[[Step], Any]
     ) -> None:
         self._driver = driver
         self._act = act
         self._normal = normal
-        self._heard = heard
+        self._received = received
         self._written: list[Any] = []
         self._ids = Ids()
         self._played = Played()
@@ -189,7 +189,7 @@ class _Player:
         for step in steps:
             if step.direction == "in":
                 self._perform(step.message)
-            elif isinstance(record := self._heard(step), dict):
+            elif isinstance(record := self._received(step), dict):
                 self._take(self._driver.receive(self._ids.renamed(record)))
         self._played.extra += self._written
         return self._played

@@ -113,14 +113,14 @@ class ServedDialogue:
         return request["method"], request["path"], request.get("body")
 
 
-def begun(**options: Any) -> ServedDialogue:
+def new_dialogue(**options: Any) -> ServedDialogue:
     dialogue = ServedDialogue(**options)
     dialogue.begin()
     return dialogue
 
 
 def busy(**options: Any) -> ServedDialogue:
-    dialogue = begun(**options)
+    dialogue = new_dialogue(**options)
     dialogue.do(dialogue.driver.prompt(Prompt(id="p1", text="go")))
     dialogue.answers(status=204)
     dialogue.hears(BUSY)

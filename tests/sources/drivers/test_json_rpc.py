@@ -158,7 +158,7 @@ _METHODS = st.sampled_from(["may/I", "never/mind", "other"]) | _VALUES
         )
     )
 )
-def test_whatever_is_heard_every_request_is_answered_or_open(records: list[dict[str, Any]]) -> None:
+def test_whatever_is_received_every_request_is_answered_or_open(records: list[dict[str, Any]]) -> None:
     small = driver()
     small.begin()
     for record in records:

@@ -21,7 +21,7 @@ from harness.sources.driver import (
 from harness.sources.model import Attachment
 from harness.sources.registry import load
 from harness.sources.request import Request
-from served_dialogue import BUSY, PERMISSION, ServedDialogue, asked, begun, busy, event
+from served_dialogue import BUSY, PERMISSION, ServedDialogue, asked, busy, event, new_dialogue
 
 COMPLETE: dict[str, Any] = {"time": {"created": 1, "completed": 2}}
 IDLE = event("session.idle", sessionID="ses_1")
@@ -194,7 +194,7 @@ def test_the_server_is_started_here_with_a_password_and_the_settings_of_its_perm
 
 
 def test_a_turn_ends_when_the_session_rests_after_it_has_worked() -> None:
-    dialogue = begun()
+    dialogue = new_dialogue()
     dialogue.do(dialogue.driver.prompt(Prompt(id="p1", text="go")))
 
     assert dialogue.hears(IDLE) == []  # of the turn before
@@ -205,7 +205,7 @@ def test_a_turn_ends_when_the_session_rests_after_it_has_worked() -> None:
 
 
 def test_files_model_and_agent_go_with_the_prompt() -> None:
-    dialogue = begun(model="lab/small/model")
+    dialogue = new_dialogue(model="lab/small/model")
     image = Attachment("image/png", "aGk=", "a.png")
     dialogue.do(dialogue.driver.configure(mode="plan"))
     dialogue.do(dialogue.driver.prompt(Prompt(id="p1", text="see", attachments=(image,))))
@@ -221,7 +221,7 @@ def test_files_model_and_agent_go_with_the_prompt() -> None:
 
 
 def test_a_prompt_that_is_refused_ends_the_turn_but_not_the_conversation() -> None:
-    dialogue = begun()
+    dialogue = new_dialogue()
     dialogue.do(dialogue.driver.prompt(Prompt(id="p1", text="go")))
 
     [end] = dialogue.answers({"name": "BadRequest", "data": {"message": "Missing key"}}, 400)
@@ -238,7 +238,7 @@ def test_an_error_of_the_session_is_the_reason_of_its_end() -> None:
 
 
 def test_work_without_a_prompt_is_a_turn_of_its_own() -> None:
-    dialogue = begun()
+    dialogue = new_dialogue()
 
     assert dialogue.hears(BUSY, BUSY, IDLE) == [TurnStarted(), TurnEnded("completed")]
 
@@ -264,7 +264,7 @@ def test_a_steering_message_is_taken_by_the_answer_to_it() -> None:
     assert dialogue.hears(answer_begins("msg_s", **COMPLETE), IDLE) == [Taken("s1"), TurnEnded("completed")]
 
 
-def test_a_turn_goes_on_when_a_late_message_has_begun_another_answer() -> None:
+def test_a_turn_continues_when_a_late_message_has_started_another_answer() -> None:
     dialogue = busy()
     steered(dialogue)
 
@@ -299,7 +299,7 @@ def test_a_message_that_an_interrupted_turn_has_in_its_history_counts_as_taken()
 
 
 def test_an_idle_session_takes_no_steering_message() -> None:
-    assert begun().driver.steer(Prompt(id="s1", text="x")) is None
+    assert new_dialogue().driver.steer(Prompt(id="s1", text="x")) is None
 
 
 # Interrupting
@@ -351,7 +351,7 @@ def test_a_server_that_says_only_once_that_it_rests_is_asked_and_then_believed()
 
 
 def test_a_prompt_that_the_server_cannot_begin_with_fails() -> None:
-    dialogue = begun()
+    dialogue = new_dialogue()
     dialogue.do(dialogue.driver.prompt(Prompt(id="p1", text="go")))
     error = {"name": "UnknownError", "data": {"message": "Agent not found"}}
     dialogue.hears(event("session.error", sessionID="ses_1", error=error))
@@ -359,7 +359,7 @@ def test_a_prompt_that_the_server_cannot_begin_with_fails() -> None:
     assert dialogue.answers({}, path="/session/status") == [TurnEnded("failed", "Agent not found")]
 
 
-def test_a_turn_that_has_not_begun_to_answer_ends_when_the_server_says_that_it_rests() -> None:
+def test_a_turn_that_has_not_started_to_answer_ends_when_the_server_says_that_it_rests() -> None:
     dialogue = busy()
     dialogue.do(dialogue.driver.interrupt())
     dialogue.answers(True, path="/abort")
@@ -369,7 +369,7 @@ def test_a_turn_that_has_not_begun_to_answer_ends_when_the_server_says_that_it_r
 
 
 def test_an_abort_that_came_before_the_work_is_sent_again() -> None:
-    dialogue = begun()
+    dialogue = new_dialogue()
     dialogue.do(dialogue.driver.prompt(Prompt(id="p1", text="go")))
     dialogue.do(dialogue.driver.interrupt())
     dialogue.answers(True, path="/abort")
@@ -546,7 +546,7 @@ def test_after_a_gap_in_the_stream_everything_that_was_missed_is_requested() -> 
 
 
 def test_while_nothing_runs_nothing_can_be_missed() -> None:
-    dialogue = begun()
+    dialogue = new_dialogue()
     count = len(dialogue.written)
 
     assert dialogue.hears(event("server.connected")) == []
@@ -566,7 +566,7 @@ def test_a_server_that_is_lost_ends_the_conversation() -> None:
 
 
 def test_pieces_of_text_need_not_be_decoded() -> None:
-    driver = begun().driver
+    driver = new_dialogue().driver
 
     assert b'{"event":"message.part.delta","data":{}}'.startswith(driver.skips)
     assert not b'{"event":"message.part.updated","data":{}}'.startswith(driver.skips)

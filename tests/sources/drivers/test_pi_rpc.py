@@ -205,7 +205,7 @@ def test_every_turn_is_a_run_with_its_own_session_usage_and_result(name: str) ->
             assert not [event for event in events if isinstance(event, Error)]
 
 
-def told(event: Event) -> dict[str, Any]:
+def without_stamps(event: Event) -> dict[str, Any]:
     """What an event says, without times and ids that differ between any two runs."""
     said: dict[str, Any] = msgspec.to_builtins(event)
     for name in ("timestamp_ms", "run_id", "session_id", "duration_ms", "id", "raw"):
@@ -221,7 +221,7 @@ def test_two_ways_of_running_the_same_scenario_give_the_same_events() -> None:
     )
     [two_way] = turns_of("tour")
 
-    assert [told(event) for event in two_way] == [told(event) for event in one_way]
+    assert [without_stamps(event) for event in two_way] == [without_stamps(event) for event in one_way]
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_a_steering_text_that_is_refused_is_not_taken() -> None:
     ) == [NotTaken("2")]
 
 
-def test_an_interrupt_before_the_handshake_ends_the_turn_that_was_never_begun() -> None:
+def test_an_interrupt_before_the_handshake_ends_the_turn_that_was_never_started() -> None:
     machine = driver()
     machine.begin()
     machine.prompt(HELLO)

@@ -86,7 +86,7 @@ def facts_of(events: list[Event]) -> dict[str, Any]:
         "tools": [start.tool_name for start in starts],
         "operations": [
             [
-                # Ids of agents are made up anew each time.
+                # Ids of agents are new each time.
                 replace(each, agent_id="") if isinstance(each, Spawn) else each
                 for each in ends[start.run_id, start.call_id].operations or start.operations
             ]

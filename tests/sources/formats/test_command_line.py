@@ -39,5 +39,5 @@ def test_an_amount_has_no_exponent() -> None:
 @pytest.mark.parametrize(
     ("version", "expected"), [("2.1.325-beta", True), ("v2.1", True), ("2.0.9", False), ("", True)]
 )
-def test_a_version_that_nobody_knows_is_taken_for_the_latest(version: str, expected: bool) -> None:
+def test_a_version_that_is_unknown_is_taken_for_the_latest(version: str, expected: bool) -> None:
     assert has(numbers_of(version), (2, 1)) is expected

@@ -49,35 +49,35 @@ def codex(output: Any) -> list[dict[str, Any]]:
 
 
 def gemini(output: Any) -> list[dict[str, Any]]:
-    begun = {"type": "tool_use", "tool_id": "i", "tool_name": "read_file", "parameters": {"file_path": "a"}}
-    return [begun, {"type": "tool_result", "tool_id": "i", "status": "success", "output": output}]
+    opening = {"type": "tool_use", "tool_id": "i", "tool_name": "read_file", "parameters": {"file_path": "a"}}
+    return [opening, {"type": "tool_result", "tool_id": "i", "status": "success", "output": output}]
 
 
 def pi(output: Any) -> list[dict[str, Any]]:
-    begun = {"type": "tool_execution_start", "toolCallId": "i", "toolName": "read", "args": {"path": "a"}}
-    return [begun, {"type": "tool_execution_end", "toolCallId": "i", "result": output, "isError": False}]
+    opening = {"type": "tool_execution_start", "toolCallId": "i", "toolName": "read", "args": {"path": "a"}}
+    return [opening, {"type": "tool_execution_end", "toolCallId": "i", "result": output, "isError": False}]
 
 
 def copilot(output: Any) -> list[dict[str, Any]]:
-    begun = {"toolCallId": "i", "toolName": "view", "arguments": {"path": "/a"}}
+    opening = {"toolCallId": "i", "toolName": "view", "arguments": {"path": "/a"}}
     ended = {"toolCallId": "i", "success": True, "result": {"content": output}}
     return [
-        {"type": "tool.execution_start", "data": begun},
+        {"type": "tool.execution_start", "data": opening},
         {"type": "tool.execution_complete", "data": ended},
     ]
 
 
 def droid(output: Any) -> list[dict[str, Any]]:
-    begun = {"type": "tool_call", "id": "i", "toolName": "Read", "parameters": {"file_path": "a"}}
-    return [begun, {"type": "tool_result", "id": "i", "isError": False, "value": output}]
+    opening = {"type": "tool_call", "id": "i", "toolName": "Read", "parameters": {"file_path": "a"}}
+    return [opening, {"type": "tool_result", "id": "i", "isError": False, "value": output}]
 
 
 def goose(output: Any) -> list[dict[str, Any]]:
     asked = {"status": "success", "value": {"name": "tree", "arguments": {"path": "."}}}
-    begun = {"type": "toolRequest", "id": "i", "toolCall": asked}
+    opening = {"type": "toolRequest", "id": "i", "toolCall": asked}
     ended = {"type": "toolResponse", "id": "i", "toolResult": {"status": "success", "value": output}}
     return [
-        {"type": "message", "message": {"role": "assistant", "content": [begun]}},
+        {"type": "message", "message": {"role": "assistant", "content": [opening]}},
         {"type": "message", "message": {"role": "user", "content": [ended]}},
     ]
 
@@ -111,5 +111,5 @@ def test_no_agents_output_is_lost_for_its_shape(lines: Any, output: Any, text: s
 
 
 @pytest.mark.parametrize("lines", [codex, gemini, copilot, droid, antigravity, cline])
-def test_an_output_that_is_data_is_kept_as_json(lines: Any) -> None:
+def test_an_output_that_is_data_is_preserved_as_json(lines: Any) -> None:
     assert of(ToolEnd, play(lines.__name__, *lines({"rows": 3})))[0].output == '{"rows":3}'

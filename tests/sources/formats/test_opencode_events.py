@@ -45,10 +45,10 @@ def events_of(agent: str, way: str, cuts: int = 1) -> list[Event]:
     pipeline = Pipeline(known.translator() if way == "run" else known.two_way.translator())
     data = stream(agent, way)
     size = len(data) // cuts + 1
-    lines, begun = b"", b""
+    lines, opening = b"", b""
     events = [*pipeline.feed(RawStart(at_ms=0, agent=agent, cwd="/lab/p", prompt="go"))]
     for start in range(0, len(data), size):
-        lines, _, begun = (begun + data[start : start + size]).rpartition(b"\n")
+        lines, _, opening = (opening + data[start : start + size]).rpartition(b"\n")
         if lines:
             events += pipeline.feed(RawOutput(at_ms=1, stream="stdout", data=lines + b"\n"))
     events += pipeline.feed(RawExit(at_ms=2, code=0))

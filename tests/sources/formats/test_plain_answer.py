@@ -33,7 +33,7 @@ def test_a_broken_record_is_no_answer(agent: str) -> None:
     assert not end_of(events).success
 
 
-def test_text_before_the_first_record_is_kept_and_so_is_text_around_one() -> None:
+def test_text_before_the_first_record_is_preserved_and_so_is_text_around_one() -> None:
     record: dict[str, Any] = {"type": "session", "id": "s-1", "cwd": "/here"}
     events = play("pi", "a notice", "", f"\ufeffglued {json.dumps(record)}")
 

@@ -116,7 +116,7 @@ def test_files_are_counted_and_calls_of_a_message_are_not() -> None:
     assert _shape(conversation) == ["[a file, which is left out]", ("x", [])]
 
 
-def test_sub_agents_are_counted_and_not_heard() -> None:
+def test_sub_agents_are_counted_and_left_out() -> None:
     child = SessionStart(run_id="child", parent_id=RUN)
     log = _log(_said("user", "go"), child, Message(role="assistant", text="inner", run_id="child"))
     conversation = conversation_of(log)

@@ -128,7 +128,7 @@ class Corpus:
 
     def _codex(self) -> None:
         at_ms, project, size = self._begin()
-        begun, thread_id, model = at_ms, self._id(), self._chosen.choice(MODELS["codex"])
+        opening, thread_id, model = at_ms, self._id(), self._chosen.choice(MODELS["codex"])
         lines: list[str] = []
         totals = Counter[str]()
 
@@ -173,10 +173,10 @@ class Corpus:
                 "reasoning": reasoning,
             }
             self._note("codex", model, at_ms, project, counts)
-        self._write_rollout(begun, thread_id, lines)
+        self._write_rollout(opening, thread_id, lines)
 
-    def _write_rollout(self, begun: int, thread_id: str, lines: list[str]) -> None:
-        day = datetime.fromtimestamp(begun / 1000, UTC)
+    def _write_rollout(self, opening: int, thread_id: str, lines: list[str]) -> None:
+        day = datetime.fromtimestamp(opening / 1000, UTC)
         name = f"rollout-{day:%Y-%m-%dT%H-%M-%S}-{thread_id}.jsonl"
         self._write(self._directory / f".codex/sessions/{day:%Y/%m/%d}" / name, lines)
 

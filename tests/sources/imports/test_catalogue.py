@@ -90,7 +90,7 @@ def test_tokens_of_a_fork_are_counted_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"garbage", b"SQLite format 3\0" + b"\1" * 500])
-def test_a_catalogue_that_is_broken_or_of_another_version_is_made_anew(damage: bytes, tmp_path: Path) -> None:
+def test_a_catalogue_that_is_broken_or_of_another_version_is_rebuilt(damage: bytes, tmp_path: Path) -> None:
     home = _case("claude/2.1.325/text").unpack(tmp_path / "home")
     path = tmp_path / "cache" / "histories.sqlite"
     path.parent.mkdir()

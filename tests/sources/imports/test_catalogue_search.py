@@ -160,7 +160,7 @@ def test_a_session_that_grows_is_read_only_from_where_it_was_left(claude: Claude
 
 
 @pytest.mark.parametrize("change", ["shorter", "replaced", "rewritten"])
-def test_a_file_that_is_not_the_one_that_was_read_is_read_anew(
+def test_a_file_that_is_not_the_one_that_was_read_is_read_again(
     change: str, claude: ClaudeHome, tmp_path: Path
 ) -> None:
     catalogue = _catalogue(tmp_path, claude.home)
@@ -226,7 +226,7 @@ def test_filters_hold_in_a_search(claude: ClaudeHome, tmp_path: Path) -> None:
         assert len([*catalogue.search(asked, chosen)]) == count, chosen
 
 
-def test_a_catalogue_that_is_mostly_about_what_is_gone_is_filled_anew(
+def test_a_catalogue_that_is_mostly_about_what_was_deleted_is_filled_again(
     claude: ClaudeHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("harness.sources.imports.catalogue_writer._MOST_OUTDATED", 1)

@@ -61,7 +61,7 @@ def _case(name: str) -> HomeCase:
     return next(case for case in cases() if str(case) == name)
 
 
-def test_a_session_that_has_grown_is_copied_anew_and_one_that_is_gone_stays(tmp_path: Path) -> None:
+def test_a_session_that_has_grown_is_copied_again_and_one_that_was_deleted_stays(tmp_path: Path) -> None:
     home = _case("pi/1.5.0/resume").unpack(tmp_path / "home")
     store = FileStore(str(tmp_path / "sessions"))
     (whole,) = _sessions(home)
@@ -83,7 +83,7 @@ def test_a_session_that_has_grown_is_copied_anew_and_one_that_is_gone_stays(tmp_
     assert list(read_all(store, second.log_id)) == after
 
 
-def test_a_copy_that_was_interrupted_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_that_was_interrupted_is_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (session,) = _sessions(_case("claude/2.1.325/resume").unpack(tmp_path / "home"))
     store = FileStore(str(tmp_path / "sessions"))
     with monkeypatch.context() as patched:
