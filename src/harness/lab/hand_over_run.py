@@ -18,8 +18,9 @@ from harness.events.operation import Command
 from harness.lab.doctor_report import Finding
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.request_log import RequestEntry
-from harness.lab.wire import Record, plain_text, record_of, records, text_of
+from harness.lab.wire import Record, plain_text, records
 from harness.log.stores.files import FileStore
+from harness.sources.formats.fields import record_of, text_of
 from harness.sources.handover.budget import within_budget
 from harness.sources.handover.conversation import HandedConversation, conversation_of
 from harness.sources.handover.delivery import HandoverFolder, Target

@@ -86,14 +86,8 @@ def run_scenario(
     make_project(cwd, skills_folder=fixture.skills_folder, skill=scenario.skill)
     output: ScenarioOutput | None = None
     try:
-        if scenario.hand_over_prompt:
-            findings = _hand_over(tested, scenario, folder, cwd, timeout_s)
-            return _result(tested, scenario, findings, began_s), None
-        if scenario.reads_store:
-            findings = _store(tested, scenario, folder, cwd, timeout_s)
-            return _result(tested, scenario, findings, began_s), None
-        if scenario.person is not None:
-            findings = _converse(tested, scenario, folder, cwd, timeout_s)
+        if scenario.hand_over_prompt or scenario.reads_store or scenario.person is not None:
+            findings = _examine(tested, scenario, folder, cwd, timeout_s)
             return _result(tested, scenario, findings, began_s), None
         output = _perform(tested, scenario, folder, cwd, timeout_s)
         findings = list(_judge(tested, scenario, output, cwd))
@@ -121,48 +115,26 @@ def _result(
     )
 
 
-def _hand_over(
+def _examine(
     tested: AgentUnderTest, scenario: Scenario, folder: str, cwd: str, timeout_s: float
 ) -> list[Finding]:
-    """See `hand_over_run`."""
+    """A scenario that looks at more than the events of one run: `hand_over_run`, `store_run`, `two_way_run`."""
     home, version = os.path.join(folder, "home"), parse_version(tested.version)
     with OfflineAgent(scenario.script, tested.agent.name, home=home, cwd=cwd, version=version) as offline:
         _refuse_unless_pointed_here(offline.config, offline.server.url)
         limits = Limits(timeout_s=min(scenario.timeout_s, timeout_s))
         request = offline.request(scenario.prompt, binary=tested.binary, limits=limits)
-        prompt = scenario.hand_over_prompt
-        findings = hand_over_to_itself(offline, request, prompt, tested.version, folder)
-        faults = [repr(error) for error in offline.server.faults]
-    return [*(Finding(kind="broken", what=f"the lab itself failed: {fault}") for fault in faults), *findings]
-
-
-def _store(
-    tested: AgentUnderTest, scenario: Scenario, folder: str, cwd: str, timeout_s: float
-) -> list[Finding]:
-    """See `store_run`."""
-    home, version = os.path.join(folder, "home"), parse_version(tested.version)
-    with OfflineAgent(scenario.script, tested.agent.name, home=home, cwd=cwd, version=version) as offline:
-        _refuse_unless_pointed_here(offline.config, offline.server.url)
-        limits = Limits(timeout_s=min(scenario.timeout_s, timeout_s))
-        request = offline.request(scenario.prompt, binary=tested.binary, limits=limits)
-        findings = compare_store(offline, request, folder)
-        faults = [repr(error) for error in offline.server.faults]
-    return [*(Finding(kind="broken", what=f"the lab itself failed: {fault}") for fault in faults), *findings]
-
-
-def _converse(
-    tested: AgentUnderTest, scenario: Scenario, folder: str, cwd: str, timeout_s: float
-) -> list[Finding]:
-    """A two-way scenario: see `two_way_run`."""
-    home, version = os.path.join(folder, "home"), parse_version(tested.version)
-    with OfflineAgent(scenario.script, tested.agent.name, home=home, cwd=cwd, version=version) as offline:
-        _refuse_unless_pointed_here(offline.config, offline.server.url)
-        limits = Limits(timeout_s=min(scenario.timeout_s, timeout_s))
-        request = offline.request(scenario.prompt, binary=tested.binary, limits=limits)
-        two_way, permissions = tested.agent.two_way, scenario.permissions
-        if permissions == "ask" and two_way is not None and two_way.unasked:
-            permissions = "agent-default"  # it cannot be held to more
-        findings = hold_conversation(scenario, offline, replace(request, permissions=permissions), folder)
+        if scenario.hand_over_prompt:
+            prompt = scenario.hand_over_prompt
+            findings = hand_over_to_itself(offline, request, prompt, tested.version, folder)
+        elif scenario.reads_store:
+            findings = compare_store(offline, request, folder)
+        else:
+            two_way, permissions = tested.agent.two_way, scenario.permissions
+            if permissions == "ask" and two_way is not None and two_way.unasked:
+                permissions = "agent-default"  # it cannot be held to more
+            request = replace(request, permissions=permissions)
+            findings = hold_conversation(scenario, offline, request, folder)
         faults = [repr(error) for error in offline.server.faults]
     return [*(Finding(kind="broken", what=f"the lab itself failed: {fault}") for fault in faults), *findings]
 
@@ -266,20 +238,20 @@ def _gathered(
 
 def _judge(tested: AgentUnderTest, scenario: Scenario, output: ScenarioOutput, cwd: str) -> Iterator[Finding]:
     result = output.events[-1]
-    last_words = _last_lines(output.stderr, _STDERR_LINES)
+    last_lines = _last_lines(output.stderr, _STDERR_LINES)
     yield from (Finding(kind="broken", what=f"the lab itself failed: {fault}") for fault in output.faults)
     errors = [event.message for event in output.events if isinstance(event, Error)]
     if output.is_out_of_time:
         limit_s = output.request.limits.timeout_s or 0
         how = "" if output.has_asked else ", and no request for its model"
         what = f"it hangs: no end within {limit_s:g} s{how}"
-        yield Finding(kind="broken", what=what, example=last_words)
+        yield Finding(kind="broken", what=what, example=last_lines)
         return
     if not output.has_asked:
         what = "no request arrived: it ignores the base URL, or ended before it asked its model"
         written = _last_lines(output.stdout, 1)
         details = [*errors[-1:], *([f"it wrote: {written}"] if written else [])]
-        yield Finding(kind="broken", what=what, example=last_words or "; ".join(details)[:400])
+        yield Finding(kind="broken", what=what, example=last_lines or "; ".join(details)[:400])
         return
     if scenario.is_about_recovery and errors and isinstance(result, Result) and result.outcome == "failed":
         # Poor, but visible in the log.
@@ -290,7 +262,7 @@ def _judge(tested: AgentUnderTest, scenario: Scenario, output: ScenarioOutput, c
 
 
 def _blamed(findings: Iterable[Finding], output: ScenarioOutput) -> list[Finding]:
-    """Where our script had no answer left, what is missing says little about the agent."""
+    """Where our script had no answer left, missing events are no proof against the agent."""
     found = list(findings)
     over = next((entry for entry in output.requests if entry.outcome == "over"), None)
     if over is None or not found:

@@ -30,9 +30,9 @@ from harness.lab.wire import (
     Tokens,
     WireAnswer,
     encode,
-    record_of,
     records,
 )
+from harness.sources.formats.fields import record_of
 from harness.sources.models.script import (
     MAIN,
     Alternatives,

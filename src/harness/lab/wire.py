@@ -6,14 +6,14 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from harness.lab import wires
+from harness.sources.formats.fields import text_of
 from harness.sources.models.script import Stop
+from harness.sources.registry import module_of, names_in
 
 Record: TypeAlias = dict[str, Any]
 Endpoint: TypeAlias = Literal["answer", "count", "models"]
@@ -61,9 +61,9 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     system: str
     opening: str
-    """What the user's side said before the first answer: the marker of a conversation is looked for here."""
+    """What the user's side wrote before the first answer: the marker of a conversation is looked for here."""
     leading: tuple[tuple[str, str], ...] = ()
-    """The texts of the first answers that hold no call of ours, each with what the user's side said next.
+    """The texts of the first answers that hold no call of ours, each with what the user's side wrote next.
     An agent may have written them itself, to open the conversation: only the script shows that."""
     answers: int
     """How many answers the conversation already holds."""
@@ -159,7 +159,7 @@ class WireFormat(msgspec.Struct, frozen=True, kw_only=True):
     base_path: str
     """What they expect the base URL to end with."""
     conversation: str
-    """The field of a request that holds what was said."""
+    """The field of a request that holds the messages."""
     endpoint: Callable[[HttpRequest], Endpoint | None]
     """What a request is for; None when it is not this API's."""
     read: Callable[[HttpRequest], ModelRequest]
@@ -168,7 +168,7 @@ class WireFormat(msgspec.Struct, frozen=True, kw_only=True):
     refusal: Callable[[int, str, float | None], Any]
     """The body of an error: status, message, seconds to wait."""
     failed: Callable[[StreamFailure, ModelRequest], bytes]
-    """What a stream that began well says when it fails."""
+    """What a stream sends when it fails in the middle."""
     others: Mapping[Endpoint, Callable[[HttpRequest], Any]]
     """The bodies for the other endpoints."""
 
@@ -176,8 +176,7 @@ class WireFormat(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def all_wires() -> Mapping[str, WireFormat]:
     """Name → format: one per file of `wires/`."""
-    names = sorted(module.name for module in iter_modules(wires.__path__))
-    return {name: import_module(f"{wires.__name__}.{name}").WIRE for name in names}
+    return {name: module_of(wires, name).WIRE for name in names_in(wires)}
 
 
 def asks_for_models(arrived: HttpRequest) -> bool:
@@ -210,19 +209,24 @@ def records(value: Any) -> list[Record]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def record_of(value: Any) -> Record:
-    return value if isinstance(value, dict) else {}
-
-
-def text_of(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def plain_text(content: Any) -> str:
     """The text of a message: a string, or the text blocks of a list."""
     if isinstance(content, str):
         return content
     return "\n".join(text for block in records(content) if (text := text_of(block.get("text"))))
+
+
+def texts_of_roles(roles: tuple[str | None, ...], messages: list[Record]) -> str:
+    """The texts of the messages that have one of these roles."""
+    found = (message.get("content") for message in messages if message.get("role") in roles)
+    return "\n".join(map(plain_text, found))
+
+
+def openai_error(kinds: Mapping[int, tuple[str, str]], status: int, message: str) -> Record:
+    """The body of an error as the APIs of OpenAI have it. `kinds`: status → type and code."""
+    default = ("invalid_request_error" if status < 500 else "server_error", None)
+    kind, code = kinds.get(status, default)
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
 _PIECES = 4

@@ -27,11 +27,10 @@ from harness.lab.wire import (
     named_model,
     pieces,
     plain_text,
-    record_of,
     records,
     sse,
-    text_of,
 )
+from harness.sources.formats.fields import record_of, text_of
 
 _SERVER_TOOLS = ("web_search", "web_fetch", "code_execution")
 """Kinds of tools that the model's side runs itself: a request with only these is no agent's."""

@@ -27,13 +27,14 @@ from harness.lab.wire import (
     divide,
     is_from_google,
     named_model,
+    openai_error,
     pieces,
     plain_text,
-    record_of,
     records,
     sse,
-    text_of,
+    texts_of_roles,
 )
+from harness.sources.formats.fields import record_of, text_of
 
 _STOPS = {"length": "length", "refusal": "content_filter"}
 _ERROR_KINDS = {
@@ -59,9 +60,11 @@ def read(arrived: HttpRequest) -> ModelRequest:
     form = record_of(record_of(body.get("response_format")).get("json_schema"))
     return ModelRequest(
         model=text_of(body.get("model")),
-        system=_said_by(("system", "developer"), messages),
-        opening=_said_by(("user",), conversation.opening),
-        leading=tuple((text, _said_by(("user",), following)) for text, following in conversation.leading),
+        system=texts_of_roles(("system", "developer"), messages),
+        opening=texts_of_roles(("user",), conversation.opening),
+        leading=tuple(
+            (text, texts_of_roles(("user",), following)) for text, following in conversation.leading
+        ),
         answers=conversation.answers,
         has_conversation=bool(messages),
         results=tuple(
@@ -79,12 +82,6 @@ def read(arrived: HttpRequest) -> ModelRequest:
 
 def _call_ids(message: Record) -> list[Any]:
     return [call.get("id") for call in records(message.get("tool_calls"))]
-
-
-def _said_by(roles: tuple[str, ...], messages: list[Record]) -> str:
-    return "\n".join(
-        plain_text(message.get("content")) for message in messages if message.get("role") in roles
-    )
 
 
 def whole(answer: WireAnswer) -> Record:
@@ -171,9 +168,7 @@ def _usage(answer: WireAnswer) -> Record:
 
 def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
     del retry_after_s
-    default = ("invalid_request_error" if status < 500 else "server_error", None)
-    kind, code = _ERROR_KINDS.get(status, default)
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    return openai_error(_ERROR_KINDS, status, message)
 
 
 def failed(failing: StreamFailure, asked: ModelRequest) -> bytes:

@@ -30,11 +30,10 @@ from harness.lab.wire import (
     named_model,
     pieces,
     plain_text,
-    record_of,
     records,
     sse,
-    text_of,
 )
+from harness.sources.formats.fields import record_of, text_of
 
 _STOPS = {"length": "MAX_TOKENS", "refusal": "SAFETY"}
 _STATUS_NAMES = {

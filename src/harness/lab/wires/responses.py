@@ -25,13 +25,14 @@ from harness.lab.wire import (
     WireAnswer,
     WireFormat,
     divide,
+    openai_error,
     pieces,
     plain_text,
-    record_of,
     records,
     sse,
-    text_of,
+    texts_of_roles,
 )
+from harness.sources.formats.fields import record_of, text_of
 
 _ANSWER_KINDS = frozenset(
     (
@@ -68,9 +69,11 @@ def read(arrived: HttpRequest) -> ModelRequest:
     choice = record_of(body.get("tool_choice"))
     return ModelRequest(
         model=text_of(body.get("model")),
-        system="\n".join([text_of(body.get("instructions")), _said_by(("system", "developer"), items)]),
-        opening=_said_by(("user", None), conversation.opening),
-        leading=tuple((text, _said_by(("user", None), messages)) for text, messages in conversation.leading),
+        system="\n".join([text_of(body.get("instructions")), texts_of_roles(("system", "developer"), items)]),
+        opening=texts_of_roles(("user", None), conversation.opening),
+        leading=tuple(
+            (text, texts_of_roles(("user", None), messages)) for text, messages in conversation.leading
+        ),
         answers=conversation.answers,
         has_conversation=bool(items) or "previous_response_id" in body,
         results=tuple(
@@ -89,10 +92,6 @@ def read(arrived: HttpRequest) -> ModelRequest:
 
 def _is_answer(item: Record) -> bool:
     return item.get("role") == "assistant" or text_of(item.get("type")) in _ANSWER_KINDS
-
-
-def _said_by(roles: tuple[str | None, ...], items: list[Record]) -> str:
-    return "\n".join(plain_text(item.get("content")) for item in items if item.get("role") in roles)
 
 
 def _output(item: Record) -> str:
@@ -147,14 +146,9 @@ def _steps(part: AnswerText | AnswerReasoning | AnswerCall) -> Iterator[tuple[st
             yield "reasoning_summary_text.done", place | {"text": part.text}
             yield "reasoning_summary_part.done", place | {"part": _summary(part.text)}
         case AnswerCall():
-            kind, field = (
-                ("custom_tool_call_input", "input")
-                if _is_custom(part)
-                else (
-                    "function_call_arguments",
-                    "arguments",
-                )
-            )
+            is_custom = _is_custom(part)
+            kind = "custom_tool_call_input" if is_custom else "function_call_arguments"
+            field = "input" if is_custom else "arguments"
             for piece in pieces(part.arguments):
                 yield f"{kind}.delta", {"delta": piece}
             yield f"{kind}.done", {field: part.arguments}
@@ -244,9 +238,7 @@ def _usage(answer: WireAnswer) -> Record:
 
 def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
     del retry_after_s
-    default = ("invalid_request_error" if status < 500 else "server_error", None)
-    kind, code = _ERROR_KINDS.get(status, default)
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    return openai_error(_ERROR_KINDS, status, message)
 
 
 def failed(failing: StreamFailure, asked: ModelRequest) -> bytes:
