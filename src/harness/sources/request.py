@@ -94,6 +94,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What a person calls this session."""
     tags: tuple[str, ...] = ()
 
+    @property
+    def prompt_bytes(self) -> bytes:
+        """The prompt as an agent reads it from stdin. Half a character (a lone surrogate) becomes `?`."""
+        return self.prompt.encode("utf-8", "replace")
+
     def __post_init__(self) -> None:
         """Raises UsageError. Above all, a misspelt permission must not give the agent another one."""
         for name, (fits, wanted) in _FIELDS.items():

@@ -52,7 +52,7 @@ def command(request: Request, version: Version) -> CommandLine:
     args = ["--no-pretty", "--no-check-update", "--no-show-release-notes", *_PERMISSIONS[request.permissions]]
     return CommandLine(
         args=(*args, *flags_of(request, _FLAGS), *request.extra_args, "--message-file", "/dev/stdin"),
-        stdin=request.prompt.encode("utf-8", "replace"),
+        stdin=request.prompt_bytes,
     )
 
 

@@ -198,7 +198,7 @@ class AntigravityTranslator(PlainAnswer):
 
     def record(self, record: Record) -> Sequence[Event]:
         step = record.get("step_update")
-        # Nearly every line of a long run is a piece of the text that is being written: the short way.
+        # Nearly every line of a long run is a piece of the text that is being written: the fast path.
         if type(step) is dict and self._speaking is not None and step.get("step_index") == self._speaking:
             piece = step.get("text_delta")
             if type(piece) is str and piece and step.get("state") == "ACTIVE":

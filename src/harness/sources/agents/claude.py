@@ -118,7 +118,7 @@ def command(request: Request, version: Version) -> CommandLine:
     flags = {name: flag for name, flag in _FLAGS.items() if has(version, _SINCE.get(name, ()))}
     args += [*_PERMISSIONS[request.permissions], *flags_of(request, flags)]
     args += [*(["--fork-session"] if request.fork else []), *request.extra_args]
-    return CommandLine(args=tuple(args), stdin=request.prompt.encode("utf-8", "replace"))
+    return CommandLine(args=tuple(args), stdin=request.prompt_bytes)
 
 
 _CONVERSATION_SINCE: Version = (2, 0, 60)

@@ -224,7 +224,7 @@ def command(request: Request, version: Version) -> CommandLine:
     elif request.permissions == "read-only":
         args += ["--mode", "plan", *(["--trust"] if has(version, _TRUST_SINCE) else [])]
     args += flags_of(request, _FLAGS)
-    return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt.encode("utf-8", "replace"))
+    return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt_bytes)
 
 
 _WITH_SUBTYPES = frozenset({"thinking", "tool_call", "connection", "retry", "interaction_query"})

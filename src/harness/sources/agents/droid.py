@@ -219,7 +219,7 @@ def command(request: Request, version: Version) -> CommandLine:
     del version
     args = ["exec", "--output-format", "stream-json", *_PERMISSIONS[request.permissions]]
     args += flags_of(request, _FLAGS)
-    return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt.encode("utf-8", "replace"))
+    return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt_bytes)
 
 
 class DroidTranslator(PlainAnswer):

@@ -128,7 +128,7 @@ def command(request: Request, version: Version) -> CommandLine:
     return CommandLine(
         args=(*args, *request.extra_args),
         env={} if request.permissions == "agent-default" else {"GEMINI_CLI_TRUST_WORKSPACE": "true"},
-        stdin=request.prompt.encode("utf-8", "replace"),
+        stdin=request.prompt_bytes,
     )
 
 

@@ -68,7 +68,7 @@ class MiniSweAgentTranslator(Translator):
         self._section = ""
         self._lines: list[str] = []
         self._is_after_gap = True
-        self._is_begun = False
+        self._has_started = False
         """Whether the opening text, with the task, has ended."""
         self._step = 0
         self._cost_usd = 0.0
@@ -92,7 +92,7 @@ class MiniSweAgentTranslator(Translator):
         if _RULE_LINE.fullmatch(line.strip()):
             out = self._close()
             self.rule = "line between sections"
-            self._is_begun = True
+            self._has_started = True
             return out
         if _SAVED.fullmatch(line):
             out = self._close()
@@ -125,14 +125,14 @@ class MiniSweAgentTranslator(Translator):
                 return self._result(text)
             case "Exit":
                 return self._exit(text)
-            case "User" if self._is_begun and text:
+            case "User" if self._has_started and text:
                 return [Warning(message=text, code="format_error")]
             case _:
                 return []
 
     def _answer(self, text: str) -> list[Event]:
         """Commands stand at the end, each in a fence of its own; other fences belong to the text."""
-        self._is_begun = True
+        self._has_started = True
         parts = f"\n\n{text}".split(_FENCE)
         commands: list[str] = []
         while len(parts) > 1 and parts[-1].endswith("\n```"):

@@ -87,7 +87,7 @@ class CallEnd(msgspec.Struct):
     operations: list[Operation] | None = None
 
 
-class _Speech(msgspec.Struct):
+class _OpenText(msgspec.Struct):
     """The text or reasoning that one run is writing."""
 
     id: str
@@ -152,9 +152,9 @@ class AcpTranslator(Translator):
         self.calls: dict[str, AcpCall] = {}
         """Calls that have not ended, by their id."""
         self.session = ""
-        self._is_begun = False
+        self._has_started = False
         self.is_history = False
-        self._speech: dict[str, _Speech] = {}
+        self._open_texts: dict[str, _OpenText] = {}
         self._names: Counter[str] = Counter()
         self._ended_calls: set[str] = set()
         self._tasks: list[Task] | None = None
@@ -182,7 +182,7 @@ class AcpTranslator(Translator):
     def record(self, record: Record) -> Sequence[Event]:
         session = text_of(record_of(record.get("params")).get("sessionId"))
         self.session = self.session or session
-        if session and not self.is_history and not self._is_begun:
+        if session and not self.is_history and not self._has_started:
             return [*self._begin(), *super().record(record)]
         return super().record(record)
 
@@ -287,7 +287,7 @@ class AcpTranslator(Translator):
         return ()
 
     def _begin(self, model: str = "") -> list[Event]:
-        self._is_begun = True
+        self._has_started = True
         return [SessionStart(session_id=self.session, agent=self.agent, model=model, version=self._version)]
 
     # Text
@@ -312,15 +312,15 @@ class AcpTranslator(Translator):
         return self._piece(text, run_id, text_of(update.get("messageId")), is_text=is_text) if text else ()
 
     def _piece(self, text: str, run_id: str, native_id: str, *, is_text: bool) -> list[Event]:
-        speech, out = self._speech.get(run_id), list[Event]()
-        if speech is None or speech.is_text != is_text or speech.native_id != native_id:
+        open_text, out = self._open_texts.get(run_id), list[Event]()
+        if open_text is None or open_text.is_text != is_text or open_text.native_id != native_id:
             out += self.flush(run_id)
-            speech = _Speech(self._named(native_id, is_text), native_id, is_text, [])
-            self._speech[run_id] = speech
+            open_text = _OpenText(self._named(native_id, is_text), native_id, is_text, [])
+            self._open_texts[run_id] = open_text
         if is_text:
-            speech.pieces.append(text)
-            return [*out, TextDelta(id=speech.id, text=text, run_id=run_id)]
-        return [*out, ReasoningDelta(id=speech.id, text=text, run_id=run_id)]
+            open_text.pieces.append(text)
+            return [*out, TextDelta(id=open_text.id, text=text, run_id=run_id)]
+        return [*out, ReasoningDelta(id=open_text.id, text=text, run_id=run_id)]
 
     def _named(self, native_id: str, is_text: bool) -> str:
         """A message may be written in several parts, with calls between them: each has a name of its own."""
@@ -333,13 +333,13 @@ class AcpTranslator(Translator):
 
     def flush(self, run_id: str) -> list[Event]:
         """Nothing says that a text is complete; it is when something else begins."""
-        speech = self._speech.pop(run_id, None)
-        if speech is None or not speech.pieces:
+        open_text = self._open_texts.pop(run_id, None)
+        if open_text is None or not open_text.pieces:
             return []
-        return [Message(role="assistant", text="".join(speech.pieces), id=speech.id, run_id=run_id)]
+        return [Message(role="assistant", text="".join(open_text.pieces), id=open_text.id, run_id=run_id)]
 
     def _flush_all(self) -> list[Event]:
-        return [event for run_id in list(self._speech) for event in self.flush(run_id)]
+        return [event for run_id in list(self._open_texts) for event in self.flush(run_id)]
 
     def _whole_message(self, record: Record) -> Sequence[Event]:
         """v2: what was streamed comes again whole, or nothing was streamed."""
@@ -348,7 +348,7 @@ class AcpTranslator(Translator):
         run_id, native_id = self.run_of(params, update), text_of(update.get("messageId"))
         if self.is_history:
             return ()
-        is_streamed = run_id in self._speech or native_id in self._names
+        is_streamed = run_id in self._open_texts or native_id in self._names
         text = output_of(update.get("content") or None)
         if is_streamed or not text:
             return self.flush(run_id)

@@ -331,4 +331,4 @@ def run_command(
         case "agent-default":
             pass
     args += [*flags_of(request, FLAGS), *request.extra_args]
-    return CommandLine(args=tuple(args), env=env, stdin=request.prompt.encode("utf-8", "replace"))
+    return CommandLine(args=tuple(args), env=env, stdin=request.prompt_bytes)

@@ -24,7 +24,7 @@ _KINDS = {
     "tool": "tool_use",
 }
 """Kind of part → kind of record in the stream."""
-_SAYS_NOTHING = frozenset({"patch", "snapshot", "file", "agent", "retry", "subtask"})
+_CONSUMED = frozenset({"patch", "snapshot", "file", "agent", "retry", "subtask"})
 _ABORTED = "MessageAbortedError"
 _FINISHED = frozenset({"stop", "length", "content-filter", "other"})
 
@@ -73,7 +73,7 @@ class OpencodeRewording(Rewording):
     def _part(self, part: Record) -> None:
         kind = text_of(part.get("type"))
         self.at(milliseconds(part.get("time_ms")))
-        if kind in _SAYS_NOTHING:
+        if kind in _CONSUMED:
             self.taken[f"part {kind}"] += 1
             return
         state = record_of(part.get("state"))

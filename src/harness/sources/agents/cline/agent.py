@@ -136,7 +136,7 @@ class ClineTranslator(Translator):
 
     def record(self, record: Record) -> Sequence[Event]:
         event = record.get("event")
-        # Nearly every line of a long run is a piece of the text that is being written: the short way.
+        # Nearly every line of a long run is a piece of the text that is being written: the fast path.
         if type(event) is dict and event.get("type") == "content_start" and self._speakers.is_alone:
             main, text, whole = self._speakers.main, event.get("text"), event.get("accumulated")
             is_text = event.get("contentType") == "text" and record.get("type") == "agent_event"

@@ -86,7 +86,7 @@ def command(request: Request, version: Version) -> CommandLine:
         args += ["resume", "--last"]
     else:
         args.append("-")
-    return CommandLine(args=tuple(args), stdin=request.prompt.encode("utf-8", "replace"))
+    return CommandLine(args=tuple(args), stdin=request.prompt_bytes)
 
 
 _CONVERSATION_SINCE: Version = (0, 130)

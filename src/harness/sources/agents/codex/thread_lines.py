@@ -15,7 +15,7 @@ from harness.events.operation import Operation, Read
 from harness.sources.agents.codex.items import CALLS, CallItem, Item
 from harness.sources.formats.fields import record_of, text_of
 
-SAID_ELSEWHERE = (
+CONSUMED = (
     "account/rateLimits/updated",
     "account/updated",
     "app/list/updated",

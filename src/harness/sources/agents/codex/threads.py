@@ -51,7 +51,7 @@ from harness.sources.agents.codex.items import (
 )
 from harness.sources.agents.codex.thread_lines import (
     CALL_KINDS,
-    SAID_ELSEWHERE,
+    CONSUMED,
     THREAD_CALLS,
     as_of_exec,
     message_pieces,
@@ -117,7 +117,7 @@ class CodexThreadTranslator(Translator):
         "item/completed/subAgentActivity": "_sub_agent",
         **{f"item/started/{kind}": "_call_started" for kind in CALL_KINDS},
         **{f"item/completed/{kind}": "_call_ended" for kind in CALL_KINDS},
-        **dict.fromkeys(SAID_ELSEWHERE, ""),
+        **dict.fromkeys(CONSUMED, ""),
     }
 
     def __init__(self) -> None:
@@ -377,7 +377,7 @@ class CodexThreadTranslator(Translator):
         return [TextDelta(id=key[2], text=text) for text in texts]
 
     def _message_started(self, record: Record) -> Sequence[Event]:
-        """Nearly all lines that follow are pieces of this message: those of the run itself take a short way."""
+        """Nearly all lines that follow are pieces of this message: those of the run itself take the fast path."""
         params = record_of(record.get("params"))
         thread, turn_id = text_of(params.get("threadId")), text_of(params.get("turnId"))
         item_id = text_of(record_of(params.get("item")).get("id"))

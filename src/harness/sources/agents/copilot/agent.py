@@ -59,9 +59,9 @@ _FLAGS = {
     "continue_last": "--continue",
 }
 _CHOOSES_SESSION = ("--session-id", "--resume", "-r", "--continue", "--connect")
-_TOLD_ELSEWHERE = frozenset({"file_created", "cancellation", "model_retry"})
+_REPEATED = frozenset({"file_created", "cancellation", "model_retry"})
 """Remarks of `session.info` that other records make as well."""
-_GIVES_NO_NEWS = (
+_CONSUMED = (
     "assistant.intent",
     "assistant.message_start",
     "assistant.streaming_delta",
@@ -101,13 +101,13 @@ def command(request: Request, version: Version) -> CommandLine:
         request = replace(request, session_id="")
     args = ["--output-format", "json", "--no-auto-update", "--no-ask-user"]
     args += [*_PERMISSIONS[request.permissions], *flags_of(request, _FLAGS)]
-    return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt.encode("utf-8", "replace"))
+    return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt_bytes)
 
 
 class CopilotTranslator(CopilotCalls):
     rules: ClassVar[dict[str, str]] = {
         **CopilotCalls.rules,
-        **dict.fromkeys(_GIVES_NO_NEWS, ""),
+        **dict.fromkeys(_CONSUMED, ""),
         "abort": "_abort",
         "agent.interrupted": "_abort",
         "assistant.idle": "_idle",
@@ -285,7 +285,7 @@ class CopilotTranslator(CopilotCalls):
     def _info(self, record: Record) -> Sequence[Event]:
         data = record_of(record.get("data"))
         kind = text_of(data.get("infoType"))
-        if kind in _TOLD_ELSEWHERE:
+        if kind in _REPEATED:
             return ()
         return [Info(message=text_of(data.get("message")), code=kind or "info")]
 

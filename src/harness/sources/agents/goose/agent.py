@@ -77,14 +77,14 @@ class GooseText:
     2. A message may be written in several parts, with calls between them: each is a `Message` of its own.
     """
 
-    __slots__ = ("_times", "has_spoken", "id", "is_open", "native_id", "pieces")
+    __slots__ = ("_times", "has_text", "id", "is_open", "native_id", "pieces")
 
     def __init__(self) -> None:
         self.native_id: Any = None
         self.id = ""
         self.is_open = False
         self.pieces: list[str] = []
-        self.has_spoken = False
+        self.has_text = False
         self._times: Counter[str] = Counter()
 
     def add(self, text: str, message: Record) -> list[Event]:
@@ -106,7 +106,7 @@ class GooseText:
         return [Message(role="assistant", text=whole, id=self.id)]
 
     def _open(self, native_id: Any) -> None:
-        self.native_id, self.is_open, self.has_spoken = native_id, True, True
+        self.native_id, self.is_open, self.has_text = native_id, True, True
         name = text_of(native_id)
         self._times[name] += 1
         times = self._times[name]
@@ -137,7 +137,7 @@ def command(request: Request, version: Version) -> CommandLine:
     return CommandLine(
         args=(*args, *request.extra_args, "--instructions", "-"),
         env={"GOOSE_MODE": mode} if mode else {},
-        stdin=request.prompt.encode("utf-8", "replace"),
+        stdin=request.prompt_bytes,
     )
 
 
@@ -152,10 +152,10 @@ class GooseTranslator(PlainAnswer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._speech = GooseText()
+        self._text = GooseText()
         self._calls = GooseCalls()
         self._banner = Banner()
-        self._has_begun = False
+        self._has_started = False
         self._is_resumed = False
         self._session_name = ""
         self._reports_interruption = False
@@ -194,19 +194,19 @@ class GooseTranslator(PlainAnswer):
         self._reports_interruption = numbers_of(start.version) >= _INTERRUPTION_SINCE
 
     def record(self, record: Record) -> Sequence[Event]:
-        message, speech = record.get("message"), self._speech
-        # Nearly every line of a long run is a piece of the text that is being written: the short way.
-        if speech.is_open and type(message) is dict and message.get("id") == speech.native_id:
+        message, text = record.get("message"), self._text
+        # Nearly every line of a long run is a piece of the text that is being written: the fast path.
+        if text.is_open and type(message) is dict and message.get("id") == text.native_id:
             content = message.get("content")
             if type(content) is list and len(content) == 1 and "metadata" in message:
                 piece = content[0].get("text") if type(content[0]) is dict else None
                 if type(piece) is str and piece and content[0].get("type") == "text":
                     self.rule = "message"
-                    speech.pieces.append(piece)
-                    return (TextDelta(id=speech.id, text=piece),)
+                    text.pieces.append(piece)
+                    return (TextDelta(id=text.id, text=piece),)
         self._is_advising = False
         events = super().record(record)
-        return [*self._speech.finish(), *events] if self.rule == "unknown" else events
+        return [*self._text.finish(), *events] if self.rule == "unknown" else events
 
     def remark(self, line: str) -> Sequence[Event] | None:
         if self._banner.take(line):
@@ -215,11 +215,11 @@ class GooseTranslator(PlainAnswer):
         if line.startswith(INTERRUPTION):
             self.rule = "interruption"
             self._outcome = "interrupted"
-            return [*self._speech.finish(), Warning(message=line, code="interrupted")]
+            return [*self._text.finish(), Warning(message=line, code="interrupted")]
         if line.lower().startswith("error:"):
             self.rule = "error"
             self._is_advising = True
-            return [*self._speech.finish(), *self._fail(line[6:].strip(), GooseFailure("agent_error"))]
+            return [*self._text.finish(), *self._fail(line[6:].strip(), GooseFailure("agent_error"))]
         if self._is_advising:
             self.rule = "advice"
             return [Info(message=line, code="agent_error")]
@@ -249,7 +249,7 @@ class GooseTranslator(PlainAnswer):
         return [*out, *self._completed(metadata)]
 
     def _how_it_ended(self, ending: Ending) -> list[Event]:
-        out = self._speech.finish()
+        out = self._text.finish()
         if ending.outcome is not None and not self._reports_interruption:
             stopped = Result(success=False, outcome=ending.outcome, usage=self._usage)
             return [*out, stopped] if self._complete is not None else out
@@ -263,7 +263,7 @@ class GooseTranslator(PlainAnswer):
 
     def _missing_answer(self) -> list[Event]:
         """Goose completes also when there was no answer, and when the answer was cut off by a signal."""
-        if not self._speech.has_spoken and not self._calls.has_answered:
+        if not self._text.has_text and not self._calls.has_answered:
             return self._fail("the model returned an empty response", GooseFailure("empty_response"))
         used = count_of(record_of(self._complete).get("total_tokens"))
         is_counted = self._complete is not None and "total_tokens" in self._complete
@@ -273,9 +273,9 @@ class GooseTranslator(PlainAnswer):
         return []
 
     def _begin(self) -> list[Event]:
-        if self._has_begun:
+        if self._has_started:
             return []
-        self._has_begun = True
+        self._has_started = True
         banner = self._banner
         self._model = banner.model or self._model
         self._is_resumed = self._is_resumed or banner.is_resumed
@@ -304,7 +304,7 @@ class GooseTranslator(PlainAnswer):
             kind = text_of(block.get("type"))
             translate = self._blocks.get(kind)
             if kind != "text":
-                out += self._speech.finish()
+                out += self._text.finish()
             out += [Unknown(raw=item)] if translate is None else translate(block, message)
         return out
 
@@ -314,8 +314,8 @@ class GooseTranslator(PlainAnswer):
             return []
         failure = failure_of(text) if is_own(message) else None
         if failure is not None:
-            return [*self._speech.finish(), *self._compacted(failure), *self._fail(text, failure)]
-        return [*self._continued(), *self._speech.add(text, message)]
+            return [*self._text.finish(), *self._compacted(failure), *self._fail(text, failure)]
+        return [*self._continued(), *self._text.add(text, message)]
 
     def _calls_tool(self, block: Record, _message: Record) -> list[Event]:
         return [*self._continued(), *self._calls.start(block, self.working_directory)]
@@ -364,7 +364,7 @@ class GooseTranslator(PlainAnswer):
         error = record.get("error")
         message = text_of(error) or first_text(record_of(error), "message") or first_text(record, "message")
         return [
-            *self._speech.finish(),
+            *self._text.finish(),
             *self._fail(message, failure_of(message) or GooseFailure("agent_error")),
         ]
 
@@ -395,7 +395,7 @@ class GooseTranslator(PlainAnswer):
 
     def _completed(self, record: Record) -> list[Event]:
         self._complete = record
-        out = [*self._begin(), *self._speech.finish(), *self._compacted(INTERRUPTED)]
+        out = [*self._begin(), *self._text.finish(), *self._compacted(INTERRUPTED)]
         usage = usage_of(record)
         if not usage:
             return out

@@ -128,7 +128,7 @@ def command(request: Request, version: Version) -> CommandLine:
     args = ["--output-format", "streaming-json", "--no-auto-update", *_PERMISSIONS[request.permissions]]
     return CommandLine(
         args=(*args, *flags_of(request, _FLAGS), *request.extra_args, "--prompt-file", "/dev/stdin"),
-        stdin=request.prompt.encode("utf-8", "replace"),
+        stdin=request.prompt_bytes,
     )
 
 
@@ -201,7 +201,7 @@ class GrokTranslator(StreamJson):
         text = "".join(pieces)
         return [Message(role="assistant", text=text, id=stream_id, run_id=self._speaker)]
 
-    def _listen(self, kind: str) -> list[Event]:
+    def _open_stream(self, kind: str) -> list[Event]:
         """A piece comes: it continues the current stretch, or begins one of another speaker or kind."""
         speaker = self._speakers.now(self.calls.open.values())
         if self._stream_id.startswith(kind) and speaker == self._speaker:
@@ -216,7 +216,7 @@ class GrokTranslator(StreamJson):
         text = record.get("data")
         if type(text) is not str:
             return [Unknown(raw=record)]
-        out = [*self._begin(record), *self._listen("text")]
+        out = [*self._begin(record), *self._open_stream("text")]
         if text:
             self._pieces.append(text)
             out.append(TextDelta(id=self._stream_id, text=text, run_id=self._speaker))
@@ -226,7 +226,7 @@ class GrokTranslator(StreamJson):
         text = record.get("data")
         if type(text) is not str:
             return [Unknown(raw=record)]
-        out = [*self._begin(record), *self._listen("thought")]
+        out = [*self._begin(record), *self._open_stream("thought")]
         return [*out, ReasoningDelta(id=self._stream_id, text=text, run_id=self._speaker)] if text else out
 
     def _usage(self, record: Record) -> Sequence[Event]:

@@ -47,7 +47,15 @@ from harness.sources.formats.toolset import (
 
 _SUBAGENT_ID = re.compile(r"^subagent_id: (\S+)", re.MULTILINE)
 _STATUS_LINE = re.compile(r"\Aexit: [^\n]*\n")
-_SAYINGS = ("message", "tool_output_for_prompt", "content", "summary_for_prompt", "text", "output", "summary")
+_TEXT_KEYS = (
+    "message",
+    "tool_output_for_prompt",
+    "content",
+    "summary_for_prompt",
+    "text",
+    "output",
+    "summary",
+)
 
 _TOOLS: dict[str, ToolMapping] = {
     "run_terminal_command": running("command"),
@@ -104,7 +112,7 @@ def _saying(value: Any) -> str:
     if isinstance(value, str):
         return value
     raw = record_of(value)
-    text = first_text(raw, *_SAYINGS)
+    text = first_text(raw, *_TEXT_KEYS)
     if text:
         return text
     inner = [item for name, item in raw.items() if name != "type" and isinstance(item, dict | str)]

@@ -115,7 +115,7 @@ def command(request: Request, version: Version) -> CommandLine:
     if request.permissions == "read-only":
         args += ["--tools", _READING_TOOLS]
     args += flags_of(request, _FLAGS)
-    return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt.encode("utf-8", "replace"))
+    return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt_bytes)
 
 
 def rpc_command(request: Request, version: Version) -> CommandLine:

@@ -213,7 +213,7 @@ class PiTranslator(PlainAnswer):
     def record(self, record: Record) -> Sequence[Event]:
         if record.get("type") == "message_update":
             event = record.get("assistantMessageEvent")
-            # Nearly every line of a long run is a piece of the text that is being written: the short way.
+            # Nearly every line of a long run is a piece of the text that is being written: the fast path.
             if type(event) is dict and event.get("type") == "text_delta":
                 answers, text = self._answers, event.get("delta")
                 if event.get("contentIndex") == answers.text_index and type(text) is str and text:

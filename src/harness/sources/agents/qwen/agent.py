@@ -118,7 +118,7 @@ def command(request: Request, version: Version) -> CommandLine:
     del version
     args = ["--output-format", "stream-json", "--include-partial-messages"]
     args += [*_PERMISSIONS[request.permissions], *flags_of(request, _FLAGS)]
-    return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt.encode("utf-8", "replace"))
+    return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt_bytes)
 
 
 _API_ERROR = "[API Error: "

@@ -54,7 +54,7 @@ _COUNTS = {
     "cacheReadInputTokens": "cache_read_input_tokens",
     "cacheCreationInputTokens": "cache_creation_input_tokens",
 }
-_SAYS_NOTHING = (
+_CONSUMED = (
     "agent-name",
     "api-request",
     "api-request-blob",
@@ -80,7 +80,7 @@ _SAYS_NOTHING = (
 class ClaudeRewording(Rewording):
     waits_for_model = True
     rules: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(_SAYS_NOTHING, ""),
+        **dict.fromkeys(_CONSUMED, ""),
         "ai-title": "_titled",
         "custom-title": "_titled",
         "summary": "_titled",

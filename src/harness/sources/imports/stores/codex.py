@@ -58,7 +58,7 @@ _COUNTS = (
     "reasoning_output_tokens",
     "total_tokens",
 )
-_SAYS_NOTHING = (
+_CONSUMED = (
     "ghost_snapshot",
     "world_state",
     *(
@@ -92,7 +92,7 @@ _SAYS_NOTHING = (
 class CodexRewording(Rewording):
     time_key = "timestamp"
     rules: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(_SAYS_NOTHING, ""),
+        **dict.fromkeys(_CONSUMED, ""),
         "session_meta": "_session",
         "turn_context": "_context",
         "compacted": "_compacted",

@@ -18,7 +18,7 @@ from harness.sources.translator import Record
 
 _MAIN = "main"
 _STOPPED = frozenset({"cancelled", "interrupted", "aborted"})
-_SAYS_NOTHING = (
+_CONSUMED = (
     "file_history.checkpoint",
     "file_history.tracked",
     "agent.message.appended",
@@ -42,7 +42,7 @@ class KimiRewording(Rewording):
     waits_for_model = True
     time_key = "time"
     rules: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(_SAYS_NOTHING, ""),
+        **dict.fromkeys(_CONSUMED, ""),
         "llm.request": "_request",
         "turn.prompt": "_prompt",
         "context.append_message": "_message",

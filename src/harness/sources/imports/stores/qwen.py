@@ -26,7 +26,7 @@ _USAGE = {
     "total_tokens": "totalTokenCount",
 }
 _COMMAND_OUTPUT = re.compile(r"Command: .*\nOutput: (.*)\nError: \(none\)\nExit Code: 0\n.*", re.DOTALL)
-_SAYS_NOTHING = (
+_CONSUMED = (
     "at_command",
     "attribution_snapshot",
     "chat_compression",
@@ -39,7 +39,7 @@ _SAYS_NOTHING = (
 class QwenRewording(Rewording):
     waits_for_model = True
     rules: ClassVar[dict[str, str]] = {
-        **dict.fromkeys([f"system/{name}" for name in _SAYS_NOTHING], ""),
+        **dict.fromkeys([f"system/{name}" for name in _CONSUMED], ""),
         "user": "_user",
         "assistant": "_assistant",
         "tool_result": "_tool_result",
