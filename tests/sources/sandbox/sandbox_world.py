@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from functools import cache
 from pathlib import Path
 
 from harness.sources.sandbox import sandbox
@@ -193,6 +194,7 @@ def tree_of(folder: Path) -> list[tuple[str, bytes, int]]:
     ]
 
 
+@cache
 def interpreter(uid: int) -> str:
     """A Python that this user may run: the one of a home directory often is not."""
     for candidate in (sys.executable, "/usr/bin/python3"):
@@ -230,6 +232,7 @@ def as_user_in_background(uid: int, arguments: list[str]) -> subprocess.Popen[st
     )
 
 
+@cache
 def is_usable(engine: str) -> bool:
     if engine == "bubblewrap":
         program = bubblewrap_program(os.environ)
