@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import ssl
 import sys
+from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +20,9 @@ settings.load_profile("any-speed")
 # What was compiled once is used by all: by the programs that tests start, and of the tests by every worker.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Each client of httpx would read all certificates again, which takes longer than most tests.
+ssl.create_default_context = cache(ssl.create_default_context)
 
 # A shell starts what it puts into the background with interrupts ignored, `nohup` does it with hang-ups, and every child
 # would inherit that.

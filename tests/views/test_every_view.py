@@ -25,8 +25,8 @@ CHOICES = [
     ViewOptions(),
     ViewOptions(usage=True, reasoning=True, color=True, live=True, width=40),
 ]
-CUTS = 3
-"""In how many places each recording is cut, for each view and choice: others for each of them."""
+CUTS = 1
+"""In how many places each recording is cut, for each view and choice; other places for each of them."""
 
 
 def test_there_are_the_views_that_a_reader_may_choose() -> None:
