@@ -149,8 +149,9 @@ class Account(msgspec.Struct, kw_only=True):
             self.invocations.append(current)
         _note(current, event)
         for ended in tree.ended:
-            if ended.id == current.run_id:
-                current.is_over, current.outcome = True, ended.outcome
+            of_run = (one for one in reversed(self.invocations) if one.run_id == ended.id)
+            if (over := next(of_run, None)) is not None:
+                over.is_over, over.outcome = True, ended.outcome
 
     def _current(self, tree: RunTree) -> _Invocation | None:
         """The invocation of the run that the event belongs to; the last one where that is not known."""

@@ -16,6 +16,7 @@ from harness.events import (
     Relay,
     RelayReply,
     Result,
+    Resumed,
     SessionStart,
     Suspended,
     TextDelta,
@@ -23,6 +24,7 @@ from harness.events import (
     ToolEnd,
     ToolStart,
     Unrecognized,
+    UsageDelta,
 )
 from harness.testing.golden import Case, translate
 
@@ -34,7 +36,7 @@ Mutation = Callable[[Log, random.Random], Log]
 class FromTheFuture(Event):
     """An event class that no view was written for."""
 
-    text: str = "what nobody knows"
+    text: str = "unknown"
 
 
 def whole(log: Log, chance: random.Random) -> Log:
@@ -72,7 +74,7 @@ def thread(log: Log, chance: random.Random) -> Log:
 
 def unannounced_child(log: Log, chance: random.Random) -> Log:
     start, end = SessionStart(run_id=OTHER), Result(run_id=OTHER, success=True, text="done below")
-    said = Message(run_id=OTHER, role="assistant", text="said below")
+    said = _said_below()
     below = chance.choice([[start, end], [end], [said], [said, end]])
     return _inserted(log, below, chance.randint(2, max(2, len(log) - 1)))
 
@@ -89,6 +91,43 @@ def suspended_before_another(log: Log, chance: random.Random) -> Log:
     later: Log = [Result(run_id=TOP, success=False, outcome="interrupted")] if chance.random() < 0.5 else []
     ended = any(isinstance(event, Result) and event.run_id == TOP for event in log[:place])
     return [*log[:place], *(() if ended else asked), *map(_renamed, log), *(() if ended else later)]
+
+
+def resumed_after_another(log: Log, chance: random.Random) -> Log:
+    """The first run waits for an answer while another run happens, and is resumed or started once more."""
+    place = chance.randint(1, len(log))
+    if any(isinstance(event, Result) and event.run_id == TOP for event in log[:place]):
+        return log
+    asked = [Relay(run_id=TOP, id="q", kind="question", question="Which?"), Suspended(run_id=TOP)]
+    other = list(map(_renamed, log))[: chance.randint(1, len(log))]
+    again = chance.choice([Resumed(run_id=TOP), SessionStart(run_id=TOP, agent="x")])
+    return [*log[:place], *asked, *other, RelayReply(run_id=TOP, id="q", approved=True), again, *log[place:]]
+
+
+def interleaved(log: Log, chance: random.Random) -> Log:
+    """Two runs write at once: what the first writes after the second has begun comes too late."""
+    first, second, found = list(log), list(map(_renamed, log)), list[Event]()
+    while first and second:
+        found.append((first if chance.random() < 0.5 else second).pop(0))
+    return [*found, *first, *second]
+
+
+def child_before_its_parent(log: Log, chance: random.Random) -> Log:
+    early: Log = [SessionStart(run_id=OTHER, parent_id="c", agent="x"), _said_below()]
+    return [*early, *log, *([Result(run_id=OTHER, success=True)] if chance.random() < 0.5 else [])]
+
+
+def started_again(log: Log, chance: random.Random) -> Log:
+    """The same run, with the same ids, once more."""
+    return [*log, *log[: chance.randint(1, len(log))]]
+
+
+def asked_below(log: Log, chance: random.Random) -> Log:
+    """A sub-agent that was not announced asks, and is answered or not."""
+    asked: Log = [Relay(run_id=OTHER, id="q", kind="question", question="Which?")]
+    if chance.random() < 0.5:
+        asked.append(RelayReply(run_id=OTHER, id="q", approved=chance.random() < 0.5))
+    return _inserted(log, asked, chance.randint(1, len(log)))
 
 
 def from_the_future(log: Log, chance: random.Random) -> Log:
@@ -111,11 +150,19 @@ MUTATIONS: tuple[Mutation, ...] = (
     unannounced_child,
     text_before_the_start,
     suspended_before_another,
+    resumed_after_another,
+    interleaved,
+    child_before_its_parent,
+    started_again,
+    asked_below,
     from_the_future,
 )
 
 
-TORN = (no_beginning, no_end, twice, thread, text_before_the_start, suspended_before_another)
+TORN = (
+    *(no_beginning, no_end, twice, thread, text_before_the_start, suspended_before_another),
+    *(resumed_after_another, interleaved, started_again),
+)
 """Those that may leave pieces of a text without the whole."""
 
 
@@ -136,7 +183,13 @@ def numbered(log: Log) -> Log:
 
 def _renamed(event: Event) -> Event:
     event = replace(event, run_id=f"{event.run_id}-2", parent_id=event.parent_id and f"{event.parent_id}-2")
+    if isinstance(event, UsageDelta) and event.id:
+        return replace(event, id=f"{event.id}-2")
     return replace(event, call_id=f"{event.call_id}-2") if isinstance(event, ToolStart | ToolEnd) else event
+
+
+def _said_below() -> Event:
+    return Message(run_id=OTHER, role="assistant", text="said below")
 
 
 def _inserted(log: Log, events: list[Event], place: int) -> Log:

@@ -27,15 +27,19 @@ from harness.events import (
     Usage,
     UsageDelta,
 )
+from harness.interfaces.tui.transcript_lines import TranscriptLines
 from harness.ledger import Account
 from harness.log.log_summary import LogSummary
 from harness.log.run_tree import RunTree
 from harness.log.store import Metadata
 from harness.session.thread_fold import ThreadFold
+from harness.sources.handover.conversation import conversation_of
 from harness.sources.loop.history import history
 from harness.sources.translation.audit import runs_in
 from harness.stage import ViewOptions, run_through
+from harness.views.changes.fold import ChangeHistory
 from harness.views.display import DisplayFold
+from harness.views.inbox.fold import InboxFold, Surroundings
 from harness.views.page_state.fold import StateFold
 from harness.views.run_events.runner_events import RunnerTranslation
 from showing import shown_bytes
@@ -103,6 +107,12 @@ def _runner_events(log: list[Event]) -> list[str]:
     return [one.name for one in told]
 
 
+def _terminal_lines(log: list[Event]) -> list[str]:
+    lines = TranscriptLines(80)
+    lines.feed(log)
+    return lines.lines
+
+
 READERS: dict[str, Callable[[list[Event]], Any]] = {
     "run tree": lambda log: _fed(RunTree(), log).snapshot(),
     "display": lambda log: _fed(DisplayFold(), log).value.token_usage,
@@ -112,6 +122,10 @@ READERS: dict[str, Callable[[list[Event]], Any]] = {
     "history": lambda log: history(log).turns,
     "log summary": lambda log: LogSummary().feed(log),
     "audit": lambda log: [(run.id, run.has_ended) for run in runs_in(log)],
+    "inbox": lambda log: _fed(InboxFold(Metadata(session_id="x")), log).row(Surroundings(is_live=True)),
+    "changes": lambda log: _fed(ChangeHistory(), log).turns.keys(),
+    "handover": lambda log: conversation_of(log).turns,
+    "lines of the terminal interface": _terminal_lines,
     "runner events": _runner_events,
 }
 

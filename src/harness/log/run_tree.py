@@ -16,7 +16,8 @@ Rules
 3. A run whose start is missing begins with its first output (text, message, call, step, question, result): below the
    open top run, or as a top run if none is open. Notices, usage and messages of users begin no run.
 4. A top run that begins or resumes while another is open ends the other as `interrupted`. When a top run ends, all
-   runs below it end. A suspended run ends only by its own result, which is also written when it is abandoned.
+   runs end that are not below another one that is open or suspended. A suspended run ends only by its own result,
+   which is also written when it is abandoned.
 5. When a run ends, its calls, text streams and questions end. When a run is suspended, the questions of sub-agents
    with logs of their own end: they end with their process.
 6. The parent of a run is decided once; a later start only adds its data.
@@ -295,15 +296,16 @@ class RunTree:
     def _end(self, run: RunNode, outcome: str) -> None:
         below: list[RunNode] = []
         if not run.depth:
-            below = [one for one in self._runs.values() if one.top == run.id and one.status != "ended"]
+            unfinished = self.unfinished
+            others = {one.id for one in unfinished if not one.depth and one is not run}
+            below = [one for one in unfinished if one.depth and one.top not in others]
             below.sort(key=lambda one: -one.depth)
-        ended = [one for one in below if one is not run]
-        for one in ended:
+        for one in below:
             one.status, one.outcome = "ended", "interrupted"
         run.status, run.outcome = "ended", outcome
-        self.ended = [*self.ended, *ended, run]
-        gone = {one.id for one in (*ended, run)}
-        self._void([relay for relay in self._state.relays.values() if relay.run_id in gone])
+        self.ended = [*self.ended, *below, run]
+        ended_ids = {one.id for one in (*below, run)}
+        self._void([relay for relay in self._state.relays.values() if relay.run_id in ended_ids])
 
     def _void(self, relays: Sequence[Relay]) -> None:
         for relay in relays:

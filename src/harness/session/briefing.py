@@ -37,6 +37,7 @@ from harness.events import (
 )
 from harness.events.operation import Write
 from harness.log.hub import Hub
+from harness.log.run_tree import RunTree
 from harness.session.builtin.submit_plan import is_approved
 from harness.sources.handover.budget import cut
 from harness.sources.handover.conversation import HandedCall, HandedConversation, HandedPrompt
@@ -55,6 +56,7 @@ class UndeliveredSignals:
         self._agent_name = agent_name
         self._cursor = 0
         self._signals: list[Signal] = []
+        self._tree = RunTree()
         self._delivered = 0
         """How many signals, from the first on, came before the current run."""
         self._run_id = ""
@@ -75,11 +77,12 @@ class UndeliveredSignals:
 
     def _take(self, events: Iterable[Event]) -> None:
         for event in events:
+            run = self._tree.feed(event)
             if isinstance(event, Signal):
                 if not self._run_id or self._is_own:
                     self._signals.append(event)
             elif isinstance(event, SessionStart):
-                if not event.parent_id:
+                if not run.depth:
                     self._run_id, self._is_own = event.run_id, who_works(event) == self._agent_name
                     self._delivered = len(self._signals)
             elif isinstance(event, Result) and event.run_id == self._run_id:
@@ -149,8 +152,8 @@ class Briefing:
         self._dropped = 0
         self._tasks: list[Task] = []
         self._took_part = False
+        self._tree = RunTree()
         self._run: _Run | None = None
-        self._relays: dict[str, Relay] = {}
         self._writes: dict[str, list[str]] = {}
         """By call: the files that it changes if it succeeds."""
         self._has_first = False
@@ -160,7 +163,6 @@ class Briefing:
             Message: self._on_message,
             Signal: self._on_signal,
             ModeChanged: self._on_mode,
-            Relay: self._on_relay,
             RelayReply: self._on_reply,
             TasksChanged: self._on_tasks,
             ToolStart: self._on_call,
@@ -181,18 +183,18 @@ class Briefing:
 
     def _take(self, events: Iterable[Event]) -> None:
         for event in events:
+            self._tree.feed(event)
             handler = self._handlers.get(type(event))
             if handler is not None:
                 handler(event)
 
     def _on_start(self, event: SessionStart) -> None:
-        if event.parent_id:
+        if self._tree.run.depth:
             return
         if self._run is not None:
             self._end(self._run, is_success=False)
         self._run = _Run(event, is_own=who_works(event) == self._agent_name)
         self._delivered = len(self._items)
-        self._relays.clear()
         self._note_session(event)
 
     def _note_session(self, event: Event) -> None:
@@ -221,11 +223,8 @@ class Briefing:
         before = f" (before: {event.previous_mode_id})" if event.previous_mode_id else ""
         self._add(_Item(f"Mode: {event.mode_id}{before}"))
 
-    def _on_relay(self, event: Relay) -> None:
-        self._relays[event.id] = event
-
     def _on_reply(self, event: RelayReply) -> None:
-        relay = self._relays.pop(event.id, None)
+        relay = next(iter(self._tree.relays), None)
         if relay is None or event.by != "person":
             return
         if relay.kind == "plan":

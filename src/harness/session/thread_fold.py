@@ -152,7 +152,7 @@ class ThreadFold:
         kind = type(event)
         tree = self.tree
         tree.feed(event)
-        if kind is not TextDelta:  # nine of ten events are
+        if kind is not TextDelta or tree.began:  # nine of ten events are such deltas
             if tree.began or tree.ended or kind in _OF_RUNS:
                 self._note_runs(tree)
             taker: Any = self._takers.get(kind)

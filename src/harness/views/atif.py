@@ -28,7 +28,7 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.log.run_tree import RunTree
+from harness.log.run_tree import RunNode, RunTree
 from harness.stage import ViewOptions
 from harness.views.formatting.json_text import pretty
 
@@ -48,40 +48,43 @@ def open(options: ViewOptions) -> AtifView:
 class AtifView:
     def __init__(self) -> None:
         self._tree = RunTree()
-        self._top: _Trajectory | None = None
-        self._trajectories: dict[str, _Trajectory] = {}
-        self._callers: dict[str, _Trajectory] = {}
-        """The trajectory of each call."""
+        self._top = _Trajectory()
+        self._below: dict[str, _Trajectory] = {}
+        """Of the sub-agents, by run."""
+        self._latest = ""
+        self._is_empty = True
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
-        run = self._tree.feed(event)
+        tree = self._tree
+        run = tree.feed(event)
+        if tree.latest != self._latest or (tree.began and not run.depth):
+            self._latest = tree.latest
+            self._top.begin(tree.latest)
         if not isinstance(event, _SHOWN):
             return ()
-        trajectory = self._trajectory(event, run.depth)
-        if isinstance(event, ToolStart):
-            self._callers[event.call_id] = trajectory
+        self._is_empty = False
+        trajectory = self._trajectory(run)
         trajectory.add(event)
+        if isinstance(event, Result) and tree.ended and (run.depth or run.id == tree.latest):
+            trajectory.end(event, tree.unheard)
         return ()
 
     def finish(self) -> Sequence[bytes]:
-        return () if self._top is None else (f"{pretty(self._top.document())}\n".encode(),)
+        return () if self._is_empty else (f"{pretty(self._top.document())}\n".encode(),)
 
-    def _trajectory(self, event: Event, depth: int) -> _Trajectory:
+    def _trajectory(self, run: RunNode) -> _Trajectory:
         """All top runs of a thread are one trajectory, a sub-agent is its own."""
-        found = self._trajectories.get(event.run_id)
-        if found is not None:
-            return found
-        if self._top is None or not depth:
-            self._top = self._top or _Trajectory(event.run_id, "")
-            self._trajectories[event.run_id] = self._top
+        if not run.depth or self._tree.get(run.id) is None:
             return self._top
-        found = self._trajectories[event.run_id] = _Trajectory(event.run_id, event.parent_id)
-        self._callers.get(event.parent_id, self._top).children.append(found)
+        found = self._below.get(run.id)
+        if found is None:
+            found = self._below[run.id] = _Trajectory(run.id, run.call_id)
+            self._below.get(run.parent, self._top).children.append(found)
         return found
 
 
 class _Trajectory:
-    def __init__(self, run_id: str, parent_call: str) -> None:
+    def __init__(self, run_id: str = "", parent_call: str = "") -> None:
         self.children: list[_Trajectory] = []
         self.parent_call = parent_call
         self._id = run_id
@@ -90,14 +93,26 @@ class _Trajectory:
         self._steps: list[dict[str, Any]] = []
         self._calls: dict[str, dict[str, Any]] = {}
         """The step of each call."""
-        self._texts: dict[str, str] = {}
-        self._spoken: list[tuple[dict[str, Any], list[str], list[Any]]] = []
-        """Steps of the agent, with the ids of their texts and their other parts."""
+        self._texts: list[str] = []
+        self._streams: dict[tuple[str, str], int] = {}
+        """The texts that are not complete, by run and id."""
+        self._spoken: list[tuple[dict[str, Any], list[int], list[Any]]] = []
+        """Steps of the agent, with the positions of their texts, and their other parts."""
         self._open: dict[str, Any] | None = None
         self._has_result = False
         self._totals: dict[str, Any] = {}
         self._notices: list[dict[str, Any]] = []
         self._result: Result | None = None
+
+    def begin(self, run_id: str) -> None:
+        """A top run begins, or is resumed."""
+        self._id = self._id or run_id
+        self._open = self._result = None
+
+    def end(self, event: Result, unheard: str) -> None:
+        if unheard:
+            self._speak(Message(role="assistant", text=unheard, timestamp_ms=event.timestamp_ms))
+        self._result = event
 
     def add(self, event: Event) -> None:
         self._session = event.session_id or self._session
@@ -110,7 +125,8 @@ class _Trajectory:
             case Message() | TextDelta():
                 self._speak(event)
             case TextRetracted():
-                self._texts[event.id] = ""
+                if (position := self._streams.pop((event.run_id, event.id), None)) is not None:
+                    self._texts[position] = ""
             case ReasoningDelta():
                 step = self._agent_step(event)
                 step["reasoning_content"] = step.get("reasoning_content", "") + event.text
@@ -138,14 +154,13 @@ class _Trajectory:
                 self._notices.append(_lean({"level": level, "message": event.message, "code": event.code}))
             case Unknown():
                 self._notices.append(_lean({"level": "unknown", "message": event.reason}))
-            case Result():
-                self._result = event
             case _:
                 return
 
     def document(self) -> dict[str, Any]:
-        for step, ids, parts in self._spoken:
-            step["message"] = _content("".join(self._texts.get(one, "") for one in ids), parts)
+        for step, positions, parts in self._spoken:
+            said = (self._texts[position] for position in positions)
+            step["message"] = _content("\n\n".join(filter(None, said)), parts)
         for child in self.children:
             self._refer_to(child)
         steps = self._steps or [{"step_id": 1, "source": "system", "message": ""}]
@@ -222,18 +237,21 @@ class _Trajectory:
         return self._open
 
     def _speak(self, event: Message | TextDelta) -> None:
-        key = event.id or f"seq {event.seq}"
-        if key not in self._texts:
+        stream = (event.run_id, event.id)
+        position = self._streams.get(stream)
+        if position is None:
+            position = self._streams[stream] = len(self._texts)
+            self._texts.append("")
             step = self._agent_step(event)
             if not self._spoken or self._spoken[-1][0] is not step:
                 self._spoken.append((step, [], []))
-            self._spoken[-1][1].append(key)
+            self._spoken[-1][1].append(position)
         if isinstance(event, TextDelta):
-            self._texts[key] = self._texts.get(key, "") + event.text
+            self._texts[position] += event.text
         else:
-            self._texts[key] = event.text
-            if event.parts and self._spoken:
-                self._spoken[-1][2].extend(event.parts)
+            self._texts[position] = event.text or self._texts[position]
+            del self._streams[stream]
+            self._spoken[-1][2].extend(event.parts or ())
 
     def _call(self, event: ToolStart) -> None:
         step = self._agent_step(event)

@@ -36,7 +36,7 @@ from harness.events import (
 from harness.events.operation import Command
 from harness.log.run_tree import RunTree
 from harness.stage import View, ViewOptions
-from harness.views.formatting.amounts import duration, money, settled, tokens
+from harness.views.formatting.amounts import OpenUsage, duration, money, tokens
 from harness.views.formatting.calls import gist, words
 from harness.views.formatting.escapes import single_line
 from harness.views.formatting.html_text import STYLE, html_of, html_of_markdown
@@ -61,7 +61,7 @@ class HtmlDocument:
         self._unfinished: dict[tuple[str, str], list[str]] = {}
         self._thoughts: dict[str, list[str]] = {}
         """By run: reasoning that has not been followed by anything else."""
-        self._used = Usage()
+        self._used = OpenUsage(self._tree)
         self._masked = 0
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             SessionStart: self._on_start,
@@ -71,7 +71,7 @@ class HtmlDocument:
             Message: self._on_message,
             ToolStart: self._on_call,
             ToolEnd: self._on_call_end,
-            UsageDelta: self._on_usage,
+            UsageDelta: self._used.add,
             Error: self._on_error,
             Warning: self._on_warning,
             Compacted: self._on_compacted,
@@ -80,18 +80,17 @@ class HtmlDocument:
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
         self._tree.feed(event)
+        for run in self._tree.ended:
+            self._write_open(run.id)
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)
         return self._take()
 
     def finish(self) -> Sequence[bytes]:
-        for run_id in [*self._thoughts]:
-            self._write_thoughts(run_id)
-        for start in list(self._calls.values()):
-            self._write_call(start, None)
-        for run_id, message_id in list(self._unfinished):
-            self._write_unfinished(run_id, message_id)
+        keys = (*self._thoughts, *(run_id for run_id, _ in (*self._unfinished, *self._calls)))
+        for run_id in dict.fromkeys(keys):
+            self._write_open(run_id)
         self._write_head("")
         secrets = f" · {self._masked} secret{'' if self._masked == 1 else 's'} masked" if self._masked else ""
         self._out.append(
@@ -106,7 +105,6 @@ class HtmlDocument:
             return
         self._names[event.run_id] = event.agent or "agent"
         self._cwd = event.cwd or self._cwd
-        self._used = Usage()
         if not self._has_head:
             self._start = event
 
@@ -146,9 +144,6 @@ class HtmlDocument:
             start = ToolStart(call_id=event.call_id, tool_name=event.tool_name, run_id=event.run_id)
         self._write_call(start, event)
 
-    def _on_usage(self, event: UsageDelta) -> None:
-        self._used = self._used.plus(event.usage)
-
     def _on_error(self, event: Error) -> None:
         self._block(event, _notice("error", event.message))
 
@@ -159,21 +154,28 @@ class HtmlDocument:
         self._block(event, _notice("", "The agent shortened its context."))
 
     def _on_result(self, event: Result) -> None:
-        self._write_thoughts(event.run_id)
-        for key in [key for key in self._unfinished if key[0] == event.run_id]:
-            self._write_unfinished(*key)
-        if self._tree.run.depth:
+        if self._tree.unheard:
+            at_ms = event.timestamp_ms
+            self._on_message(
+                Message(role="assistant", text=event.text, run_id=event.run_id, timestamp_ms=at_ms)
+            )
+        if self._tree.run.depth or not self._tree.ended:
             return
-        used = settled(self._used, event.usage, event.total_cost_usd)
+        used = self._used.settle(event)
         outcome = event.outcome.replace("_", " ")
         kind = "completed" if event.success else "failed"
         facts = [f'<span class="outcome {kind}">{html_of(outcome)}</span>']
         facts += [f"<span>{fact}</span>" for fact in _amounts(used, event)]
         self._block(event, f'<div class="end">{"".join(facts)}</div>')
 
-    def _write_unfinished(self, run_id: str, message_id: str) -> None:
-        text = "".join(self._unfinished.pop((run_id, message_id)))
-        self._on_message(Message(role="assistant", text=text, run_id=run_id, id=message_id))
+    def _write_open(self, run_id: str) -> None:
+        """Write what a run has left open."""
+        self._write_thoughts(run_id)
+        for key in [key for key in self._unfinished if key[0] == run_id]:
+            text = "".join(self._unfinished[key])
+            self._on_message(Message(role="assistant", text=text, run_id=run_id, id=key[1]))
+        for key in [key for key in self._calls if key[0] == run_id]:
+            self._write_call(self._calls.pop(key), None)
 
     def _write_thoughts(self, run_id: str) -> None:
         text = "".join(self._thoughts.pop(run_id, ())).strip()

@@ -18,12 +18,11 @@ from harness.events import (
     TextRetracted,
     ToolEnd,
     ToolStart,
-    Usage,
     UsageDelta,
 )
 from harness.log.run_tree import RunTree
 from harness.stage import View, ViewOptions
-from harness.views.formatting.amounts import settled, total_line
+from harness.views.formatting.amounts import OpenUsage, total_line
 from harness.views.formatting.escapes import neutralised, revealed, single_line
 from harness.views.formatting.fences import closed, code_span, fenced, quoted
 from harness.views.formatting.json_text import pretty
@@ -42,7 +41,7 @@ class Markdown:
         """How deep the last block is quoted; None before the first."""
         self._unfinished: dict[tuple[str, str], list[str]] = {}
         """Pieces of messages that are not complete yet, and may never be."""
-        self._used = Usage()
+        self._used = OpenUsage(self._tree)
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             SessionStart: self._on_start,
             TextDelta: self._on_text_delta,
@@ -50,13 +49,15 @@ class Markdown:
             Message: self._on_message,
             ToolStart: self._on_tool_start,
             ToolEnd: self._on_tool_end,
-            UsageDelta: self._on_usage,
+            UsageDelta: self._used.add,
             Error: self._on_error,
             Result: self._on_result,
         }
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
         self._tree.feed(event)
+        for run in self._tree.ended:
+            self._write_unfinished(run.id)
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)
@@ -72,7 +73,6 @@ class Markdown:
             self._names[event.run_id] = event.name or event.agent
             return
         self._speaker = event.run_id
-        self._used = Usage()
         self._block(event, f"# harness session — {single_line(event.agent)}")
         if event.model:
             self._block(event, f"**Model:** {single_line(event.model)}")
@@ -105,16 +105,14 @@ class Markdown:
         if event.output:
             self._block(event, fenced(neutralised(event.output)))
 
-    def _on_usage(self, event: UsageDelta) -> None:
-        self._used = self._used.plus(event.usage)
-
     def _on_error(self, event: Error) -> None:
         message = closed(neutralised(f"**Error:** {event.message}"))
         code = f"({single_line(event.code)})" if event.code else ""
         self._block(event, quoted(f"{message}{chr(10) if chr(10) in message else ' '}{code}".rstrip(), 1))
 
     def _on_result(self, event: Result) -> None:
-        self._write_unfinished(event.run_id)
+        if not self._tree.ended:
+            return  # the run had ended before
         status = "Success" if event.success else "Error"
         if self._tree.run.depth:
             self._block(event, f"**Result:** {status}")
@@ -124,7 +122,7 @@ class Markdown:
         self._block(event, f"**Result:** {status}{outcome}")
         if event.text:
             self._block(event, closed(neutralised(event.text)))
-        total = total_line(settled(self._used, event.usage, event.total_cost_usd), event.duration_ms)
+        total = total_line(self._used.settle(event), event.duration_ms)
         if total:
             self._block(event, total)
 

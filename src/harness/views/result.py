@@ -1,6 +1,6 @@
 """The result of a run, as one JSON object after the end; also of a run that failed, or has not ended.
 
-For a thread with several runs, the result of the last one.
+For a thread with several runs, the result of the run that was begun or resumed last.
 """
 
 from __future__ import annotations
@@ -51,19 +51,24 @@ class ResultReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 class ResultView:
     def __init__(self) -> None:
         self._tree = RunTree()
-        self._run_id: str | None = None
-        self._begin(SessionStart())
+        self._begin()
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
-        if not self._tree.feed(event).depth:
-            self._note(event)
+        run = self._tree.feed(event)
+        if not run.depth:
+            if self._tree.latest != self._run_id or self._tree.began:
+                self._begin()
+            if run.id == self._run_id or isinstance(event, Error):
+                self._note(event)
         return ()
 
     def finish(self) -> Sequence[bytes]:
         return (pretty(self._report()).encode() + b"\n",)
 
-    def _begin(self, event: SessionStart) -> None:
-        self._session_id = event.session_id
+    def _begin(self) -> None:
+        top = self._tree.top
+        self._run_id = self._tree.latest
+        self._session_id = top.start.session_id if top is not None and top.start is not None else ""
         self._last_text = ""
         self._error: Failure | None = None
         self._result = Result(success=False, outcome="interrupted")
@@ -71,15 +76,13 @@ class ResultView:
 
     def _note(self, event: Event) -> None:
         if isinstance(event, SessionStart):
-            if event.run_id != self._run_id:
-                self._begin(event)
-            self._run_id, self._session_id = event.run_id, event.session_id
+            self._session_id = event.session_id
         elif isinstance(event, Message):
             if event.role == "assistant" and event.text:
                 self._last_text = event.text
         elif isinstance(event, Error):
             self._error = Failure(message=event.message, code=event.code)
-        elif isinstance(event, Result) and event.run_id == self._tree.latest:
+        elif isinstance(event, Result) and self._tree.ended:
             self._result = event
 
     def _report(self) -> ResultReport:

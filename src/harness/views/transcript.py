@@ -42,7 +42,7 @@ from harness.events import (
 from harness.events.operation import Spawn
 from harness.log.run_tree import RunTree
 from harness.stage import View, ViewOptions
-from harness.views.formatting.amounts import duration, money, settled, tokens
+from harness.views.formatting.amounts import OpenUsage, duration, money, tokens
 from harness.views.formatting.approval import (
     STEERING,
     bounded,
@@ -96,8 +96,9 @@ class Transcript:
         self._speaker = ""
         """The run that the last line belongs to."""
         self._is_thinking = False
-        self._has_spoken = False
-        self._used = Usage()
+        self._failed_run = ""
+        """The run of the last error."""
+        self._used = OpenUsage(self._tree)
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             SessionStart: self._on_start,
             Result: self._on_result,
@@ -109,7 +110,7 @@ class Transcript:
             ToolStart: self._on_tool_start,
             ToolProgress: self._on_tool_progress,
             ToolEnd: self._on_tool_end,
-            UsageDelta: self._on_usage,
+            UsageDelta: self._used.add,
             TasksChanged: self._on_tasks,
             Relay: self._on_relay,
             RelayReply: self._on_relay_reply,
@@ -126,15 +127,16 @@ class Transcript:
     def feed(self, event: Event, /) -> Sequence[bytes]:
         self._is_thinking = False
         self._tree.feed(event)
+        for run in self._tree.ended:
+            self._show_open(run.id)
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)
         return self._page.take(self._status())
 
     def finish(self) -> Sequence[bytes]:
-        for call in self._calls.values():
-            if not call.is_shown:
-                self._show(call, None)
+        for run_id in dict.fromkeys(run_id for run_id, _ in self._calls):
+            self._show_open(run_id)
         self._page.end_text()
         return self._page.take()
 
@@ -144,7 +146,6 @@ class Transcript:
             return
         self._cwd = event.cwd
         self._speaker = event.run_id
-        self._used, self._has_spoken = Usage(), False
         details = [event.version, event.model, short_directory(event.cwd)]
         head = (event.agent or "agent", "".join(f" · {detail}" for detail in details if detail))
         if head != self._head:
@@ -209,9 +210,6 @@ class Transcript:
             for line in excerpt(event.output, _FAILURE_LINES):
                 self._line(event, ("dim", f"    {line}"))
 
-    def _on_usage(self, event: UsageDelta) -> None:
-        self._used = self._used.plus(event.usage)
-
     def _on_tasks(self, event: TasksChanged) -> None:
         before = self._tasks.get(event.run_id, {})
         now = {task.text: task.status for task in event.tasks}
@@ -262,7 +260,7 @@ class Transcript:
         self._page.block([("cyan", _PROMPT)], style, text, most=_PROMPT_LINES)
 
     def _on_error(self, event: Error) -> None:
-        self._has_spoken = True
+        self._failed_run = event.run_id
         self._notice(event, "✗ ", "red", event.message)
 
     def _on_warning(self, event: Warning) -> None:
@@ -279,12 +277,16 @@ class Transcript:
         self._line(event, ("dim", f"? of a newer version: {kind}"))
 
     def _on_result(self, event: Result) -> None:
+        if not self._tree.ended:
+            return  # the run had ended before
         mark = _ENDINGS.get(event.outcome, _BAD_ENDING)
         if self._tree.run.depth:
             self._on_child_result(event, mark)
             return
-        if event.text and not self._has_spoken:
-            self._say(object(), event.text)
+        text = self._tree.unheard
+        if not (event.success or self._tree.run.has_spoken or event.run_id == self._failed_run):
+            text = event.text
+        self._say(object(), text)
         self._begin(object())
         outcome = event.outcome.replace("_", " ")
         self._page.line(
@@ -313,9 +315,15 @@ class Transcript:
             facts.append(duration(event.duration_ms))
         if event.turns:
             facts.append(f"{event.turns} turn{'' if event.turns == 1 else 's'}")
-        usage = settled(self._used, event.usage, event.total_cost_usd)
-        facts.extend(_usage_facts(usage))
+        facts.extend(_usage_facts(self._used.settle(event)))
         return facts
+
+    def _show_open(self, run_id: str) -> None:
+        """Show the calls that a run has left open."""
+        for key in [key for key in self._calls if key[0] == run_id]:
+            call = self._calls.pop(key)
+            if not call.is_shown:
+                self._show(call, None)
 
     def _show(self, call: _Call, end: ToolEnd | None) -> None:
         for line in call_lines(call.start, end, self._cwd):
@@ -346,7 +354,6 @@ class Transcript:
             if not text:
                 return
             self._begin(block)
-        self._has_spoken = True
         self._speaker = ""
         self._page.text(text, style)
 

@@ -5,7 +5,7 @@ null means that the agent reports nothing; 0 that it reports zero. For a thread,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from harness.events import Event, Result, SessionStart, TextDelta, Usage, UsageDelta
 from harness.log.run_tree import RunTree
 from harness.stage import Fold, ViewOptions
-from harness.views.formatting.amounts import settled, total_line
+from harness.views.formatting.amounts import settled, top_of, total_line
 from harness.views.formatting.json_text import pretty
 
 CostSource = Literal["stated", "computed", "mixed"]
@@ -80,43 +80,53 @@ class _RunTally(msgspec.Struct):
     tally: _Tally = msgspec.field(default_factory=_Tally)
 
 
-class _State(msgspec.Struct):
-    top_run: str | None = None
-    """The last top run."""
-    before: _Tally = msgspec.field(default_factory=_Tally)
-    """Of the top runs before it, with their sub-agents."""
-    before_ms: int | None = None
-    total: _Tally = msgspec.field(default_factory=_Tally)
-    """Of the last top run, with its sub-agents."""
-    models: dict[str, _Tally] = {}
-    runs: dict[str, _RunTally] = {}
+class _TopTally(msgspec.Struct):
+    """A top run with its sub-agents."""
+
+    tally: _Tally = msgspec.field(default_factory=_Tally)
     stated: Usage | None = None
-    """What the top run stated at its end."""
+    """What it stated at its end."""
     stated_usd: float | None = None
     duration_ms: int | None = None
+    is_over: bool = False
+
+    @property
+    def total(self) -> _Tally:
+        usage = settled(self.tally.usage, self.stated, self.stated_usd)
+        is_summed = usage.cost_usd == self.tally.usage.cost_usd
+        return _Tally(usage, self.tally.sources if is_summed else [])
+
+
+class _State(msgspec.Struct):
+    tops: dict[str, _TopTally] = {}
+    models: dict[str, _Tally] = {}
+    runs: dict[str, _RunTally] = {}
 
 
 class UsageFold:
     """Its value is a `UsageReport` of all events so far; a snapshot is plain data."""
 
-    def __init__(self) -> None:
+    def __init__(self, tree: RunTree | None = None) -> None:
+        """`tree`: the run tree of the same log, if another reader shares it."""
         self._state = _State()
-        self._tree = RunTree()
+        self._tree = tree or RunTree()
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
         tree = self._tree
         if type(event) is TextDelta and event.run_id == tree.run.id and tree.run.top:
             return ()  # the tree knows the run already, and text does not matter here
         run = tree.feed(event)
-        if tree.began and not run.depth and run.id != self._state.top_run:
+        if tree.began and not run.depth:
             self._begin(run.id)
         if isinstance(event, UsageDelta):
             if event.counted is None:
                 self._add(event)
         elif isinstance(event, SessionStart):
             self._run(run.id).start = event
-        elif isinstance(event, Result) and self._state.top_run in (None, event.run_id):
-            self._end(event)
+        elif isinstance(event, Result) and tree.ended and not run.depth:
+            top = self._top(run.id)
+            top.is_over, top.duration_ms = True, event.duration_ms
+            top.stated, top.stated_usd = event.usage, event.total_cost_usd
         return ()
 
     def finish(self) -> Sequence[bytes]:
@@ -125,12 +135,13 @@ class UsageFold:
     @property
     def value(self) -> UsageReport:
         state = self._state
-        top = state.runs[state.top_run].start if state.top_run is not None else SessionStart()
+        latest = state.runs.get(self._tree.latest)
+        start = SessionStart() if latest is None else latest.start
         return UsageReport(
-            session_id=top.session_id,
-            agent=top.agent,
+            session_id=start.session_id,
+            agent=start.agent,
             total=self._total().amount,
-            duration_ms=_sum_ms(state.before_ms, state.duration_ms),
+            duration_ms=_sum_ms(top.duration_ms for top in state.tops.values()),
             models=[
                 ModelUsage(model=model or None, usage=tally.amount) for model, tally in state.models.items()
             ],
@@ -145,29 +156,20 @@ class UsageFold:
         self._tree.restore(snapshot["tree"])
 
     def _begin(self, run_id: str) -> None:
-        if self._state.top_run is not None:
-            self._settle()
-        self._state.top_run = run_id
         self._run(run_id)
-
-    def _settle(self) -> None:
-        """Another run follows: the usage of the last one is final."""
-        state = self._state
-        state.before = self._total()
-        state.before_ms = _sum_ms(state.before_ms, state.duration_ms)
-        state.total, state.stated, state.stated_usd, state.duration_ms = _Tally(), None, None, None
-
-    def _end(self, event: Result) -> None:
-        state = self._state
-        state.stated, state.stated_usd = event.usage, event.total_cost_usd
-        state.duration_ms = event.duration_ms
+        tops = self._state.tops
+        if (before := tops.get(run_id)) is not None and before.is_over:  # it is started again
+            tops[f"{run_id} {len(tops)}"] = tops.pop(run_id)
 
     def _add(self, event: UsageDelta) -> None:
-        state = self._state
         run = self._run(event.run_id)
-        model = state.models.setdefault(event.model or run.start.model, _Tally())
-        for tally in (state.total, run.tally, model):
+        model = self._state.models.setdefault(event.model or run.start.model, _Tally())
+        top = self._top(top_of(self._tree, event))
+        for tally in (top.tally, run.tally, model):
             tally.add(event.usage)
+
+    def _top(self, run_id: str) -> _TopTally:
+        return self._state.tops.setdefault(run_id, _TopTally())
 
     def _run(self, run_id: str) -> _RunTally:
         runs = self._state.runs
@@ -176,20 +178,20 @@ class UsageFold:
         return runs[run_id]
 
     def _total(self) -> _Tally:
-        state = self._state
-        usage = settled(state.total.usage, state.stated, state.stated_usd)
-        is_summed = usage.cost_usd == state.total.usage.cost_usd
-        last = _Tally(usage, state.total.sources if is_summed else [])
-        if not state.before.usage:
-            return last
-        together = _Tally(state.before.usage, state.before.sources)
-        together.add(usage)
-        together.sources = sorted({*together.sources, *last.sources})
+        together = _Tally()
+        for top in self._state.tops.values():
+            total = top.total
+            if not together.usage:
+                together = total
+            elif total.usage:
+                together.add(total.usage)
+                together.sources = sorted({*together.sources, *total.sources})
         return together
 
 
-def _sum_ms(left: int | None, right: int | None) -> int | None:
-    return right if left is None else left if right is None else left + right
+def _sum_ms(durations: Iterable[int | None]) -> int | None:
+    known = [one for one in durations if one is not None]
+    return sum(known) if known else None
 
 
 def summary(report: UsageReport) -> str:

@@ -246,6 +246,30 @@ def test_a_forked_sub_agent_is_told_by_the_events_of_its_own_log() -> None:
     assert translation.feed_fork("c", fork[1]) == ()
 
 
+def test_a_forked_sub_agent_does_not_end_with_a_sub_agent_of_its_own() -> None:
+    translation = SessionTranslation()
+    for event in logged(
+        START,
+        ToolStart(call_id="c", tool_name="subagent", input={}),
+        Forked(call_id="c", log_id="fork", agent_type="explore", task="look", model_id="m"),
+    ):
+        translation.feed(event)
+    fork = logged(
+        SessionStart(run_id="f", agent="own"),
+        ToolStart(run_id="f", call_id="d", tool_name="subagent"),
+        SessionStart(run_id="kid", parent_id="d"),
+        TextDelta(run_id="kid", text="below"),
+        Result(run_id="kid", success=True),
+        TextDelta(run_id="f", text="I look."),
+        Result(run_id="f", success=True),
+    )
+
+    events = [one for event in fork for one in translation.feed_fork("c", event)]
+
+    assert types(events)[-2:] == ["subagent_text_delta", "subagent_end"]
+    assert "below" not in str([wired(one) for one in events])
+
+
 def test_a_fork_that_nobody_followed_ends_with_its_call() -> None:
     events = told(
         START,

@@ -20,6 +20,7 @@ from harness.log.clock import new_clock
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.query import waits
+from harness.log.run_tree import RunTree
 from harness.log.store import Fork, Metadata, Store, read_all
 from harness.session.bus import Bus
 from harness.session.open_thread import complete
@@ -257,10 +258,12 @@ def place_before(events: Iterable[Event], message_id: str) -> int:
     beginnings: dict[str, int] = {}
     """Of the runs of the conversation itself: where each was taken from the queue, or began."""
     addressed: set[str] = set()
+    tree = RunTree()
     for event in events:
+        run = tree.feed(event)
         if isinstance(event, FollowUpsChanged) and event.taken_by:
             beginnings.setdefault(event.taken_by, event.seq)
-        elif isinstance(event, SessionStart) and not event.parent_id:
+        elif isinstance(event, SessionStart) and not run.depth:
             beginnings.setdefault(event.run_id, event.seq)
         elif isinstance(event, Message) and event.role == "user" and event.run_id in beginnings:
             if event.id == message_id:

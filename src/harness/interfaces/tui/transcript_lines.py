@@ -13,12 +13,12 @@ from harness.events import (
     Message,
     Relay,
     RelayReply,
-    SessionStart,
     Signal,
     ThreadCreated,
     ToolEnd,
     ToolStart,
 )
+from harness.log.run_tree import RunTree
 from harness.stage import ViewOptions
 from harness.views import transcript
 
@@ -59,7 +59,9 @@ class TranscriptLines:
         self.replies: dict[str, RelayReply] = {}
         """The answers of the last questions, by the id of the question."""
         self._view = transcript.open(ViewOptions(color=True, width=width, live=True, human=True))
+        self._runs = RunTree()
         self._parents: dict[str, str] = {}
+        """Of each sub-agent: the run above it."""
         self._waiting: dict[str, Relay] = {}
         """What is asked stands in a box of its own, until it is answered."""
         self._open = LineTag("")
@@ -70,12 +72,18 @@ class TranscriptLines:
     def feed(self, events: Sequence[Event]) -> None:
         for event in events:
             self.cursor = event.seq + 1
+            run = self._runs.feed(event)
+            if self._runs.began and run.depth:
+                self._parents.setdefault(run.id, run.parent)
             if isinstance(event, Relay):
                 self._waiting[event.id] = event
             elif isinstance(event, RelayReply) and event.id in self._waiting:
                 self._feed(self._waiting.pop(event.id))
                 self._feed(event)
             elif not isinstance(event, ThreadCreated):
+                for relay in self._runs.relays:  # it ended with its run
+                    if self._waiting.pop(relay.id, None) is not None:
+                        self._feed(relay)
                 self._feed(event)
 
     def _feed(self, event: Event) -> None:
@@ -97,11 +105,6 @@ class TranscriptLines:
             self.calls[event.run_id, event.call_id] = place._replace(end=event.seq)
         elif isinstance(event, RelayReply):
             self.replies[event.id] = event
-        elif isinstance(event, SessionStart) and event.parent_id:
-            self._parents.setdefault(event.run_id, self._run_of_call(event.parent_id))
-
-    def _run_of_call(self, call_id: str) -> str:
-        return next((run for run, call in reversed(self.calls) if call == call_id), "")
 
     def _add(self, text: str, event: Event) -> None:
         if text.startswith(_ERASE):

@@ -26,6 +26,7 @@ from harness.events import (
     ToolEnd,
     ToolStart,
 )
+from harness.log.run_tree import RunTree
 
 NO_RESULT = "[interrupted: this call has no result]"
 NO_OUTPUT = "(no output)"
@@ -148,9 +149,10 @@ class ConversationFold:
         """Said while calls were open."""
         self._pieces: dict[str, str] = {}
         """Streamed texts whose whole has not come."""
-        self._runs: set[str] = set()
+        self._tree = RunTree()
         self._children: set[str] = set()
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
+            SessionStart: self._on_start,
             Message: self._on_message,
             Signal: self._on_signal,
             TextDelta: self._on_piece,
@@ -163,11 +165,14 @@ class ConversationFold:
         }
 
     def feed(self, event: Event) -> None:
-        if isinstance(event, SessionStart):
-            self._on_start(event)
+        tree = self._tree
+        run = tree.feed(event)
+        if run.depth:
+            if tree.began:
+                self._children.add(run.id)
             return
-        if event.run_id in self._children:
-            return
+        if tree.began or (tree.ended and not isinstance(event, Result)):
+            self._end_answer()
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)
@@ -179,11 +184,6 @@ class ConversationFold:
         return replace(self._about, turns=tuple(turns), losses=replace(self._losses, sub_agents=children))
 
     def _on_start(self, event: SessionStart) -> None:
-        if event.parent_id:
-            self._children.add(event.run_id)
-            return
-        self._end_answer()
-        self._runs.add(event.run_id)
         about = self._about
         self._about = replace(
             about,
@@ -274,8 +274,9 @@ class ConversationFold:
             self._losses = replace(self._losses, is_compacted=True)
 
     def _on_result(self, event: Result) -> None:
-        if event.run_id in self._runs:
-            self._end_answer()
+        if self._tree.unheard:
+            self._answer(event.text, event.timestamp_ms)
+        self._end_answer()
 
     def _note_files(self, parts: list[Any] | None) -> None:
         files = [part for part in parts or () if not isinstance(part, dict) or part.get("type") != _CALL]

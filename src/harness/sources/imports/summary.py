@@ -17,6 +17,7 @@ import msgspec
 
 from harness.events import Event, Message, Result, SessionStart, ToolEnd, ToolStart, Usage, UsageDelta
 from harness.events.operation import Command, Operation, Read, Write
+from harness.log.run_tree import RunTree
 from harness.sources.imports.history import AgentHistory, StoredSession
 
 LONGEST_PROMPT = 2_000
@@ -173,7 +174,8 @@ class _Fold:
         self._session_id = session_id
         self._document = Document()
         self._used: list[UsedTokens] = []
-        self._top = ""
+        self._tree = RunTree()
+        """Is fed only what says which runs are on top."""
         self._models: dict[str, str] = {}
         self._commits: set[str] = set()
         """Calls that may make a commit."""
@@ -188,8 +190,10 @@ class _Fold:
                     self._begin(event)
                 case Message():
                     self._add_message(event)
-                case Result() if event.run_id == self._top:
-                    summary.outcome = event.outcome
+                case Result():
+                    run = self._tree.feed(event)
+                    if run.id == self._tree.latest:
+                        summary.outcome = event.outcome
                 case ToolStart():
                     if self._document.add_operations(event.operations):
                         self._commits.add(event.call_id)
@@ -211,16 +215,15 @@ class _Fold:
         return Reading(self.summary, [document], used, is_more=is_more)
 
     def _begin(self, start: SessionStart) -> None:
-        self._models[start.run_id] = start.model or self._models.get(self._top, "")
-        if not start.parent_id:
-            self._top = start.run_id
+        self._models[start.run_id] = start.model or self._models.get(self._tree.latest, "")
+        if not self._tree.feed(start).depth:
             self.summary.runs += 1
             self.summary.model = start.model or self.summary.model
             self.summary.cwd = start.cwd or self.summary.cwd
             self.summary.version = start.version or self.summary.version
 
     def _add_message(self, message: Message) -> None:
-        if message.role == "user" and message.run_id == self._top:
+        if message.role == "user" and message.run_id == self._tree.latest:
             self.summary.prompt = self.summary.prompt or message.text[:LONGEST_PROMPT]
         if message.text:
             self._document.texts.append(message.text)

@@ -78,7 +78,7 @@ def history(events: Iterable[Event], before: Sequence[Turn] = ()) -> History:
     """Read a log from its beginning, or from where a run begins. `before`: what was said in logs before this one."""
     replay, last = _Replay(before), None
     for last in events:
-        if type(last) not in _PIECES:
+        if type(last) not in _PIECES or not replay.knows(last.run_id):
             replay.feed(last)
     return replay.finish(last)
 
@@ -208,7 +208,8 @@ class _Run:
 
 
 _PIECES = frozenset((TextDelta, ReasoningDelta, ToolInputDelta, ToolProgress))
-"""Most events of a log are these, and what they hold comes again, whole: not even the run tree is fed them."""
+"""Most events of a log are these, and what they hold comes again, whole: even the run tree is fed only those that
+may begin a run."""
 
 
 class _Replay:
@@ -238,6 +239,9 @@ class _Replay:
             Suspended: self._on_suspended,
             Resumed: self._on_resumed,
         }
+
+    def knows(self, run_id: str) -> bool:
+        return self._tree.get(run_id) is not None
 
     def feed(self, event: Event) -> None:
         tree = self._tree
@@ -415,7 +419,8 @@ class _Replay:
     def _on_result(self, event: Result) -> None:
         run = self._run(event)
         self._close(run, event)
-        if event.success and event.text and not run.has_answered and not run.steps:
+        is_heard = run.has_answered or run.steps or not self._tree.ended
+        if event.success and event.text and not is_heard:
             name = f"{event.run_id}/{event.seq}"
             self._add(TranscriptEntry(AssistantTurn(event.text), name, event.timestamp_ms, event.seq))
 

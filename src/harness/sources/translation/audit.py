@@ -94,7 +94,8 @@ def runs_in(events: Iterable[Event], recorded: Collection[str] = ()) -> list[Log
         if run is None:
             run = runs[top_id] = LoggedRun(top_id)
         run.events.append(event)
-        run.has_ended = run.has_ended or (type(event) is Result and event.run_id == top_id)
+        if event.run_id == top_id:
+            run.has_ended = type(event) is Result or (run.has_ended and not tree.began)
     return [run for run in runs.values() if run.start is not None or run.id in recorded]
 
 

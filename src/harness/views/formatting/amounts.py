@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.events import Usage
+from harness.events import Event, Result, Usage, UsageDelta
 from harness.events.usage import CLASSES
 from harness.ledger import Amount
+from harness.log.run_tree import RunTree
 from harness.views.formatting.columns import columns, cut
 from harness.views.formatting.escapes import single_line
 
@@ -134,6 +135,30 @@ def _cost(amount: Amount) -> str:
 
 
 # The total usage of a run: the sum of what it reported on the way, or what it states at the end if that is more.
+
+
+class OpenUsage:
+    """What each top run has used so far, with its sub-agents. `tree` has been fed each event before."""
+
+    def __init__(self, tree: RunTree) -> None:
+        self._tree = tree
+        self._used: dict[str, Usage] = {}
+
+    def add(self, event: UsageDelta) -> None:
+        top = top_of(self._tree, event)
+        self._used[top] = self._used.get(top, Usage()).plus(event.usage)
+
+    def settle(self, event: Result) -> Usage:
+        """The total of a top run that ends."""
+        return settled(self._used.pop(event.run_id, Usage()), event.usage, event.total_cost_usd)
+
+
+def top_of(tree: RunTree, event: Event) -> str:
+    """The top run that usage belongs to. That of an unknown run belongs to the latest one, if there is any."""
+    known = tree.get(event.run_id)
+    over = None if known is None else tree.get(known.top)
+    latest = tree.top
+    return over.id if over is not None else event.run_id if latest is None else latest.id
 
 
 def settled(used: Usage, stated: Usage | None, stated_usd: float | None) -> Usage:

@@ -403,9 +403,11 @@ class InboxFold:
         known = facts.runs.pop(run.id, None) or _RunFacts()
         if run.depth:
             return
+        facts.last_operation = known.operation or facts.last_operation
+        if run.id != self._runs.latest:
+            return  # another run has followed it
         facts.since_ms = event.timestamp_ms
         facts.outcome = run.outcome
-        facts.last_operation = known.operation or facts.last_operation
         facts.is_lost = run.outcome == "interrupted" and known.error_code == _LOST_CODE
         if run.outcome not in _ENDS:
             duration_ms = event.duration_ms if isinstance(event, Result) else None

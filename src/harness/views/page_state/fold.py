@@ -39,11 +39,11 @@ from harness.events import (
     Warning,
 )
 from harness.log.run_tree import RunNode, RunTree
-from harness.views.formatting.amounts import settled
+from harness.views.formatting.amounts import settled, top_of
 from harness.views.formatting.approval import briefing_words
 from harness.views.page_state import shapes
 from harness.views.page_state.calls import Calls
-from harness.views.page_state.object_stream import Operation
+from harness.views.page_state.object_stream import Operation, Path
 from harness.views.page_state.speech import Speaker, Speech
 from harness.views.page_state.tree import Tree
 
@@ -69,6 +69,8 @@ class Relays:
             return
         place = self._tree.push(("relays",), shapes.relay(event))
         self._positions[event.id] = int(place[-1])
+        if speaker.is_hidden:
+            return
         if event.spawn_call_id and speaker.parent_call != event.spawn_call_id:
             # A sub-agent with a log of its own: here, the call that started it waits.
             self._calls.asks(speaker, event.spawn_call_id, event.id, event.timestamp_ms)
@@ -240,6 +242,8 @@ def _waiting(message_id: str, text: str, event: Event) -> shapes.Data:
 
 _CALM = ("completed", "interrupted")
 """Outcomes that are not errors: the run completed, or the user stopped it."""
+_OF_HIDDEN_RUNS = frozenset((vocabulary.UsageDelta, Relay, RelayReply))
+"""What a run uses and asks is shown also when there is no place for its output."""
 
 
 class _Index(msgspec.Struct):
@@ -247,7 +251,7 @@ class _Index(msgspec.Struct):
 
     speakers: dict[str, Speaker] = {}
     before: Usage = Usage()
-    """The usage of the runs that have ended."""
+    """The usage of the top runs that have ended, and of runs that have no place in the state."""
     messages: int = 0
     relays: dict[str, int] = {}
     queued: dict[str, str] = {}
@@ -291,8 +295,10 @@ class StateFold:
         handler = self._handlers.get(type(event))
         if handler is not None:
             speaker = self._speaker(event.run_id)
-            if not speaker.is_hidden or type(event) is vocabulary.UsageDelta:
+            if not speaker.is_hidden or type(event) in _OF_HIDDEN_RUNS:
                 handler(speaker, event)
+            if speaker.is_ended:
+                self._close_late(speaker)
         self._tree.set(("seq",), event.seq + 1 if event.seq >= 0 else self.seq + 1)
         return self._tree.take_operations()
 
@@ -367,9 +373,17 @@ class StateFold:
         """Handle runs that ended without a `Result`, and a run that begins without a start."""
         self._end_all(one for one in self._runs.ended if one is not run)
         speaker = self._speaker(event.run_id)
-        speaker.is_hidden = bool(run.depth) and not run.call_id
-        if self._runs.began and not speaker.is_hidden and type(event) is not SessionStart:
-            self._begin(speaker, SessionStart(run_id=run.id, timestamp_ms=event.timestamp_ms))
+        if speaker.is_hidden:
+            self._relays.close()
+        if self._runs.began:
+            speaker.is_hidden = bool(run.depth) and not self._has_place(run)
+            if not speaker.is_hidden and type(event) is not SessionStart:
+                self._begin(speaker, SessionStart(run_id=run.id, timestamp_ms=event.timestamp_ms))
+
+    def _has_place(self, run: RunNode) -> bool:
+        """Whether the call that started a sub-agent is known, and shown."""
+        is_known = bool(run.call_id) and self._runs.get(run.parent) is not None
+        return is_known and not self._speaker(run.parent).is_hidden
 
     def _end_all(self, runs: Iterable[RunNode]) -> None:
         for run in runs:
@@ -382,7 +396,9 @@ class StateFold:
 
     def _begin(self, speaker: Speaker, event: SessionStart) -> None:
         if speaker.position >= 0:
+            self._continue(speaker, event)
             return
+        speaker.is_ended = False
         speaker.position = len(self._tree.at(("runs",)))
         self._tree.push(("runs",), shapes.run(event))
         run = self._runs.run
@@ -390,12 +406,38 @@ class StateFold:
             speaker.parent_call = run.call_id
             caller = self._speaker(run.parent)
             speaker.home = self._calls.home_below(caller, run.call_id, event.timestamp_ms)
+            if caller.is_ended:
+                self._close_late(caller)
             return
+        if speaker.used:
+            self._index.before = self._index.before.minus(speaker.used)
         if not self._tree.at(("sessionId",)):
             self._tree.set(("sessionId",), event.run_id)
-        for name, value in (("agent", event.agent), ("model", event.model), ("cwd", event.cwd)):
+        self._describe((), agent=event.agent, model=event.model, cwd=event.cwd)
+        self._show_running()
+
+    def _continue(self, speaker: Speaker, event: Event) -> None:
+        """A run that is shown already has its start now, or is open again after it was suspended or had ended."""
+        run = ("runs", str(speaker.position))
+        if isinstance(event, SessionStart):
+            self._describe(run, agent=event.agent, model=event.model, name=event.name)
+        self._tree.change((*run, "status"), "running")
+        if not speaker.parent_call:
+            if speaker.is_ended:
+                self._index.before = self._index.before.minus(speaker.used)
+            if self._speech.is_followed(speaker):
+                self._speech.close(speaker, "complete")
+            if isinstance(event, SessionStart):
+                self._describe((), agent=event.agent, model=event.model, cwd=event.cwd)
+            self._show_running()
+        speaker.is_ended = False
+
+    def _describe(self, place: Path, **values: str) -> None:
+        for name, value in values.items():
             if value:
-                self._tree.change((name,), value)
+                self._tree.change((*place, name), value)
+
+    def _show_running(self) -> None:
         self._tree.change(("status",), "running")
         if self._tree.at(()).get("error") is not None:
             self._tree.set(("error",), None)
@@ -404,7 +446,7 @@ class StateFold:
         if speaker.is_ended:
             return
         is_error = not event.success and event.outcome not in _CALM
-        if self._runs.unheard and not speaker.is_hidden:
+        if self._runs.unheard and not speaker.is_hidden and speaker.run_id == event.run_id:
             answer = vocabulary.Message(role="assistant", text=event.text, timestamp_ms=event.timestamp_ms)
             self._speech.message(speaker, answer)
         self._calls.close_all(speaker)
@@ -419,34 +461,43 @@ class StateFold:
         self._relays.close()
         if not speaker.parent_call and not speaker.is_hidden:
             speaker.used = settled(speaker.used, event.usage, event.total_cost_usd)
-            self._show_usage(speaker)
             self._index.before = self._index.before.plus(speaker.used)
+            self._show_usage(speaker)
             if is_error:
                 self._tree.set(("error",), speaker.error or event.outcome.replace("_", " "))
             if self._runs.open_top is None:
                 self._tree.change(("status",), "error" if is_error else "idle")
         speaker.is_ended = True
 
+    def _close_late(self, speaker: Speaker) -> None:
+        """What comes after the end of its run is shown, but never as open."""
+        self._calls.close_all(speaker)
+        if speaker.message is not None:
+            self._tree.change((*speaker.message, "status"), "complete")
+
     def _message(self, speaker: Speaker, event: vocabulary.Message) -> None:
         if event.role != "user" or not self._conversation.was_queued(speaker, event):
             self._speech.message(speaker, event)
 
     def _usage(self, speaker: Speaker, event: vocabulary.UsageDelta) -> None:
-        latest = self._runs.top
-        top = self._speaker(self._runs.run.top or (speaker.run_id if latest is None else latest.id))
-        for one in (speaker, top) if top is not speaker else (top,):
+        """Add it to the run and to the top run above it; if the run is unknown, only to the latest top run."""
+        top = self._speaker(top_of(self._runs, event))
+        is_known = self._runs.get(event.run_id) is not None
+        for one in (speaker, top) if is_known and top is not speaker else (top,):
             one.used = one.used.plus(event.usage)
+            if one is top and (one.is_ended or one.position < 0):
+                self._index.before = self._index.before.plus(event.usage)
             self._show_usage(one)
 
     def _show_usage(self, speaker: Speaker) -> None:
         if speaker.position >= 0:
             self._tree.set(("runs", str(speaker.position), "usage"), shapes.usage(speaker.used))
-        if self._is_latest(speaker) and not speaker.is_ended:
-            self._tree.set(("usage",), shapes.usage(self._index.before.plus(speaker.used)))
-
-    def _is_latest(self, speaker: Speaker) -> bool:
-        top = self._runs.top
-        return top is not None and speaker.run_id == top.id
+        if not speaker.parent_call:
+            used = self._index.before
+            for run in self._runs.unfinished:
+                if not run.depth:
+                    used = used.plus(self._speaker(run.id).used)
+            self._tree.set(("usage",), shapes.usage(used))
 
     def _error(self, speaker: Speaker, event: vocabulary.Error) -> None:
         speaker.error = event.message
@@ -456,6 +507,6 @@ class StateFold:
         if speaker.position >= 0 and not speaker.is_ended:
             self._tree.change(("runs", str(speaker.position), "status"), "suspended")
 
-    def _resumed(self, speaker: Speaker, _event: vocabulary.Resumed) -> None:
+    def _resumed(self, speaker: Speaker, event: vocabulary.Resumed) -> None:
         if speaker.position >= 0 and not speaker.is_ended:
-            self._tree.change(("runs", str(speaker.position), "status"), "running")
+            self._continue(speaker, event)

@@ -158,6 +158,13 @@ class Speech:
         else:
             self._tree.push((*self.current(speaker, at_ms), "parts"), remark)
 
+    def is_followed(self, speaker: Speaker) -> bool:
+        """Whether messages of other runs come after the one that a top run is writing."""
+        if speaker.message is None:
+            return False
+        later = self._tree.at(_CONVERSATION)[int(speaker.message[-1]) + 1 :]
+        return any(message["runId"] not in ("", speaker.run_id) for message in later)
+
     def close(self, speaker: Speaker, status: str) -> None:
         """The message is complete."""
         if speaker.message is not None:

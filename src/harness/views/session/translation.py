@@ -168,8 +168,9 @@ class SessionTranslation:
             self._forks.pop(call_id, None)
             return ()
         tree = self._forks.setdefault(call_id, RunTree())
-        tree.feed(event)
-        if isinstance(event, Result) and not event.parent_id:
+        if tree.feed(event).depth:
+            return ()  # what its own sub-agents do is shown where its log is
+        if isinstance(event, Result):
             del self._runs.state.forks[call_id], self._forks[call_id]
         return lifecycle.child_events(child, event, tree)
 

@@ -27,7 +27,6 @@ from harness.events import (
     SessionStart,
     SteeringQueued,
     ThreadCreated,
-    UsageDelta,
 )
 from harness.interfaces.cli.chat.link import ChatLink
 from harness.interfaces.cli.chat.slash_commands import carry_out
@@ -36,6 +35,7 @@ from harness.interfaces.commands import Cancel, Command, Steer, Submit
 from harness.interfaces.conversations.backend import ConversationStatus
 from harness.interfaces.conversations.log_tail import LogTail
 from harness.interfaces.inbox.typed_answers import Asking, answering_command, is_yes_or_no
+from harness.log.run_tree import RunTree
 from harness.stage import View, feed_all
 from harness.views.page_state.shapes import relay as shape_of
 from harness.views.usage import UsageFold
@@ -90,7 +90,8 @@ class TerminalConversation:
         self.terminal = terminal
         self.state = state
         self.actions = actions
-        self.usage = UsageFold()
+        self._runs = RunTree()
+        self.usage = UsageFold(self._runs)
         self.last: Result | None = None
         """The latest result of the agent itself."""
         self.has_left = False
@@ -172,6 +173,10 @@ class TerminalConversation:
         """Take note of them; returns what the view is to show."""
         left: list[Event] = []
         for event in events:
+            self.usage.feed(event)
+            if not isinstance(event, RelayReply):
+                for relay in self._runs.relays:  # it ended with its run
+                    self._waiting.pop(relay.id, None)
             match event:
                 case Relay() if not self._only_looks:
                     self._waiting[event.id] = (event, time.monotonic())
@@ -187,26 +192,21 @@ class TerminalConversation:
                 case Message(role="user") if event.text in self._typed:
                     self._typed.remove(event.text)
                     continue
-                case Result() | UsageDelta():
-                    self.usage.feed(event)
-                    self._note_end(event)
+                case Result():
+                    self.last = event
+                    self._stops = 0
                 case ThreadCreated() | SteeringQueued():
                     continue
                 case ModeChanged():
                     self.state.mode = event.mode_id
                 case ModelChanged():
                     self.state.model = event.model_id
-                case SessionStart(parent_id="", model=model) if model:
+                case SessionStart(model=model) if model and not self._runs.run.depth:
                     self.state.model = model
                 case _:
                     pass
             left.append(event)
         return left
-
-    def _note_end(self, event: Event) -> None:
-        if isinstance(event, Result):
-            self.last = event
-            self._stops = 0
 
     # What is asked
 

@@ -31,6 +31,7 @@ from harness.interfaces.cli.run_request import agent_of, model_of
 from harness.interfaces.conversations.backend import Setup
 from harness.interfaces.conversations.presets import checked
 from harness.interfaces.sessions.ids import all_ids, find, table
+from harness.log.run_tree import RunTree
 from harness.log.store import Metadata, read_all
 from harness.log.stores.files import FileStore
 from harness.sources.agent import Agent
@@ -231,8 +232,11 @@ def _stored_permissions(metadata: Metadata) -> str:
 
 def latest_run(store: FileStore, log_id: str) -> int:
     """Where the latest run of a conversation begins."""
-    starts = (event for event in read_all(store, log_id) if isinstance(event, SessionStart))
-    return max((event.seq for event in starts if not event.parent_id), default=0)
+    tree, seq = RunTree(), 0
+    for event in read_all(store, log_id):
+        if not tree.feed(event).depth and isinstance(event, SessionStart):
+            seq = event.seq
+    return seq
 
 
 # `harness attach` to a session that runs in another program of the same user.
