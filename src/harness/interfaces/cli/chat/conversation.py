@@ -175,8 +175,8 @@ class TerminalConversation:
         for event in events:
             self.usage.feed(event)
             if not isinstance(event, RelayReply):
-                for relay in self._runs.relays:  # it ended with its run
-                    self._waiting.pop(relay.id, None)
+                for unanswered in self._runs.relays:  # it ended with its run
+                    self._waiting.pop(unanswered.id, None)
             match event:
                 case Relay() if not self._only_looks:
                     self._waiting[event.id] = (event, time.monotonic())
