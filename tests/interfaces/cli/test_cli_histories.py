@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -183,6 +184,32 @@ def test_a_session_is_copied_once_and_stays_when_its_agent_deletes_it(filled: Wo
     assert "Please say hello" in shown.out
     assert filled.call("usage", "--json").data["total"] == before
     assert filled.call("sessions", "keep").code == 2
+
+
+def test_a_session_that_has_grown_since_it_was_copied_is_listed_shown_and_copied_again(filled: World) -> None:
+    assert filled.call("sessions", "keep", CLAUDE).code == 0
+    (path,) = filled.home.rglob(f"{CLAUDE}.jsonl")
+    records = [json.loads(line) for line in path.read_text().split("\n") if line]
+    asked = next(record for record in records if record["type"] == "user")
+    last = next(record["uuid"] for record in reversed(records) if record.get("uuid"))
+    more = {
+        **asked,
+        "uuid": "4b1f5a3e-0001",
+        "parentUuid": last,
+        "message": {"role": "user", "content": "And now?"},
+    }
+    with path.open("a") as file:
+        file.write(json.dumps(more) + "\n")
+    listed = filled.call("sessions", "list", "--json", "--agent", "claude").data
+    assert sorted("history" in entry for entry in listed) == [False, True]
+    assert "And now?" in filled.call("sessions", "show", CLAUDE).out
+    old_s = time.time() - 29 * 86_400
+    os.utime(path, (old_s, old_s))
+    assert "claude will delete 1 session" in filled.call("histories").err
+    assert filled.call("sessions", "keep", CLAUDE).err.startswith("1 copied")
+    (listed,) = filled.call("sessions", "list", "--json", "--agent", "claude").data
+    assert "And now?" in filled.call("sessions", "show", listed["session_id"]).out
+    assert "will delete" not in filled.call("histories").err
 
 
 def test_what_an_agent_is_about_to_delete_is_said_and_copied_if_asked_for(

@@ -121,7 +121,10 @@ def test_filters_mean_what_they_mean_in_the_command(world: ServingWorld) -> None
 
 def test_a_search_says_where_and_how_to_continue(world: ServingWorld) -> None:
     with world.http() as http:
-        [found] = http.get("/api/sessions", params={"query": "look", "agent": "claude"}).json()["sessions"]
+        [found] = until(  # what was not read yet is not found
+            lambda: http.get("/api/sessions", params={"query": "look", "agent": "claude"}).json()["sessions"],
+            lambda sessions: sessions != [],
+        )
         assert found["id"] == NAME
         assert "Let me look" in found["passage"]["text"]
         assert found["passage"]["resume"] == f"harness resume {NAME}"

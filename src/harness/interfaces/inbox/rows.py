@@ -279,11 +279,10 @@ class InboxRows:
             return [*changed, *gone]
 
     @property
-    def recorded(self) -> set[tuple[str, str]]:
-        """Agent and its own id of each session that the store has."""
+    def logs(self) -> list[Metadata]:
+        """Of the sessions that the store has."""
         with self._lock:
-            logs = [one.metadata for one in self._base.values()]
-        return {name for one in logs for name in one.names_of_agents()}
+            return [one.metadata for one in self._base.values()]
 
     def update(self, log_ids: Iterable[str]) -> list[str]:
         """Read what is new in these logs; returns those whose row is another one now, or gone."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
@@ -19,6 +19,7 @@ from harness.interfaces.inbox.projects import Projects
 from harness.interfaces.sessions.filters import SessionChoice
 from harness.interfaces.sessions.histories import (
     HistorySessions,
+    RecordedSessions,
     as_metadata,
     history_of,
     live_in,
@@ -53,7 +54,6 @@ _STATES: dict[str, InboxState] = {
 """Every other outcome: `idle`."""
 
 _Value = TypeVar("_Value")
-Names = Container[tuple[str, str]]
 """Agents and their own ids of sessions."""
 
 
@@ -127,7 +127,7 @@ class Histories:
                 self._live = time.monotonic(), live
             return live
 
-    def listed(self, choice: SessionChoice, ours: Names, limit: int) -> tuple[list[Metadata], int]:
+    def listed(self, choice: SessionChoice, ours: RecordedSessions, limit: int) -> tuple[list[Metadata], int]:
         """The last changed first, and how many there may be in all."""
         live = self.live()
         found, rest = self.ask(lambda sessions: sessions.matching(choice, ours, live, limit))
@@ -149,7 +149,7 @@ class Histories:
 
         return self.ask(work)
 
-    def rows(self, ours: Names) -> dict[str, InboxRow]:
+    def rows(self, ours: RecordedSessions) -> dict[str, InboxRow]:
         """The sessions that were read and are none of `ours`, by name, without those of sub-agents."""
         live = self.live()
         state = self.ask(lambda sessions: sessions.fingerprint()), live, ours
@@ -157,7 +157,7 @@ class Histories:
             return self._rows[1]
         chosen = SessionFilter(with_children=False, with_deleted=False)
         found = self.ask(lambda sessions: sessions.sessions(chosen))
-        theirs = (one for one in found if one.runs and (one.agent, one.session_id) not in ours)
+        theirs = (one for one in found if one.runs and one not in ours)
         rows = {
             name_of(one): self._row(one, live.get((one.agent, one.session_id)))
             for one in islice(theirs, _MOST_ROWS)

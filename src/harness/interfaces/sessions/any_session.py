@@ -59,11 +59,16 @@ def find_session(store: FileStore, text: str) -> AnySession:
         return _ours(store, store.metadata(log_id))
     if not may_be_of_history(text):
         raise unknown(store, text)
-    if recorded := _recorded(store, text):
-        return _ours(store, recorded)
-    from harness.interfaces.sessions.histories import HistorySessions
+    from harness.interfaces.sessions.histories import HistorySessions, is_copy, mark_of_copy
 
+    recorded = _recorded(store, text)
+    if recorded is not None and not is_copy(recorded):
+        return _ours(store, recorded)
     stored = HistorySessions().find(text)
+    if recorded is not None:
+        has_grown = stored is not None and not stored.gone_ms and stored.mark != mark_of_copy(recorded)
+        if not has_grown:
+            return _ours(store, recorded)
     if stored is None:
         raise unknown(store, text)
     return AnySession(

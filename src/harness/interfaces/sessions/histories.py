@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -159,7 +160,7 @@ class HistorySessions:
         if (chosen := as_filter(choice)).needs_reading():
             self.read_all(console, chosen)
         live = self.live()
-        found, rest = self.matching(choice, recorded_names(store.find(Query())), live, arguments.limit)
+        found, rest = self.matching(choice, RecordedSessions.of(store.find(Query())), live, arguments.limit)
         return HistoryList(
             [as_metadata(one, live.get((one.agent, one.session_id))) for one in found],
             rest,
@@ -171,7 +172,7 @@ class HistorySessions:
     def matching(
         self,
         choice: SessionChoice,
-        ours: Container[tuple[str, str]],
+        ours: RecordedSessions,
         live: Mapping[tuple[str, str], Activity],
         limit: int,
     ) -> tuple[list[CataloguedSession], int]:
@@ -188,7 +189,7 @@ class HistorySessions:
             if not part:
                 break
             behind = replace(chosen, behind=(part[-1].changed_ms, part[-1].number))
-            theirs = [one for one in part if (one.agent, one.session_id) not in ours]
+            theirs = [one for one in part if one not in ours]
             read = [one for one in self._catalogue.read(theirs) if not one.is_empty]
             found += [
                 one
@@ -278,6 +279,13 @@ def is_copy(metadata: Metadata) -> bool:
     return KEPT in metadata.settings
 
 
+def mark_of_copy(metadata: Metadata) -> str:
+    """The mark of the stored session when it was copied; empty while the copy is not complete."""
+    kept = metadata.settings.get(KEPT)
+    mark = kept.get("mark") if isinstance(kept, dict) else None
+    return mark if isinstance(mark, str) else ""
+
+
 def _is_within(at_ms: int, times: tuple[int, int]) -> bool:
     """Some stores have whole seconds."""
     rounded_ms = 0 if at_ms % _SECOND_MS else _SECOND_MS
@@ -314,9 +322,32 @@ def as_metadata(session: CataloguedSession, activity: Activity | None = None) ->
     )
 
 
-def recorded_names(logs: Iterable[Metadata]) -> set[tuple[str, str]]:
-    """Agent and its own id of each session that one of these logs is about."""
-    return {name for one in logs for name in one.names_of_agents()}
+@dataclass(frozen=True)
+class RecordedSessions:
+    """The sessions of agents that logs of Harness are about, which lists do not show a second time.
+
+    A copy stands for a session only as it was copied: one that has grown since is listed itself too.
+    """
+
+    names: frozenset[tuple[str, str]]
+    """Agent and its own id of the session."""
+    copies: frozenset[tuple[str, str, str]]
+    """And the mark of the session when it was copied."""
+
+    @classmethod
+    def of(cls, logs: Iterable[Metadata]) -> RecordedSessions:
+        names, copies = set[tuple[str, str]](), set[tuple[str, str, str]]()
+        for one in logs:
+            if is_copy(one):
+                mark = mark_of_copy(one)
+                copies.update((*name, mark) for name in one.names_of_agents())
+            else:
+                names.update(one.names_of_agents())
+        return cls(frozenset(names), frozenset(copies))
+
+    def __contains__(self, session: CataloguedSession) -> bool:
+        name = session.agent, session.session_id
+        return name in self.names or (*name, session.mark) in self.copies
 
 
 def _has_outcome(

@@ -72,6 +72,8 @@ def copy_expiring(
 
 def expiring_sessions(histories: HistorySessions, store: FileStore) -> list[CataloguedSession]:
     """Those that their agent is about to delete, and of which there is no copy; the oldest first."""
+    from harness.interfaces.sessions.histories import RecordedSessions
+    from harness.log.store import Query
     from harness.sources.imports.catalogue_filter import SessionFilter
     from harness.sources.imports.registry import load_all
 
@@ -83,8 +85,10 @@ def expiring_sessions(histories: HistorySessions, store: FileStore) -> list[Cata
         before_ms = time.time_ns() // 1_000_000 - max(0, days - _WARNED_DAYS) * _DAY_MS
         own = histories.sessions(SessionFilter(agent=history.agent, with_deleted=False))
         found += [session for session in own if session.changed_ms < before_ms]
-    known = _recorded(store) if found else set()
-    return [one for one in reversed(found) if (one.agent, one.session_id) not in known]
+    if not found:
+        return []
+    recorded = RecordedSessions.of(store.find(Query()))
+    return [one for one in reversed(found) if one not in recorded]
 
 
 def warn_of_expiring(histories: HistorySessions, store: FileStore, console: Console) -> None:
@@ -98,12 +102,6 @@ def warn_of_expiring(histories: HistorySessions, store: FileStore, console: Cons
             f"{agent} will delete {count} {noun} within {_WARNED_DAYS} days, or has begun to:"
             f" `harness sessions keep --agent {agent}` copies them"
         )
-
-
-def _recorded(store: FileStore) -> set[tuple[str, str]]:
-    from harness.log.store import Query
-
-    return {name for one in store.find(Query()) for name in one.names_of_agents()}
 
 
 def _chosen(

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from hashlib import sha1, sha256
 from itertools import islice
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from harness.events import Event, Message, Signal, ToolStart
 from harness.events.operation import Command, Read, Write
 from harness.interfaces.cli.console import Console
 from harness.interfaces.sessions.filters import SessionChoice, choice_of, is_meant
-from harness.interfaces.sessions.histories import HistorySessions, as_filter, history_of, recorded_names
+from harness.interfaces.sessions.histories import HistorySessions, RecordedSessions, as_filter, history_of
 from harness.log.private_files import open_private
 from harness.log.query import age, grep_events
 from harness.log.store import Metadata, Query
@@ -217,7 +217,7 @@ def find_hits(
     ours = list(islice(_ours(asked, choice, store), most))
     if histories is None:
         return ours
-    hits = [*ours, *their_hits(asked, choice, recorded_names(store.find(Query())), histories, most)]
+    hits = [*ours, *their_hits(asked, choice, RecordedSessions.of(store.find(Query())), histories, most)]
     if not hits and asked == SessionSearch(commit=asked.commit):
         return list(islice(_likely(asked.commit, choice.project, histories, as_filter(choice)), most))
     return sorted(hits, key=lambda hit: -hit.passage.at_ms)[:most]
@@ -226,16 +226,12 @@ def find_hits(
 def their_hits(
     asked: SessionSearch,
     choice: SessionChoice,
-    ours: Container[tuple[str, str]],
+    ours: RecordedSessions,
     histories: HistorySessions,
     most: int | None,
 ) -> list[Hit]:
     """Sessions of other programs that are none of `ours`, the last changed first."""
-    found = (
-        _as_hit(one)
-        for one in histories.search(asked, as_filter(choice))
-        if (one.session.agent, one.session.session_id) not in ours
-    )
+    found = (_as_hit(one) for one in histories.search(asked, as_filter(choice)) if one.session not in ours)
     return list(islice(found, most))
 
 

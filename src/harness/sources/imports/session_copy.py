@@ -92,8 +92,10 @@ class _Copy:
         )
 
     def write(self) -> None:
-        """Its origin is stored last: a copy that is not complete is written again."""
-        metadata = self._metadata()
+        """The mark of its origin is stored last: a copy that is not complete is written again."""
+        session, metadata = self._session, self._metadata()
+        origin = {"agent": session.agent, "session_id": session.session_id, "path": session.path}
+        metadata.settings = {KEPT: origin}
         writer = self._store.create(metadata)
         try:
             self._write_events(writer)
@@ -102,9 +104,7 @@ class _Copy:
             self._records.close()
             if self._raw is not None:
                 self._raw.close()
-        session = self._session
-        about = {"agent": session.agent, "session_id": session.session_id, "path": session.path}
-        metadata.settings = {KEPT: {**about, "mark": session.mark}}
+        metadata.settings = {KEPT: {**origin, "mark": session.mark}}
         self._store.save_metadata(metadata)
 
     def _write_events(self, writer: LogWriter) -> None:

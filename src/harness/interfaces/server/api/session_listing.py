@@ -13,7 +13,7 @@ from harness.interfaces.server.api.schemas import SessionData, SessionPassage
 from harness.interfaces.server.histories import HISTORY, Histories
 from harness.interfaces.server.machine_store import MachineStore
 from harness.interfaces.sessions.filters import SessionChoice, is_filtered, is_meant
-from harness.interfaces.sessions.histories import recorded_names
+from harness.interfaces.sessions.histories import RecordedSessions
 from harness.interfaces.sessions.search import Hit, find_hits, their_hits
 from harness.log.store import Metadata, Query, Store
 from harness.log.stores.files import FileStore
@@ -64,7 +64,7 @@ class Listing:
         self.histories: Histories | None = store.histories if isinstance(store, MachineStore) else None
         self._completed: set[str] = set()
         """Logs whose process died, and that were completed as far as they can be."""
-        self._recorded: tuple[int | None, set[tuple[str, str]]] = None, set()
+        self._recorded: tuple[int | None, RecordedSessions] = None, RecordedSessions.of(())
 
     def page(self, wanted: ListQuery) -> tuple[list[SessionData], int]:
         """And how many there are in all, which is an estimate for words that very many of them say.
@@ -87,11 +87,11 @@ class Listing:
         return sorted((*ours, *theirs), key=_order)[wanted.offset : wanted.most], total + more
 
     def _theirs(self, histories: Histories, wanted: ListQuery) -> tuple[list[SessionData], int]:
-        names = self._recorded_names()
+        ours = self._recorded_sessions()
         if not wanted.asked.parts:
-            found, total = histories.listed(wanted.choice, names, wanted.most)
+            found, total = histories.listed(wanted.choice, ours, wanted.most)
             return [_of_history(one) for one in found], total
-        hits = histories.ask(lambda one: their_hits(wanted.asked, wanted.choice, names, one, wanted.most + 1))
+        hits = histories.ask(lambda one: their_hits(wanted.asked, wanted.choice, ours, one, wanted.most + 1))
         return list(self._described_hits(hits[: wanted.most])), len(hits)
 
     def _found(self, store: FileStore, wanted: ListQuery) -> tuple[list[SessionData], int]:
@@ -163,11 +163,11 @@ class Listing:
         )
         return is_meant(metadata, choice)
 
-    def _recorded_names(self) -> set[tuple[str, str]]:
+    def _recorded_sessions(self) -> RecordedSessions:
         """Sessions of agents that are in the store, which are not listed a second time."""
         version = self._store.version()
         if version is None or version != self._recorded[0]:
-            self._recorded = version, recorded_names(self._store.find(Query()))
+            self._recorded = version, RecordedSessions.of(self._store.find(Query()))
         return self._recorded[1]
 
     def _rank(self, metadata: Metadata) -> tuple[int, bool, bool]:

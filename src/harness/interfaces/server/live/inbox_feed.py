@@ -20,6 +20,7 @@ from harness.interfaces.server.histories import Histories
 from harness.interfaces.server.live.channels import Channels
 from harness.interfaces.server.live.frames import Packet
 from harness.interfaces.server.machine_store import MachineStore
+from harness.interfaces.sessions.histories import RecordedSessions
 from harness.log.hub import Hub
 from harness.log.store import Metadata
 from harness.session.open_thread import complete
@@ -281,7 +282,7 @@ class InboxFeed:
             if self.takers or is_more:
                 with suppress(HarnessError):
                     is_more = await asyncio.to_thread(histories.refresh)
-                    rows = await asyncio.to_thread(histories.rows, self.rows.recorded)
+                    rows = await asyncio.to_thread(histories.rows, RecordedSessions.of(self.rows.logs))
                     shown = {*islice(rows, LISTED), *(name for name, row in rows.items() if row.is_live)}
                     changed = self.rows.show_others(rows)
                     self._note_changed(
