@@ -89,7 +89,7 @@ def run_scenario(
         if scenario.hand_over_prompt or scenario.reads_store or scenario.person is not None:
             findings = _examine(tested, scenario, folder, cwd, timeout_s)
             return _result(tested, scenario, findings, began_s), None
-        output = _perform(tested, scenario, folder, cwd, timeout_s)
+        output = _run_agent(tested, scenario, folder, cwd, timeout_s)
         findings = list(_judge(tested, scenario, output, cwd))
     except HarnessError as error:
         findings = [Finding(kind="broken", what=error.message, example=error.hint)]
@@ -139,7 +139,7 @@ def _examine(
     return [*(Finding(kind="broken", what=f"the lab itself failed: {fault}") for fault in faults), *findings]
 
 
-def _perform(
+def _run_agent(
     tested: AgentUnderTest, scenario: Scenario, folder: str, cwd: str, timeout_s: float
 ) -> ScenarioOutput:
     servers = {scenario.mcp_server: echo_command()} if scenario.mcp_server else {}

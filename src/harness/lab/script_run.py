@@ -115,14 +115,14 @@ class ScriptRun:
     def _without_foreign(self, asked: ModelRequest) -> ModelRequest:
         """Some agents open a conversation with an answer that they made themselves: that is no turn of ours."""
         opening, count = asked.opening, 0
-        for text, said_next in asked.leading:
+        for text, following in asked.leading:
             if not self._is_foreign(text):
                 break
-            opening, count = f"{opening}\n{said_next}", count + 1
+            opening, count = f"{opening}\n{following}", count + 1
         return replace(asked, opening=opening, answers=asked.answers - count) if count else asked
 
     def _is_foreign(self, text: str) -> bool:
-        """Neither what the script says, with something around it perhaps, nor the beginning of that."""
+        """Whether it is neither a text of the script, possibly with something around it, nor the beginning of one."""
         folded = _folded(text)
         return bool(folded) and not any(own in folded or own.startswith(folded) for own in self._texts)
 
@@ -224,7 +224,7 @@ def _folded(text: str) -> str:
 
 
 def _texts_of(conversations: Iterable[ScriptConversation], side: str) -> set[str]:
-    """Everything that this model may have said."""
+    """All texts that this model may have written."""
     texts = [
         part.text
         for conversation in conversations

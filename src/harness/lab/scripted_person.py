@@ -58,8 +58,8 @@ class Person(_Strict, frozen=True, kw_only=True):
     """A second prompt, in the same process."""
 
 
-class Attendance:
-    """A person during one run. `attend` follows it to its end; then `findings` says what was amiss."""
+class ScriptedPerson:
+    """A person during one run. `follow` reads it to its end; then `findings` has what was wrong."""
 
     def __init__(self, person: Person, cwd: str) -> None:
         self._person = person
@@ -70,7 +70,7 @@ class Attendance:
         self._is_over = threading.Event()
         self.asked: list[tuple[Relay, ScriptedReply]] = []
 
-    def attend(self, run: Run) -> list[Event]:
+    def follow(self, run: Run) -> list[Event]:
         """The events of the run."""
         events: list[Event] = []
         thread = threading.Thread(target=self._act, args=(run,), daemon=True)
@@ -93,7 +93,7 @@ class Attendance:
             yield Finding(kind="wrong" if reply.kind == "permission" else "broken", what=what)
 
     def _answer(self, run: Run, relay: Relay) -> None:
-        question = _words_of(relay)
+        question = _text_of(relay)
         fitting = (one for one in self._person.replies if one.kind == relay.kind and one.about in question)
         reply = next(fitting, ScriptedReply(approved=relay.kind == "permission"))
         if reply in self._unasked:
@@ -133,7 +133,7 @@ class Attendance:
             self._found.append(Finding(kind="broken", what=error.message, example=error.hint))
 
 
-def _words_of(relay: Relay) -> str:
+def _text_of(relay: Relay) -> str:
     asked = {"input": relay.input, "question": relay.question, "payload": relay.payload, "id": relay.call_id}
     return msgspec.json.encode(asked).decode()
 
@@ -150,7 +150,7 @@ def _answer_of(relay: Relay, reply: ScriptedReply) -> Any:
 
 
 def processes_with(command: str, cwd: str, wait_s: float) -> list[int]:
-    """Processes in this folder whose command line has these words, once that long was given for them to end."""
+    """Processes in this folder whose command line has this text, after waiting at most that long for them to end."""
     deadline_s = time.monotonic() + wait_s
     while (
         found := [pid for pid, line in system.processes_in(cwd) if command in line]

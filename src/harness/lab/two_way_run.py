@@ -19,7 +19,7 @@ from harness.lab.expectations import Expectation, missing
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.request_log import RequestEntry
 from harness.lab.scenario import Scenario
-from harness.lab.scripted_person import Attendance, Person, processes_with
+from harness.lab.scripted_person import Person, ScriptedPerson, processes_with
 from harness.log.stores.files import FileStore
 from harness.sources.models.script import MAIN
 from harness.sources.process.dialogue import ProgramConversation
@@ -35,12 +35,12 @@ class TwoWayRun:
     """One run of a conversation, and everything that is known of it afterwards."""
 
     def __init__(
-        self, run: Run, events: list[Event], attendance: Attendance, requests: list[RequestEntry]
+        self, run: Run, events: list[Event], person: ScriptedPerson, requests: list[RequestEntry]
     ) -> None:
         self.session_id = run.agent_session_id
         self.outcome = run.wait().outcome
         self.events = events
-        self.attendance = attendance
+        self.person = person
         self.requests = requests
         """What reached the scripted model from its start on."""
         self.problems: list[str] = (
@@ -48,14 +48,14 @@ class TwoWayRun:
         )
         """Why its raw record does not prove its log."""
 
-    def heard(self, text: str) -> int:
+    def received(self, text: str) -> int:
         """How often the text is in what the model got, at most in one request."""
         plain = [_texts_of(entry.body) for entry in self.requests if entry.wire]
         return max((texts.count(text) for texts in plain), default=0)
 
 
-class TwoWayTrial:
-    """Contract: `perform` writes only below the folders that it was given, and leaves no process."""
+class TwoWayScenario:
+    """Contract: `findings` writes only below the folders that it was given, and leaves no process."""
 
     def __init__(self, scenario: Scenario, offline: OfflineAgent, request: Request, store: FileStore) -> None:
         assert scenario.person is not None
@@ -65,7 +65,7 @@ class TwoWayTrial:
         self._request = replace(request, two_way=True)
         self._store = store
 
-    def perform(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[Finding]:
         scenario, conversation = self._scenario, ProgramConversation()
         cwd = self._request.cwd
         try:
@@ -104,10 +104,10 @@ class TwoWayTrial:
 
     def _hold(self, request: Request, person: Person, conversation: ProgramConversation) -> TwoWayRun:
         before = len(self._offline.server.requests)
-        attendance = Attendance(person, request.cwd)
+        scripted = ScriptedPerson(person, request.cwd)
         run = start(request, store=self._store, redact=False, conversation=conversation)
-        events = attendance.attend(run)
-        return TwoWayRun(run, events, attendance, self._offline.server.requests[before:])
+        events = scripted.follow(run)
+        return TwoWayRun(run, events, scripted, self._offline.server.requests[before:])
 
     def _judge(self, run: TwoWayRun, person: Person, expected: Expectation) -> Iterator[Finding]:
         if run.outcome == "timed_out":
@@ -117,14 +117,16 @@ class TwoWayTrial:
             what = "no sub-agent was started, so that there is no verdict on it"
             yield Finding(kind="inconclusive", what=what, example=(failed[-1] or "")[:300] if failed else "")
             return
-        yield from run.attendance.findings()
+        yield from run.person.findings()
         yield from missing(expected, run.events, self._request.cwd)
         for text in expected.heard:
-            if not run.heard(text):
+            if not run.received(text):
                 yield Finding(kind="broken", what=f"its model did not get {text!r}")
-        for relay, reply in run.attendance.asked:
+        for relay, reply in run.person.asked:
             others = [option for option in relay.options or () if option != reply.answer]
-            if relay.kind == "question" and run.heard(reply.answer) <= max(map(run.heard, others), default=0):
+            if relay.kind == "question" and run.received(reply.answer) <= max(
+                map(run.received, others), default=0
+            ):
                 yield Finding(kind="broken", what=f"its model did not get the answer {reply.answer!r}")
         texts = [event.text for event in run.events if isinstance(event, Message) and event.role == "user"]
         if person.steer and texts.count(person.steer) != 1:
@@ -158,9 +160,9 @@ def _texts_of(body: object) -> str:
 def hold_conversation(
     scenario: Scenario, offline: OfflineAgent, request: Request, folder: str
 ) -> list[Finding]:
-    """What is amiss in the conversation of this scenario; what cannot be started is broken."""
+    """What is wrong in the conversation of this scenario; one that cannot be started is broken."""
     store = FileStore(os.path.join(folder, "sessions"))
     try:
-        return list(TwoWayTrial(scenario, offline, request, store).perform())
+        return list(TwoWayScenario(scenario, offline, request, store).findings())
     except HarnessError as error:
         return [Finding(kind="broken", what=error.message, example=error.hint)]

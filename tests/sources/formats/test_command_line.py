@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.sources.formats.toolset import flags_of, has, numbers_of
+from harness.sources.formats.command_line import flags_of, has, numbers_of
 from harness.sources.request import Limits, Request
 
 REQUEST = Request(

@@ -30,8 +30,8 @@ from harness.events import (
 )
 from harness.events.operation import Operation, Write
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.fields import absolute, besides
-from harness.sources.formats.toolset import flags_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, Translator
 

@@ -34,6 +34,7 @@ from harness.events.operation import Fetch, Operation, Read, Spawn, Write
 from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.formats.child_runs import ChildRuns
+from harness.sources.formats.command_line import flags_of, has
 from harness.sources.formats.fields import (
     absolute,
     amount_of,
@@ -50,8 +51,6 @@ from harness.sources.formats.toolset import (
     Input,
     ToolMapping,
     Toolset,
-    flags_of,
-    has,
     lines_of,
     listing,
     no_operation,

@@ -16,6 +16,7 @@ from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandFiles, CommandLine, TwoWay, Version
 from harness.sources.drivers.claude_control import ENVIRONMENT, ClaudeControl
 from harness.sources.formats.claude_tools import ANSWERS, CLAUDE, CLAUDE_1, SKILLS, SPAWNERS
+from harness.sources.formats.command_line import flags_of, has, numbers_of
 from harness.sources.formats.error_messages import retried
 from harness.sources.formats.fields import (
     amount_of,
@@ -28,7 +29,7 @@ from harness.sources.formats.fields import (
 )
 from harness.sources.formats.model_ledger import usage_of_call
 from harness.sources.formats.stream_json import StreamJson
-from harness.sources.formats.toolset import PendingCall, flags_of, has, numbers_of
+from harness.sources.formats.toolset import PendingCall
 from harness.sources.request import Request
 from harness.sources.translator import Record
 

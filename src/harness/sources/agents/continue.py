@@ -18,6 +18,7 @@ import msgspec
 
 from harness.events import Error, Event, Message, Result, ToolEnd, Usage, UsageDelta
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.error_messages import code_of, plain
 from harness.sources.formats.fields import (
     arguments_of,
@@ -33,7 +34,6 @@ from harness.sources.formats.toolset import (
     PendingCall,
     Toolset,
     fetching,
-    flags_of,
     listing,
     no_operation,
     reading,

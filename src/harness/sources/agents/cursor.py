@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from harness.events import Event, Message, ReasoningDelta, TasksChanged, TextDelta, ToolEnd, Unknown, Warning
 from harness.events.operation import Fetch, Operation, Read, Spawn, Write
 from harness.sources.agent import Agent, CommandFiles, CommandLine, Version
+from harness.sources.formats.command_line import flags_of, has
 from harness.sources.formats.fields import (
     absolute,
     arguments_of,
@@ -35,8 +36,6 @@ from harness.sources.formats.toolset import (
     Input,
     PendingCall,
     Toolset,
-    flags_of,
-    has,
     lines_of,
     listing,
     no_operation,

@@ -38,6 +38,7 @@ from harness.sources.drivers.acp import AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd
 from harness.sources.formats.acp_calls import ENDS, AcpCall, named_by_input
 from harness.sources.formats.child_runs import ChildRuns
+from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.error_messages import code_of
 from harness.sources.formats.fields import (
     absolute,
@@ -59,7 +60,6 @@ from harness.sources.formats.toolset import (
     Toolset,
     consistent_exit_code,
     fetching,
-    flags_of,
     lines_of,
     listing,
     no_operation,

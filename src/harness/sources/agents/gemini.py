@@ -39,11 +39,12 @@ from harness.sources.drivers.acp import AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd
 from harness.sources.formats.acp_calls import ENDS, AcpCall, written
 from harness.sources.formats.child_runs import ChildRuns
+from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.error_messages import NodeTraces
 from harness.sources.formats.fields import count_of, items_of, output_of, record_of, text_of
 from harness.sources.formats.gemini_tools import APPROVED, GEMINI, exit_status_of
 from harness.sources.formats.plain_answer import PlainAnswer
-from harness.sources.formats.toolset import PendingCall, Toolset, flags_of, tasks_of, unmatched_result
+from harness.sources.formats.toolset import PendingCall, Toolset, tasks_of, unmatched_result
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 

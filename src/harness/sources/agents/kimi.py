@@ -38,6 +38,7 @@ from harness.sources.drivers.acp import AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd
 from harness.sources.formats.acp_calls import ENDS, AcpCall
 from harness.sources.formats.child_runs import ChildRuns
+from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.error_messages import retried
 from harness.sources.formats.fields import (
     amount_of,
@@ -57,7 +58,6 @@ from harness.sources.formats.toolset import (
     ToolMapping,
     Toolset,
     fetching,
-    flags_of,
     no_operation,
     reading,
     running,

@@ -28,8 +28,8 @@ from harness.events import (
     Warning,
 )
 from harness.sources.agent import Agent, CommandLine, Version
+from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.shell import operations_of
-from harness.sources.formats.toolset import flags_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, Translator
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from harness.sources.agent import Agent, CommandFiles, CommandLine, TwoWay, Version
 from harness.sources.drivers.opencode_serve import OpencodeServe, serve_command
+from harness.sources.formats.command_line import has
 from harness.sources.formats.opencode import FLAGS, OpencodeStream, run_command
 from harness.sources.formats.opencode_events import OpencodeEvents
-from harness.sources.formats.toolset import has
 from harness.sources.request import Request
 
 _THINKING_SINCE: Version = (1, 2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.sources.agent import Agent
-from harness.sources.formats.toolset import no_program
+from harness.sources.formats.command_line import no_program
 from harness.sources.request import REMOTE_AGENT
 from harness.sources.translator import Translator
 from harness.sources.worker import Worker

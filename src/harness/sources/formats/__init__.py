@@ -1,14 +1,14 @@
 """What two or more agents share.
 
-fields, paths                  values of native records
-toolset                        which operations a tool call is: every agent with tools has a `Toolset`
-shell, patches, todo_lists     what commands, patches and to-do lists say
+fields                         values of native records: fields of the wanted type, JSON within JSON, paths, outputs
+toolset                        which operations a tool call is: every agent with tools has a `Toolset`; to-do lists
+shell, patches                 the operations of shell commands and patches
 command_line                   a request as the arguments of a program
 plain_answer, child_runs       parts of translators: plain text instead of records, sub-agents
 error_messages                 errors as agents pass them on
-stream_json, partial_messages, stream_results, claude_tools, model_ledger     the format of Claude Code
+stream_json, partial_messages, claude_tools, model_ledger     the format of Claude Code
 gemini_tools                   the tools of Gemini CLI
-opencode, opencode_tools       the format of OpenCode
+opencode, opencode_events, opencode_tools     the formats of OpenCode
 acp, acp_calls                 the Agent Client Protocol, in which many agents are held in a conversation
 """
 

@@ -34,9 +34,9 @@ from harness.events import (
     Warning,
 )
 from harness.sources.agent import CommandLine
+from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.fields import amount_of, count_of, decoded, first_text, record_of, text_of
 from harness.sources.formats.opencode_tools import OpenCodeCalls
-from harness.sources.formats.toolset import flags_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, Translator
 

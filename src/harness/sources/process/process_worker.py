@@ -16,7 +16,7 @@ from harness.log.hub import Hub
 from harness.log.raw import RawControl, RawExit
 from harness.log.store import read_all
 from harness.sources.agent import SessionFiles
-from harness.sources.formats.toolset import argument_of
+from harness.sources.formats.command_line import argument_of
 from harness.sources.process.child import Child
 from harness.sources.process.launch import Launch, not_found
 from harness.sources.process.recorder import Recorder, TranslatedRun

@@ -42,8 +42,9 @@ from harness.sources.drivers.acp import AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd
 from harness.sources.formats.acp_calls import ENDS, AcpCall
 from harness.sources.formats.child_runs import ChildRuns
+from harness.sources.formats.command_line import flags_of, has
 from harness.sources.formats.fields import arguments_of, count_of, decoded, first_text, record_of, text_of
-from harness.sources.formats.toolset import PendingCall, Toolset, flags_of, has, task_of
+from harness.sources.formats.toolset import PendingCall, Toolset, task_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, Translator
 

@@ -47,6 +47,7 @@ from harness.sources.agents.codex.items import (
 )
 from harness.sources.agents.codex.threads import CodexThreadTranslator
 from harness.sources.drivers.codex_app_server import CodexAppServer
+from harness.sources.formats.command_line import argument_of, has, numbers_of
 from harness.sources.formats.error_messages import plain
 from harness.sources.formats.fields import (
     continuation,
@@ -58,7 +59,6 @@ from harness.sources.formats.fields import (
     text_of,
 )
 from harness.sources.formats.plain_answer import PlainAnswer
-from harness.sources.formats.toolset import argument_of, has, numbers_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, own_share
 

@@ -21,9 +21,10 @@ from harness.sources.agents.copilot.calls import COPILOT, exit_status_of, operat
 from harness.sources.drivers.acp import AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd, usage_of
 from harness.sources.formats.acp_calls import ENDS, AcpCall, named_by_input
+from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.fields import items_of, record_of, text_of
 from harness.sources.formats.patches import changed_lines
-from harness.sources.formats.toolset import PendingCall, Toolset, flags_of
+from harness.sources.formats.toolset import PendingCall, Toolset
 from harness.sources.request import Request
 from harness.sources.translator import Record
 

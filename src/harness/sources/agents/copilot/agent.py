@@ -41,9 +41,9 @@ from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandLine, Version
 from harness.sources.agents.copilot.acp import TWO_WAY
 from harness.sources.agents.copilot.calls import CopilotCalls
+from harness.sources.formats.command_line import argument_of, flags_of
 from harness.sources.formats.error_messages import plain
 from harness.sources.formats.fields import besides, count_of, first_text, items_of, record_of, text_of
-from harness.sources.formats.toolset import argument_of, flags_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 

@@ -46,9 +46,9 @@ from harness.sources.agents.goose.notices import (
     is_own,
 )
 from harness.sources.agents.goose.tools import GooseCalls
+from harness.sources.formats.command_line import flags_of, numbers_of
 from harness.sources.formats.fields import amount_of, besides, count_of, first_text, record_of, text_of
 from harness.sources.formats.plain_answer import PlainAnswer
-from harness.sources.formats.toolset import flags_of, numbers_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record, own_share
 

@@ -24,8 +24,9 @@ from harness.sources.agents.grok.tools import (
 from harness.sources.drivers.acp import AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd
 from harness.sources.formats.acp_calls import ENDS, AcpCall
+from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.fields import record_of, text_of
-from harness.sources.formats.toolset import PendingCall, Toolset, flags_of, tasks_of
+from harness.sources.formats.toolset import PendingCall, Toolset, tasks_of
 from harness.sources.request import Request
 from harness.sources.translator import Record
 

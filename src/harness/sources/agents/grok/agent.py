@@ -50,6 +50,7 @@ from harness.sources.agents.grok.tools import (
     without_unknown_cost,
 )
 from harness.sources.formats.child_runs import ChildRuns
+from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.error_messages import plain
 from harness.sources.formats.fields import (
     continuation,
@@ -61,7 +62,7 @@ from harness.sources.formats.fields import (
 )
 from harness.sources.formats.model_ledger import usage_of_call
 from harness.sources.formats.stream_json import StreamJson
-from harness.sources.formats.toolset import PendingCall, flags_of, tasks_of
+from harness.sources.formats.toolset import PendingCall, tasks_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 

@@ -9,8 +9,8 @@ from harness.events import Error, Event, Info, Message, SessionStart, Unknown, W
 from harness.sources.agent import Agent, CommandLine, TwoWay, Version
 from harness.sources.agents.pi.translator import PiTranslator
 from harness.sources.drivers.pi_rpc import ANNOUNCEMENTS, CAPABILITIES, DIALOGS, GATE, QUESTION, PiRpc
+from harness.sources.formats.command_line import flags_of
 from harness.sources.formats.fields import items_of, output_of, record_of, text_of
-from harness.sources.formats.toolset import flags_of
 from harness.sources.request import Request
 from harness.sources.translator import Record
 

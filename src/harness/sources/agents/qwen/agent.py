@@ -34,6 +34,7 @@ from harness.sources.agents.qwen.tools import QWEN, QWEN_BEFORE_0_21
 from harness.sources.drivers.acp import AcpProgram
 from harness.sources.formats.acp import AcpTranslator, usage_of
 from harness.sources.formats.acp_calls import AcpCall
+from harness.sources.formats.command_line import flags_of, has, numbers_of
 from harness.sources.formats.error_messages import NodeTraces
 from harness.sources.formats.fields import (
     besides,
@@ -46,7 +47,7 @@ from harness.sources.formats.fields import (
 )
 from harness.sources.formats.model_ledger import ModelLedger
 from harness.sources.formats.stream_json import StreamJson
-from harness.sources.formats.toolset import PendingCall, Toolset, flags_of, has, numbers_of, tasks_of
+from harness.sources.formats.toolset import PendingCall, Toolset, tasks_of
 from harness.sources.request import Request
 from harness.sources.translator import Ending, Record
 
