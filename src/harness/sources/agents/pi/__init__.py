@@ -1,6 +1,4 @@
-"""Pi: `agent` has its command lines and its two-way conversation, `translator` its records and tools, `answers` the
-answers of its models.
-"""
+"""Pi: `agent` has its command lines and translators, `answers` the answers of its models."""
 
 from __future__ import annotations
 
