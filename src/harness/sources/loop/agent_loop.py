@@ -199,7 +199,7 @@ class AgentLoop:
         asked = [relay for relay in resumption.pending.relays if is_budget_question(relay)]
         if not asked:
             return False
-        from harness.sources.budget_gate import continues  # only here: most runs have no limit
+        from harness.sources.loop.budget_gate import continues  # only here: most runs have no limit
 
         replies, gate = resumption.replies, self._options.gate
         answered = [(relay, replies[relay.id]) for relay in asked if relay.id in replies]

@@ -24,7 +24,7 @@ from harness.sources.tools.file_times import FileTimes
 from harness.system.contract import system
 
 if TYPE_CHECKING:
-    from harness.sources.budget_gate import LoopGate
+    from harness.sources.loop.budget_gate import LoopGate
 
 
 class LoopContext:

@@ -26,7 +26,7 @@ from harness.sources.translation.run_lifecycle import RunLifecycle
 from harness.sources.worker import OnEnd
 
 if TYPE_CHECKING:
-    from harness.sources.budget_gate import BudgetGate
+    from harness.sources.loop.budget_gate import BudgetGate
 
 
 # What an agent does not say about its session: the session's id, and what its earlier runs have used.
@@ -356,7 +356,7 @@ def gate_of(launch: Launch, hub: Hub, put: Callable[[Event], object]) -> BudgetG
     """What asks at the limits of `harness budget`; None without limits."""
     if launch.budget is None:
         return None
-    from harness.sources.budget_gate import BudgetGate  # only here: most runs have no limit
+    from harness.sources.loop.budget_gate import BudgetGate  # only here: most runs have no limit
 
     return BudgetGate(launch.budget, put, hub.clock, launch.request.ask_timeout_s)
 

@@ -1,8 +1,8 @@
 """A run at a limit of `harness budget`: asked, continued or ended. For agent programs, and for loops in this process.
 
-        look                 limit reached, somebody may answer             more may be spent
+        look                 limit reached, a person may answer             more may be spent
 RUNNING ────▶ RUNNING        ─────────────────────────────────▶ WAITING ──────────────────▶ RUNNING
-                             limit reached otherwise                │ refused, too late, stopped
+                             limit reached, no one can answer       │ refused, too late, stopped
                              ─────────────────────────────▶ ENDED ◀─┘
 """
 
