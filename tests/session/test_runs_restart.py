@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,8 +13,9 @@ from typing import Any
 import pytest
 from harness_kit import Model, Record, log_of, make
 from running_kit import check, ends, in_loop, texts
-from waiting_session import MODES, marking, open_store, rest
+from waiting_session import MODES, marking, open_store, rest, wait_to_be_killed
 
+import child_process
 import postgres_server
 from harness.events import ModeChanged, Result, SessionStart, ToolEnd, ToolStart
 from harness.log.query import waits
@@ -23,8 +23,6 @@ from harness.log.store import Query
 from harness.log.stores.files import FileStore
 from harness.session.harness import Harness
 from harness.sources.translation.audit import check as audit
-
-VICTIM = Path(__file__).parent / "waiting_session.py"
 
 
 class Place:
@@ -37,16 +35,17 @@ class Place:
 
     def kill_while(self, what: str, by: signal.Signals = signal.SIGKILL) -> None:
         """A process of its own waits there, and is killed, or told to end."""
-        victim = subprocess.Popen(
-            [sys.executable, VICTIM, self.kind, self.where, what],
-            stdout=subprocess.PIPE,
-            env={**os.environ, "MARK": str(self.mark)},
-        )
-        assert victim.stdout is not None
-        assert victim.stdout.readline() == b"ready\n"
-        victim.send_signal(by)
-        assert victim.wait() == (-by if by == signal.SIGKILL else 0)
-        victim.stdout.close()
+        heard, tell = os.pipe()
+
+        def work() -> None:
+            asyncio.run(wait_to_be_killed(open_store(self.kind, self.where), what, str(self.mark), tell))
+
+        victim = child_process.begin(work)
+        os.close(tell)
+        with os.fdopen(heard, "rb") as pipe:
+            assert pipe.read(5) == b"ready"
+            os.kill(victim, by)
+        assert child_process.end(victim) == (-by if by == signal.SIGKILL else 0)
 
     @asynccontextmanager
     async def opened(self, model: Model) -> AsyncIterator[tuple[Harness, Record]]:

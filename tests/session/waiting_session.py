@@ -1,8 +1,8 @@
-"""A process that talks in a session until somebody has to answer, and then sits there to be killed; told to end, it leaves in order.
+"""What a process does that talks in a session until somebody has to answer, and then waits to be killed; asked to end,
+it leaves in order.
 
-usage: python waiting_session.py files|postgres WHERE ask|plan|approve|steer|approve-steer|stream|approved-EVENT
-
-Prints `ready` when it waits. `approved-EVENT` approves its own plan, and kills itself when it is told that event.
+`what` is one of ask, plan, approve, steer, approve-steer, stream, approved-EVENT. It writes `ready` to a descriptor when
+it waits. `approved-EVENT` approves its own plan, and kills itself when that event is emitted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from typing import Any
 
 from harness.log.store import Store
@@ -60,12 +59,7 @@ async def rest() -> str:
     return "rested"
 
 
-def _die() -> None:
-    print("ready", flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-async def main(kind: str, where: str, what: str) -> None:
+async def wait_to_be_killed(storage: Store, what: str, mark: str, ready: int) -> None:
     if what == "stream":
         script: list[Any] = [{"events": [{"type": "text", "content": "word " * 2000, "pieces": 2000}]}]
     else:
@@ -74,10 +68,10 @@ async def main(kind: str, where: str, what: str) -> None:
     harness = Harness(
         id="h",
         modes=MODES,
-        storage=open_store(kind, where),
+        storage=storage,
         resolve_model=lambda _model_id: Scripted(script, pause_ms=5 if what == "stream" else 0),
         initial_state={"currentModelId": "test/model", "yolo": what == "steer"},
-        tools=[marking(os.environ["MARK"]), rest],
+        tools=[marking(mark), rest],
     )
     waits = asyncio.Event()
     told = {
@@ -91,6 +85,10 @@ async def main(kind: str, where: str, what: str) -> None:
         if event.type == told:
             waits.set()
 
+    def die() -> None:
+        os.write(ready, b"ready")
+        os.kill(os.getpid(), signal.SIGKILL)
+
     harness.subscribe(listen)
     await harness.init()
     await harness.create_thread(id="thread-1", title="The thread")
@@ -102,15 +100,11 @@ async def main(kind: str, where: str, what: str) -> None:
         await harness.steer(content="rather this")
         await harness.steer(content="and that")
     if what.startswith("approved-"):
-        harness.subscribe(lambda event: _die() if event.type == what.removeprefix("approved-") else None)
+        harness.subscribe(lambda event: die() if event.type == what.removeprefix("approved-") else None)
         await harness.respond_to_tool_suspension(resume_data={"action": "approved"})
     leaves = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leaves.set)
-    print("ready", flush=True)
+    os.write(ready, b"ready")
     await leaves.wait()
     await harness.destroy()
     await sending
-
-
-if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
