@@ -29,6 +29,9 @@ ssl.create_default_context = cache(ssl.create_default_context)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+collect_ignore = ["agents", "recordings"]
+"""A thousand folders without a test."""
+
 LONGEST_FIRST = (
     "test_page.py",
     "test_fleet_ray.py",

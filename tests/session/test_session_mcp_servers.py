@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from running_kit import YOLO, in_loop
 from harness.errors import UsageError
 from harness.events import ToolEnd, Warning
 
-pytest.importorskip("mcp")
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the extra `mcp` is not installed")
 
 SERVER = str(Path(__file__).parent.parent / "sources" / "tools" / "mcp_server.py")
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from world import World
 
-pytest.importorskip("duckdb", reason="the extra `sql` is not installed")
-
 from harness.interfaces.cli.session_query import TABLES
 
+pytestmark = pytest.mark.skipif(find_spec("duckdb") is None, reason="the extra `sql` is not installed")
 DOCUMENT = Path(__file__).parents[3] / "docs/sql.md"
 
 
