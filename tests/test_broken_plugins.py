@@ -75,7 +75,13 @@ def test_commands_go_on_and_name_each_once(plugins: Path, words: list[str], tmp_
     }
     program = [sys.executable, "-c", "from harness.interfaces.cli.main import entry; entry()"]
     done = subprocess.run(
-        [*program, *words], env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False
+        [*program, *words],
+        env=environ,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "bug in harness" not in done.stderr

@@ -113,7 +113,7 @@ def test_the_complete_example_of_tools_prints_what_the_page_says(tmp_path: Path)
         env={**os.environ, "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=100,
         check=False,
     )
     assert done.stderr == ""

@@ -19,7 +19,7 @@ def _run(name: str, *arguments: str, said: str = "", folder: Path = EXAMPLES) ->
         input=said,
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=100,
         env={**os.environ, "PYTHONWARNINGS": "error"},
         check=False,
     )

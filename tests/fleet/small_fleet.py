@@ -125,7 +125,7 @@ def descendants_with(text: str) -> list[str]:
 
 def left_with(text: str) -> list[str]:
     """Those that are still there after a while; a worker may be about to end."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (found := descendants_with(text)) and time.monotonic() < deadline:
         time.sleep(0.1)
     return found

@@ -57,13 +57,13 @@ def engine() -> Iterator[str]:
         container.container_engine.cache_clear()
         _import_image(podman, Path(busybox), folder)
         tried = subprocess.run(
-            [podman, "run", "--rm", IMAGE, "true"], capture_output=True, check=False, timeout=50
+            [podman, "run", "--rm", IMAGE, "true"], capture_output=True, check=False, timeout=100
         )
         if tried.returncode != 0:
             pytest.skip(f"podman cannot run containers here: {tried.stderr.decode()[-300:]}")
         yield podman
         container.container_engine.cache_clear()
-        subprocess.run([podman, "rm", "-fa"], capture_output=True, check=False, timeout=50)
+        subprocess.run([podman, "rm", "-fa"], capture_output=True, check=False, timeout=100)
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def _import_image(podman: str, busybox: Path, folder: Path) -> None:
         archive.add(root, ".")
     change = ("--change", "WORKDIR /app", "--change", "ENV PATH=/bin")
     argv = [podman, "import", "-q", *change, folder / "root.tar", IMAGE]
-    subprocess.run(argv, check=True, capture_output=True, timeout=50)
+    subprocess.run(argv, check=True, capture_output=True, timeout=100)
 
 
 def _fleet(folder: Path, task: FleetTask, variant: dict[str, Any] | None = None, **fields: Any) -> Fleet:
@@ -120,7 +120,7 @@ def _fleet(folder: Path, task: FleetTask, variant: dict[str, Any] | None = None,
 
 def _containers(engine: str) -> list[str]:
     """After a while: one that has lost its worker is just ending."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:
         argv = [engine, "ps", "-a", "--filter", "label=harness.fleet", "--format", "{{.Names}}"]
         found = subprocess.run(argv, capture_output=True, check=True).stdout.decode().split()

@@ -30,7 +30,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 def _bash(script: Path, env: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
     argv = ["bash", str(script), *words]
-    return subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=50, cwd=ROOT)
+    return subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=100, cwd=ROOT)
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ class Client:
     connection: socket.socket = field(init=False)
 
     def __post_init__(self) -> None:
-        self.connection = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        self.connection = socket.create_connection(("127.0.0.1", self.port), timeout=60)
 
     def __enter__(self) -> Self:
         return self

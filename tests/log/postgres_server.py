@@ -95,7 +95,7 @@ def _started(programs: Path) -> str:
 def _wait_until_it_answers(found: str, server: subprocess.Popen[bytes]) -> None:
     import psycopg
 
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         try:
             psycopg.connect(found).close()

@@ -153,7 +153,7 @@ class Record:
         self.wire.clear()
         self.changes = 0
 
-    async def until(self, condition: Callable[[], object], timeout_s: float = 10) -> None:
+    async def until(self, condition: Callable[[], object], timeout_s: float = 60) -> None:
         """Wait for something to be true; looked at after each event."""
         async with asyncio.timeout(timeout_s):
             while not condition():

@@ -33,7 +33,7 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
     @wraps(test)
     def run(*arguments: Any, **named: Any) -> None:
         async def limited() -> None:
-            async with asyncio.timeout(50):
+            async with asyncio.timeout(200):
                 await test(*arguments, **named)
 
         asyncio.run(limited())

@@ -41,7 +41,7 @@ def test_every_program_runs_as_it_stands(number: int, tmp_path: Path) -> None:
         env=environ,
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=100,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -79,7 +79,7 @@ async def _execute(fragment: str, names: dict[str, Any]) -> None:
 
 
 async def _settled(one: Harness, record: Record) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while one.session.run.is_running() and not one.session.approval.is_armed():
             await record.until(lambda: True)
             await asyncio.sleep(0.01)

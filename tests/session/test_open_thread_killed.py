@@ -149,7 +149,7 @@ def wait_until_free(store: Store, thread_id: str) -> None:
     """At once; but a server hears of the death of a process a moment later than the system."""
     if isinstance(store, FileStore):
         assert not store.is_live(thread_id)
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 60
     while store.is_live(thread_id):
         assert time.monotonic() < deadline_s
         time.sleep(0.001)

@@ -400,7 +400,7 @@ def test_setting_the_state_within_a_transaction_is_an_error_and_no_silence() -> 
                 return {}
 
             for transaction in (nested, nested_update, nested_rule):
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(60):
                     with pytest.raises(UsageError, match="within a transaction"):
                         await state.update(transaction)
             await state.set({"after": 1})

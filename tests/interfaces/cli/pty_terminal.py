@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from world import World
 
-PATIENCE_S = 50
+PATIENCE_S = 100
 _DRAWING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 

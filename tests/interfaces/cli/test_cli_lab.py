@@ -24,7 +24,7 @@ def script(world: World, text: str) -> str:
 
 def post(url: str, body: dict[str, Any]) -> Any:
     request = urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
-    with urllib.request.urlopen(request, timeout=20) as reply:
+    with urllib.request.urlopen(request, timeout=100) as reply:
         return json.loads(reply.read())
 
 
@@ -110,7 +110,7 @@ def test_it_serves_until_it_is_interrupted(world: World, number: signal.Signals)
     message = post(found[0] + "/v1/messages", {"model": "m", "messages": [{"role": "user", "content": "Hi"}]})
     assert [block["type"] for block in message["content"]] == ["text", "tool_use"]
     process.send_signal(number)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=100)
     assert (process.returncode, out) == (0, b"")
     assert err == b"1 POST /v1/messages: answered (main, turn 0)\n"
     recorded = json.loads((world.project / "requests.jsonl").read_text())
@@ -126,7 +126,7 @@ def test_a_full_disk_is_told_once_and_the_model_goes_on_answering(world: World) 
     for _ in range(2):
         assert post(found[0] + "/v1/messages", body)["content"]
     process.terminate()
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=100)
     assert err.decode().count("harness: nothing more is recorded: No space left on device\n") == 1
 
 
@@ -151,5 +151,5 @@ def test_with_an_agent_it_tells_the_environment_and_cleans_up(world: World) -> N
     call = post(url + "/chat/completions", body)["choices"][0]["message"]["tool_calls"][0]
     assert call["function"] == {"name": "read", "arguments": '{"path":"a.txt"}'}
     process.terminate()
-    assert process.wait(20) == 0
+    assert process.wait(100) == 0
     assert list((world.root / "tmp").iterdir()) == []

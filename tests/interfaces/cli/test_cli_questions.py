@@ -136,7 +136,7 @@ def at_terminal(world: World, typed: str, *words: str, **options: Any) -> tuple[
 
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
-    code = process.wait(60)
+    code = process.wait(100)
     listener.join(10)
     os.close(ours)
     return code, b"".join(said).decode()

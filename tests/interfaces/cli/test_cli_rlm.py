@@ -91,7 +91,7 @@ def test_an_interruption_ends_the_repl_and_the_run(world: World) -> None:
 
     wait_until(printed)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
+    process.communicate(timeout=100)
     assert process.returncode == 130
     assert world.log()[-1]["outcome"] == "interrupted"
     with pytest.raises(ProcessLookupError):

@@ -159,7 +159,7 @@ def test_the_prompt_comes_from_the_option_else_the_file_else_standard_input(worl
         (["--prompt-file", "-"], "from standard input"),
     ):
         process = world.spawn("run", "-a", "claude", *words, stdin=subprocess.PIPE)
-        out, err = process.communicate(b"\n from standard input\n", timeout=30)
+        out, err = process.communicate(b"\n from standard input\n", timeout=100)
         assert (process.returncode, err) == (0, b"")
         assert json.loads(out.split(b"\n")[1])["text"] == prompt
         assert (world.project / "asked.txt").read_text() == f"{prompt}\n"
@@ -333,7 +333,7 @@ def test_a_full_disk_behind_standard_output_stops_the_agent(world: World) -> Non
     world.install("claude", *CLAUDE_LINES[:2], after="exec sleep 60")
     with open("/dev/full", "wb") as full:
         process = world.spawn("run", "-a", "claude", "-p", "x", stdout=full)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=100)
     assert process.returncode == 1
     assert err == b"harness: cannot write to standard output: No space left on device\n  is the disk full?\n"
     assert world.metadata()["outcome"] == "interrupted"

@@ -192,8 +192,8 @@ def test_a_running_session_says_so_can_be_followed_and_not_deleted(world: World)
     assert follower.stdout is not None
     assert b"SessionStart" in follower.stdout.readline()
     (world.project / "go").touch()
-    followed, _ = follower.communicate(timeout=30)
-    live, _ = running.communicate(timeout=30)
+    followed, _ = follower.communicate(timeout=100)
+    live, _ = running.communicate(timeout=100)
     assert followed.split(b"\n") == live.split(b"\n")[1:]
     assert follower.returncode == 0
 
@@ -219,7 +219,7 @@ def test_following_a_session_whose_harness_is_killed_ends_with_its_result(world:
     assert b"SessionStart" in follower.stdout.readline()
     process.send_signal(signal.SIGKILL)
     process.wait()
-    rest, _ = follower.communicate(timeout=30)
+    rest, _ = follower.communicate(timeout=100)
     last = json.loads(rest.strip().split(b"\n")[-1])
     assert (last["type"], last["success"]) == ("Result", False)
 

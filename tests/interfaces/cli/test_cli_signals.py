@@ -40,7 +40,7 @@ def _agent_is_gone(world: World) -> bool:
 def test_a_signal_ends_the_run_in_order(world: World, number: int, code: int) -> None:
     process = _running(world)
     process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=100)
     assert (process.returncode, err) == (code, b"")
     last = json.loads(out.strip().split(b"\n")[-1])
     assert (last["type"], last["success"]) == ("Result", False)
@@ -55,7 +55,7 @@ def test_signals_one_after_the_other_press_harder(world: World) -> None:
     for _ in range(2):
         process.send_signal(signal.SIGINT)
         time.sleep(0.1)  # signals of one kind that wait together count as one
-    process.communicate(timeout=30)
+    process.communicate(timeout=100)
     assert process.returncode == 130
     assert world.log()[-1]["outcome"] == "interrupted"
     assert world.log()[-1]["signal"] == signal.SIGKILL
@@ -71,7 +71,7 @@ def test_an_ignored_signal_stays_ignored(world: World) -> None:
     )
     process.send_signal(signal.SIGHUP)
     (world.project / "go").touch()
-    process.communicate(timeout=30)
+    process.communicate(timeout=100)
     assert world.log()[-1]["outcome"] == "failed"  # it never said how it ended, but nobody stopped it
     assert not any('"control"' in path.read_text() for path in world.sessions.glob("*.raw"))
 
@@ -80,7 +80,7 @@ def test_a_reader_that_leaves_stops_a_silent_agent(world: World) -> None:
     process = _running(world)
     assert process.stdout is not None
     process.stdout.close()
-    process.wait(timeout=30)
+    process.wait(timeout=100)
     assert process.stderr is not None
     assert process.stderr.read() == b""
     assert process.returncode == 141
@@ -97,7 +97,7 @@ def test_piping_into_head_shows_one_line_and_no_traceback(world: World) -> None:
     )
     assert process.stdout is not None
     process.stdout.close()
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=100)
     assert (process.returncode, err) == (141, b"")
     assert json.loads(head.stdout)["type"] == "SessionStart"
     assert world.log()[-1]["type"] == "Result"
@@ -111,14 +111,14 @@ def test_a_reader_that_has_read_everything_may_leave_before_we_do(world: World) 
         if b'"Result"' in line:
             break
     process.stdout.close()
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=100) == 0
 
 
 def test_the_file_gets_everything_though_the_reader_left(world: World) -> None:
     process = _running(world, "-o", "out.ndjson")
     assert process.stdout is not None
     process.stdout.close()
-    process.wait(timeout=30)
+    process.wait(timeout=100)
     lines = (world.project / "out.ndjson").read_text().strip().split("\n")
     assert json.loads(lines[-1])["type"] == "Result"
 
@@ -137,7 +137,7 @@ def test_output_to_a_pipe_that_never_blocks_arrives_whole(world: World) -> None:
     wait_until(lambda: (next(iter(world.logs()), None) or Path("/dev/null")).stat().st_size > 200_000)
     with os.fdopen(reader, "rb") as file:
         types = [json.loads(line)["type"] for line in file]
-    process.wait(timeout=30)
+    process.wait(timeout=100)
     assert (process.returncode, len(types), types[-1]) == (0, 103, "Result")
 
 
@@ -150,7 +150,7 @@ def test_a_third_signal_after_the_run_leaves_a_reader_that_does_not_read(world: 
         assert process.poll() is None
         process.send_signal(signal.SIGTERM)
         time.sleep(0.05)  # signals of one kind that wait together count as one
-    assert process.wait(timeout=30) == 143
+    assert process.wait(timeout=100) == 143
     assert world.log()[-1]["outcome"] == "completed"
 
 
@@ -166,7 +166,7 @@ def _on_terminal(world: World, **environ: str) -> str:
         while data := os.read(main_end, 65536):
             shown += data
     os.close(main_end)
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=100) == 0
     return shown.decode()
 
 
@@ -212,5 +212,5 @@ def test_an_interrupt_amid_the_imports_ends_the_program(world: World, position: 
     world.install("claude", *CLAUDE_LINES[:2], after="exec sleep 60")
     world.environ |= {"PYTHONPATH": str(world.project), "INTERRUPT_AT": str(position)}
     process = world.spawn("run", "-a", "claude", "-p", "x")
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=100)
     assert (process.returncode, err) == (130, b"")

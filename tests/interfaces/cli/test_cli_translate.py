@@ -37,7 +37,7 @@ def test_a_stream_is_translated_as_it_comes(world: World) -> None:
     process.stdin.write(CLAUDE_LINES[0].encode() + b"\n")
     process.stdin.flush()
     assert json.loads(process.stdout.readline())["type"] == "SessionStart"
-    rest, err = process.communicate("\n".join(CLAUDE_LINES[1:]).encode(), timeout=30)
+    rest, err = process.communicate("\n".join(CLAUDE_LINES[1:]).encode(), timeout=100)
     assert [json.loads(line)["type"] for line in rest.strip().split(b"\n")] == ["Message", "Result"]
     assert (process.returncode, err) == (0, b"")
 

@@ -182,7 +182,7 @@ def test_a_reader_that_has_left_is_no_reason_for_a_traceback(world: World, words
     os.close(reader)
     process = world.spawn(words, stdout=writer)
     os.close(writer)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=100)
     assert b"Traceback" not in err
     assert b"BrokenPipe" not in err
     assert process.returncode == 141 or (words == "sessions" and process.returncode == 0)

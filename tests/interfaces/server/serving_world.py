@@ -30,7 +30,7 @@ from harness.log.store import Metadata, Store
 from harness.log.stores.files import FileStore
 from harness.views.page_state.object_stream import apply
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class ServingWorld:
@@ -180,7 +180,7 @@ def waits(state: dict[str, Any]) -> bool:
 
 def run(work: Awaitable[None]) -> None:
     async def limited() -> None:
-        await asyncio.wait_for(work, 50)
+        await asyncio.wait_for(work, 200)
 
     asyncio.run(limited())
 

@@ -50,7 +50,7 @@ class Seen:
 
     async def until(self, is_so: Callable[[], object]) -> None:
         """Fails with what is on the screen when it takes too long."""
-        ends_s = time.monotonic() + 10
+        ends_s = time.monotonic() + 60
         while not is_so():
             assert time.monotonic() < ends_s, self.text
             await self.pilot.pause(0.01)

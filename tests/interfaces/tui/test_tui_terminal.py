@@ -68,7 +68,7 @@ class Terminal:
 
     def until(self, wanted: bytes) -> None:
         """Until this has been written since something was typed."""
-        ends_s = time.monotonic() + 50
+        ends_s = time.monotonic() + 100
         while wanted not in self.raw[self._typed_at :]:
             assert time.monotonic() < ends_s, self.raw[-2000:]
             time.sleep(0.02)
@@ -88,7 +88,7 @@ def test_the_terminal_is_as_before_after_a_signal(number: signal.Signals, code: 
     with Terminal() as terminal:
         terminal.until(b"may it run this?")
         terminal.process.send_signal(number)
-        assert terminal.process.wait(50) == code
+        assert terminal.process.wait(100) == code
         time.sleep(0.1)
         assert terminal.is_as_before()
         assert b"Traceback" not in terminal.raw
@@ -98,7 +98,7 @@ def test_the_terminal_is_as_before_after_an_exception() -> None:
     with Terminal("fail") as terminal:
         terminal.until(b"may it run this?")
         terminal.type("u")
-        assert terminal.process.wait(50) == 70
+        assert terminal.process.wait(100) == 70
         terminal.until(b"failed: on purpose")
         assert terminal.is_as_before()
         assert b"Traceback" not in terminal.raw
@@ -108,7 +108,7 @@ def test_the_count_stands_in_the_title_and_the_title_is_given_back() -> None:
     with Terminal() as terminal:
         terminal.until(b"\x1b]0;(4) harness\x07")
         terminal.type("q")
-        assert terminal.process.wait(50) == 0
+        assert terminal.process.wait(100) == 0
         terminal.until(b"\x1b[23;0t")
         assert terminal.is_as_before()
 
@@ -124,5 +124,5 @@ def test_without_colours_there_are_none() -> None:
         terminal.type("q")
         terminal.until(b"Which package manager?")
         terminal.type("q")
-        terminal.process.wait(50)
+        terminal.process.wait(100)
         assert not _COLOUR.search(terminal.raw), _COLOUR.findall(terminal.raw)[:5]

@@ -419,6 +419,6 @@ def test_a_watcher_hears_what_another_process_writes(tmp_path: Path) -> None:
         writer.close()
 
     assert child_process.end(child_process.begin(work)) == 0
-    assert heard.wait(5)
+    assert heard.wait(60)
     assert [event.seq for event in read_all(store, "t")] == [0, 1]
     stop()

@@ -68,7 +68,7 @@ def test_a_result_is_fetched_once_and_nothing_is_left_of_the_command(
     asker.commands.answer("key", b"by somebody who never took it")
     assert asker.commands.fetch("key") is None
     holder.commands.answer("key", b"done")
-    assert woken.wait(20)
+    assert woken.wait(60)
     with psycopg.connect(url) as connection:
         assert connection.execute("SELECT command FROM harness_commands").fetchall() == [(b"",)]
     assert asker.commands.fetch("key") == b"done"

@@ -77,7 +77,7 @@ class FarSide:
             except OSError:
                 pass
         for thread in self._threads:
-            thread.join(5)
+            thread.join(60)
 
     def _accept(self) -> None:
         while True:

@@ -126,10 +126,10 @@ def test_it_reads_writes_and_sees_the_end(listening: Answering) -> None:
     port = listening(lambda client: client.sendall(client.recv(100).upper()))
 
     async def talk() -> list[bytes]:
-        stream = await SocketBackend().connect_tcp("localhost", port, timeout=5)
+        stream = await SocketBackend().connect_tcp("localhost", port, timeout=60)
         await stream.write(b"")
-        await stream.write(b"hello", timeout=5)
-        said = [await stream.read(1, timeout=5), await stream.read(1, timeout=5)]
+        await stream.write(b"hello", timeout=60)
+        said = [await stream.read(1, timeout=60), await stream.read(1, timeout=60)]
         assert stream.get_extra_info("is_readable") is True  # over: not to be used again
         assert stream.get_extra_info("server_addr")[1] == port
         await stream.aclose()
@@ -149,12 +149,12 @@ def test_more_than_is_read_waits_in_the_server(listening: Answering) -> None:
     port = listening(serve)
 
     async def talk() -> int:
-        stream = await SocketBackend().connect_tcp("127.0.0.1", port, timeout=5)
-        first = await stream.read(1, timeout=5)
+        stream = await SocketBackend().connect_tcp("127.0.0.1", port, timeout=60)
+        first = await stream.read(1, timeout=60)
         await asyncio.sleep(0.1)
         assert not sent.is_set()
         total = len(first)
-        while data := await stream.read(1, timeout=5):
+        while data := await stream.read(1, timeout=60):
             total += len(data)
         await stream.aclose()
         return total
@@ -176,9 +176,9 @@ def test_a_large_request_is_written_while_the_other_side_takes_it(listening: Ans
     port = listening(serve)
 
     async def talk() -> bytes:
-        stream = await SocketBackend().connect_tcp("127.0.0.1", port, timeout=5)
-        await stream.write(b"x" * size, timeout=10)
-        answer = await stream.read(1, timeout=10)
+        stream = await SocketBackend().connect_tcp("127.0.0.1", port, timeout=60)
+        await stream.write(b"x" * size, timeout=60)
+        answer = await stream.read(1, timeout=60)
         await stream.aclose()
         return answer
 
@@ -192,16 +192,16 @@ def test_silence_and_refusal_have_the_names_that_the_client_knows(listening: Ans
         nobody = closed.getsockname()[1]
 
     async def talk() -> None:
-        stream = await SocketBackend().connect_tcp("127.0.0.1", port, timeout=5)
+        stream = await SocketBackend().connect_tcp("127.0.0.1", port, timeout=60)
         with pytest.raises(httpcore.ReadTimeout):
             await stream.read(1, timeout=0.01)
         await stream.aclose()
         with pytest.raises(httpcore.WriteError):
             await stream.write(b"x", timeout=1)
         with pytest.raises(httpcore.ConnectError):
-            await SocketBackend().connect_tcp("127.0.0.1", nobody, timeout=5)
+            await SocketBackend().connect_tcp("127.0.0.1", nobody, timeout=60)
         with pytest.raises(httpcore.ConnectError):
-            await SocketBackend().connect_tcp("host.invalid", 80, timeout=5)
+            await SocketBackend().connect_tcp("host.invalid", 80, timeout=60)
 
     asyncio.run(talk())
     done.set()
@@ -232,14 +232,14 @@ def test_it_speaks_tls_and_refuses_who_is_not_known(listening: Answering, certif
             pass
 
     async def talk(port: int, context: ssl.SSLContext) -> bytes:
-        plain = await SocketBackend().connect_tcp("localhost", port, timeout=5)
-        secure = await plain.start_tls(context, server_hostname="localhost", timeout=5)
+        plain = await SocketBackend().connect_tcp("localhost", port, timeout=60)
+        secure = await plain.start_tls(context, server_hostname="localhost", timeout=60)
         assert isinstance(secure, SocketStream)
         assert secure.get_extra_info("ssl_object") is not None
-        await secure.write(END, timeout=5)
-        assert await secure.read(1, timeout=5) == HEAD
+        await secure.write(END, timeout=60)
+        assert await secure.read(1, timeout=60) == HEAD
         received = b"".join([content async for content in secure.body(5)])
-        received += await secure.read(1, timeout=5)
+        received += await secure.read(1, timeout=60)
         await secure.aclose()
         return received
 

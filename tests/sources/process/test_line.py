@@ -264,7 +264,7 @@ def test_a_turn_of_the_programs_own_is_announced_and_becomes_a_run(talk: Talk) -
     binary = talk.program(*first_turn(), talk.later, *OWN_TURN)
     talk.follow(talk.start(binary, held))
     talk.gate.touch()
-    assert begun.wait(20)
+    assert begun.wait(60)
 
     events = run_without_prompt(talk, held, binary)
     held.close()
@@ -294,7 +294,7 @@ def test_a_question_between_two_runs_is_asked_by_the_next(talk: Talk) -> None:
     binary = talk.program(*first_turn(), talk.later, *own, *turn())
     talk.follow(talk.start(binary, held))
     talk.gate.touch()
-    assert begun.wait(20)
+    assert begun.wait(60)
     run = talk.start(binary, held, prompt="again")
     events = talk.follow(run, allowing(run))
     held.close()

@@ -48,7 +48,7 @@ def is_alive(pid: int) -> bool:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.01)
@@ -309,7 +309,7 @@ def test_harness_itself_may_be_killed_and_nothing_is_left(bench: Bench, number: 
         pid = int(bench.text("pid"))
         assert is_alive(pid)
         process.send_signal(number)
-        process.wait(30)
+        process.wait(60)
         wait_until(lambda: not is_alive(pid))
     finally:
         process.kill()
