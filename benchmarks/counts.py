@@ -2,22 +2,29 @@
 
 usage: python benchmarks/counts.py [--list] [FOLDER]      (default: src/harness)
 
-`--list` names the modules and classes behind the counts. A module with one importer must have a reason: it can be
-understood alone, and its importer would get too large with it. Modules that plugins or programs import by name have
-none here. A class name defined twice makes "go to symbol" a guess.
+`--list` names the modules and classes behind the counts. A module with one importer must have a reason, which is
+printed with it: its folder is a registry, its importer is in another folder, both together would be too long for one
+file, or it is large enough to be read alone. Modules that plugins or programs import by name have no importer here.
+A class name defined twice makes "go to symbol" a guess.
 """
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import NamedTuple
+
+LONGEST_FILE = 600
+READ_ALONE = 120
+"""From so many lines on a module is taken for one that can be understood alone."""
+NO_REASON = "none"
 
 
 class Module(NamedTuple):
     name: str
+    doc: str
     lines: int
     is_package: bool
     classes: tuple[str, ...]
@@ -43,6 +50,7 @@ def _read(path: Path, root: Path) -> Module:
     classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
     return Module(
         ".".join(parts[:-1] if is_package else parts),
+        ast.get_docstring(tree) or "",
         text.count("\n"),
         is_package,
         tuple(name for name in classes if not name.startswith("_")),
@@ -80,6 +88,21 @@ def single_importers(modules: dict[str, Module]) -> dict[str, str]:
     }
 
 
+def reason_of(name: str, importer: str, modules: dict[str, Module]) -> str:
+    """Why a module that only one other imports is a module of its own."""
+    module, other = modules[name], modules[importer]
+    folder = modules.get(module.room)
+    if folder is not None and "one file" in folder.doc.lower():
+        return "registry"
+    if importer == module.room:
+        return "its package"
+    if other.room != module.room:
+        return "other folder"
+    if module.lines + other.lines > LONGEST_FILE:
+        return "too long together"
+    return "read alone" if module.lines > READ_ALONE else NO_REASON
+
+
 def repeated_classes(modules: dict[str, Module]) -> dict[str, list[str]]:
     places: dict[str, list[str]] = defaultdict(list)
     for module in modules.values():
@@ -94,6 +117,7 @@ def main(arguments: list[str]) -> int:
     modules = read_modules(root)
     single, repeated = single_importers(modules), repeated_classes(modules)
     near = [name for name, importer in single.items() if modules[name].room == modules[importer].room]
+    reasons = {name: reason_of(name, importer, modules) for name, importer in single.items()}
     longest = max(modules.values(), key=lambda module: module.lines)
     rows: dict[str, object] = {
         "files": len(modules),
@@ -102,6 +126,7 @@ def main(arguments: list[str]) -> int:
         "modules with one importer": len(single),
         "… which is in the same folder": len(near),
         "… lines of these": sum(modules[name].lines for name in near),
+        **{f"… reason: {reason}": count for reason, count in Counter(reasons.values()).most_common()},
         "public classes": sum(len(module.classes) for module in modules.values()),
         "class names defined more than once": len(repeated),
     }
@@ -109,7 +134,7 @@ def main(arguments: list[str]) -> int:
         print(f"{title:36} {count:>8,}" if isinstance(count, int) else f"{title:36} {count:>8}")
     if "--list" in arguments:
         for name, importer in sorted(single.items()):
-            print(f"{modules[name].lines:5} {name} ← {importer}")
+            print(f"{modules[name].lines:5} {name} ← {importer} ({reasons[name]})")
         for name, places in repeated.items():
             print(f"{name}: {', '.join(places)}")
     return 0

@@ -97,3 +97,17 @@ def test_the_counts_know_who_imports_whom(monkeypatch: pytest.MonkeyPatch, tmp_p
         "house.shared": "house.room.two",
     }
     assert counts.repeated_classes(modules) == {"Text": ["house.room.one", "house.room.two"]}
+    reasons = {
+        name: counts.reason_of(name, importer, modules)
+        for name, importer in counts.single_importers(modules).items()
+    }
+    assert reasons == {
+        "house.room.one": counts.NO_REASON,
+        "house.room.two": "other folder",
+        "house.shared": "other folder",
+    }
+
+
+def test_every_benchmark_has_its_row_in_the_list_of_them() -> None:
+    listed = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in FOLDER.glob("*.py") if f"`{path.name}`" not in listed] == []

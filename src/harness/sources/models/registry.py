@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,11 +18,13 @@ from harness.sources.model import Model
 from harness.sources.models.failure import Retries
 from harness.sources.models.http import HttpModel, HttpTimeouts, ModelApi, ModelEndpoint, require_httpx
 
+ModelWire: TypeAlias = Literal["anthropic", "responses", "gemini", "chat"]
+"""The model APIs: each is the module of that name in `models/`."""
+
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
     title: str
-    wire: str
-    """The module of `models/` that implements its API."""
+    wire: ModelWire
     url: str
     keys: tuple[str, ...] = ()
     """Environment variables: the first that is set holds the key. Empty: no key is needed."""
@@ -309,10 +311,12 @@ def _wire(provider: Provider, endpoint: ModelEndpoint, key_variable: str) -> Mod
             from harness.sources.models.gemini import Gemini
 
             return Gemini(endpoint)
-        case _:
+        case "chat":
             from harness.sources.models.chat import ChatCompletions, Habits
 
             return ChatCompletions(endpoint, msgspec.convert(dict(provider.habits), Habits))
+        case _:
+            assert_never(provider.wire)
 
 
 def _usability(name: str, provider: Provider, environ: Mapping[str, str]) -> Usability:
