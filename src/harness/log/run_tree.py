@@ -136,7 +136,8 @@ class RunTree:
         """`state`: continue from another tree's state. `remembered`: how many ended runs to store."""
         self._state = state if state is not None else RunTreeState()
         self._remembered = remembered
-        self._event: Event | None = None
+        self.event: Event | None = None
+        """The one that was fed last."""
         self._runs = self._state.runs
         self._is_clear = True
         self.run = RunNode("")
@@ -209,9 +210,9 @@ class RunTree:
         return found
 
     def feed(self, event: Event, /) -> RunNode:
-        if event is self._event:
+        if event is self.event:
             return self.run
-        self._event = event
+        self.event = event
         run = self._runs.get(event.run_id)
         if type(event) is TextDelta and run is not None and self._is_clear:
             shown = run.texts.get(event.id)
@@ -235,7 +236,7 @@ class RunTree:
         """Raises msgspec.ValidationError."""
         self._state = msgspec.convert(snapshot, RunTreeState)
         self._runs = self._state.runs
-        self._event = None
+        self.event = None
 
     def abandon(self) -> Sequence[RunNode]:
         """The log has no writer any more: end the open top run as interrupted."""

@@ -13,6 +13,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeAlias
 
 from harness.events import Event, ToolEnd
@@ -138,9 +139,9 @@ class Bus:
         """Fold one event into the display state, emit it, then emit that the display state changed."""
         fold = self.fold
         if fold.is_shown:
-            reduce(fold.display, event)
+            reduce(fold.shown_display, event)
         else:
-            fold.change_display(lambda: reduce(fold.display, event))
+            fold.change_display(partial(fold.reduce, event))
         self.notify(event)
 
     def notify(self, event: HarnessEvent) -> None:
@@ -153,7 +154,7 @@ class Bus:
         """Emit that the display state changed; also called when it changed without an event."""
         if not self._listeners:
             return
-        changed, display = self._changed, self.fold.display
+        changed, display = self._changed, self.fold.shown_display  # with a listener it is current
         if changed is None or changed.display_state is not display:
             changed = self._changed = DisplayStateChanged(display_state=display)
         self._notify_listeners(changed)

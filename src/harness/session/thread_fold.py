@@ -117,7 +117,8 @@ class ThreadFold:
         self.read_log: Callable[[int], Iterable[Event]] | None = None
         """Reads the log again from that event on."""
         self.is_shown = True
-        self._display = DisplayState()
+        self.shown_display = DisplayState()
+        """`display` as it was when it was last brought up to date: current while `is_shown`."""
         self._shown_seq = 0
         """While hidden: of the next event for the translation."""
         self._deferred: list[tuple[int, Callable[[], None]]] = []
@@ -145,7 +146,7 @@ class ThreadFold:
         """The display state of the thread, brought up to date."""
         if not self.is_shown:
             self.show()
-        return self._display
+        return self.shown_display
 
     def feed(self, event: Event, /) -> Sequence[HarnessEvent]:
         self.next_seq = event.seq + 1
@@ -171,7 +172,7 @@ class ThreadFold:
     def take(self, event: Event) -> None:
         """Feed an event and update the display, without notifying listeners."""
         for shown in self.feed(event):
-            reduce(self._display, shown)
+            self.reduce(shown)
 
     def hide(self) -> None:
         """Stop updating translation and display until they are needed; called when no listener is left."""
@@ -193,9 +194,13 @@ class ThreadFold:
                 break
             self._change_before(event.seq)
             for shown in self._translated(event):
-                reduce(self._display, shown)
+                self.reduce(shown)
         self._change_before(self.next_seq)
         self.translation.share(self.tree)
+
+    def reduce(self, event: HarnessEvent) -> None:
+        """Fold an event for listeners into the display, which is current."""
+        reduce(self.shown_display, event)
 
     def change_display(self, change: Callable[[], None]) -> None:
         """Make a change that is not logged: at once, or, while hidden, when the display catches up."""
@@ -209,8 +214,8 @@ class ThreadFold:
             self._deferred.pop(0)[1]()
 
     def reset_display(self, *, is_running: bool, queued: int, asked: Relay | None) -> None:
-        shown = self._display
-        self._display = DisplayState(
+        shown = self.shown_display
+        self.shown_display = DisplayState(
             is_running=is_running,
             token_usage=shown.token_usage,
             pending_suspensions=shown.pending_suspensions,
@@ -237,7 +242,7 @@ class ThreadFold:
                 "facts": self.facts,
                 "tree": None if self.is_shown else self.tree.snapshot(),
                 "translation": self.translation.snapshot(),
-                "display": to_wire(self._display),
+                "display": to_wire(self.shown_display),
                 "shown_seq": self.next_seq if self.is_shown else self._shown_seq,
                 "memory": self.memory.snapshot(),
             }
@@ -259,7 +264,7 @@ class ThreadFold:
             self.tree = RunTree()
             self.translation, self.memory = SessionTranslation(tree=self.tree), RecordFold()
             return False
-        self.facts, self._display = stored.facts, display
+        self.facts, self.shown_display = stored.facts, display
         self.facts.relays = self.tree.open_relays
         self.is_shown, self._shown_seq = stored.tree is None, stored.shown_seq
         return True
@@ -316,7 +321,7 @@ class ThreadFold:
 
         For a run that continues, such as a sub-agent's, no other event says that it no longer waits.
         """
-        display = self._display
+        display = self.shown_display
         for relay in tree.relays:
             display.pending_suspensions.pop(relay.call_id or relay.id, None)
             shown = display.pending_approval

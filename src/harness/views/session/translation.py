@@ -129,7 +129,8 @@ class SessionTranslation:
 
     def feed(self, event: Event, /) -> Sequence[HarnessEvent]:
         tree = self.tree
-        tree.feed(event)
+        if tree.event is not event:
+            tree.feed(event)
         kind = type(event)
         run = self._runs.active
         if kind is TextDelta and run is not None and run.run_id == event.run_id:
