@@ -141,7 +141,7 @@ class Chaos:
             self.talk.check()
 
     def reply(self) -> None:
-        for relay_id in list(self.talk.context.questions._pending):
+        for relay_id in [relay.id for relay, _ in self.talk.context.questions.open]:
             self.talk.context.questions.reply(RelayReply(id=relay_id, approved=self.chance.random() < 0.7))
 
     async def rouse(self) -> None:

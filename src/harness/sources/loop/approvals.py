@@ -1,8 +1,8 @@
 """Questions to a person while a run waits: who waits, what is a valid answer, and what happens unattended.
 
-While a run waits in this process, `OpenQuestions.reply` decides which answer counts: the first, from
-whichever thread it comes. Callers pass an answer on and report what it returned. A suspended run is answered
-by `AgentConversation.resume`.
+While a run waits in this process, `OpenRelays` decides which answer counts: the first, from whichever thread it
+comes. Callers pass an answer on and report what became of it. A suspended run is answered by
+`AgentConversation.resume`.
 
 Who answers an unattended run, by `on_ask`:
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from harness.errors import UsageError
 from harness.events import Event, Relay, RelayReply, Warning
@@ -30,9 +30,52 @@ if TYPE_CHECKING:
     import asyncio
 
 
-class _Waiting(NamedTuple):
-    relay: Relay
-    future: asyncio.Future[RelayReply]
+_Held = TypeVar("_Held")
+
+
+class OpenRelays(Generic[_Held]):
+    """Approvals and questions that wait for an answer, each with what the run that asks needs. Used from any thread.
+
+    Which of two answers counts is decided here, for the loop, for agent programs and for runs elsewhere: the first.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[str, tuple[Relay, _Held]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def __iter__(self) -> Iterator[tuple[Relay, _Held]]:
+        return iter(list(self._open.values()))
+
+    def add(self, relay: Relay, held: _Held) -> None:
+        """From now on it can be answered."""
+        with self._lock:
+            self._open[relay.id] = (relay, held)
+
+    def take(self, reply: RelayReply) -> tuple[Relay, _Held] | None:
+        """What this reply answers; None when it is not open (any more).
+
+        Raises UsageError for a reply that is no answer to it: it then stays open.
+        """
+        with self._lock:
+            found = self._open.get(reply.id)
+            if found is not None:
+                check_reply(found[0], reply)
+                del self._open[reply.id]
+            return found
+
+    def withdraw(self, relay_id: str) -> bool:
+        """It cannot be answered any more. False when it was not open."""
+        with self._lock:
+            return self._open.pop(relay_id, None) is not None
+
+    def withdraw_all(self) -> list[Relay]:
+        """Those that were open."""
+        with self._lock:
+            left, self._open = self._open, {}
+        return [relay for relay, _ in left.values()]
 
 
 class OpenQuestions:
@@ -40,13 +83,12 @@ class OpenQuestions:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._lock = threading.Lock()
-        self._pending: dict[str, _Waiting] = {}
+        self.open: OpenRelays[asyncio.Future[RelayReply]] = OpenRelays()
 
     def expect(self, relay: Relay) -> asyncio.Future[RelayReply]:
         """From now on it can be answered."""
         future: asyncio.Future[RelayReply] = self._loop.create_future()
-        self._pending[relay.id] = _Waiting(relay, future)
+        self.open.add(relay, future)
         return future
 
     async def answer(
@@ -59,8 +101,7 @@ class OpenQuestions:
         try:
             await asyncio.wait((future,), timeout=deadline_s)
         finally:
-            with self._lock:
-                is_unanswered = self._pending.pop(relay.id, None) is not None
+            is_unanswered = self.open.withdraw(relay.id)
         if is_unanswered:
             reason = f"no answer within {deadline_s:g} s"
             return RelayReply(id=relay.id, approved=False, by="timeout", reason=reason)
@@ -71,14 +112,11 @@ class OpenQuestions:
         """Answer a question, from any thread. True when this answer counts, false when the question is not open (any
         more): the first answer counts. Raises UsageError for what is no answer to it: the question stays open.
         """
-        with self._lock:
-            waiting = self._pending.get(reply.id)
-            if waiting is None:
-                return False
-            check_reply(waiting.relay, reply)
-            del self._pending[reply.id]
+        answered = self.open.take(reply)
+        if answered is None:
+            return False
         try:
-            self._loop.call_soon_threadsafe(_settle, waiting.future, reply)
+            self._loop.call_soon_threadsafe(_settle, answered[1], reply)
         except RuntimeError:  # the loop is closed: the run has ended
             return False
         return True

@@ -20,7 +20,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from math import inf
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from msgspec.structs import replace
@@ -42,7 +42,7 @@ from harness.sources.driver import (
     TurnStarted,
     Withdrawn,
 )
-from harness.sources.loop.approvals import check_reply
+from harness.sources.loop.approvals import OpenRelays
 from harness.sources.process.approval_policy import (
     ApprovalPolicy,
     RunPolicy,
@@ -114,11 +114,6 @@ class ProgramConversation:
             line.close()
 
 
-class _Waiting(NamedTuple):
-    relay: Relay
-    deadline_ms: float
-
-
 class Dialogue:
     """Contract: `work` runs once, in one thread; `stop`, `steer` and `reply` may be called from any, at any time."""
 
@@ -142,7 +137,8 @@ class Dialogue:
         self._line: Line | None = None
         self._commands: deque[Callable[[Line], None]] = deque()
         self._lock = threading.Lock()
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: OpenRelays[float] = OpenRelays()
+        """Each with its deadline, in milliseconds."""
         self._steered: dict[str, SteeringQueued] = {}
         """Sent to the program, and not taken yet: by the id under which the program knows it."""
         self.untaken: list[SteeringQueued] = []
@@ -186,13 +182,11 @@ class Dialogue:
         if self._gate is not None and self._gate.reply(reply):
             self._wake()
             return True
-        with self._lock:
-            waiting = self._waiting.get(reply.id)
-            if waiting is None:
-                return False
-            check_reply(waiting.relay, reply)
-            del self._waiting[reply.id]
-        return self._later(lambda line: self._answer(line, waiting.relay, reply))
+        answered = self._waiting.take(reply)
+        if answered is None:
+            return False
+        relay = answered[0]
+        return self._later(lambda line: self._answer(line, relay, reply))
 
     def _later(self, command: Callable[[Line], None]) -> bool:
         """False when the run is over, so that nothing is done any more."""
@@ -378,7 +372,7 @@ class Dialogue:
 
     def _deadline_ms(self, line: Line) -> float:
         """When something has to be done although nothing happens."""
-        waiting = min((one.deadline_ms for one in list(self._waiting.values())), default=inf)
+        waiting = min((deadline_ms for _, deadline_ms in self._waiting), default=inf)
         ready = inf if line.driver.is_ready else self._started_ms + HANDSHAKE_S * 1000
         asked = self._gate.deadline_ms if self._gate is not None else inf
         return min(waiting, ready, self._signals_ms, asked)
@@ -390,22 +384,18 @@ class Dialogue:
         if not line.driver.is_ready and now_ms >= self._started_ms + HANDSHAKE_S * 1000:
             message = f"{self._launch.agent.title} did not answer within {HANDSHAKE_S:g} s"
             self._ended = TurnEnded("failed", message, is_final=True)
-        for waiting in list(self._waiting.values()):
-            if now_ms >= waiting.deadline_ms:
+        for relay, deadline_ms in self._waiting:
+            if now_ms >= deadline_ms and self._waiting.withdraw(relay.id):
                 reason = "there was no answer in time"
-                refusal = RelayReply(id=waiting.relay.id, approved=False, by="timeout", reason=reason)
-                with self._lock:
-                    is_open = self._waiting.pop(waiting.relay.id, None) is not None
-                if is_open:
-                    self._answer(line, waiting.relay, refusal)
+                refusal = RelayReply(id=relay.id, approved=False, by="timeout", reason=reason)
+                self._answer(line, relay, refusal)
 
     def _over(self, line: Line) -> RawExit:
         """The turn has ended, or the process has."""
         with self._lock:
             self._is_over = True
         self._obey(line)  # an answer or a message that came with the end
-        with self._lock:
-            self._waiting.clear()
+        self._waiting.withdraw_all()
         if line.is_open:
             self._do(line, self._moves(line.driver.cancel_all))
         ended = self._ended
@@ -501,8 +491,7 @@ class Dialogue:
             timeout_s = ASK_TIMEOUT_S if self._conversation is None else self._conversation.ask_timeout_s
         deadline_ms = inf if timeout_s is None else self._hub.clock() + timeout_s * 1000
         shown, _ = self._log.masked(relay)
-        with self._lock:  # before it is shown: an answer may come at once
-            self._waiting[relay.id] = _Waiting(shown, deadline_ms)
+        self._waiting.add(shown, deadline_ms)  # before it is shown: an answer may come at once
         self._give(shown)
 
     def _answer(self, line: Line, relay: Relay, reply: RelayReply) -> None:
@@ -517,8 +506,7 @@ class Dialogue:
         self._do(line, moves)
 
     def _withdraw(self, move: Withdrawn) -> None:
-        with self._lock:
-            self._waiting.pop(move.relay_id, None)
+        self._waiting.withdraw(move.relay_id)
         self._give(RelayReply(id=move.relay_id, approved=False, by="policy", reason=move.reason))
 
     def _steer(self, line: Line, said: SteeringQueued) -> None:
@@ -553,10 +541,8 @@ class Dialogue:
         if self._gate is not None and self._is_paused:
             self._gate.withdraw(_STOPPED)
             line.child.resume()
-        with self._lock:
-            waiting, self._waiting = list(self._waiting.values()), {}
-        for one in waiting:
-            self._give(RelayReply(id=one.relay.id, approved=False, by="policy", reason=_STOPPED))
+        for relay in self._waiting.withdraw_all():
+            self._give(RelayReply(id=relay.id, approved=False, by="policy", reason=_STOPPED))
         if not line.driver.is_ready:
             line.child.stop()
             return

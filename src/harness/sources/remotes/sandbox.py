@@ -37,7 +37,7 @@ from harness.log.codec import UNREADABLE, decode
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import read_all
-from harness.sources.loop.approvals import check_reply
+from harness.sources.loop.approvals import OpenRelays
 from harness.sources.loop.history import history
 from harness.sources.model import AssistantTurn, ToolTurn, Turn, UserTurn
 from harness.sources.process.launch import Launch
@@ -150,7 +150,7 @@ class RemoteRun:
         self._sender = CommandSender(self._client, self._remote_id)
         self._last = 0
         self._session: SessionStart | None = None
-        self._relays: dict[str, Relay] = {}
+        self._waiting: OpenRelays[None] = OpenRelays()
         """What waits for an answer there."""
         self._stopped = threading.Event()
 
@@ -179,11 +179,8 @@ class RemoteRun:
         self._sender.put("steer", message=text)
 
     def reply(self, reply: RelayReply) -> bool:
-        relay = self._relays.get(reply.id)
-        if relay is None:
+        if self._waiting.take(reply) is None:
             return False
-        check_reply(relay, reply)
-        del self._relays[reply.id]
         self._sender.put(
             "reply",
             relayId=reply.id,
@@ -282,9 +279,9 @@ class RemoteRun:
             if isinstance(event, SessionStart) and self._session is None:
                 self._session = event
             elif isinstance(event, Relay):
-                self._relays[event.id] = event
+                self._waiting.add(event, None)
             elif isinstance(event, RelayReply):
-                self._relays.pop(event.id, None)
+                self._waiting.withdraw(event.id)
             elif isinstance(event, Result) and event.run_id == self._run_id:
                 self.result = event
 
