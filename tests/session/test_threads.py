@@ -350,7 +350,7 @@ async def test_a_setting_that_cannot_be_kept_is_refused_and_spoils_no_other(stor
     store = storage.open()
     async with opened(storage=store) as (harness, _):
         thread = await harness.create_thread()
-        with pytest.raises(UsageError, match="cannot be kept"):
+        with pytest.raises(UsageError, match="cannot be stored"):
             await harness.session.thread.set_setting(key="bad", value=object())
         await harness.session.thread.set_setting(key="good", value={"deep": [1]})
         kept = store.metadata(thread.id).settings

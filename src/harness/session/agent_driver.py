@@ -46,7 +46,7 @@ class AgentDriver(Protocol):
         """
         ...
 
-    async def send(self, said: UserMessage, run_id: str) -> Ended:
+    async def send(self, message: UserMessage, run_id: str) -> Ended:
         """Start a run with this id."""
         ...
 
@@ -66,7 +66,7 @@ class AgentDriver(Protocol):
         """Release a run that only waits for the user, so that it can be resumed; False without one."""
         ...
 
-    def join(self, said: UserMessage) -> bool:
+    def join(self, message: UserMessage) -> bool:
         """Give the message to the current run; False when that accepts no input."""
         ...
 
@@ -128,12 +128,14 @@ class NativeDriver:
         self.flush()
         self._loaded = None
 
-    async def send(self, said: UserMessage, run_id: str) -> Ended:
+    async def send(self, message: UserMessage, run_id: str) -> Ended:
         options = await self.options()
         conversation = self.conversation
-        if pause := self._session.hooks.memory.before_message(said.id):
+        if pause := self._session.hooks.memory.before_message(message.id):
             conversation.add(pause)
-        sending = conversation.send(options, said.text, said.attachments, message_id=said.id, run_id=run_id)
+        sending = conversation.send(
+            options, message.text, message.attachments, message_id=message.id, run_id=run_id
+        )
         return await self._within_limits(run_id, sending)
 
     async def resume(self, replies: Mapping[str, RelayReply], *, ends: bool = False) -> Ended:
@@ -147,23 +149,23 @@ class NativeDriver:
         waking = self.conversation.wake(await self.options(), signal, run_id=run_id)
         return await self._within_limits(run_id, waking)
 
-    async def _within_limits(self, run_id: str, going_on: Awaitable[Ended]) -> Ended:
+    async def _within_limits(self, run_id: str, running: Awaitable[Ended]) -> Ended:
         """Wait until the run has ended by itself or by one of its time limits."""
         session, context = self._session, self.conversation.context
         context.has_output = False
         watch = TimeLimits(context, run_id, session.runs.limits, session.runs.cancel)
         watch.watch()
         try:
-            return await going_on
+            return await running
         finally:
             watch.close()
 
     def leave(self) -> bool:
         return self._loaded is not None and self._loaded[1].leave()
 
-    def join(self, said: UserMessage) -> bool:
+    def join(self, message: UserMessage) -> bool:
         return self._loaded is not None and self._loaded[1].steer(
-            said.text, said.attachments, message_id=said.id
+            message.text, message.attachments, message_id=message.id
         )
 
     def reply(self, reply: RelayReply) -> bool:

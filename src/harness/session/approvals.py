@@ -85,7 +85,7 @@ class Approvals:
         if decision == "always_allow_category" and category is not None:
             session.permissions.grant_category(category)
         if not session.runs.is_running:
-            # The process that asked is gone: resume the run with the answer.
+            # The process that asked has ended: resume the run with the answer.
             driver = session.driver
             session.runs.begin(RunRequest(lambda: driver.resume({relay.id: reply})), context)
         return True
@@ -189,9 +189,9 @@ class FollowUps:
         """Remove the first one from the queue and return it."""
         return self._session.runs.dequeue()
 
-    def requeue(self, said: UserMessage) -> None:
+    def requeue(self, message: UserMessage) -> None:
         """Put a message back at the front of the queue."""
-        self._session.runs.requeue(said)
+        self._session.runs.requeue(message)
 
     def clear(self) -> None:
         """Drop all queued messages."""
@@ -235,7 +235,7 @@ class RunState:
         return self._session.runs.abort_signal
 
     def next_operation(self) -> int:
-        """Return a number that rises with each call, to tell a new operation from an old one."""
+        """Return a number that rises with each call, to distinguish a new operation from an old one."""
         return self._session.runs.next_operation()
 
 

@@ -1,10 +1,10 @@
-"""The briefing of an agent program, which does not see the log: what was said and decided without it.
+"""The briefing of an agent program, which does not see the log: what was written and decided without it.
 
 It is a fold of the log for one program, brought up to date by each `read`; it comes before the prompt.
 
 Rules
 1. A program knows what its own session knows: its runs there, and the briefings of these runs. A run counts
-   if the program named its session in it, and the run succeeded or the program said or did something. A
+   if the program named its session in it, and the run succeeded or the program wrote or did something. A
    program that cannot resume a session knows nothing, and is given everything each time.
 2. A briefing contains requests, the last answer of each run, plans and questions with their answers, calls
    that the user refused, changed files, changes of mode, and open tasks.
@@ -101,7 +101,7 @@ def files_in(turns: Sequence[UserTurn]) -> tuple[Attachment, ...]:
 
 
 MOST_CHARACTERS = 16_000
-_LONGEST = {"plan": 6_000, "said": 3_000, "decision": 800}
+_LONGEST = {"plan": 6_000, "message": 3_000, "decision": 800}
 _MOST_FILES = 60
 _TAG = "conversation-briefing"
 _HEAD = {
@@ -119,7 +119,7 @@ _NEVER_TOLD = (
 
 
 class _Item(msgspec.Struct):
-    """Something that was said or decided."""
+    """A message or a decision."""
 
     text: str
     is_kept: bool = False
@@ -216,7 +216,7 @@ class Briefing:
 
     def _said(self, text: str, files: int) -> None:
         attached = f" [with {files} attached files, which are left out]" if files else ""
-        self._add(_Item(f"User: {_cut(text, 'said')}{attached}", is_kept=not self._has_first))
+        self._add(_Item(f"User: {_cut(text, 'message')}{attached}", is_kept=not self._has_first))
         self._has_first = True
 
     def _on_mode(self, event: ModeChanged) -> None:
@@ -283,13 +283,13 @@ class Briefing:
             self._tasks = []
             return
         if run.answer:
-            run.items.append(_Item(f"Agent {run.agent}: {_cut(run.answer, 'said')}"))
+            run.items.append(_Item(f"Agent {run.agent}: {_cut(run.answer, 'message')}"))
         if not is_success:
             run.items.append(_Item(f"(Agent {run.agent} was stopped, or failed, before it was done.)"))
         if run.files:
             named = list(run.files)
             more = f" and {len(named) - _MOST_FILES} more" if len(named) > _MOST_FILES else ""
-            names = _cut(", ".join(named[:_MOST_FILES]), "said")
+            names = _cut(", ".join(named[:_MOST_FILES]), "message")
             run.items.append(_Item(f"Files changed: {names}{more}"))
         self._items += run.items
         self._shorten()
@@ -327,7 +327,7 @@ class Briefing:
 
 def _framed(texts: Iterable[str]) -> str:
     body = "\n\n".join(texts)
-    body = body.replace(f"</{_TAG}", f"< /{_TAG}")  # the closing tag stands only at the end
+    body = body.replace(f"</{_TAG}", f"< /{_TAG}")  # the closing tag is only at the end
     return f"<{_TAG}>\n{body}\n</{_TAG}>"
 
 
@@ -372,8 +372,8 @@ def conversation_briefing(
 
 
 def _call_line(call: HandedCall, cwd: str, *, with_result: bool) -> str:
-    said = [words(operation, cwd) for operation in call.operations]
-    what = "; ".join(" ".join(filter(None, (one.verb or "run", one.subject))) for one in said)
+    shown = [words(operation, cwd) for operation in call.operations]
+    what = "; ".join(" ".join(filter(None, (one.verb or "run", one.subject))) for one in shown)
     what = _cut(what or f"{call.tool_name} {gist(call.input)}", "decision")
     exit_code = f", exit code {call.exit_code}" if call.exit_code else ""
     line = f"- {what}: {'failed' if call.has_failed else 'ok'}{exit_code}"

@@ -215,7 +215,7 @@ def storable_settings(settings: dict[str, Any], secrets: Secrets) -> dict[str, A
         line = _line(settings)
     except UNENCODABLE as error:
         raise UsageError(
-            f"a thread's setting cannot be kept: {error}", hint="nothing was changed; use what JSON can say"
+            f"a thread's setting cannot be stored: {error}", hint="nothing was changed; use what JSON can say"
         ) from error
     if secrets is not None:
         redactor = Redactor(secrets)

@@ -113,7 +113,7 @@ Scorer: TypeAlias = Callable[[GoalContext], Awaitable[Score]]
 async def ask_model(question: JudgeQuestion) -> str:
     """One call, without tools and without a stored conversation. Raises RuntimeError without an answer."""
     turns = (SystemTurn(question.prompt), UserTurn(question.text))
-    answer, failure = "", "the judge said nothing"
+    answer, failure = "", "the judge gave no answer"
     stream = question.model.answer(Ask(turns=turns, schema=VERDICT_SCHEMA))
     try:
         async for event in stream:

@@ -1,6 +1,6 @@
 """Hands a conversation over to another agent: as a session of its own where that was proven, else as a briefing.
 
-What cannot be handed over is said each time (`losses_of`), and what has become of the files since (`workspace_of`).
+`losses_of` names what cannot be handed over, `workspace_of` how the files have changed since.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def handover_directory() -> str:
 
 
 def losses_of(planned: HandoverPlan) -> Iterator[str]:
-    """What the target does not get, in words."""
+    """Yield, as text, what the target does not get."""
     losses = planned.conversation.losses
     if planned.form == "native" and planned.writer is None:
         yield "permissions and approvals, checkpoints, MCP servers, and processes that still run"
@@ -240,10 +240,12 @@ def _repository(cwd: str) -> str:
 def _since(folder: str, ended_ms: int) -> str:
     """How many commits there are since, where git can say it."""
     try:
-        said = GitCalls(folder).ask("rev-list", "--count", f"--since={ended_ms // 1000}", "HEAD").strip()
+        count_text = (
+            GitCalls(folder).ask("rev-list", "--count", f"--since={ended_ms // 1000}", "HEAD").strip()
+        )
     except GitFailed:
         return ""
-    count = int(said) if said.isdigit() else 0
+    count = int(count_text) if count_text.isdigit() else 0
     noun = "commit" if count == 1 else "commits"
     return f", {count} {noun} after the session" if count else ", with no commit after the session"
 

@@ -72,7 +72,7 @@ class Heartbeats:
         if beating is None:
             return
         handler, task = beating
-        if not task.done():  # otherwise its event loop may be closed
+        if not task.done():  # its event loop may be closed
             task.cancel()
             await asyncio.wait((task,))
         if handler.shutdown is not None:

@@ -83,7 +83,7 @@ def _checked(given: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str])
         except ValueError as error:
             raise UsageError(
                 f"mcp_servers: {name}: {error}",
-                hint="an entry is what stands in an mcp.json under mcpServers",
+                hint="an entry has the form of those under mcpServers in an mcp.json",
             ) from None
         if not server.disabled:
             entries[name] = server

@@ -378,7 +378,7 @@ class SignalTarget(Protocol):
     """Delivers signals to the model of one thread."""
 
     def activity(self) -> Activity:
-        """Whether a run is going on."""
+        """Whether a run is active."""
         ...
 
     def deliver(
@@ -392,7 +392,7 @@ class InboxDelivery(NamedTuple):
     """The inbox of a thread, and how signals reach its model."""
 
     inbox: NotificationInbox
-    door: SignalTarget
+    target: SignalTarget
 
 
 class Dispatched(msgspec.Struct, kw_only=True):
@@ -451,7 +451,7 @@ async def _deliver_group(
     """Most urgent first. Those due for a summary are sent together, in the place of the first of them."""
     summed = ordered(record for record in records if _is_summary_due(record, now_ms))
     alone = [record for record in records if not _is_summary_due(record, now_ms)]
-    was_active = post.door.activity() == "active"
+    was_active = post.target.activity() == "active"
     for record in ordered([*alone, *summed[:1]]):
         if record in summed:
             await _deliver_summary(post, summed, round)

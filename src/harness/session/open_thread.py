@@ -82,7 +82,7 @@ class OpenThread:
             return False
         return True
 
-    def title_as_kept(self, title: str) -> str:
+    def storable_title(self, title: str) -> str:
         return storable_text(title, self._secrets)
 
     def save_snapshot(self) -> None:
@@ -91,7 +91,7 @@ class OpenThread:
         try:
             self.store.save_snapshot(self.id, _SNAPSHOT, self.fold.next_seq, data)
         except (HarnessError, OSError):
-            _logger.warning("no snapshot of thread %s could be kept", self.id, exc_info=True)
+            _logger.warning("no snapshot of thread %s could be saved", self.id, exc_info=True)
         self._snapshot_seq, self._snapshot_bytes = self.fold.next_seq, len(data)
 
     def save_snapshot_in_time(self) -> None:
@@ -122,7 +122,7 @@ class OpenThread:
                 self.hub.append(*closing_of_loop(run.events, run.id))
 
     def close(self) -> None:
-        """Release the log even if something fails; otherwise not even this process could reopen it."""
+        """Release the log even if something fails; else not even this process could reopen it."""
         try:
             self.save_snapshot()
         except Exception:

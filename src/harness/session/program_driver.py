@@ -113,13 +113,13 @@ class CommandDriver:
     def configured(self) -> CommandAgent:
         return self._agent
 
-    async def send(self, said: UserMessage, run_id: str) -> Ended:
+    async def send(self, message: UserMessage, run_id: str) -> Ended:
         session = self._session
         thread = session.thread.current
         assert thread is not None, "a thread is open"
         session.abandon_suspension(GIVEN_UP)
-        unknown, signals = self._unknown(thread.hub, said)
-        request = self._request(said, "")
+        unknown, signals = self._unknown(thread.hub, message)
+        request = self._request(message, "")
         if unknown:
             request = await self._told(thread, request, unknown, run_id)
         briefing = "\n\n".join(filter(None, [request.briefing, *(turn.text for turn in signals)]))
@@ -127,7 +127,7 @@ class CommandDriver:
 
     async def _told(self, thread: OpenThread, request: Request, unknown: str, run_id: str) -> Request:
         """The request with what the program does not know of the thread: in a session of its own, if this is the first
-        it is asked here and such a session was tried with its version; else in words.
+        it is asked here and such a session was tried with its version; else as text.
         """
         briefed = Briefed(agent=self.agent_name, text=unknown)
         if not request.resume and "resume" in self._supported and thread.id not in self._handed:
@@ -220,10 +220,10 @@ class CommandDriver:
     async def wake(self, signal: Signal, run_id: str) -> Ended:
         """Send the signal as a message: agent programs know no signals."""
         turn = turn_of(signal)
-        said = (
+        message = (
             UserMessage(text=turn.text, attachments=turn.attachments) if isinstance(turn, UserTurn) else None
         )
-        return await self.send(said or UserMessage(text=str(signal.contents)), run_id)
+        return await self.send(message or UserMessage(text=str(signal.contents)), run_id)
 
     async def resume(self, replies: Mapping[str, RelayReply], *, ends: bool = False) -> Ended:
         del replies, ends
@@ -232,12 +232,12 @@ class CommandDriver:
     def leave(self) -> bool:
         return False
 
-    def join(self, said: UserMessage) -> bool:
+    def join(self, message: UserMessage) -> bool:
         """Some programs accept no input while they run: the message then waits for the end of the run."""
-        if self._run is None or said.attachments:
+        if self._run is None or message.attachments:
             return False
         try:
-            self._run.steer(said.text, said.id)
+            self._run.steer(message.text, message.id)
         except UsageError:
             return False
         return True
@@ -276,13 +276,13 @@ class CommandDriver:
 
         self._follow = asyncio.get_running_loop().create_task(follow())
 
-    def _unknown(self, hub: Hub, said: UserMessage) -> tuple[str, Sequence[UserTurn]]:
-        """What was said without the program, and new signals.
+    def _unknown(self, hub: Hub, message: UserMessage) -> tuple[str, Sequence[UserTurn]]:
+        """The messages that the program has not seen, and new signals.
 
         Files cannot be given to it: a warning names them.
         """
         session = self._session
-        queued = {one.get("id") for one in session.runs.queued} | {said.id}
+        queued = {one.get("id") for one in session.runs.queued} | {message.id}
         for event in [one for one in session.bus.fold.facts.untaken.values() if one.id not in queued]:
             # Sent to a run that died before it took it in: logged as a message now.
             session.append_all(
@@ -297,19 +297,19 @@ class CommandDriver:
             )
         _, undelivered, briefing = self._undelivered
         signals, text = undelivered.read(hub), briefing.read(hub)
-        attached = () if "files" in self._supported else said.attachments
+        attached = () if "files" in self._supported else message.attachments
         if files := (*files_in(signals), *attached):
             self._warn_left_out(files)
         return text, signals
 
-    def _request(self, said: UserMessage, briefing: str) -> Request:
+    def _request(self, message: UserMessage, briefing: str) -> Request:
         session, agent, limits = self._session, self._agent, self._session.runs.limits
         known = session.bus.fold.facts.agent_sessions
         return Request(
             agent=agent.name,
-            prompt=said.text,
-            prompt_id=said.id,
-            attachments=said.attachments if "files" in self._supported else (),
+            prompt=message.text,
+            prompt_id=message.id,
+            attachments=message.attachments if "files" in self._supported else (),
             briefing=briefing,
             two_way=self._is_two_way,
             asks_at_limit=True,

@@ -31,7 +31,7 @@ from harness.session.config import RequestContext
 from harness.session.goals import Goals, Objective, objective_update
 from harness.session.runs import RunRequest
 from harness.session.services import Span
-from harness.session.session_host import words_of_user
+from harness.session.session_host import user_text
 from harness.session.signal_delivery import SignalDelivery
 from harness.session.signals import create
 from harness.session.state import IsVisible, StateLanes
@@ -82,9 +82,9 @@ class RunHooks:
         self.memory = ThreadMemory(session)
         self.options: AgentOptions | None = None
         """The options of the current run."""
-        self.first_words = ""
-        """The user's first words in the current thread since it was opened."""
-        self.last_words = ""
+        self.first_message = ""
+        """The user's first message in the current thread since it was opened, shortened."""
+        self.last_message = ""
         self._shown: tuple[tuple[Turn, ...], int] | None = None
         """The turns that the memory chose for the model, and how many entries there were then."""
         self._builtin = self._make_tools()
@@ -157,9 +157,9 @@ class RunHooks:
             self._begin_span(event.run_id, session.bus.fold.facts.last_agent, session.model.get())
         elif isinstance(event, Result):
             self._end_span(event.run_id, event.outcome, event.usage)
-        elif (text := words_of_user(event)) and event.run_id == session.bus.fold.facts.open_run:
-            self.last_words = text
-            self.first_words = self.first_words or text[:500]
+        elif (text := user_text(event)) and event.run_id == session.bus.fold.facts.open_run:
+            self.last_message = text
+            self.first_message = self.first_message or text[:500]
         self.memory.feed(event)
         if session.harness.pubsub is not None and (thread_id := session.thread.get_id()):
             session.harness.pubsub.publish(f"{session.harness.id}/{thread_id}", encode(event))
@@ -175,7 +175,7 @@ class RunHooks:
 
     def use_another_thread(self) -> None:
         self._leave_span()
-        self.first_words = self.last_words = ""
+        self.first_message = self.last_message = ""
         self._seen = _Seen()
 
     async def close(self) -> None:
@@ -212,7 +212,7 @@ class RunHooks:
         """Whether the model sees a logged signal; one that no step has shown yet counts as seen."""
         conversation = self._session.conversation
         if conversation is None:
-            return True  # an agent program keeps its own history
+            return True  # an agent program has its own history
         self._seen.take(conversation.entries)
         return signal_id not in self._seen.created_ms or self._is_seen(signal_id)
 

@@ -235,7 +235,7 @@ class Runs:
         return self._operation
 
     async def send(
-        self, said: UserMessage, context: RequestContext | None = None, limits: Limits | None = None
+        self, message: UserMessage, context: RequestContext | None = None, limits: Limits | None = None
     ) -> RunOutcome:
         """Send a message: it joins the current run or is queued; without one, a run is started and awaited.
 
@@ -248,22 +248,22 @@ class Runs:
             if self._task is None and session.thread.current is None:
                 await session.thread.ensure()
             if self._task is not None:
-                if self.join(said, context):
+                if self.join(message, context):
                     return RunOutcome(outcome="joined", run_id=session.bus.fold.facts.open_run)
-                self.queue(said, context)
+                self.queue(message, context)
                 return RunOutcome(outcome="queued")
-            request = self._to_send(said)
+            request = self._to_send(message)
             self.endings.expect(request.run_id)
             self.begin(request, context, limits=limits)
         await self.wait_until_idle()
         return self.endings.take(request.run_id)
 
-    def join(self, said: UserMessage, context: RequestContext | None = None) -> bool:
+    def join(self, message: UserMessage, context: RequestContext | None = None) -> bool:
         """Add a message to the current run; False when there is none, or it accepts no input.
 
         The tool calls that follow see its request context.
         """
-        has_joined = self.is_running and not self.is_abort_requested and self._session.driver.join(said)
+        has_joined = self.is_running and not self.is_abort_requested and self._session.driver.join(message)
         if has_joined:
             self.add_context(context)
             self._session.bus.deliver()  # it is in the log: listeners see it at once
@@ -274,26 +274,26 @@ class Runs:
         if context:
             self.context.update({key: value for key, value in context.items() if key != REQUEST_KEY})
 
-    async def instead(self, said: UserMessage, context: RequestContext | None = None) -> None:
+    async def instead(self, message: UserMessage, context: RequestContext | None = None) -> None:
         """Stop the current run, and send the message in a new one, before anything queued."""
         if self.is_running:
-            said = self._named(said)
+            message = self._named(message)
             if context is not None:
-                self._queued_contexts[said.id] = context
-            self.requeue(said)  # so that it is not lost while the other run ends
+                self._queued_contexts[message.id] = context
+            self.requeue(message)  # so that it is not lost while the other run ends
             self.abort(pauses_queue=False)
             await self.wait_until_idle()
         else:
             self.abort()
-            await self.send(said, context)
+            await self.send(message, context)
 
-    async def send_last(self, said: UserMessage, context: RequestContext | None = None) -> None:
+    async def send_last(self, message: UserMessage, context: RequestContext | None = None) -> None:
         """Send it after the current or suspended run and the queue; at once if there is none of these."""
         self._session.bus.deliver()
         if not self.is_running and not self.waits and not self.queued:
-            await self.send(said, context)
+            await self.send(message, context)
             return
-        self.queue(said, context)
+        self.queue(message, context)
         self._is_paused = False  # the caller wants the queue to continue
         await self.drain()
 
@@ -348,7 +348,7 @@ class Runs:
         return request.run_id
 
     async def drain(self) -> None:
-        """Send the queued messages, unless a run is going on or suspended."""
+        """Send the queued messages, unless a run is active or suspended."""
         self._session.bus.deliver()
         if self.is_running or not self.queued or self.waits:
             return
@@ -356,12 +356,12 @@ class Runs:
         self.begin(request, request.context)
         await self.wait_until_idle()
 
-    def queue(self, said: UserMessage, context: RequestContext | None = None) -> None:
+    def queue(self, message: UserMessage, context: RequestContext | None = None) -> None:
         """Queue a message for after the current run."""
-        said = self._named(said)
+        message = self._named(message)
         if context is not None:
-            self._queued_contexts[said.id] = context
-        self._set_queue([*self.queued, msgspec.to_builtins(said)])
+            self._queued_contexts[message.id] = context
+        self._set_queue([*self.queued, msgspec.to_builtins(message)])
 
     def queue_signal(self, signal: Signal) -> None:
         """Queue a signal for after the current run."""
@@ -371,9 +371,9 @@ class Runs:
     def queued(self) -> list[Any]:
         return self._session.bus.fold.facts.follow_ups
 
-    def requeue(self, said: UserMessage) -> None:
+    def requeue(self, message: UserMessage) -> None:
         """Put a message at the front of the queue."""
-        self._set_queue([msgspec.to_builtins(said), *self.queued])
+        self._set_queue([msgspec.to_builtins(message), *self.queued])
 
     def dequeue(self) -> UserMessage | Signal | None:
         """Remove and return the first of the queue; the caller sends it."""
@@ -424,7 +424,7 @@ class Runs:
             await self.wait_until_idle()
 
     async def wait_until_idle(self) -> None:
-        """Wait until no run is going on. Cancelling the wait does not affect the run."""
+        """Wait until no run is active. Cancelling the wait does not affect the run."""
         while (task := self._task) is not None:
             await asyncio.wait((task,))
 
@@ -487,14 +487,14 @@ class Runs:
         self._ended = None
         return ended
 
-    def _to_send(self, said: UserMessage) -> RunRequest:
+    def _to_send(self, message: UserMessage) -> RunRequest:
         session = self._session
         run_id, driver = session.harness.new_run_id(), session.driver
-        said = said if said.id else msgspec.structs.replace(said, id=session.harness.new_id())
-        return RunRequest(lambda: driver.send(said, run_id), run_id, said)
+        message = message if message.id else msgspec.structs.replace(message, id=session.harness.new_id())
+        return RunRequest(lambda: driver.send(message, run_id), run_id, message)
 
-    def _named(self, said: UserMessage) -> UserMessage:
-        return said if said.id else msgspec.structs.replace(said, id=self._session.harness.new_id())
+    def _named(self, message: UserMessage) -> UserMessage:
+        return message if message.id else msgspec.structs.replace(message, id=self._session.harness.new_id())
 
     def _to_wake(self, signal: Signal) -> RunRequest:
         run_id, driver = self._session.harness.new_run_id(), self._session.driver

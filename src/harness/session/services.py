@@ -74,7 +74,7 @@ class Span(Protocol):
 
 
 class Observability(Protocol):
-    """Contract: one span per run, begun and ended by the session; it never raises."""
+    """Contract: one span per run, started and ended by the session; it never raises."""
 
     def start_span(
         self, name: str, *, attributes: Mapping[str, Any], context: Mapping[str, Any] | None = None

@@ -295,7 +295,7 @@ class SessionCore:
         opened.metadata.outcome = self.bus.fold.facts.last_outcome
         opened.metadata.success = opened.metadata.outcome == "completed"
         if not opened.metadata.prompt:
-            opened.metadata.prompt = self.hooks.first_words
+            opened.metadata.prompt = self.hooks.first_message
         self.save_usage()
         opened.save_snapshot_in_time()
 

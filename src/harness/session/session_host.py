@@ -80,7 +80,7 @@ class SessionHost:
         return agent.goal if isinstance(agent, BackingAgent) else None
 
     def last_user_text(self) -> str:
-        return self._session.hooks.last_words
+        return self._session.hooks.last_message
 
     # Sub-agents
 
@@ -143,7 +143,7 @@ class SessionInboxHost(SessionHost):
         return self._session.bus.fold.facts.notifications
 
 
-def words_of_user(event: Event) -> str:
+def user_text(event: Event) -> str:
     """The text that the user wrote; empty for any other event."""
     if isinstance(event, Message):
         return event.text if event.role == "user" else ""

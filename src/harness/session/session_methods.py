@@ -46,7 +46,7 @@ class SessionMethods:
     ) -> RunOutcome:
         """Send a message of the user, and wait for the end of the run that answers it.
 
-        While a run is going on the message joins it, or is queued if the agent accepts no input; then this
+        While a run is active the message joins it, or is queued if the agent accepts no input; then this
         returns at once, with the outcome `joined` or `queued`. Without a thread a new one is created.
 
         Args:
@@ -103,7 +103,7 @@ class SessionMethods:
         self._core.runs.abort()
 
     async def wait_until_idle(self) -> None:
-        """Wait until no run is going on and the queue was sent. Cancelling this leaves the run alone."""
+        """Wait until no run is active and the queue was sent. Cancelling this leaves the run alone."""
         await self._core.runs.wait_until_idle()
 
     # Answering the agent
@@ -142,7 +142,7 @@ class SessionMethods:
         """Answer a tool that waits for data: a question, a plan, or a tool of yours (`tool_suspended`).
 
         Waits for the run that continues with the answer. Returns False when no such call waits any more.
-        Raises UsageError for data that does not answer it; the call then keeps waiting.
+        Raises UsageError for data that does not answer it; the call then still waits.
         """
         return await self._core.suspensions.respond(resume_data, tool_call_id, request_context)
 
@@ -160,7 +160,7 @@ class SessionMethods:
 
         Args:
             signal: A text, a mapping with `type` and `contents`, or a `Signal`.
-            if_active: While a run is going on: `deliver` (default), `persist` for the next run, or `discard`.
+            if_active: While a run is active: `deliver` (default), `persist` for the next run, or `discard`.
             if_idle: Otherwise: `wake` (default: begin a run), `persist`, or `discard`.
             request_context: Of the run that it begins.
 

@@ -116,7 +116,7 @@ def split(contents: Any) -> tuple[list[str], tuple[Attachment, ...]]:
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do while a run is going on, or while idle. Attributes are added to those of the signal."""
+    """What to do while a run is active, or while idle. Attributes are added to those of the signal."""
 
     behavior: Literal["", "deliver", "wake", "persist", "discard"] = ""
     attributes: dict[str, Any] | None = None
@@ -136,7 +136,7 @@ def decide(
     usual: Literal["deliver", "wake"] = "deliver" if is_active else "wake"
     action = branch.behavior or usual
     if action not in (usual, "persist", "discard"):
-        when = "while a run is going on" if is_active else "while nothing is going on"
+        when = "while a run is active" if is_active else "while no run is active"
         raise UsageError(f"a signal cannot {action} {when}", hint=f"{usual}, persist or discard")
     if branch.attributes:
         signal = replace(signal, attributes={**(signal.attributes or {}), **branch.attributes})

@@ -159,8 +159,8 @@ class SessionState:
                 self._append(event)
             return update.result
 
-    def restore(self, logged: Mapping[str, Any], kept: Mapping[str, Any]) -> Restored:
-        """Restore the state in a thread's log, except keys that were changed here; `kept` always applies.
+    def restore(self, logged: Mapping[str, Any], fixed: Mapping[str, Any]) -> Restored:
+        """Restore the state in a thread's log, except keys that were changed here; `fixed` always applies.
 
         An old log must not widen permissions: `yolo` is never restored, rules only if the application gave
         none. A state that does not fit the schema is not restored.
@@ -172,14 +172,14 @@ class SessionState:
             restored.pop(_RULES, None)
         before = self._stored, self._value
         try:
-            self._stored, self._value = self._read({**self._stored, **restored, **kept})
+            self._stored, self._value = self._read({**self._stored, **restored, **fixed})
         except UsageError:
             _logger.warning("the state that the thread had does not fit the schema", exc_info=True)
         changed = [key for key in restored if self._differs(key, *before)]
         unsaid = {
             key: value
             for key, value in self._stored.items()
-            if key not in kept and (key not in logged or logged[key] != value)
+            if key not in fixed and (key not in logged or logged[key] != value)
         }
         return Restored(changed, unsaid)
 

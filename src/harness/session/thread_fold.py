@@ -75,7 +75,7 @@ class Facts(msgspec.Struct, kw_only=True):
 
     @property
     def activity(self) -> Literal["", "running", "waiting"]:
-        """Whether a run is going on, or waits for the user."""
+        """Whether a run is active, or waits for the user."""
         if not self.open_run:
             return ""
         return "waiting" if self.relays or self.is_suspended else "running"
@@ -184,7 +184,7 @@ class ThreadFold:
             self.translation.share(own)
 
     def show(self) -> None:
-        """Bring translation and display up to date, and keep them so."""
+        """Bring translation and display up to date, from now on."""
         if self.is_shown:
             return
         assert self.read_log is not None, "it was hidden"

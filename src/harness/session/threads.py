@@ -253,7 +253,7 @@ class Threads:
         opened = self.current
         if opened is None:
             return
-        title = opened.title_as_kept(title)
+        title = opened.storable_title(title)
         if opened.metadata.name == title:
             return
         old_title, opened.metadata.name = opened.metadata.name, title
@@ -317,7 +317,7 @@ class Threads:
     def _remove(self, thread_id: str) -> None:
         """Delete a thread with the hidden threads of its sub-agents and judges.
 
-        Only this thread refers to them, and as its forks they would keep its log alive. Raises LogLocked
+        Only this thread refers to them, and as its forks they would prevent the deletion of its log. Raises LogLocked
         before anything is deleted.
         """
         store = self._session.harness.store
@@ -370,7 +370,7 @@ class Threads:
         try:
             await self._take(thread_id, lambda: self._open(thread_id))
         except Exception:
-            _logger.warning("thread %s could not be taken in hand again", thread_id, exc_info=True)
+            _logger.warning("thread %s could not be reopened", thread_id, exc_info=True)
 
     def _open(self, thread_id: str) -> OpenThread:
         return reopen_thread(self._session.harness.store, thread_id, self._session.harness.secrets)

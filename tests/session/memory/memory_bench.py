@@ -114,7 +114,7 @@ class Bench:
             resource_id="resource",
             clock_ms=lambda: self.now_ms,
             new_id=self._cycle,
-            patience=how.pop("patience", RetryPolicy(sleep=no_sleep)),
+            retry=how.pop("retry", RetryPolicy(sleep=no_sleep)),
             on_failure=how.pop("on_failure", self.failures.append),
             **how,
         )
@@ -162,7 +162,7 @@ class Bench:
 
     @property
     def known(self) -> Any:
-        return self.memory.notebook.fold.known
+        return self.memory.state.fold.known
 
 
 def texts(turns: Sequence[Turn] | None, kind: type[Turn] = SystemTurn) -> str:

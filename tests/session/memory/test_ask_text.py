@@ -75,8 +75,8 @@ def test_an_error_that_causes_itself_is_looked_at_once() -> None:
 
 @pytest.mark.parametrize(("chance", "factor"), [(0.5, 1.0), (0.0, 0.8), (1.0, 1.2)])
 def test_waiting_doubles_up_to_two_minutes_give_or_take_a_fifth(chance: float, factor: float) -> None:
-    patience = RetryPolicy(chance=lambda: chance)
-    waits = [patience.wait_s(tried) for tried in range(patience.retries)]
+    retry = RetryPolicy(chance=lambda: chance)
+    waits = [retry.wait_s(tried) for tried in range(retry.retries)]
     assert waits == pytest.approx([factor * wait for wait in (1, 2, 4, 8, 16, 32, 64, 120)])
 
 

@@ -184,7 +184,7 @@ def test_without_chunks_a_run_waits_for_an_observation() -> None:
             bench.entries[-2].turn,
             bench.entries[-1].turn,
         ]  # within the floor of 200
-        assert bench.memory.notebook.pending == 0
+        assert bench.memory.state.pending == 0
         assert "<current-task>" in bench.observer.asked[0].turns[0].text
 
     run(check())
@@ -220,11 +220,11 @@ def test_results_in_the_order_of_their_calls_are_observed_once() -> None:
         await bench.settled(1)
         (end,) = bench.of(ObservationEnd)
         assert end.observed_to_seq == slow
-        assert bench.memory.notebook.pending == 0
+        assert bench.memory.state.pending == 0
         bench.user(tokens(50))
-        assert bench.memory.notebook.pending == 0
+        assert bench.memory.state.pending == 0
         await bench.settled(2)
-        assert bench.memory.notebook.pending == 50
+        assert bench.memory.state.pending == 50
 
     run(check())
 

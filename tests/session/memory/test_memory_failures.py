@@ -64,7 +64,7 @@ def test_an_observer_that_notes_nothing_has_failed(answer: str) -> None:
         with pytest.raises(MemoryFailure):
             await bench.step(1)
         assert len(bench.observer.asked) == (2 if len(answer) > 2_000 else 1)
-        assert bench.memory.notebook.pending >= 1_000  # nothing was lost
+        assert bench.memory.state.pending >= 1_000  # nothing was lost
 
     run(check())
 

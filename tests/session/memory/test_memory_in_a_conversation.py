@@ -111,7 +111,7 @@ def test_a_long_run_goes_on_with_notes_and_another_process_with_the_same() -> No
         first.hub.close()
 
         second = Dig(store, observer, "Still nothing.")
-        assert second.memory.notebook.fold.known == first.memory.notebook.fold.known
+        assert second.memory.state.fold.known == first.memory.state.fold.known
         await second.say("And now?")
         assert second.asked[0][-1] == UserTurn("And now?")
         known = texts(last)

@@ -85,7 +85,7 @@ def test_at_the_threshold_it_becomes_a_new_generation_with_the_untouched_rest() 
         more = ObservationEnd(
             cycle_id="more", observations="* newest", observation_tokens=1_000, observed_to_seq=1
         )
-        bench.memory.notebook.put(more)
+        bench.memory.state.put(more)
         turns = await bench.settled()
         (activated,) = bench.of(MemoryActivated)
         assert (activated.operation_type, activated.triggered_by, activated.generation_count) == (
@@ -208,9 +208,7 @@ def test_a_reflection_that_was_overtaken_counts_no_more() -> None:
         gate = asyncio.Event()
         bench = _bench(80, (gate, reflected("too late")))
         await bench.step()
-        bench.memory.notebook.put(
-            ReflectionEnd(cycle_id="other", observations="* other", compressed_tokens=2)
-        )
+        bench.memory.state.put(ReflectionEnd(cycle_id="other", observations="* other", compressed_tokens=2))
         gate.set()
         await bench.memory.settle()
         assert bench.known.reflection is None
@@ -243,7 +241,7 @@ def test_chunks_that_wait_survive_a_reflection() -> None:
     async def check() -> None:
         bench = _bench(120, reflected("all of it"))
         chunk = BufferingEnd(cycle_id="chunk", observations="* waits", after_seq=0, observed_to_seq=3)
-        bench.memory.notebook.put(chunk)
+        bench.memory.state.put(chunk)
         await bench.settled()
         assert bench.known.generation == 1
         assert [one.id for one in bench.known.chunks] == ["chunk"]

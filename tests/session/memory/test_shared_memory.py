@@ -84,11 +84,11 @@ def test_several_threads_are_observed_in_one_call() -> None:
         assert "note there" in texts(turns)
         assert "<other-conversation" not in texts(turns)
         assert "<current-task>\nbuild\n</current-task>" in texts(turns)
-        assert bench.memory.notebook.pending == 0
+        assert bench.memory.state.pending == 0
         assert bench.memory.record().thread_id is None
         assert bench.memory.record().id == "resource:resource:0"
         await bench.settled(0)  # they are observed now
-        assert bench.memory.notebook.pending == 0
+        assert bench.memory.state.pending == 0
 
     run(check())
 
@@ -101,7 +101,7 @@ def test_long_threads_are_observed_in_calls_of_their_own() -> None:
         bench.calls(tokens(400))
         await bench.settled(1)
         assert len(bench.observer.asked) == 2
-        assert bench.memory.notebook.pending == 0
+        assert bench.memory.state.pending == 0
 
     run(check())
 

@@ -46,7 +46,7 @@ async def test_an_approval_that_waited_when_the_process_died_is_answered_in_anot
     assert asked == []
     assert talk.conversation.pending is not None
     assert [relay.id for relay in talk.conversation.pending.relays] == [second.id]
-    assert talk.conversation.pending.begun == {"a"}
+    assert talk.conversation.pending.started == {"a"}
     going_on = asyncio.create_task(talk.answer(approved=False, reason="no"))
     third = await talk.until(Relay, 3)
     talk.context.questions.reply(RelayReply(id=third.id, approved=True))

@@ -36,10 +36,10 @@ class Api(NamedTuple):
         *,
         model: str = "",
         retries: Retries = QUICK,
-        patience: HttpTimeouts | None = None,
+        timeouts: HttpTimeouts | None = None,
     ) -> Model:
         environ = {self.url_variable: url + self.path, self.key_variable: KEY}
-        return open_model(model or self.model, environ, retries=retries, patience=patience)
+        return open_model(model or self.model, environ, retries=retries, timeouts=timeouts)
 
 
 ANTHROPIC = Api("anthropic/claude-sonnet-4-6", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "")

@@ -233,7 +233,7 @@ def test_when_to_come_back_may_be_told_in_many_ways(headers: dict[str, str]) -> 
 
 def test_a_server_that_says_nothing_is_given_up() -> None:
     with FarSide(silence) as far_side:
-        model = CHAT.open(far_side.url, patience=HttpTimeouts(silence_s=0.05))
+        model = CHAT.open(far_side.url, timeouts=HttpTimeouts(silence_s=0.05))
         events = ask(model)
         assert far_side.hangups.acquire(timeout=60)
     assert kinds(events) == ["Warning", "Warning", "Error", "StepEnd"]
@@ -242,11 +242,11 @@ def test_a_server_that_says_nothing_is_given_up() -> None:
 
 def test_a_server_that_falls_silent_is_given_up() -> None:
     with FarSide(stream_then_silence(chunk({"content": "Hi"}))) as far_side:
-        events = ask(CHAT.open(far_side.url, patience=HttpTimeouts(silence_s=0.05)))
+        events = ask(CHAT.open(far_side.url, timeouts=HttpTimeouts(silence_s=0.05)))
         assert far_side.hangups.acquire(timeout=60)
     tried = ["TextDelta", "TextRetracted", "Warning"]
     assert kinds(events) == [*tried, *tried, "TextDelta", "Error", "StepEnd"]
-    assert only(events, Error).message.endswith("has gone silent")
+    assert only(events, Error).message.endswith("has stopped sending")
 
 
 def test_where_nobody_listens_is_an_error() -> None:

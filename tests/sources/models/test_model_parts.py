@@ -55,7 +55,7 @@ def test_turns_that_are_equal_but_not_the_same_are_encoded_apart() -> None:
 
 def opaque_answer() -> AssistantTurn:
     answer = ModelAnswer("p/m")
-    answer.keep({"type": "thinking", "signature": "s"})
+    answer.add_opaque({"type": "thinking", "signature": "s"})
     answer.say("Let me ")
     answer.say("look. ")
     first = answer.call("a", "read")

@@ -163,7 +163,7 @@ def test_a_model_that_breaks_or_says_nothing_is_a_failure_as_well() -> None:
         raise RuntimeError("wire cut")
 
     assert play(breaks).of(Error)[0].message == "the model broke: RuntimeError('wire cut')"
-    assert play([StepEnd(id="", stop_reason="end")]).of(Error)[0].message == "the model said nothing"
+    assert play([StepEnd(id="", stop_reason="end")]).of(Error)[0].message == "the model gave no answer"
 
 
 def test_the_context_is_the_repls_and_the_model_sees_only_its_beginning() -> None:

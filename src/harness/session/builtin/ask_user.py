@@ -61,7 +61,7 @@ class AskUserTool(Tool):
 def question_payload(
     question: str, options: Sequence[Option], selection_mode: str | UnsetType = UNSET
 ) -> dict[str, Any]:
-    """The question as shown to the user: one option may be chosen, unless stated otherwise."""
+    """The question as shown to the user: one option may be chosen, unless it says that several may be."""
     if not options:
         return {"question": question}
     shown = [

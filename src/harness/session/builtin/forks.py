@@ -4,7 +4,7 @@ Rules
 1. The model is sent exactly the same prefix as the parent: the same system prompt, tool specs and turns, so
    that the provider's cache is used.
 2. The parent's thread records only that it was forked.
-3. Tools that a fork must not use keep their spec, and return an error.
+3. Tools that a fork must not use are still offered, and return an error.
 4. The parent's permission rules apply. Approvals and questions are put in the parent's log, where the user
    can answer them. Both logs have the question and the answer.
 """
@@ -158,7 +158,7 @@ def open_fork(parent: ForkParent, definition: Subagent, task: str, context: Tool
     if thread_id is None:
         raise ForkRefused("Forked subagents need an active parent thread.")
     if store is None:
-        raise ForkRefused("Forked subagents need a memory, and a store that threads are kept in.")
+        raise ForkRefused("Forked subagents need a memory, and a store for threads.")
     try:
         conversation.context.outbox.flush()  # so that the fork has the whole conversation
     except Exception:  # noqa: S110  # the fork then has what was stored so far

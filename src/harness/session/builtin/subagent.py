@@ -253,8 +253,8 @@ def _failure(definition: Subagent, message: str) -> ToolOutput:
     return _failed(f'Subagent "{definition.name}" failed: {message}')
 
 
-def _aborted(said: str) -> ToolOutput:
-    return _output(aborted_output(said))
+def _aborted(text: str) -> ToolOutput:
+    return _output(aborted_output(text))
 
 
 def _words(error: BaseException) -> str:

@@ -57,8 +57,8 @@ def reply_text(reply: Any) -> str:
     if is_approved(reply):
         return "Plan approved. Carry it out as it was approved."
     feedback = reply.get("feedback") if isinstance(reply, Mapping) else None
-    said = f"\n\nUser feedback: {feedback}" if feedback else ""
+    comment = f"\n\nUser feedback: {feedback}" if feedback else ""
     return (
-        f"Plan was not approved. The user wants it changed.{said}\n\n"
+        f"Plan was not approved. The user wants it changed.{comment}\n\n"
         "Revise the plan accordingly, and submit it again with submit_plan."
     )

@@ -69,17 +69,17 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return float(wait_s * (1 + self.jitter * (2 * self.chance() - 1)))
 
 
-async def answer_text(model: Model, ask: Ask, patience: RetryPolicy) -> str:
+async def answer_text(model: Model, ask: Ask, retry: RetryPolicy) -> str:
     """The model's answer. Raises ModelFailed when there is none, or none in time."""
     tried = 0
     while True:
         try:
             return await _answer(model, ask)
         except Exception as error:
-            if tried >= patience.retries or not is_transient(error):
+            if tried >= retry.retries or not is_transient(error):
                 message = str(error) or type(error).__name__
                 raise ModelFailed(message, getattr(error, "code", "")) from error
-        await patience.sleep(patience.wait_s(tried))
+        await retry.sleep(retry.wait_s(tried))
         tried += 1
 
 
@@ -99,7 +99,7 @@ async def _answer(model: Model, ask: Ask) -> str:
     if failure is not None:
         raise ModelFailed(failure.message or "the model failed without a word", failure.code)
     if message is None:
-        raise ModelFailed("the model said nothing", "no_answer")
+        raise ModelFailed("the model gave no answer", "no_answer")
     return message.text
 
 
@@ -125,7 +125,7 @@ def _is_passing(error: BaseException) -> bool:
         if code in _PASSING_CODES or (found and int(found[1]) in _PASSING_STATUSES):
             return True
         if found:
-            return False  # the status is more reliable than the words of the message
+            return False  # the status is more reliable than the text of the message
     return _PASSING_WORDS.search(str(error)) is not None
 
 

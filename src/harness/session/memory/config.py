@@ -166,7 +166,7 @@ def read_config(given: MemoryConfig | Mapping[str, Any] | None = None) -> Memory
 
 
 def idle_ms(given: Idle, model: str, retention: str = "") -> int | None:
-    """The pause after which the provider's cache is assumed to be gone; None is never."""
+    """The pause after which the provider's cache is assumed to have expired; None is never."""
     if given == "auto":
         return thresholds.automatic_idle_ms(model, retention)
     if isinstance(given, bool):

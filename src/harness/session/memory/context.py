@@ -28,27 +28,27 @@ CONTINUATION = UserTurn(prompts.CONTINUATION)
 class MemoryContext:
     """Contract: pure, except for a cache of the previous step."""
 
-    def __init__(self, notebook: MemoryState) -> None:
-        self._notebook = notebook
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
         self._turns: dict[str, SystemTurn] = {}
         self._made: tuple[str, object, list[str]] = ("", None, [])
 
     def turns(self, other_threads: str = "") -> list[Turn] | None:
         """The turns to show; None when all messages are shown unchanged."""
-        notebook = self._notebook
-        known, progress = notebook.fold.known, notebook.progress
+        state = self._state
+        known, progress = state.fold.known, state.progress
         if not known.observations and progress.shown_from_seq <= 0 and not other_threads:
             return None
         texts = self._texts(other_threads)
         turns = [self._turns.get(text) or SystemTurn(text) for text in texts]
         self._turns = dict(zip(texts, turns, strict=True))
-        entries = notebook.window.from_seq(progress.shown_from_seq)
+        entries = state.window.from_seq(progress.shown_from_seq)
         reminder = [CONTINUATION] if known.observations else []
         return [*turns, *reminder, *(entry.turn for entry in entries)]
 
     def _texts(self, other_threads: str) -> list[str]:
-        notebook = self._notebook
-        known, progress = notebook.fold.known, notebook.progress
+        state = self._state
+        known, progress = state.fold.known, state.progress
         texts: list[str] = []
         if known.observations:
             texts = [self._introduction(), *self._parts(known.observations)]
@@ -63,15 +63,15 @@ class MemoryContext:
         return texts
 
     def _introduction(self) -> str:
-        scope = self._notebook.config.recall_scope
+        scope = self._state.config.recall_scope
         texts = [prompts.PREAMBLE, prompts.RULES]
         if scope:
             texts.append(prompts.RECALL_RULES + (prompts.RECALL_EVERYWHERE if scope == "resource" else ""))
         return "\n\n".join(texts)
 
     def _parts(self, observations: str) -> list[str]:
-        config = self._notebook.config
-        today = local(self._notebook.clock_ms(), zone(config.timezone)).date()
+        config = self._state.config
+        today = local(self._state.clock_ms(), zone(config.timezone)).date()
         if self._made[0] is observations and self._made[1] == today:
             return self._made[2]
         text = observations if config.recall_scope else ungrouped(observations)
@@ -87,8 +87,8 @@ def other_thread_text(
     """Another conversation, shown in addition to this one."""
     plain = title.replace('"', "'")
     name = f' title="{plain}"' if title else ""
-    said = ObserverTranscript(entries, zone(config_zone), attachments=False).text
-    return f'<other-conversation id="{thread_id}"{name}>\n{said}\n</other-conversation>'
+    text = ObserverTranscript(entries, zone(config_zone), attachments=False).text
+    return f'<other-conversation id="{thread_id}"{name}>\n{text}\n</other-conversation>'
 
 
 REMINDER_TYPE = "temporal-gap"

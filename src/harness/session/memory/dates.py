@@ -1,4 +1,4 @@
-"""Dates and times in words: how long ago, how much later, and whether a planned date has passed."""
+"""Dates and times as text: how long ago, how much later, and whether a planned date has passed."""
 
 from __future__ import annotations
 

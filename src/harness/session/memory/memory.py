@@ -66,7 +66,7 @@ class ObservationalMemory:
         on_failure: Callable[[MemoryFailure], None] | None = None,
         others: OtherThreads | None = None,
         retention: str = "",
-        patience: RetryPolicy | None = None,
+        retry: RetryPolicy | None = None,
         count: TokenCounter = estimated_tokens,
         clock_ms: Callable[[], int] | None = None,
         new_id: Callable[[], str] | None = None,
@@ -75,7 +75,7 @@ class ObservationalMemory:
         """`record`: fed with the log so far. `observer` and `reflector` are called for their model each time.
         Raises UsageError for an invalid configuration.
         """
-        self.notebook = MemoryState(
+        self.state = MemoryState(
             read_config(config),
             record or RecordFold(),
             append,
@@ -85,26 +85,26 @@ class ObservationalMemory:
             new_id=new_id,
             count=count,
         )
-        patience = patience or RetryPolicy()
+        retry = retry or RetryPolicy()
         self._observer = observer
         self._retention = retention
         self._longest_wait_s = longest_wait_s
         self._on_failure = on_failure
         self._failure: MemoryFailure | None = None
-        self._observing = ObservationScheduler(self.notebook, observer, patience, self._fail)
-        self._reflecting = ReflectionScheduler(self.notebook, reflector, patience, self._fail, longest_wait_s)
+        self._observing = ObservationScheduler(self.state, observer, retry, self._fail)
+        self._reflecting = ReflectionScheduler(self.state, reflector, retry, self._fail, longest_wait_s)
         self._neighbours = (
-            OtherThreadsReader(self.notebook, self._observing, others)
+            OtherThreadsReader(self.state, self._observing, others)
             if others is not None and self.config.scope == "resource"
             else None
         )
-        self._shown = MemoryContext(self.notebook)
+        self._shown = MemoryContext(self.state)
         self._idle: asyncio.Task[None] | None = None
         self._one_step = asyncio.Lock()
 
     @property
     def config(self) -> MemoryConfig:
-        return self.notebook.config
+        return self.state.config
 
     def set_thresholds(self, observation: int | None = None, reflection: int | None = None) -> None:
         """Takes effect with the next step. Raises UsageError if the configuration becomes invalid."""
@@ -113,7 +113,7 @@ class ObservationalMemory:
             config = replace(config, observation=replace(config.observation, message_tokens=observation))
         if reflection is not None:
             config = replace(config, reflection=replace(config.reflection, observation_tokens=reflection))
-        self.notebook.config = read_config(config)
+        self.state.config = read_config(config)
 
     def feed(self, event: Event) -> None:
         """May be called with every event of the log: only titles not set by a memory are used."""
@@ -121,22 +121,22 @@ class ObservationalMemory:
             isinstance(event, ThreadRenamed) and not event.cycle_id
         )
         if is_title:
-            self.notebook.fold.feed(event, thread_id=self.notebook.key)
+            self.state.fold.feed(event, thread_id=self.state.key)
 
     @property
     def has_worked(self) -> bool:
         """Whether it has taken part in any step of the thread."""
-        known = self.notebook.fold.known
-        return bool(self.notebook.progress.model or known.chunks or known.observations)
+        known = self.state.fold.known
+        return bool(self.state.progress.model or known.chunks or known.observations)
 
     def record(self) -> MemoryRecord:
-        return record(self.notebook)
+        return record(self.state)
 
     def load_progress(self, entries: Sequence[TranscriptEntry] | None = None) -> MemoryStatus:
         """The status according to the log; it is not written to the log."""
         if entries is not None:
-            self.notebook.window.take(entries)
-        progress = self.notebook.progress
+            self.state.window.take(entries)
+        progress = self.state.progress
         return self._status(progress.step_number, progress.model)
 
     def before_message(
@@ -145,34 +145,34 @@ class ObservationalMemory:
         """The marker of a pause, to be put before the message that begins a run."""
         if not self.config.temporal_markers:
             return None
-        now_ms = self.notebook.clock_ms() if now_ms is None else now_ms
+        now_ms = self.state.clock_ms() if now_ms is None else now_ms
         in_zone = zone(self.config.timezone)
         return gap_signal(entries, message_id, now_ms, in_zone, f"temporal-gap-{message_id}")
 
     async def before_step(self, step: StepContext) -> Sequence[Turn] | None:
         """The turns to show the model; None is the whole conversation. Raises MemoryFailure."""
         async with self._one_step:
-            notebook = self.notebook
+            state = self.state
             is_first = step.step_number == 0
             if is_first:
                 self._failure = None
-            notebook.window.take(step.entries)
+            state.window.take(step.entries)
             if self._neighbours is not None and (is_first or not self._neighbours.is_known):
                 await self._neighbours.look()
             if is_first:
                 await self._begin_run(step)
             if not has_open_calls(step.entries):
                 self._observing.buffer_if_due()
-                if not is_first and notebook.pending >= notebook.threshold:
+                if not is_first and state.pending >= state.threshold:
                     await self._make_room()
             self._raise_failure()
-            notebook.put(self._status(step.step_number, model_name(step)))
+            state.put(self._status(step.step_number, model_name(step)))
             return self._shown.turns(self._neighbours.text if self._neighbours else "")
 
     async def after_turn(self, entries: Sequence[TranscriptEntry] | None = None) -> None:
         """The run is over: the remaining messages may be observed in the background."""
         if entries is not None:
-            self.notebook.window.take(entries)
+            self.state.window.take(entries)
         if self.config.observation.buffer_on_idle and self._idle is None:
             self._idle = asyncio.create_task(self._buffer_the_rest())
 
@@ -194,15 +194,15 @@ class ObservationalMemory:
         await self._reflecting.close()
 
     async def _begin_run(self, step: StepContext) -> None:
-        notebook, config = self.notebook, self.config
+        state, config = self.state, self.config
         occasion = ActivationState(
-            now_ms=notebook.clock_ms(),
+            now_ms=state.clock_ms(),
             last_activity_ms=last_activity_ms(step.entries),
-            previous_model=notebook.progress.model,
+            previous_model=state.progress.model,
             current_model=model_name(step),
             retention=self._retention,
         )
-        if notebook.fold.known.chunks and (trigger := self._observation_trigger(occasion)) is not None:
+        if state.fold.known.chunks and (trigger := self._observation_trigger(occasion)) is not None:
             self._observing.activate(trigger)
         early = occasion.trigger(
             config.reflection.activate_after_idle,
@@ -211,24 +211,24 @@ class ObservationalMemory:
         await self._reflecting.reflect_if_due(early)
 
     def _observation_trigger(self, occasion: ActivationState) -> Trigger | None:
-        config, notebook = self.config, self.notebook
+        config, state = self.config, self.state
         found = occasion.trigger(
             config.observation_idle, on_provider_change=config.observation_on_provider_change
         )
-        if found is None and notebook.pending >= notebook.threshold:
+        if found is None and state.pending >= state.threshold:
             return THRESHOLD
         return found
 
     async def _make_room(self) -> None:
         """Reduce the messages that exceed their threshold in the middle of a run."""
-        notebook = self.notebook
+        state = self.state
         await self._observing.wait(self._longest_wait_s)
         self._raise_failure()
         if self._neighbours is not None:
             await self._neighbours.look()
-        if notebook.pending < notebook.threshold:
+        if state.pending < state.threshold:
             return  # another observation was faster
-        if notebook.fold.known.chunks:
+        if state.fold.known.chunks:
             self._observing.activate(THRESHOLD)
         elif self._neighbours is not None:
             await self._neighbours.observe(self._observer())
@@ -246,7 +246,7 @@ class ObservationalMemory:
 
     def _status(self, step_number: int, model: str) -> MemoryStatus:
         _, removable_tokens = self._observing.removable_tokens()
-        return status(self.notebook, removable_tokens, step_number, model)
+        return status(self.state, removable_tokens, step_number, model)
 
     def _fail(self, failure: MemoryFailure) -> None:
         """Record a failure in the background, and report it."""

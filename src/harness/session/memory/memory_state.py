@@ -107,33 +107,33 @@ class MemoryState:
             self.put(ThreadRenamed(title=title, old_title=old, cycle_id=cycle_id))
 
 
-def record_id(notebook: MemoryState) -> str:
+def record_id(state: MemoryState) -> str:
     """The id of the record: each generation has its own."""
-    owner = notebook.resource_id if notebook.config.scope == "resource" else notebook.thread_id
-    return f"{notebook.config.scope}:{owner}:{notebook.fold.known.generation}"
+    owner = state.resource_id if state.config.scope == "resource" else state.thread_id
+    return f"{state.config.scope}:{owner}:{state.fold.known.generation}"
 
 
-def status(notebook: MemoryState, removable_tokens: int, step_number: int, model: str) -> MemoryStatus:
-    known = notebook.fold.known
+def status(state: MemoryState, removable_tokens: int, step_number: int, model: str) -> MemoryStatus:
+    known = state.fold.known
     reflection = known.reflection
     windows: dict[str, Any] = {
         "active": {
-            "messages": {"tokens": notebook.pending, "threshold": notebook.threshold},
+            "messages": {"tokens": state.pending, "threshold": state.threshold},
             "observations": {
                 "tokens": known.observation_tokens,
-                "threshold": notebook.reflection_threshold,
+                "threshold": state.reflection_threshold,
             },
         },
         "buffered": {
             "observations": {
-                "status": _state(notebook, "buffering_observation", is_complete=bool(known.chunks)),
+                "status": _state(state, "buffering_observation", is_complete=bool(known.chunks)),
                 "chunks": len(known.chunks),
                 "messageTokens": sum(chunk.message_tokens for chunk in known.chunks),
                 "projectedMessageRemoval": removable_tokens,
                 "observationTokens": sum(chunk.token_count for chunk in known.chunks),
             },
             "reflection": {
-                "status": _state(notebook, "buffering_reflection", is_complete=reflection is not None),
+                "status": _state(state, "buffering_reflection", is_complete=reflection is not None),
                 "inputObservationTokens": reflection.input_tokens if reflection else 0,
                 "observationTokens": reflection.tokens if reflection else 0,
             },
@@ -141,30 +141,30 @@ def status(notebook: MemoryState, removable_tokens: int, step_number: int, model
     }
     return MemoryStatus(
         windows=windows,
-        record_id=record_id(notebook),
-        thread_id=notebook.thread_id,
+        record_id=record_id(state),
+        thread_id=state.thread_id,
         step_number=step_number,
         generation_count=known.generation,
         model=model,
     )
 
 
-def _state(notebook: MemoryState, activity: Activity, *, is_complete: bool) -> str:
-    if notebook.fold.going_on(activity, notebook.live):
+def _state(state: MemoryState, activity: Activity, *, is_complete: bool) -> str:
+    if state.fold.is_active(activity, state.live):
         return "running"
     return "complete" if is_complete else "idle"
 
 
-def record(notebook: MemoryState) -> MemoryRecord:
-    known, progress, config = notebook.fold.known, notebook.progress, notebook.config
+def record(state: MemoryState) -> MemoryRecord:
+    known, progress, config = state.fold.known, state.progress, state.config
     reflection = known.reflection
     is_resource = config.scope == "resource"
-    going_on = notebook.fold.going_on
+    is_active = state.fold.is_active
     return MemoryRecord(
-        id=record_id(notebook),
+        id=record_id(state),
         scope=config.scope,
-        thread_id=None if is_resource else notebook.thread_id,
-        resource_id=notebook.resource_id,
+        thread_id=None if is_resource else state.thread_id,
+        resource_id=state.resource_id,
         created_at=known.created_ms,
         updated_at=known.updated_ms,
         last_observed_at=max((one.last_observed_ms for one in known.threads.values()), default=0) or None,
@@ -180,11 +180,11 @@ def record(notebook: MemoryState) -> MemoryRecord:
         observed_timezone=config.timezone,
         total_tokens_observed=known.total_tokens_observed,
         observation_token_count=known.observation_tokens,
-        pending_message_tokens=notebook.pending,
-        is_reflecting=going_on("reflecting", notebook.live),
-        is_observing=going_on("observing", notebook.live),
-        is_buffering_observation=going_on("buffering_observation", notebook.live),
-        is_buffering_reflection=going_on("buffering_reflection", notebook.live),
+        pending_message_tokens=state.pending,
+        is_reflecting=is_active("reflecting", state.live),
+        is_observing=is_active("observing", state.live),
+        is_buffering_observation=is_active("buffering_observation", state.live),
+        is_buffering_reflection=is_active("buffering_reflection", state.live),
         last_buffered_at_tokens=known.boundary_tokens,
         last_buffered_at_time=known.last_buffered_ms,
         config=to_builtins(config),

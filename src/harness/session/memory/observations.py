@@ -138,10 +138,10 @@ def shortened(observations: str, tokens: int, count: TokenCounter = estimated_to
     return _with_gaps(lines, [])
 
 
-def _with_gaps(lines: list[str], kept: Iterable[int]) -> str:
+def _with_gaps(lines: list[str], shown: Iterable[int]) -> str:
     out: list[str] = []
     expected = 0
-    for number in [*kept, len(lines)]:
+    for number in [*shown, len(lines)]:
         if number > expected:
             out.append(f"[{number - expected} observations truncated here]")
         if number < len(lines):

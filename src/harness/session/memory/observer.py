@@ -55,10 +55,10 @@ class Observer:
     """Contract: raises ModelFailed, and nothing else, when there are no observations."""
 
     def __init__(
-        self, config: MemoryConfig, patience: RetryPolicy, count: TokenCounter = estimated_tokens
+        self, config: MemoryConfig, retry: RetryPolicy, count: TokenCounter = estimated_tokens
     ) -> None:
         self._config = config
-        self._patience = patience
+        self._retry = retry
         self._count = count
 
     async def observe(
@@ -66,9 +66,11 @@ class Observer:
     ) -> Observed:
         """With `is_buffering` only notes and a title are requested: the current task is not finished yet."""
         transcript = self._transcript(entries)
-        said = prompts.OBSERVE.format(previous=self._previous(before, is_buffering), messages=transcript.text)
+        prompt = prompts.OBSERVE.format(
+            previous=self._previous(before, is_buffering), messages=transcript.text
+        )
         system = self._system(self._sections(is_buffering=is_buffering))
-        answer = await self._ask(model, system, said, transcript.attachments)
+        answer = await self._ask(model, system, prompt, transcript.attachments)
         observed = parse(answer)
         if not observed.observations and tagged(answer, "observations") is None:
             raise ModelFailed("the observer wrote no observations", "no_observations")
@@ -85,9 +87,9 @@ class Observer:
             texts.append(f'<thread id="{thread_id}">\n{transcript.text}\n</thread>')
             attachments += transcript.attachments
         previous = self._previous(Before(observations=before.observations), is_buffering=True)
-        said = prompts.OBSERVE.format(previous=previous, messages="\n\n".join(texts))
+        prompt = prompts.OBSERVE.format(previous=previous, messages="\n\n".join(texts))
         system = self._system(self._sections(is_buffering=False) + prompts.SEVERAL_THREADS)
-        answer = await self._ask(model, system, said, attachments)
+        answer = await self._ask(model, system, prompt, attachments)
         found = {section[1]: parse(section[2]) for section in _THREAD.finditer(answer)}
         return {thread_id: observed for thread_id, observed in found.items() if thread_id in threads}
 
@@ -118,26 +120,29 @@ class Observer:
             text = known if budget is False else shortened(known, int(budget), self._count)
             previous = prompts.OBSERVED_BEFORE.format(text)
         if not is_buffering:
-            said = (("current task", before.current_task), ("suggested response", before.suggested_response))
-            previous += "".join(prompts.SAID_BEFORE.format(name, text) for name, text in said if text)
+            earlier = (
+                ("current task", before.current_task),
+                ("suggested response", before.suggested_response),
+            )
+            previous += "".join(prompts.SAID_BEFORE.format(name, text) for name, text in earlier if text)
         if before.title and self._config.observation.thread_title:
             previous += prompts.SAID_BEFORE.format("title", before.title)
         return previous
 
-    async def _ask(self, model: Model, system: str, said: str, attachments: Sequence[Attachment]) -> str:
+    async def _ask(self, model: Model, system: str, prompt: str, attachments: Sequence[Attachment]) -> str:
         own = self._config.observation
         ask = Ask(
-            turns=(SystemTurn(system), UserTurn(said, tuple(attachments))),
+            turns=(SystemTurn(system), UserTurn(prompt, tuple(attachments))),
             max_output_tokens=own.max_output_tokens,
             temperature=own.temperature,
         )
-        answer = await answer_text(model, ask, self._patience)
+        answer = await answer_text(model, ask, self._retry)
         if is_degenerate(answer):
-            answer = await answer_text(model, ask, self._patience)
+            answer = await answer_text(model, ask, self._retry)
             if is_degenerate(answer):
                 raise ModelFailed(_DEGENERATE, "degenerate")
         if not answer.strip():
-            raise ModelFailed("the observer said nothing", "no_answer")
+            raise ModelFailed("the observer gave no answer", "no_answer")
         return answer
 
 
@@ -179,14 +184,14 @@ STOPPED = "stopped before its end"
 class ObservationScheduler:
     def __init__(
         self,
-        notebook: MemoryState,
+        state: MemoryState,
         model: Callable[[], Model],
-        patience: RetryPolicy,
+        retry: RetryPolicy,
         on_failure: Callable[[MemoryFailure], None],
     ) -> None:
-        self._notebook = notebook
+        self._state = state
         self._model = model
-        self._patience = patience
+        self._retry = retry
         self._on_failure = on_failure
         self.task: asyncio.Task[None] | None = None
         """The observation that runs in the background."""
@@ -197,24 +202,24 @@ class ObservationScheduler:
 
     @property
     def observer(self) -> Observer:
-        return Observer(self._notebook.config, self._patience, self._notebook.count)
+        return Observer(self._state.config, self._retry, self._state.count)
 
     def removable_tokens(self) -> tuple[int, int]:
         """How many chunks an activation would use now, and how many message tokens they replace."""
-        notebook = self._notebook
-        own = notebook.config.observation
-        sizes = [chunk.message_tokens for chunk in notebook.fold.known.chunks]
-        block = block_after(own.block_after, notebook.config.message_threshold)
-        number = chunks_to_activate(sizes, notebook.pending, notebook.threshold, own.buffer_activation, block)
+        state = self._state
+        own = state.config.observation
+        sizes = [chunk.message_tokens for chunk in state.fold.known.chunks]
+        block = block_after(own.block_after, state.config.message_threshold)
+        number = chunks_to_activate(sizes, state.pending, state.threshold, own.buffer_activation, block)
         return number, sum(sizes[:number])
 
     def activate(self, trigger: Trigger) -> None:
         """Activate chunks, oldest first, so that about the floor of messages is left."""
-        notebook = self._notebook
-        known = notebook.fold.known
+        state = self._state
+        known = state.fold.known
         number, _ = self.removable_tokens()
         for chunk in known.chunks[:number]:
-            notebook.put(
+            state.put(
                 MemoryActivated(
                     cycle_id=chunk.cycle_id,
                     chunks_activated=1,
@@ -227,50 +232,48 @@ class ObservationScheduler:
             )
 
     def buffer_if_due(self) -> None:
-        notebook = self._notebook
-        interval = notebook.config.buffer_tokens
+        state = self._state
+        interval = state.config.buffer_tokens
         if interval is None or self.is_buffering:
             return
-        unbuffered = notebook.window.tokens_after(notebook.fold.covered_seq())
-        boundary = notebook.fold.known.boundary_tokens
-        if is_buffering_due(notebook.pending, boundary, interval, notebook.threshold, unbuffered):
+        unbuffered = state.window.tokens_after(state.fold.covered_seq())
+        boundary = state.fold.known.boundary_tokens
+        if is_buffering_due(state.pending, boundary, interval, state.threshold, unbuffered):
             self.buffer()
 
     def buffer(self) -> None:
         """Start to observe, in the background, the messages that are neither observed nor buffered."""
-        notebook = self._notebook
-        after_seq = notebook.fold.covered_seq()
-        entries = notebook.window.after(after_seq)
+        state = self._state
+        after_seq = state.fold.covered_seq()
+        entries = state.window.after(after_seq)
         if not entries or has_open_calls(entries):
             return
-        tokens = notebook.window.tokens_after(after_seq)
-        cycle_id = notebook.begin()
-        notebook.put(
-            BufferingStart(cycle_id=cycle_id, tokens_to_buffer=tokens, boundary_tokens=notebook.pending)
-        )
+        tokens = state.window.tokens_after(after_seq)
+        cycle_id = state.begin()
+        state.put(BufferingStart(cycle_id=cycle_id, tokens_to_buffer=tokens, boundary_tokens=state.pending))
         self.task = asyncio.create_task(self._buffer(cycle_id, entries, after_seq, tokens))
 
     async def _buffer(
         self, cycle_id: str, entries: Sequence[TranscriptEntry], after_seq: int, tokens: int
     ) -> None:
-        notebook = self._notebook
+        state = self._state
         try:
             observed = await self.observer.observe(
                 self._model(), entries, self._before(with_chunks=True), is_buffering=True
             )
         except asyncio.CancelledError:
-            notebook.end(cycle_id, BufferingFailed(cycle_id=cycle_id, error=STOPPED, stopped=True))
+            state.end(cycle_id, BufferingFailed(cycle_id=cycle_id, error=STOPPED, stopped=True))
             raise
         except Exception as error:
-            notebook.end(cycle_id, BufferingFailed(cycle_id=cycle_id, error=str(error)))
+            state.end(cycle_id, BufferingFailed(cycle_id=cycle_id, error=str(error)))
             self._on_failure(MemoryFailure("observation", "buffering", str(error)))
             return
-        notebook.end(
+        state.end(
             cycle_id,
             BufferingEnd(
                 cycle_id=cycle_id,
                 tokens_buffered=tokens,
-                buffered_tokens=notebook.count(observed.observations),
+                buffered_tokens=state.count(observed.observations),
                 observations=observed.observations,
                 current_task=observed.current_task,
                 suggested_response=observed.suggested_response,
@@ -282,7 +285,7 @@ class ObservationScheduler:
                 range=self._range(entries),
             ),
         )
-        notebook.rename(observed.title, cycle_id)
+        state.rename(observed.title, cycle_id)
 
     async def wait(self, longest_s: float) -> None:
         """Wait for the observation in the background, up to a limit."""
@@ -291,36 +294,36 @@ class ObservationScheduler:
 
     async def observe(self) -> None:
         """Observe all unobserved messages now. Raises MemoryFailure."""
-        notebook = self._notebook
-        entries = notebook.window.after(notebook.progress.observed_seq)
+        state = self._state
+        entries = state.window.after(state.progress.observed_seq)
         if not entries:
             return
-        cycle_id, started_ms = self.start(notebook.pending)
+        cycle_id, started_ms = self.start(state.pending)
         try:
             observed = await self.observer.observe(self._model(), entries, self._before())
         except BaseException as error:
             raise self.failed({"": cycle_id}, started_ms, error) from error
         self.finish(
-            cycle_id, started_ms, entries, observed, shown_from_seq=notebook.window.tail_seq(notebook.floor)
+            cycle_id, started_ms, entries, observed, shown_from_seq=state.window.tail_seq(state.floor)
         )
 
     def start(self, tokens: int) -> tuple[str, int]:
-        cycle_id = self._notebook.begin()
-        self._notebook.put(ObservationStart(cycle_id=cycle_id, tokens_to_observe=tokens))
-        return cycle_id, self._notebook.clock_ms()
+        cycle_id = self._state.begin()
+        self._state.put(ObservationStart(cycle_id=cycle_id, tokens_to_observe=tokens))
+        return cycle_id, self._state.clock_ms()
 
     def failed(self, cycles: dict[str, str], started_ms: int, error: BaseException) -> BaseException:
         """Log the failure; returns the exception to raise."""
-        notebook = self._notebook
+        state = self._state
         is_failure = isinstance(error, Exception)
         for cycle_id in cycles.values():
             event = ObservationFailed(
                 cycle_id=cycle_id,
                 error=str(error) if is_failure else STOPPED,
-                duration_ms=max(0, notebook.clock_ms() - started_ms),
+                duration_ms=max(0, state.clock_ms() - started_ms),
                 stopped=not is_failure,
             )
-            notebook.end(cycle_id, event)
+            state.end(cycle_id, event)
         return MemoryFailure("observation", "run", str(error)) if is_failure else error
 
     def finish(
@@ -334,13 +337,13 @@ class ObservationScheduler:
         thread_id: str = "",
     ) -> None:
         """Log the observations, which puts them into effect."""
-        notebook = self._notebook
-        is_own = thread_id in ("", notebook.thread_id)
+        state = self._state
+        is_own = thread_id in ("", state.thread_id)
         event = ObservationEnd(
             cycle_id=cycle_id,
-            duration_ms=max(0, notebook.clock_ms() - started_ms),
-            tokens_observed=sum(turn_tokens(entry.turn, notebook.count) for entry in entries),
-            observation_tokens=notebook.fold.known.observation_tokens + notebook.count(observed.observations),
+            duration_ms=max(0, state.clock_ms() - started_ms),
+            tokens_observed=sum(turn_tokens(entry.turn, state.count) for entry in entries),
+            observation_tokens=state.fold.known.observation_tokens + state.count(observed.observations),
             observations=observed.observations,
             current_task=observed.current_task,
             suggested_response=observed.suggested_response,
@@ -352,13 +355,13 @@ class ObservationScheduler:
             range=self._range(entries),
             thread_id="" if is_own else thread_id,
         )
-        notebook.end(cycle_id, event)
+        state.end(cycle_id, event)
         if is_own:
-            notebook.rename(observed.title, cycle_id)
+            state.rename(observed.title, cycle_id)
 
     def _before(self, *, with_chunks: bool = False) -> Before:
         """The existing notes; `with_chunks` includes those that are not activated yet."""
-        known, progress = self._notebook.fold.known, self._notebook.progress
+        known, progress = self._state.fold.known, self._state.progress
         texts = [known.observations, *(chunk.observations for chunk in known.chunks if with_chunks)]
         return Before(
             observations="\n\n".join(filter(None, texts)),
@@ -368,7 +371,7 @@ class ObservationScheduler:
         )
 
     def _range(self, entries: Sequence[TranscriptEntry]) -> str:
-        ids = ids_of(entries) if self._notebook.config.recall_scope else []
+        ids = ids_of(entries) if self._state.config.recall_scope else []
         return f"{ids[0]}:{ids[-1]}" if ids else ""
 
     async def close(self) -> None:

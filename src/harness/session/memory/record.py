@@ -182,7 +182,7 @@ class RecordFold:
         chunks = self.known.chunks
         return chunks[-1].to_seq if chunks else self.progress(thread_id).observed_seq
 
-    def going_on(self, activity: Activity, live: Container[str]) -> bool:
+    def is_active(self, activity: Activity, live: Container[str]) -> bool:
         """`live`: the cycles of this process."""
         return any(kind == activity and cycle in live for cycle, kind in self.known.open_cycles.items())
 

@@ -56,10 +56,10 @@ class Reflector:
     """
 
     def __init__(
-        self, config: MemoryConfig, patience: RetryPolicy, count: TokenCounter = estimated_tokens
+        self, config: MemoryConfig, retry: RetryPolicy, count: TokenCounter = estimated_tokens
     ) -> None:
         self._config = config
-        self._patience = patience
+        self._retry = retry
         self._count = count
 
     async def reflect(
@@ -101,13 +101,13 @@ class Reflector:
             sections="",
             instruction=prompts.INSTRUCTION.format(own.instruction) if own.instruction else "",
         )
-        said = prompts.REFLECT.format(observations=observations, pressure=prompts.PRESSURE[level])
+        prompt = prompts.REFLECT.format(observations=observations, pressure=prompts.PRESSURE[level])
         ask = Ask(
-            turns=(SystemTurn(system), UserTurn(said)),
+            turns=(SystemTurn(system), UserTurn(prompt)),
             max_output_tokens=own.max_output_tokens,
             temperature=own.temperature,
         )
-        return parse_reflection(await answer_text(model, ask, self._patience))
+        return parse_reflection(await answer_text(model, ask, self._retry))
 
 
 class ReflectionMissed(ModelFailed):
@@ -121,7 +121,7 @@ class ReflectionMissed(ModelFailed):
 def _broken(answer: str) -> str:
     """Why an answer is unusable; empty when it is usable."""
     if not answer.strip():
-        return "the reflector said nothing"
+        return "the reflector gave no answer"
     return "the reflector repeated itself without end" if is_degenerate(answer) else ""
 
 
@@ -138,15 +138,15 @@ def parse_reflection(text: str) -> str:
 class ReflectionScheduler:
     def __init__(
         self,
-        notebook: MemoryState,
+        state: MemoryState,
         model: Callable[[], Model],
-        patience: RetryPolicy,
+        retry: RetryPolicy,
         on_failure: Callable[[MemoryFailure], None],
         longest_wait_s: float,
     ) -> None:
-        self._notebook = notebook
+        self._state = state
         self._model = model
-        self._patience = patience
+        self._retry = retry
         self._on_failure = on_failure
         self._longest_wait_s = longest_wait_s
         self._in_vain_at = -1
@@ -159,16 +159,16 @@ class ReflectionScheduler:
 
     async def reflect_if_due(self, early: Trigger | None = None) -> None:
         """Buffer, activate or reflect now, as the length of the notes requires. Raises MemoryFailure."""
-        notebook = self._notebook
-        tokens, threshold = notebook.fold.known.observation_tokens, notebook.reflection_threshold
+        state = self._state
+        tokens, threshold = state.fold.known.observation_tokens, state.reflection_threshold
         if tokens < threshold:
             if early is None or not self._activate_early(early):
                 self._buffer_if_due(tokens)
             return
         if self._activate(THRESHOLD):
             return
-        own = notebook.config.reflection
-        if notebook.config.reflection_activation is not None:
+        own = state.config.reflection
+        if state.config.reflection_activation is not None:
             if tokens < block_after(own.block_after, own.observation_tokens):
                 self._buffer_if_due(tokens)
                 return
@@ -179,25 +179,25 @@ class ReflectionScheduler:
             await self._reflect()
 
     def _activate_early(self, trigger: Trigger) -> bool:
-        notebook = self._notebook
-        known, activation = notebook.fold.known, notebook.config.reflection_activation
+        state = self._state
+        known, activation = state.fold.known, state.config.reflection_activation
         if known.reflection is None or activation is None:
             return False
-        tail = notebook.count(tail_after(known.observations, known.reflection.lines))
-        threshold = notebook.reflection_threshold
+        tail = state.count(tail_after(known.observations, known.reflection.lines))
+        threshold = state.reflection_threshold
         if not is_early_reflection_worthwhile(known.reflection.tokens, tail, threshold, activation):
             return False
         return self._activate(trigger)
 
     def _activate(self, trigger: Trigger) -> bool:
         """Activate the reflection that was made in advance, if there is one."""
-        notebook = self._notebook
-        known = notebook.fold.known
+        state = self._state
+        known = state.fold.known
         reflection = known.reflection
         if reflection is None:
             return False
-        tail = notebook.count(tail_after(known.observations, reflection.lines))
-        notebook.put(
+        tail = state.count(tail_after(known.observations, reflection.lines))
+        state.put(
             MemoryActivated(
                 cycle_id=reflection.cycle_id,
                 operation_type="reflection",
@@ -211,33 +211,33 @@ class ReflectionScheduler:
         return True
 
     def _buffer_if_due(self, tokens: int) -> None:
-        notebook = self._notebook
-        activation = notebook.config.reflection_activation
-        if activation is None or self.is_buffering or notebook.fold.known.reflection is not None:
+        state = self._state
+        activation = state.config.reflection_activation
+        if activation is None or self.is_buffering or state.fold.known.reflection is not None:
             return
-        worth = reflection_slice(activation, notebook.reflection_threshold)
+        worth = reflection_slice(activation, state.reflection_threshold)
         if tokens < worth:
             return
-        observations = notebook.fold.known.observations
-        lines = oldest_lines(observations, worth, notebook.count)
+        observations = state.fold.known.observations
+        lines = oldest_lines(observations, worth, state.count)
         oldest = "\n".join(observations.split("\n")[:lines])
-        size = notebook.count(oldest)
+        size = state.count(oldest)
         cycle_id = self._start_buffering(size)
-        generation = notebook.fold.known.generation
+        generation = state.fold.known.generation
         self.task = asyncio.create_task(self._buffer(cycle_id, oldest, lines, size, generation))
 
     def _start_buffering(self, size: int) -> str:
-        cycle_id = self._notebook.begin()
+        cycle_id = self._state.begin()
         start = BufferingStart(cycle_id=cycle_id, operation_type="reflection", tokens_to_buffer=size)
-        self._notebook.put(start)
+        self._state.put(start)
         return cycle_id
 
     async def _buffer(self, cycle_id: str, oldest: str, lines: int, size: int, generation: int) -> None:
-        notebook = self._notebook
+        state = self._state
         cycles = [cycle_id]
 
         def again(failed: str, reason: str) -> str:
-            notebook.end(failed, self._buffering_failed(failed, reason, will_retry=True))
+            state.end(failed, self._buffering_failed(failed, reason, will_retry=True))
             cycles.append(self._start_buffering(size))
             return cycles[-1]
 
@@ -246,13 +246,13 @@ class ReflectionScheduler:
                 self._model(), oldest, slice_target(size), cycle_id, again
             )
         except asyncio.CancelledError:
-            notebook.end(cycles[-1], self._buffering_failed(cycles[-1], STOPPED))
+            state.end(cycles[-1], self._buffering_failed(cycles[-1], STOPPED))
             raise
         except Exception as error:
-            notebook.end(cycles[-1], self._buffering_failed(cycles[-1], str(error)))
+            state.end(cycles[-1], self._buffering_failed(cycles[-1], str(error)))
             self._on_failure(MemoryFailure("reflection", "buffering", str(error)))
             return
-        notebook.end(
+        state.end(
             cycles[-1],
             BufferingEnd(
                 cycle_id=cycles[-1],
@@ -276,32 +276,32 @@ class ReflectionScheduler:
 
     async def _reflect(self) -> None:
         """Reflect now, while the run waits."""
-        notebook = self._notebook
-        known = notebook.fold.known
-        before, started_ms = known.observation_tokens, notebook.clock_ms()
+        state = self._state
+        known = state.fold.known
+        before, started_ms = known.observation_tokens, state.clock_ms()
         cycles = [self._start(before)]
 
         def again(failed: str, reason: str) -> str:
-            notebook.end(failed, self._failed(failed, started_ms, reason, will_retry=True))
+            state.end(failed, self._failed(failed, started_ms, reason, will_retry=True))
             cycles.append(self._start(before))
             return cycles[-1]
 
-        threshold = notebook.reflection_threshold
+        threshold = state.reflection_threshold
         try:
             reflected = await self._reflector.reflect(
                 self._model(), known.observations, threshold, cycles[0], again
             )
         except asyncio.CancelledError:
-            notebook.end(cycles[-1], self._failed(cycles[-1], started_ms, STOPPED))
+            state.end(cycles[-1], self._failed(cycles[-1], started_ms, STOPPED))
             raise
         except Exception as error:
-            notebook.end(cycles[-1], self._failed(cycles[-1], started_ms, str(error)))
+            state.end(cycles[-1], self._failed(cycles[-1], started_ms, str(error)))
             raise MemoryFailure("reflection", "run", str(error)) from error
-        notebook.end(
+        state.end(
             cycles[-1],
             ReflectionEnd(
                 cycle_id=cycles[-1],
-                duration_ms=max(0, notebook.clock_ms() - started_ms),
+                duration_ms=max(0, state.clock_ms() - started_ms),
                 compressed_tokens=reflected.tokens,
                 observations=reflected.observations,
                 generation_count=known.generation + 1,
@@ -310,12 +310,12 @@ class ReflectionScheduler:
         self._in_vain_at = reflected.tokens if reflected.tokens >= threshold else -1
 
     def _start(self, tokens: int) -> str:
-        cycle_id = self._notebook.begin()
-        self._notebook.put(ReflectionStart(cycle_id=cycle_id, tokens_to_reflect=tokens))
+        cycle_id = self._state.begin()
+        self._state.put(ReflectionStart(cycle_id=cycle_id, tokens_to_reflect=tokens))
         return cycle_id
 
     def _failed(self, cycle_id: str, started_ms: int, error: str, *, will_retry: bool = False) -> Event:
-        duration_ms = max(0, self._notebook.clock_ms() - started_ms)
+        duration_ms = max(0, self._state.clock_ms() - started_ms)
         return ReflectionFailed(
             cycle_id=cycle_id,
             error=error,
@@ -326,7 +326,7 @@ class ReflectionScheduler:
 
     @property
     def _reflector(self) -> Reflector:
-        return Reflector(self._notebook.config, self._patience, self._notebook.count)
+        return Reflector(self._state.config, self._retry, self._state.count)
 
     async def _wait(self) -> None:
         if self.task is not None and not self.task.done():

@@ -36,8 +36,8 @@ class OtherThreads(Protocol):
 class OtherThreadsReader:
     """The state of the other threads during a run."""
 
-    def __init__(self, notebook: MemoryState, observing: ObservationScheduler, others: OtherThreads) -> None:
-        self._notebook = notebook
+    def __init__(self, state: MemoryState, observing: ObservationScheduler, others: OtherThreads) -> None:
+        self._state = state
         self._observing = observing
         self._others = others
         self._threads: Sequence[OtherThread] = ()
@@ -46,34 +46,34 @@ class OtherThreadsReader:
 
     async def look(self) -> None:
         """Read what is new in the other threads."""
-        notebook = self._notebook
+        state = self._state
         self.is_known = True
         for thread_id, event in await self._others.memory_events():
-            notebook.fold.feed(event, thread_id=thread_id)
-        observed = {key: progress.observed_seq for key, progress in notebook.fold.known.threads.items()}
+            state.fold.feed(event, thread_id=thread_id)
+        observed = {key: progress.observed_seq for key, progress in state.fold.known.threads.items()}
         found = await self._others.unobserved(observed)
-        self._threads = [one for one in found if one.entries and one.thread_id != notebook.thread_id]
-        notebook.extra_tokens = sum(self._tokens(one.entries) for one in self._threads)
+        self._threads = [one for one in found if one.entries and one.thread_id != state.thread_id]
+        state.extra_tokens = sum(self._tokens(one.entries) for one in self._threads)
 
     @property
     def text(self) -> str:
-        zone = self._notebook.config.timezone
+        zone = self._state.config.timezone
         texts = [other_thread_text(one.thread_id, one.title, one.entries, zone) for one in self._threads]
         return "\n\n".join(texts)
 
     async def observe(self, model: Model) -> None:
         """Observe every thread of the resource, several in one call where they are short. Raises MemoryFailure."""
-        notebook = self._notebook
-        own = notebook.window.after(notebook.progress.observed_seq)
-        threads = {notebook.thread_id: own} if own else {}
+        state = self._state
+        own = state.window.after(state.progress.observed_seq)
+        threads = {state.thread_id: own} if own else {}
         threads |= {one.thread_id: list(one.entries) for one in self._threads}
         for batch in self._batches(threads):
             await self._observe_batch(model, batch)
         self._threads = ()
-        notebook.extra_tokens = 0
+        state.extra_tokens = 0
 
     def _batches(self, threads: dict[str, list[TranscriptEntry]]) -> list[dict[str, list[TranscriptEntry]]]:
-        most = self._notebook.config.observation.max_tokens_per_batch
+        most = self._state.config.observation.max_tokens_per_batch
         batches: list[dict[str, list[TranscriptEntry]]] = []
         room = 0
         for thread_id, entries in threads.items():
@@ -86,12 +86,12 @@ class OtherThreadsReader:
         return batches
 
     async def _observe_batch(self, model: Model, batch: dict[str, list[TranscriptEntry]]) -> None:
-        notebook, observing = self._notebook, self._observing
+        state, observing = self._state, self._observing
         cycles = {
             thread_id: observing.start(self._tokens(entries))[0] for thread_id, entries in batch.items()
         }
-        started_ms = notebook.clock_ms()
-        before = Before(observations=notebook.fold.known.observations)
+        started_ms = state.clock_ms()
+        before = Before(observations=state.fold.known.observations)
         try:
             if len(batch) == 1:
                 ((thread_id, entries),) = batch.items()
@@ -103,7 +103,7 @@ class OtherThreadsReader:
         except BaseException as error:
             raise observing.failed(cycles, started_ms, error) from error
         for thread_id, entries in batch.items():
-            shown = notebook.window.tail_seq(notebook.floor) if thread_id == notebook.thread_id else -1
+            shown = state.window.tail_seq(state.floor) if thread_id == state.thread_id else -1
             observing.finish(
                 cycles[thread_id],
                 started_ms,
@@ -114,4 +114,4 @@ class OtherThreadsReader:
             )
 
     def _tokens(self, entries: Sequence[TranscriptEntry]) -> int:
-        return sum(turn_tokens(entry.turn, self._notebook.count) for entry in entries)
+        return sum(turn_tokens(entry.turn, self._state.count) for entry in entries)

@@ -120,7 +120,7 @@ def _running_sums(numbers: Sequence[int]) -> list[int]:
 
 
 def automatic_idle_ms(model: str, retention: str = "") -> int:
-    """How long the provider of `provider/model` keeps its cache."""
+    """How long the provider of `provider/model` caches prompts."""
     provider, _, name = model.lower().partition("/")
     if "openai" in provider and "openrouter" not in provider:
         is_short = _SHORT_OPENAI.fullmatch(name) is not None

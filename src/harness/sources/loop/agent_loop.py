@@ -141,13 +141,13 @@ class AgentLoop:
 
     async def _has_more_to_do(self, answer: str) -> bool:
         """After an answer without calls: something was added, steering, a reminder, or else the next follow-up."""
-        if self._transcript.is_addressed() or self._inbox.has_steering:
+        if self._transcript.has_unanswered() or self._inbox.has_steering:
             return True
         after_answer = self._options.after_answer
         if after_answer is not None and (reminder := await after_answer(answer)):
             self._recorder.add_reminder(reminder)
             return True
-        if self._transcript.is_addressed():
+        if self._transcript.has_unanswered():
             return True
         last = self._inbox.take_last()
         for message in last:

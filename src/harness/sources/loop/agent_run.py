@@ -6,7 +6,7 @@
              resume ──┘   └──── a call waits ────▶ SUSPENDED (Relay, Suspended)
 
 Rules
-1. The log has everything: a step for each model call, what the model said, each call from its permission to its
+1. The log has everything: a step for each model call, what the model answered, each call from its permission to its
    end, and one `Result`, last. However the run ends, everything that was opened is closed.
 2. Cancelling the task of `run` stops it at once: the model's stream is closed, calls and sub-agents are cancelled.
    What ignores its cancellation is left behind after a grace period.
@@ -171,7 +171,7 @@ class AgentRun:
 
     def _open_inbox(self, restored: Sequence[InboxMessage] = ()) -> None:
         self.context.outbox.flush()  # what is accepted from now on comes after that
-        self.inbox.open(partial(self.context.outbox.append_said, self.run_id), restored)
+        self.inbox.open(partial(self.context.outbox.append_steering, self.run_id), restored)
 
     async def _run(
         self, loop: Callable[[], Coroutine[Any, Any, Ending]], announce: Callable[[], None]
@@ -215,15 +215,15 @@ class AgentRun:
         self._recorder.channel.close()
         paused, steps = self._transcript.pause(self._tools.ended), self._loop.steps
         own = f"{self.run_id}/"
-        begun = frozenset(call_id.removeprefix(own) for call_id in self._tools.open_ids)
+        started = frozenset(call_id.removeprefix(own) for call_id in self._tools.open_ids)
         self.pending = SuspendedRun(
             run_id=self.run_id,
             relays=(asked if isinstance(asked, Relay) and asked.id == relay.id else relay,),
             calls=paused.calls,
             message_id=paused.message_id,
             results=paused.results,
-            begun=begun,
-            answers={id: replies for id, replies in self._tools.answered.items() if id in begun},
+            started=started,
+            answers={id: replies for id, replies in self._tools.answered.items() if id in started},
             additions=paused.additions,
             steps=steps.count,
             used=steps.used,

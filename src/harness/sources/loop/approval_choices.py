@@ -142,7 +142,7 @@ def _runs_commands(tool: Tool, arguments: dict[str, Any]) -> bool:
 
 
 def label_of(permission: ToolPermission) -> str:
-    """What a permission allows, in words."""
+    """What a permission allows, as text."""
     name = revealed(permission.tool)
     if permission.params is None:
         return f"{name} without arguments" if permission.closed else f"{name}, whatever its arguments"
@@ -214,7 +214,7 @@ _MOST_COMPARED_LINES = 20_000
 async def preview_of(
     tool: Tool, arguments: dict[str, Any], context: ToolContext
 ) -> list[dict[str, Any]] | None:
-    """None when the call changes no file. Raises what keeps it from being carried out."""
+    """None when the call changes no file. Raises what prevents the call."""
     try:
         tool.operations(arguments)
     except ToolFailure:

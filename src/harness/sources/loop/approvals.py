@@ -192,7 +192,7 @@ def check_reply(relay: Relay, reply: RelayReply) -> None:
 
 
 def problems_of(value: Any, schema: Any, where: str = "") -> Iterator[str]:
-    """What keeps a value from fitting a JSON Schema, as far as the keywords below say; others are passed over."""
+    """Why a value does not fit a JSON Schema, by the keywords below; others are ignored."""
     if schema is False:
         yield _located(where, "nothing is allowed here")
     if not isinstance(schema, Mapping):
@@ -225,17 +225,17 @@ _TYPES: Mapping[str, Callable[[Any], bool]] = {
 def _type(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
     names = wanted if isinstance(wanted, list) else [wanted]
     if not any(_TYPES.get(name, lambda _: True)(value) for name in names):
-        yield _located(where, f"{_said(value)} is no {' or '.join(map(str, names))}")
+        yield _located(where, f"{_shown(value)} is no {' or '.join(map(str, names))}")
 
 
 def _enum(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
     if value not in wanted:
-        yield _located(where, f"{_said(value)} is none of {', '.join(map(repr, wanted))}")
+        yield _located(where, f"{_shown(value)} is none of {', '.join(map(repr, wanted))}")
 
 
 def _const(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
     if value != wanted:
-        yield _located(where, f"{_said(value)} is not {wanted!r}")
+        yield _located(where, f"{_shown(value)} is not {wanted!r}")
 
 
 def _any_of(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
@@ -247,7 +247,7 @@ def _any_of(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
 def _one_of(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
     fitting = sum(not list(problems_of(value, one, where)) for one in wanted)
     if fitting > 1:
-        yield _located(where, f"{_said(value)} fits several of the forms that exclude each other")
+        yield _located(where, f"{_shown(value)} fits several of the forms that exclude each other")
     elif not fitting:
         yield from _any_of(value, wanted, None, where)
 
@@ -290,12 +290,12 @@ def _items(value: Any, wanted: Any, schema: Any, where: str) -> Iterator[str]:
 
 def _least(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
     if isinstance(value, str | list | tuple) and len(value) < wanted:
-        yield _located(where, f"{_said(value)} is too short")
+        yield _located(where, f"{_shown(value)} is too short")
 
 
 def _most(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
     if isinstance(value, str | list | tuple) and len(value) > wanted:
-        yield _located(where, f"{_said(value)} is too long")
+        yield _located(where, f"{_shown(value)} is too long")
 
 
 def _minimum(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
@@ -332,6 +332,6 @@ def _located(where: str, problem: str) -> str:
     return f"{where}: {problem}" if where else problem
 
 
-def _said(value: Any) -> str:
+def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"

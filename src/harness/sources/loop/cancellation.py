@@ -114,7 +114,7 @@ class TimeLimits:
 
     def _check_activity(self) -> None:
         seconds = self._limits.inactivity_s or 0.0
-        left_s = self._context.outbox.heard_s + seconds - self._loop.time()
+        left_s = self._context.outbox.last_event_s + seconds - self._loop.time()
         if left_s <= 0:
             self._end_by("inactivity", seconds)
         else:

@@ -1,7 +1,7 @@
-"""A conversation made shorter: what is left of it, and how long it is.
+"""A compacted conversation: which turns remain, and how long it is.
 
 Rules
-1. What is left follows from the turns before and from the `Compacted` event alone, so that the reader of a
+1. What remains follows from the turns before and from the `Compacted` event alone, so that the reader of a
    log has the same conversation as its writer.
 2. A call and its results are never separated.
 """

@@ -154,7 +154,7 @@ class Compactor:
         return self._transcript.turns[len(self._transcript.prompt) :]
 
     def _apply(self, event: Compacted, at: int, tools: Sequence[ToolSpec]) -> bool:
-        # What was said while the model wrote the summary comes after these turns, and stays.
+        # What was added while the model wrote the summary comes after these turns, and stays.
         turns = self._turns()
         event = replace(event, kept=len(turns) - at)
         left = compaction.compacted(self._transcript.listed(), event)
@@ -178,7 +178,7 @@ class Compactor:
         )
         summary = answered.message.text.strip() if answered.message is not None else ""
         if not summary:
-            why = answered.failure or "the model said nothing"
+            why = answered.failure or "the model gave no answer"
             self._put(
                 Warning(
                     message=f"the conversation could not be summed up: {why}; long outputs are shortened instead",

@@ -1,4 +1,4 @@
-"""Runs one after the other on one log; what was said before is what the model sees.
+"""Runs one after the other on one log; the model sees the whole conversation.
 
     conversation = AgentConversation(LoopContext(hub, cwd=…, env=…, secrets=…))
     ended = await conversation.send(options, "fix the bug")
@@ -51,7 +51,7 @@ class AgentConversation:
         self.context = context
         self._transcript = LoopTranscript(entries)
         self.entries: list[TranscriptEntry] = self._transcript.entries
-        """Everything that was said, the system prompt left out; it grows while a run is active."""
+        """The conversation without the system prompt; it grows while a run is active."""
         self.pending = pending
         """The run that waits for answers, if there is one."""
         self._untaken = untaken
@@ -75,7 +75,7 @@ class AgentConversation:
         parent_id: str = "",
         name: str = "",
     ) -> Result | Suspended:
-        """Say something, in a run of its own, until that ends or waits.
+        """Send a message, in a run of its own, until that ends or waits.
 
         `parent_id`: the call whose sub-agent this is; such a run is no part of the log's own history, and does
         not suspend: its calls wait where they are. Raises UsageError when a run is active.
@@ -83,8 +83,8 @@ class AgentConversation:
         self._check_idle()
         self.give_up()
         run = self._open(options, run_id=run_id, parent_id=parent_id, name=name)
-        said = InboxMessage(text, tuple(attachments), message_id or self.context.new_id())
-        return await self._follow(run, run.begin(said))
+        message = InboxMessage(text, tuple(attachments), message_id or self.context.new_id())
+        return await self._follow(run, run.begin(message))
 
     async def wake(self, options: AgentOptions, signal: Signal, *, run_id: str = "") -> Result | Suspended:
         """The same because of a signal. Raises UsageError when a run is active."""
@@ -136,7 +136,7 @@ class AgentConversation:
         return self._run is not None and self._run.leave()
 
     def steer(self, text: str, attachments: Sequence[Attachment] = (), *, message_id: str = "") -> bool:
-        """Say something to the active run; False when none accepts input."""
+        """Send a message to the active run; False when none accepts input."""
         if self._run is None:
             return False
         self.context.outbox.flush()  # it is in the log at once, after what came before it
@@ -149,7 +149,7 @@ class AgentConversation:
     def add(self, event: Signal | Message, *, at_once: bool = False) -> None:
         """Put it into the log, and show it to the model with its next step. It starts no run.
 
-        An active run takes it in; one that would have ended continues for the words of a user, and for a
+        An active run takes it in; one that would have ended continues for a message of a user, and for a
         signal of a user or a notification. What `before_step` adds is seen in the very step that is being
         prepared; `at_once` makes it an entry right away.
         """
@@ -169,7 +169,7 @@ class AgentConversation:
 
     def _check_idle(self) -> None:
         if self._run is not None:
-            raise UsageError("a run is going on already", hint="steer it, or wait until it has ended")
+            raise UsageError("a run is active already", hint="steer it, or wait until it has ended")
 
     def _open(self, options: AgentOptions, **identity: str) -> AgentRun:
         self.context.stopped = None
@@ -177,14 +177,14 @@ class AgentConversation:
         return AgentRun(self.context, options, transcript=self._transcript, inbox=inbox, **identity)  # type: ignore[arg-type]
 
     async def _follow(
-        self, run: AgentRun, going_on: Coroutine[Any, Any, Result | Suspended]
+        self, run: AgentRun, running: Coroutine[Any, Any, Result | Suspended]
     ) -> Result | Suspended:
         self._run = run
         task = asyncio.current_task()
         assert task is not None, "this is a coroutine"
         self.context.runs[run.run_id] = task
         try:
-            return await going_on
+            return await running
         finally:
             self._run = None
             self.context.runs.pop(run.run_id, None)

@@ -1,7 +1,7 @@
 """What a log says of the conversation in it: the turns a model would be sent, and what still waits.
 
 One pass over the events, from whatever agent they are: a program's run gives the same entries as one of our
-own, as far as its events say. Sub-agents are left out: their caller got what they said as a result.
+own, as far as its events say. Sub-agents are left out: their caller got their answer as a result.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from harness.events import (
 from harness.log.run_tree import RunTree
 from harness.sources.loop.approvals import is_budget_question
 from harness.sources.loop.compaction import compacted
-from harness.sources.loop.inbox import InboxMessage, said_of
+from harness.sources.loop.inbox import InboxMessage, message_of
 from harness.sources.loop.suspended_run import SuspendedRun
 from harness.sources.loop.turns import (
     CUT_OFF,
@@ -69,13 +69,13 @@ class History(msgspec.Struct, kw_only=True):
         if pending is not None:
             for call in pending.calls:
                 entry = pending.results.get(call.id)
-                turns.append(entry.turn if entry is not None else _never_ended(call.id, pending.begun))
+                turns.append(entry.turn if entry is not None else _never_ended(call.id, pending.started))
             turns += [entry.turn for entry in pending.additions]
-        return turns + [UserTurn(said.text, said.attachments) for said in self.untaken]
+        return turns + [UserTurn(message.text, message.attachments) for message in self.untaken]
 
 
 def history(events: Iterable[Event], before: Sequence[Turn] = ()) -> History:
-    """Read a log from its beginning, or from where a run begins. `before`: what was said in logs before this one."""
+    """Read a log from its beginning, or from where a run begins. `before`: the entries of the logs before this one."""
     replay, last = _Replay(before), None
     for last in events:
         if type(last) not in _PIECES or not replay.knows(last.run_id):
@@ -83,14 +83,14 @@ def history(events: Iterable[Event], before: Sequence[Turn] = ()) -> History:
     return replay.finish(last)
 
 
-def _never_ended(call_id: str, begun: Collection[str]) -> ToolTurn:
-    return ToolTurn(call_id, CUT_OFF if call_id in begun else NOT_BEGUN, is_error=True)
+def _never_ended(call_id: str, started: Collection[str]) -> ToolTurn:
+    return ToolTurn(call_id, CUT_OFF if call_id in started else NOT_BEGUN, is_error=True)
 
 
 class _Answer:
-    """What the model said in one go: its words and the calls it asked for. It may grow until its results have a place."""
+    """One answer of the model: its text and the calls it asked for. It may grow until its results have a place."""
 
-    __slots__ = ("begun", "calls", "first", "message", "opaque", "text")
+    __slots__ = ("calls", "first", "message", "opaque", "started", "text")
 
     def __init__(self, first: Event) -> None:
         self.first = first
@@ -98,7 +98,7 @@ class _Answer:
         self.text = ""
         self.opaque: Any = None
         self.calls: dict[str, Call] = {}
-        self.begun: set[str] = set()
+        self.started: set[str] = set()
 
     def say(self, message: Message) -> list[Call]:
         """Returns the calls that come with the message."""
@@ -123,7 +123,7 @@ class _Answer:
 
     def never_ended(self, call_id: str, closing: Event) -> TranscriptEntry:
         """The result of a call that has none; `closing` is the event that ends the wait for it."""
-        turn = _never_ended(call_id, self.begun)
+        turn = _never_ended(call_id, self.started)
         return TranscriptEntry(turn, self.message_id, closing.timestamp_ms, closing.seq)
 
 
@@ -145,11 +145,11 @@ class _Run:
         self.steps = 0
         self.is_suspended = False
         self.has_failed = False
-        """Whether the model's answer of this step does not stand."""
+        """Whether the model's answer of this step does not count."""
         self.answers: dict[str, tuple[RelayReply, ...]] = {}
         self.usages: list[Usage] = []
         self.text = ""
-        """Of the last answer with words."""
+        """Of the last answer with text."""
         self.placed = placed
         """Where its turns go: the conversation, or a list of its own when another run is the current one."""
         self._answer: _Answer | None = None
@@ -264,7 +264,7 @@ class _Replay:
             assert last is not None, "there are runs, so there are events"
             self._close(run, last)
         pending = None if waiting is None else self._pending(waiting)
-        untaken = [said_of(event) for event in self._untaken.values()]
+        untaken = [message_of(event) for event in self._untaken.values()]
         return History(entries=self._entries(), pending=pending, untaken=untaken)
 
     def _entries(self) -> list[TranscriptEntry]:
@@ -283,15 +283,15 @@ class _Replay:
         used = Usage()
         for usage in run.usages:
             used = used.plus(usage)
-        begun = frozenset(answer.begun - results.keys())
+        started = frozenset(answer.started - results.keys())
         return SuspendedRun(
             run_id=run.id,
             relays=relays,
             calls=tuple(answer.calls.values()),
             message_id=answer.message_id,
             results=results,
-            begun=begun,
-            answers={call_id: replies for call_id, replies in run.answers.items() if call_id in begun},
+            started=started,
+            answers={call_id: replies for call_id, replies in run.answers.items() if call_id in started},
             additions=tuple(map(_entry, run.order.additions)),
             steps=run.steps,
             used=used,
@@ -336,7 +336,7 @@ class _Replay:
 
     def _on_thread(self, event: ThreadCreated) -> None:
         if event.cloned_from:
-            self._untaken.clear()  # it is still to be said there, not here
+            self._untaken.clear()  # it is still to be taken there, not here
 
     def _on_addition(self, event: Message | Signal) -> None:
         self._untaken.pop(event.id, None)
@@ -377,7 +377,7 @@ class _Replay:
         if call_id not in answer.calls:
             answer.calls[call_id] = Call(call_id, event.tool_name, event.input)
             run.order.results[call_id] = None
-        answer.begun.add(call_id)
+        answer.started.add(call_id)
 
     def _on_tool_end(self, event: ToolEnd) -> None:
         run = self._run(event)

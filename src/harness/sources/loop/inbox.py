@@ -20,12 +20,12 @@ class InboxMessage(NamedTuple):
     message_id: str = ""
 
 
-def queued_event(said: InboxMessage) -> SteeringQueued:
+def queued_event(message: InboxMessage) -> SteeringQueued:
     """The event that says that the message was accepted."""
-    return SteeringQueued(id=said.message_id, text=said.text, parts=file_parts(said.attachments))
+    return SteeringQueued(id=message.message_id, text=message.text, parts=file_parts(message.attachments))
 
 
-def said_of(event: SteeringQueued) -> InboxMessage:
+def message_of(event: SteeringQueued) -> InboxMessage:
     """The message of such an event."""
     return InboxMessage(event.text, files_of(event.parts), event.id)
 
@@ -37,14 +37,14 @@ def not_taken(left: Sequence[InboxMessage]) -> Warning:
 
 
 class Inbox:
-    """A steering message is taken before the next model call, a follow-up when the run would end otherwise.
+    """A steering message is taken before the next model call, a follow-up when the run would end without it.
 
-    Once the run has begun (`open`), a message is written to the log before the loop can take it: a reader of the log
+    Once the run has started (`open`), a message is written to the log before the loop can take it: a reader of the log
     sees what was accepted and what was taken.
     """
 
     def __init__(self, untaken: Sequence[InboxMessage] = ()) -> None:
-        """`untaken`: what was said to a run before this one, or to an earlier part of it, which died before it
+        """`untaken`: what was sent to a run before this one, or to an earlier part of it, which died before it
         could take it.
         """
         self.untaken = untaken
@@ -67,14 +67,14 @@ class Inbox:
         self._put(self._follow_ups, InboxMessage(text, attachments, message_id))
 
     def open(self, accept: Callable[[InboxMessage], object], restored: Iterable[InboxMessage] = ()) -> None:
-        """The run has begun. `accept` is called in the sender's thread, and at once for each message
+        """The run has started. `accept` is called in the sender's thread, and at once for each message
         that has already arrived.
 
         `restored`: steering that the log has already.
         """
         with self._lock:
-            for said in (*self._steering, *self._follow_ups):
-                accept(said)
+            for message in (*self._steering, *self._follow_ups):
+                accept(message)
             self._steering.extendleft(reversed(list(restored)))
             self._accept = accept
 
@@ -83,19 +83,19 @@ class Inbox:
         if not self._steering:
             return []
         with self._lock:
-            said = list(self._steering)
+            taken = list(self._steering)
             self._steering.clear()
-            return said
+            return taken
 
     def take_last(self) -> list[InboxMessage]:
         """At the end of a run: steering messages, or else the next follow-up; with neither, the inbox is closed."""
         with self._lock:
-            said = list(self._steering)
+            taken = list(self._steering)
             self._steering.clear()
-            if not said and self._follow_ups:
-                said = [self._follow_ups.popleft()]
-            self._is_closed = not said
-            return said
+            if not taken and self._follow_ups:
+                taken = [self._follow_ups.popleft()]
+            self._is_closed = not taken
+            return taken
 
     def close(self) -> list[InboxMessage]:
         """Accept nothing any more; returns the messages that were never taken."""
@@ -106,12 +106,12 @@ class Inbox:
             self._follow_ups.clear()
             return left
 
-    def _put(self, queue: deque[InboxMessage], said: InboxMessage) -> None:
+    def _put(self, queue: deque[InboxMessage], message: InboxMessage) -> None:
         with self._lock:
             if self._is_closed:
                 raise UsageError("the run has ended and takes no more messages", hint="start another run")
-            if not said.message_id:
-                said = said._replace(message_id=str(uuid.uuid4()))
+            if not message.message_id:
+                message = message._replace(message_id=str(uuid.uuid4()))
             if self._accept is not None:
-                self._accept(said)
-            queue.append(said)
+                self._accept(message)
+            queue.append(message)

@@ -52,7 +52,7 @@ class LoopContext:
         self.stopped: Outcome | None = None
         """Set when the conversation was ended from outside: how its runs are to end."""
         self.has_output = False
-        """Whether any model has said anything yet."""
+        """Whether any model has answered anything yet."""
         self.spent_usd = 0.0
         self.unpriced: set[str] = set()
         """Models that were used without a known price."""

@@ -1,6 +1,6 @@
 """Model calls: `ModelSteps` for the steps of an agent run, `call_model` for one call without a step.
 
-Both put what the model says into the log, count what it costs, and turn what breaks into an `Error`.
+Both put what the model answers into the log, count what it costs, and turn what breaks into an `Error`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CUT_SHORT = {
 
 
 class ModelStep:
-    """What one model call has said so far."""
+    """What one model call has answered so far."""
 
     __slots__ = ("calls", "end", "error", "id", "message", "pieces", "place", "usage")
 
@@ -68,11 +68,11 @@ class ModelSteps:
         self.count = 0
         self.used = Usage()
         self.text = ""
-        """Of the last answer with words."""
+        """Of the last answer with text."""
         self._partial_text = ""
         """Of the last call, if it gave no answer."""
         self.stop_reason = ""
-        """Of the last call, in the words of `StepEnd`."""
+        """Of the last call, as in `StepEnd`."""
         self.failure = ""
         """The last error of the model."""
         self.current: ModelStep | None = None
@@ -116,7 +116,7 @@ class ModelSteps:
                 self._take_error(step, Error(message=f"the model broke: {error!r}", code="model_error"))
             )
         if step.message is None and step.error is None:
-            self._put(self._take_error(step, Error(message="the model said nothing", code="no_answer")))
+            self._put(self._take_error(step, Error(message="the model gave no answer", code="no_answer")))
         elif step.error is not None:
             step.message = None
         self.end("error" if step.message is None else "")
@@ -275,7 +275,7 @@ async def call_model(
     except Exception as error:
         listener.fail(Error(message=f"the model broke: {error!r}", code="model_error"))
     if listener.message is None and not listener.failure:
-        listener.fail(Error(message="the model said nothing", code="no_answer"))
+        listener.fail(Error(message="the model gave no answer", code="no_answer"))
     if listener.stop_reason in CUT_SHORT and not listener.failure:
         listener.fail(Error(message=CUT_SHORT[listener.stop_reason], code=listener.stop_reason))
         if listener.stop_reason == "length":

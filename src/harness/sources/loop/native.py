@@ -201,11 +201,11 @@ def _resumed(request: Request, known: list[Metadata]) -> Metadata:
     for one in known:
         if wanted in (one.session_id, _session_of(one)):
             return one
-    begun = [one for one in known if one.session_id.startswith(wanted)]
-    if len(begun) != 1:
-        many = f"{len(begun)} sessions begin with {wanted}" if begun else f"unknown session: {wanted}"
+    matching = [one for one in known if one.session_id.startswith(wanted)]
+    if len(matching) != 1:
+        many = f"{len(matching)} sessions begin with {wanted}" if matching else f"unknown session: {wanted}"
         raise UnknownSession(many, hint="`harness sessions list` shows what there is")
-    return begun[0]
+    return matching[0]
 
 
 def _last(request: Request, known: list[Metadata]) -> Metadata:

@@ -28,7 +28,7 @@ class Outbox:
     def __init__(self, hub: Hub, loop: AbstractEventLoop, secrets: Mapping[str, str] | None) -> None:
         """`secrets`: known values by name; None when nothing is to be masked."""
         self.hub = hub
-        self.heard_s = loop.time() - _REST_S
+        self.last_event_s = loop.time() - _REST_S
         """When something was last put into the log, in the loop's own time."""
         self.session: SessionStart | None = None
         """The first event of the first run, as it is in the log."""
@@ -41,7 +41,7 @@ class Outbox:
         self._is_scheduled = False
 
     def channel(self, run_id: str) -> LogChannel:
-        """The way in for one run."""
+        """Through which one run writes."""
         redactor = None if self._secrets is None else EventRedactor(self._secrets)
         return LogChannel(self, self.hub.source(run_id), redactor)
 
@@ -57,7 +57,7 @@ class Outbox:
             return True
         if not self._is_scheduled:
             self._is_scheduled = True
-            rest_s = self.heard_s + _REST_S - self._loop.time()
+            rest_s = self.last_event_s + _REST_S - self._loop.time()
             if rest_s > 0:
                 self._loop.call_later(rest_s, self._tick)
             else:
@@ -79,16 +79,16 @@ class Outbox:
                     raise  # the events are in the log; it was a listener that failed
                 self._append_singly(self._channel, buffer)
 
-    def append_said(self, run_id: str, said: InboxMessage) -> None:
+    def append_steering(self, run_id: str, message: InboxMessage) -> None:
         """Append a message to a run, from any thread, past the buffer: it is in the log when this returns."""
-        event = queued_event(said)
+        event = queued_event(message)
         events = [event] if self._secrets is None else EventRedactor(self._secrets).mask([event])
         self.hub.source(run_id).append(events)
 
     def note(self, stamped: Sequence[Event]) -> None:
         if not stamped:
             return
-        self.heard_s = self._loop.time()
+        self.last_event_s = self._loop.time()
         self.last = stamped[-1]
         if self.session is None:
             self.session = next((event for event in stamped if type(event) is SessionStart), None)

@@ -261,7 +261,7 @@ class _Asked:
 
 
 def _real_paths(text: str, meant: str, path: str) -> Iterator[str]:
-    """Where symbolic links lead; also from the middle of a text, since `link/..` is not where the link stands."""
+    """Where symbolic links lead; also from the middle of a text, since `link/..` is not where the link is."""
     folder = path.removesuffix(meant) if not meant.startswith("/") else "/"
     for one in (path, os.path.join(folder, os.path.expanduser(text))):
         try:
@@ -312,7 +312,7 @@ def _is_exactly(glob: str, text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _expression(glob: str) -> re.Pattern[str]:
-    """A glob as a regular expression; what is not well formed stands for itself."""
+    """A glob as a regular expression; what is not well formed is taken literally."""
     try:
         return re.compile(_translated(glob), re.DOTALL)
     except re.error:  # a reversed range
@@ -340,7 +340,7 @@ def _token_expression(token: re.Match[str]) -> str:
     if token["escaped"] is not None:
         return re.escape(token["escaped"])
     if token["set"] is not None:
-        # A range keeps its meaning, anything else in the set stands for itself.
+        # A range is a range; anything else in the set is taken literally.
         inside = re.sub(r"[\\^\[&~|]", r"\\\g<0>", token["set"])
         return f"[{'^' if token['no'] else ''}{inside}]"
     return ".*" if token["stars"] else "."
@@ -352,7 +352,7 @@ class _Choices(NamedTuple):
 
 
 def _choices(glob: str, start: int) -> _Choices | None:
-    """What stands between braces, by commas; None when they do not close, or hold no choice."""
+    """The alternatives between braces, by commas; None when they do not close, or hold no choice."""
     depth, position, begin = 0, start, start + 1
     texts: list[str] = []
     while position < len(glob):
@@ -398,9 +398,9 @@ class PermissionPolicy(Protocol):
         operations: Sequence[Operation] = (),
         call_id: str = "",
     ) -> str | None:
-        """Why it must not run whatever else was said, asked right before it does; None when nothing forbids it."""
+        """Why it must not run whatever else was decided, asked right before it does; None when nothing forbids it."""
         ...
 
     def grant(self, permission: ToolPermission) -> None:
-        """A person said "always"."""
+        """A person answered "always"."""
         ...

@@ -1,4 +1,4 @@
-"""What is said in one run: put into the log and into the transcript in the same step, so that both have one order."""
+"""Puts what belongs to the conversation of a run into its log and its transcript in one step: both have one order."""
 
 from __future__ import annotations
 

@@ -23,16 +23,16 @@ class SuspendedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Of the answer that asked for them."""
     results: dict[str, TranscriptEntry] = {}
     """The calls that have ended."""
-    begun: frozenset[str] = frozenset()
+    started: frozenset[str] = frozenset()
     """The calls that were admitted and have not ended: they are run when the run is resumed."""
     answers: dict[str, tuple[RelayReply, ...]] = {}
     """By call: what was answered to earlier questions of the same call."""
     additions: tuple[TranscriptEntry, ...] = ()
-    """What was said in the meantime; the model sees it with its next step."""
+    """What was added in the meantime; the model sees it with its next step."""
     steps: int = 0
     used: Usage = Usage()
     text: str = ""
-    """What the agent said last."""
+    """The agent's last answer."""
     started_ms: int = 0
     is_suspended: bool = True
     """False when its process died while a question was open, before `Suspended` was written."""
@@ -58,20 +58,20 @@ class Resumption:
 
 
 def cut_off(pending: SuspendedRun) -> dict[str, ToolTurn]:
-    """The results of calls that were begun and will not be ended, for the model; by full id."""
+    """The results of calls that were started and will not end, for the model; by full id."""
     return {
         f"{pending.run_id}/{call.id}": ToolTurn(call.id, CUT_OFF, is_error=True)
         for call in pending.calls
-        if call.id in pending.begun
+        if call.id in pending.started
     }
 
 
 def closing_events(pending: SuspendedRun, reason: str, now_ms: int) -> Sequence[Event]:
     """The events that end a suspended run which is given up."""
-    begun = [call for call in pending.calls if call.id in pending.begun]
+    started = [call for call in pending.calls if call.id in pending.started]
     return [
         *(RelayReply(id=relay.id, approved=False, by="policy", reason=reason) for relay in pending.relays),
-        *(ToolEnd(call_id=f"{pending.run_id}/{call.id}", tool_name=call.name) for call in begun),
+        *(ToolEnd(call_id=f"{pending.run_id}/{call.id}", tool_name=call.name) for call in started),
         Result(
             success=False,
             outcome="interrupted",

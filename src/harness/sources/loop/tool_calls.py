@@ -94,7 +94,7 @@ class AdmittedCall:
         self.arguments: dict[str, Any] = dict(call.input)
         self.context: ToolContext
         self.answers: list[RelayReply] = []
-        """To its questions, in order; those that it has asked again are gone."""
+        """To its questions, in order; without those that it has asked again."""
         self.question: Question | None = None
         """What it waits for, when it has ended because of that."""
 
@@ -142,7 +142,7 @@ class ToolExecutor:
 
     @property
     def open_ids(self) -> Collection[str]:
-        """The full ids of calls that were begun and have not ended."""
+        """The full ids of calls that were started and have not ended."""
         return self._open.keys()
 
     def offered(self) -> list[ToolSpec]:
@@ -186,12 +186,12 @@ class ToolExecutor:
         return results
 
     def restore(self, pending: SuspendedRun) -> None:
-        """The calls of a step that was begun before the run was suspended."""
+        """The calls of a step that was started before the run was suspended."""
         for call in pending.calls:
             call_id, entry = f"{pending.run_id}/{call.id}", pending.results.get(call.id)
             if entry is not None and isinstance(entry.turn, ToolTurn):
                 self.ended[call_id] = entry.turn
-            elif call.id in pending.begun:
+            elif call.id in pending.started:
                 self._open[call_id] = call.name
 
     def leave(self) -> bool:
@@ -213,7 +213,7 @@ class ToolExecutor:
         call_id = f"{self._channel.run_id}/{call.id}"
         if (turn := self.ended.get(call_id)) is not None:
             return turn
-        if call.id not in resumption.pending.begun:
+        if call.id not in resumption.pending.started:
             relay = resumption.pending.relay_of(call_id)
             reply = resumption.replies.get(relay.id) if relay is not None else None
             return await self._admit(call, relay, reply)
@@ -490,5 +490,7 @@ class ToolExecutor:
 def _operations(tool: Tool, arguments: dict[str, Any]) -> list[Operation]:
     try:
         return list(tool.operations(arguments))
-    except Exception:  # arguments are as the model wrote them; nothing said counts as dangerous
+    except (
+        Exception
+    ):  # arguments are as the model wrote them; a call that states no operation counts as dangerous
         return []

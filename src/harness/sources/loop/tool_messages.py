@@ -74,7 +74,7 @@ def problem_of(call: Call) -> str:
 
 
 def denied(reason: str) -> ToolOutput:
-    """What a refused call gives, unless the options say it in other words."""
+    """What a refused call gives, unless the options give another text."""
     text = msgspec.json.encode({"status": "denied", "reason": reason}).decode()
     return ToolOutput(text=text, success=False)
 

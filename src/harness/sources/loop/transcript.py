@@ -1,7 +1,7 @@
 """The turns of a conversation as they are made, and where each of them ends up in the log.
 
 A turn is there at once, its `TranscriptEntry` as soon as its event is in the log: what is put in one moment is written
-in one batch, and nothing is written earlier only to know its number. `TurnOrder` says in which order they stand.
+in one batch, and nothing is written earlier only to know its number. `TurnOrder` decides their order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.sources.models.turn_cache import ids_in
 
 
 class TurnPlace:
-    """Where a turn stands in the log, once it does."""
+    """The place of a turn in the log, once it has one."""
 
     __slots__ = ("answer", "created_ms", "message_id", "seq", "turn")
 
@@ -65,7 +65,7 @@ class LoopTranscript:
         self.call_ids: set[str] = ids_in(self.turns)
         self.is_recorded = is_recorded
         self._order = TurnOrder(self._place)
-        self._is_addressed = False
+        self._has_unanswered = False
         self._has_prompt = False
         self._answer: TurnPlace | None = None
         """The last one of the model."""
@@ -92,9 +92,9 @@ class LoopTranscript:
         """The system prompt, if there is one."""
         return self.turns[:1] if self._has_prompt else []
 
-    def is_addressed(self) -> bool:
+    def has_unanswered(self) -> bool:
         """Whether what was added needs an answer."""
-        return self._is_addressed
+        return self._has_unanswered
 
     def instruct(self, prompt: str) -> None:
         """Put the system prompt in front; the same text stays the same object."""
@@ -109,14 +109,14 @@ class LoopTranscript:
         self._has_prompt = bool(prompt)
 
     def expect_answer(self) -> TurnPlace:
-        """The message of an answer is being put now; whether it stands will be known later."""
+        """The message of an answer is being put now; whether it counts will be known later."""
         place = TurnPlace()
         if self.is_recorded:
             self._messages.append(place)
         return place
 
     def add_answer(self, turn: AssistantTurn, place: TurnPlace, run_id: str) -> None:
-        """The model has said this; `place` is what was expected of it."""
+        """The answer of the model; `place` is what `expect_answer` returned."""
         place.turn = turn
         self._answer = place
         self._calls = {f"{run_id}/{call.id}": (call, TurnPlace(answer=place)) for call in turn.calls}
@@ -149,9 +149,9 @@ class LoopTranscript:
         self._settle()
 
     def begin_step(self) -> None:
-        """The model is asked with everything that was said so far."""
+        """The model is asked with the whole conversation so far."""
         self._order.begin_step()
-        self._is_addressed = False
+        self._has_unanswered = False
 
     def end_step(self) -> None:
         """After its answer, if there is one."""
@@ -163,7 +163,7 @@ class LoopTranscript:
         place = TurnPlace(turn)
         if self.is_recorded:
             self._messages.append(place)
-        self._is_addressed |= wants_answer
+        self._has_unanswered |= wants_answer
         self._order.add(place)
         self._settle()
 

@@ -46,7 +46,7 @@ def turn_of(event: Message | Signal) -> Turn:
 
 
 def user_message(turn: UserTurn, id: str = "") -> Message:
-    """The event of what a person said."""
+    """The event of a message of a person."""
     return Message(role="user", text=turn.text, id=id, parts=file_parts(turn.attachments))
 
 
@@ -80,7 +80,7 @@ def calls_of(message: Message) -> list[Call]:
 
 
 def _signal_turn(signal: Signal) -> UserTurn:
-    """A person's words are plain, unless they have attributes; everything else is marked with its tag.
+    """A message of a person is plain, unless it has attributes; everything else is marked with its tag.
 
     Where there are files, only the first text carries the tag.
     """
@@ -151,7 +151,7 @@ class StepContext(msgspec.Struct, frozen=True):
     """What is known before a model call."""
 
     entries: Sequence[TranscriptEntry]
-    """Everything that was said, the system prompt left out. It grows: copy what you store."""
+    """The conversation without the system prompt. It grows: copy what you store."""
     step_number: int
     """0 is the first model call of the run; a resumed run continues the count."""
     run_id: str
@@ -163,7 +163,7 @@ class StepContext(msgspec.Struct, frozen=True):
 # Rules
 # 1. An answer of the model comes first, then the results of its calls in the order of the calls, then what was added
 #    meanwhile: steering, signals, files.
-# 2. Additions wait while the model is being asked, and while calls are open. Otherwise they have their place at once.
+# 2. Additions wait while the model is being asked, and while calls are open. Else they have their place at once.
 
 
 _Turn = TypeVar("_Turn")
@@ -189,7 +189,7 @@ class TurnOrder(Generic[_Turn]):
         return None in self.results.values()
 
     def begin_step(self) -> None:
-        """The model is asked with everything that was said so far. No call is open."""
+        """The model is asked with the whole conversation so far. No call is open."""
         self.settle()
         self.is_in_step = True
 
@@ -210,7 +210,7 @@ class TurnOrder(Generic[_Turn]):
         self._release()
 
     def add(self, turn: _Turn) -> None:
-        """Something was said that is no answer and no result."""
+        """Something was added that is no answer and no result."""
         if self.is_in_step or self.has_open_calls:
             self.additions.append(turn)
         else:

@@ -101,7 +101,7 @@ class LoopWorker:
             self._give_up(context, error)
             return
         TimeLimits(context, self._run_id, request.limits, self._press).watch()
-        with suppress(asyncio.CancelledError):  # it was stopped, and has said so in the log
+        with suppress(asyncio.CancelledError):  # it was stopped, which is in the log
             await job.run(request.prompt)
 
     def _conclude(self, context: LoopContext) -> None:

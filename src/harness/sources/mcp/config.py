@@ -3,7 +3,7 @@
     {"mcpServers": {"files": {"command": "npx", "args": ["some-server"], "env": {"KEY": "${KEY}"}},
                     "search": {"type": "http", "url": "https://…", "headers": {"Authorization": "…"}}}}
 
-`${NAME}` and `${NAME:-otherwise}` stand for variables of the environment. Only files that the user named,
+`${NAME}` and `${NAME:-otherwise}` are replaced by variables of the environment. Only files that the user named,
 and the user's own `mcp.json`, are read: a project must not start programs by being looked at.
 """
 
@@ -32,7 +32,7 @@ _KINDS = {
 
 
 class McpServer(msgspec.Struct, kw_only=True):
-    """One entry, as it stands in the file; keys that are not known are ignored."""
+    """One entry of the file; unknown keys are ignored."""
 
     type: str = ""
     command: str = ""

@@ -40,7 +40,7 @@ async def tolerant(
         async def pass_on() -> None:
             async with incoming:
                 async for item in read:
-                    mend(item, version(), on_bad_tool)
+                    repair(item, version(), on_bad_tool)
                     await incoming.send(item)
 
         task = asyncio.create_task(pass_on())
@@ -53,7 +53,7 @@ async def tolerant(
             received.close()
 
 
-def mend(item: Any, version: str, on_bad_tool: Callable[[str, str], object]) -> None:
+def repair(item: Any, version: str, on_bad_tool: Callable[[str, str], object]) -> None:
     """Remove invalid tools from a message, if it has any."""
     result = getattr(getattr(item, "message", None), "result", None)
     if not isinstance(result, dict):
@@ -189,7 +189,7 @@ class ServerProcess:
                 self._started.set_exception(error)
 
     def _call_in_loop(self, what: Any, *arguments: Any) -> None:
-        with suppress(RuntimeError):  # the event loop is gone
+        with suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(what, *arguments)
 
 
@@ -229,7 +229,7 @@ async def transport(process: ServerProcess) -> AsyncIterator[tuple[Any, Any]]:
 
 
 CONNECT_PATIENCE_S = 30.0
-CALL_PATIENCE_S = 600.0
+CALL_TIMEOUT_S = 600.0
 _END_PATIENCE_S = 5.0
 """For a connection to be closed: first in good order, then by force."""
 _LIST_PATIENCE_S = 5.0
@@ -315,14 +315,14 @@ class Connection:
     async def call(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
         client = self._client or await self._connected()
 
-        async def heard(progress: float, total: float | None, message: str | None) -> None:
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             amount = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
             context.progress(f"{message or ''} {amount}\n".lstrip())
 
         self._calling.append(context)
         try:
             answer = await client.call_tool(
-                name, arguments, read_timeout_seconds=CALL_PATIENCE_S, progress_callback=heard
+                name, arguments, read_timeout_seconds=CALL_TIMEOUT_S, progress_callback=on_progress
             )
         except Exception as error:
             if self._client is client and _is_lost(error):
@@ -418,9 +418,9 @@ class Connection:
                 return str(client.protocol_version)
             return _USUAL_VERSION
 
-        mended = tolerant(self._transport(stack), version, self._warn_of_tool)
+        repaired = tolerant(self._transport(stack), version, self._warn_of_tool)
         client = import_module("mcp").Client(
-            mended,
+            repaired,
             list_roots_callback=self._roots,
             elicitation_callback=self._elicit,
             message_handler=self._heard,
@@ -471,20 +471,20 @@ class Connection:
             return import_module("mcp.client.sse").sse_client(
                 server.url, headers=server.headers, httpx_client_factory=self._http
             )
-        http = self._http(server.headers, CALL_PATIENCE_S)
+        http = self._http(server.headers, CALL_TIMEOUT_S)
         stack.push_async_callback(http.aclose)
         return import_module("mcp.client.streamable_http").streamable_http_client(
             server.url, http_client=http
         )
 
     def _http(self, headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
-        async def heard(response: Any) -> None:
+        async def on_response(response: Any) -> None:
             # Many servers refuse the optional stream, which is no message: that says nothing.
             if response.request.method == "POST" or self._server.type == "sse":
                 is_refused = response.status_code >= 400
                 self._refusal = f"HTTP {response.status_code} {response.reason_phrase}" if is_refused else ""
 
-        hooks = {"response": [heard]}
+        hooks = {"response": [on_response]}
         return import_module("httpx2").AsyncClient(
             headers=headers, timeout=timeout, auth=auth, event_hooks=hooks
         )
@@ -497,12 +497,12 @@ class Connection:
         return (f"{self._refusal}: {reason}" if self._refusal else reason) + self._last_words()
 
     def _last_words(self) -> str:
-        words = self._process.last_words() if self._process is not None else ""
-        return f" (it said: {words[-500:]})" if words else ""
+        stderr = self._process.last_words() if self._process is not None else ""
+        return f" (it said: {stderr[-500:]})" if stderr else ""
 
 
 def _is_lost(error: Exception) -> bool:
-    """Whether the client's message says that the connection is lost: the server is gone, or is a new one."""
+    """Whether the client's message says that the connection is lost: the server has ended, or is a new one."""
     return getattr(error, "message", "") in ("Connection closed", "Session terminated")
 
 

@@ -19,11 +19,11 @@ async def ask(server: str, params: Any, context: ToolContext) -> tuple[str, dict
     """
     url = getattr(params, "url", None)
     schema = {} if url else _schema(params)
-    words = f"{params.message}\n{url}" if url else params.message
+    text = f"{params.message}\n{url}" if url else params.message
     try:
         answer = await context.ask(
             {"server": server, **({"url": url} if url else {})},
-            question=f"{server} asks: {words}",
+            question=f"{server} asks: {text}",
             options=_options(schema),
             # A form with one field is a plain question, whose answer is read by `filled_in`.
             schema=schema if len(_fields(schema)) > 1 else None,
@@ -70,12 +70,12 @@ def _choices(field: dict[str, Any]) -> list[str]:
 
 
 def filled_in(schema: dict[str, Any], answer: Any) -> dict[str, Any] | None:
-    """The form, from data or from words; None when the answer does not fit."""
+    """The form, from data or from text; None when the answer does not fit."""
     fields = _fields(schema)
     required = [name for name in schema.get("required") or () if name in fields]
     if isinstance(answer, str):
-        if isinstance(said := _json(answer), dict):
-            answer = said
+        if isinstance(data := _json(answer), dict):
+            answer = data
         else:
             only = required if len(required) == 1 else list(fields)
             if len(only) != 1:
@@ -84,7 +84,7 @@ def filled_in(schema: dict[str, Any], answer: Any) -> dict[str, Any] | None:
     if not isinstance(answer, dict) or not answer.keys() <= fields.keys():
         return None
     try:
-        content = {name: _value(fields[name], said) for name, said in answer.items()}
+        content = {name: _value(fields[name], given) for name, given in answer.items()}
     except (ValueError, TypeError):
         return None
     return content if all(name in content for name in required) else None
@@ -97,53 +97,53 @@ def _json(text: str) -> Any:
         return None
 
 
-def _value(field: dict[str, Any], said: Any) -> Any:
+def _value(field: dict[str, Any], given: Any) -> Any:
     """Raises ValueError or TypeError."""
     kind = field.get("type", "string")
     read = _READERS.get(kind if isinstance(kind, str) else "", _as_it_is)
-    value = read(said)
+    value = read(given)
     if kind == "string" and (choices := _choices(field)) and value not in choices:
         raise ValueError
     return value
 
 
-def _text(said: Any) -> str:
-    if not isinstance(said, str):
+def _text(given: Any) -> str:
+    if not isinstance(given, str):
         raise TypeError
-    return said
+    return given
 
 
-def _truth(said: Any) -> bool:
-    if isinstance(said, bool):
-        return said
-    word = _text(said).strip().lower()
+def _truth(given: Any) -> bool:
+    if isinstance(given, bool):
+        return given
+    word = _text(given).strip().lower()
     if word not in _YES | _NO:
         raise ValueError
     return word in _YES
 
 
-def _whole(said: Any) -> int:
-    if isinstance(said, bool):
+def _whole(given: Any) -> int:
+    if isinstance(given, bool):
         raise TypeError
-    return said if isinstance(said, int) else int(_text(said))
+    return given if isinstance(given, int) else int(_text(given))
 
 
-def _number(said: Any) -> float:
-    if isinstance(said, bool):
+def _number(given: Any) -> float:
+    if isinstance(given, bool):
         raise TypeError
-    return said if isinstance(said, int | float) else float(_text(said))
+    return given if isinstance(given, int | float) else float(_text(given))
 
 
-def _several(said: Any) -> list[str]:
-    if isinstance(said, str):
-        return [part.strip() for part in said.split(",")]
-    if not isinstance(said, list):
+def _several(given: Any) -> list[str]:
+    if isinstance(given, str):
+        return [part.strip() for part in given.split(",")]
+    if not isinstance(given, list):
         raise TypeError
-    return [_text(one) for one in said]
+    return [_text(one) for one in given]
 
 
-def _as_it_is(said: Any) -> Any:
-    return said
+def _as_it_is(given: Any) -> Any:
+    return given
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {

@@ -64,16 +64,16 @@ class Servers:
             return
         for connection in self._connections:
             connection.open()
-        waiting = [self._wait(connection, patience_s) for connection, patience_s in self._connections.items()]
+        waiting = [self._wait(connection, timeout_s) for connection, timeout_s in self._connections.items()]
         await asyncio.gather(*waiting)
 
-    async def _wait(self, connection: Connection, patience_s: float) -> None:
-        await asyncio.wait([connection.answered], timeout=patience_s)
+    async def _wait(self, connection: Connection, timeout_s: float) -> None:
+        await asyncio.wait([connection.answered], timeout=timeout_s)
         if connection.answered.done():
             self._report_failure(connection)
             return
         self._on_warning(
-            f"MCP server {connection.name} has not answered within {patience_s:g} s: its tools are offered when it does"
+            f"MCP server {connection.name} has not answered within {timeout_s:g} s: its tools are offered when it does"
         )
         connection.answered.add_done_callback(lambda _: self._report_failure(connection))
 
@@ -143,7 +143,7 @@ def _is_installed() -> bool:
         return False
     import logging
 
-    # What it logs would otherwise be mixed into our output on the terminal.
+    # What it logs must not be mixed into our output on the terminal.
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     return True
 

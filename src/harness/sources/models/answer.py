@@ -101,7 +101,7 @@ class ModelAnswer:
         if length or extras:
             self._places.append(AnswerPart(text=length, extras=extras))
 
-    def keep(self, native: Any) -> None:
+    def add_opaque(self, native: Any) -> None:
         """Store a part that must be sent back unchanged."""
         self.end_text()
         self._places.append(AnswerPart(native=native))

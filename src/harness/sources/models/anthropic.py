@@ -207,7 +207,7 @@ class AnthropicReader:
             case "thinking":
                 self._thoughts[index] = {"type": "thinking", "thinking": [], "signature": ""}
             case "redacted_thinking":
-                self.answer.keep({"type": "redacted_thinking", "data": block.data or ""})
+                self.answer.add_opaque({"type": "redacted_thinking", "data": block.data or ""})
             case "tool_use":
                 call = self._calls[index] = self.answer.call(block.id, block.name or "")
                 if block.input:
@@ -232,7 +232,7 @@ class AnthropicReader:
             if index not in self._calls:
                 self.answer.end_text()
         elif thought["signature"]:
-            self.answer.keep({**thought, "thinking": "".join(thought["thinking"])})
+            self.answer.add_opaque({**thought, "thinking": "".join(thought["thinking"])})
 
     def _count(self, reported: _Usage | None) -> None:
         """Usage is reported as running totals: a later report replaces the earlier one."""

@@ -135,9 +135,9 @@ class ChatReader:
 
     def end(self) -> None:
         if self._reasoning and self._keeps_reasoning:
-            self.answer.keep({"reasoning_content": "".join(self._reasoning)})
+            self.answer.add_opaque({"reasoning_content": "".join(self._reasoning)})
         if self._details:
-            self.answer.keep({"reasoning_details": _joined(self._details)})
+            self.answer.add_opaque({"reasoning_details": _joined(self._details)})
         stop = "refusal" if self._was_refused else self._stop
         self.answer.end(_STOPS.get(stop, stop or "end"))
 
@@ -277,7 +277,7 @@ class Habits(msgspec.Struct, frozen=True, kw_only=True):
     asks_usage: bool = True
     """Whether usage is included in a stream only on request."""
     has_schemas: bool = True
-    """Whether structured output accepts a schema; otherwise only plain JSON mode."""
+    """Whether structured output accepts a schema; else only plain JSON mode."""
     wants_reasoning: bool = False
     """Whether `reasoning_content` must be sent back."""
     call_id: str = r"[!-~]{1,40}"

@@ -114,8 +114,8 @@ def read_error(value: Any, status: int = 0) -> ModelFailure:
     if not isinstance(error, dict):
         return ModelFailure(message=error if isinstance(error, str) else "", code="")
     number = error.get("code")
-    words = (error.get(key) for key in ("status", "code", "type"))
-    code = next((word for word in words if isinstance(word, str) and word not in ("", "error")), "")
+    values = (error.get(key) for key in ("status", "code", "type"))
+    code = next((value for value in values if isinstance(value, str) and value not in ("", "error")), "")
     if not code and isinstance(number, int) and number != status:
         code = f"http_{number}"
     message = next((text for key in ("message", "detail") if isinstance(text := error.get(key), str)), "")

@@ -266,8 +266,8 @@ class Gemini:
             case SystemTurn():
                 return _Encoded(b"user", _text(later_instruction(turn)))
             case UserTurn():
-                said = [_text(turn.text)] if turn.text or not turn.attachments else []
-                return _Encoded(b"user", b",".join([*map(_attachment, turn.attachments), *said]))
+                text = [_text(turn.text)] if turn.text or not turn.attachments else []
+                return _Encoded(b"user", b",".join([*map(_attachment, turn.attachments), *text]))
             case ToolTurn():
                 outcome = b'"response":%b}}' % encode({"error" if turn.is_error else "output": turn.text})
                 parts = b",".join((outcome, *map(_attachment, turn.attachments)))

@@ -168,21 +168,21 @@ class HttpModel:
         wire: ModelApi,
         *,
         retries: Retries | None = None,
-        patience: HttpTimeouts | None = None,
+        timeouts: HttpTimeouts | None = None,
     ) -> None:
         require_httpx()
         self.name = endpoint.name
         self._endpoint = endpoint
         self._wire = wire
         self._retries = retries or Retries()
-        self._patience = patience or HttpTimeouts()
+        self._timeouts = timeouts or HttpTimeouts()
 
     async def answer(self, ask: Ask) -> AsyncGenerator[Event]:
         prepared = self._wire.prepare(ask)
         for tried in count(1):
             reader = self._wire.reader(ModelAnswer(self.name, prepared.call_ids))
             answer = reader.answer
-            exchange = _Exchange(reader, self._endpoint, self._patience.silence_s)
+            exchange = _Exchange(reader, self._endpoint, self._timeouts.silence_s)
             async with aclosing(exchange.run(await self._client(), self._wire, prepared.body)) as batches:
                 async for batch in batches:
                     for event in batch:
@@ -216,7 +216,7 @@ class HttpModel:
 
     async def _client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
-        key = (self._endpoint.url.startswith("https:"), self._endpoint.is_here, self._patience)
+        key = (self._endpoint.url.startswith("https:"), self._endpoint.is_here, self._timeouts)
         clients = _clients.setdefault(loop, {})
         if key not in clients:
             keeper = _kept_client(*key)
@@ -304,7 +304,7 @@ class _Exchange:
         reason = str(error) or type(error).__name__
         if isinstance(error, httpx.TimeoutException):
             is_connecting = isinstance(error, httpx.ConnectTimeout)
-            what = f"cannot connect to {place} in time" if is_connecting else f"{place} has gone silent"
+            what = f"cannot connect to {place} in time" if is_connecting else f"{place} has stopped sending"
             return ModelFailure(message=what, code="timeout", is_passing=True)
         if isinstance(error, httpx.ConnectError | httpx.ProxyError):
             return ModelFailure(
@@ -361,14 +361,14 @@ _clients: weakref.WeakKeyDictionary[
 
 
 async def _kept_client(
-    is_secure: bool, is_here: bool, patience: HttpTimeouts
+    is_secure: bool, is_here: bool, timeouts: HttpTimeouts
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A generator, because an event loop closes its generators when it ends, which closes the connections."""
     import httpx
 
     try:
         async with httpx.AsyncClient(
-            timeout=httpx.Timeout(patience.silence_s, connect=patience.connect_s, pool=None),
+            timeout=httpx.Timeout(timeouts.silence_s, connect=timeouts.connect_s, pool=None),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=_KEPT_S),
             verify=is_secure,  # loading certificates is slow, and plain HTTP does not need them
             trust_env=not is_here,

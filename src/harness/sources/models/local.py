@@ -84,18 +84,18 @@ def _run(argv: tuple[str, ...], folder: str) -> str:
     """The end of its output on failure; empty on success."""
     from harness.sources.process.child import Child
 
-    said: list[bytes] = []
+    output: list[bytes] = []
     try:
         with Child(Invocation(argv=argv, env=os.environ, cwd=folder)) as child:
             while child.exit is None:
                 chunks = child.read(_PATIENCE_S)
-                said += [chunk.data for chunk in chunks]
+                output += [chunk.data for chunk in chunks]
                 if not chunks and child.exit is None and child.stdout_open:
                     child.kill()
             code = child.exit.code
     except HarnessError as error:
         return error.message
-    lines = b"".join(said).decode("utf-8", "replace").strip().split("\n")
+    lines = b"".join(output).decode("utf-8", "replace").strip().split("\n")
     return "" if code == 0 else lines[-1] or f"{argv[0]} failed"
 
 

@@ -183,7 +183,7 @@ class Usability(NamedTuple):
     title: str
     is_usable: bool
     reason: str
-    """If it is not usable: what to do about it; otherwise its address."""
+    """If it is not usable: what to do about it; else its address."""
 
 
 def provider_names() -> list[str]:
@@ -195,7 +195,7 @@ def open_model(
     environ: Mapping[str, str] | None = None,
     *,
     retries: Retries | None = None,
-    patience: HttpTimeouts | None = None,
+    timeouts: HttpTimeouts | None = None,
 ) -> Model:
     """The model of that name, such as `anthropic/claude-sonnet-4-6`, `local/NAME` or `scripted/FILE`.
 
@@ -203,7 +203,7 @@ def open_model(
         name: `provider/model`.
         environ: Used in place of `os.environ`, for keys and addresses.
         retries: How often and how soon a request that failed is repeated.
-        patience: How long to wait for the provider.
+        timeouts: How long to wait for the provider.
 
     Raises:
         UsageError: When it cannot be used here; the hint says what is missing.
@@ -227,7 +227,7 @@ def open_model(
         raise UsageError(f"unknown provider: {provider_name}", hint=f"expected one of: {known}")
     require_httpx()
     endpoint, key_variable = _endpoint(provider_name, provider, model, environ)
-    return HttpModel(endpoint, _wire(provider, endpoint, key_variable), retries=retries, patience=patience)
+    return HttpModel(endpoint, _wire(provider, endpoint, key_variable), retries=retries, timeouts=timeouts)
 
 
 def usable(environ: Mapping[str, str] | None = None) -> list[Usability]:

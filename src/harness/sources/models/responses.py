@@ -211,7 +211,7 @@ class ResponsesReader:
                     self.answer.say(_said(item))
                 self.answer.end_text({"phase": item["phase"]} if item.get("phase") else None)
             case "reasoning" if item.get("encrypted_content"):
-                self.answer.keep({name: value for name, value in item.items() if name != "status"})
+                self.answer.add_opaque({name: value for name, value in item.items() if name != "status"})
             case "function_call":
                 if index not in self._calls:
                     self._begin(index, {**item, "arguments": ""})

@@ -256,7 +256,7 @@ class SocketStream(httpcore.AsyncNetworkStream):
         return SocketStream(secure)
 
     def get_extra_info(self, info: str) -> Any:
-        if info == "is_readable":  # asked of an idle connection: if True, it cannot be reused
+        if info == "is_readable":  # queried on an idle connection: if True, it cannot be reused
             return bool(self._line.unread) or self._line.is_over
         names = {"client_addr": "sockname", "server_addr": "peername"}
         return self._line.transport.get_extra_info(names.get(info, info))

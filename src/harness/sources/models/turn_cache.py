@@ -41,7 +41,7 @@ class EncodedOnce(Generic[_Item, _Encoded]):
     """Caches the encoding of each object for as long as it is used.
 
     Contract: may be used from several threads; two may then encode the same thing, which does no harm.
-    Objects are compared by identity, and kept alive, because an id could otherwise be reused.
+    Objects are compared by identity, and held, because an id could be reused.
     """
 
     def __init__(self, encode_one: Callable[[_Item], _Encoded]) -> None:

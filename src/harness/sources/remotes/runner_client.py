@@ -155,7 +155,7 @@ _PATIENCE_S = 60.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
-class Saying(NamedTuple):
+class PendingCommand(NamedTuple):
     action: str
     body: dict[str, Any]
 
@@ -171,21 +171,21 @@ class CommandSender:
         self._client = client
         self._run_id = run_id
         self._changed = threading.Condition()
-        self._waiting: deque[Saying] = deque()
-        self._refused: list[Saying] = []
+        self._waiting: deque[PendingCommand] = deque()
+        self._refused: list[PendingCommand] = []
         self._is_busy = False
         self._is_closed = False
 
     def put(self, action: str, **body: Any) -> None:
         key = new_run_id(time.time_ns() // 1_000_000)
         with self._changed:
-            self._waiting.append(Saying(action, {**body, "key": key}))
+            self._waiting.append(PendingCommand(action, {**body, "key": key}))
             if not self._is_busy:
                 self._is_busy = True
                 threading.Thread(target=self._send_all, name=f"send-{self._run_id}", daemon=True).start()
 
-    def drain(self, within_s: float) -> list[Saying]:
-        """Wait until all was said; what the run did not take, because it had ended or could not."""
+    def drain(self, within_s: float) -> list[PendingCommand]:
+        """Wait until all commands were sent. Returns those that the run did not accept."""
         with self._changed:
             self._changed.wait_for(lambda: not self._is_busy, within_s)
             refused, self._refused = [*self._refused, *self._waiting], []
@@ -203,19 +203,19 @@ class CommandSender:
                     self._is_busy = False
                     self._changed.notify_all()
                     return
-                saying = self._waiting.popleft()
-            if not self._send(saying):
+                command = self._waiting.popleft()
+            if not self._send(command):
                 with self._changed:
-                    self._refused.append(saying)
+                    self._refused.append(command)
 
-    def _send(self, saying: Saying) -> bool:
+    def _send(self, command: PendingCommand) -> bool:
         """Whether it was taken."""
         until_s, pause_s = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
         while True:
             try:
-                return self._client.send(self._run_id, saying.action, saying.body)
+                return self._client.send(self._run_id, command.action, command.body)
             except BROKEN:
-                is_over = self._is_closed and saying.action != "cancel"
+                is_over = self._is_closed and command.action != "cancel"
                 if is_over or time.monotonic() > until_s:
                     return False
                 time.sleep(pause_s)

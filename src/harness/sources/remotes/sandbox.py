@@ -8,7 +8,7 @@ Rules
 3. A runner that stays away, or has forgotten the run, ends the run: it failed. What still runs there ends by
    itself when it has not been claimed for a while.
 4. In a conversation the agent there continues its own session of it, where it has one in this runner; else it
-   gets a briefing of what was said before.
+   gets a briefing of the conversation so far.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ _OPENING = (
 class RemoteMemory(NamedTuple):
     session_id: str = ""
     """The session to continue."""
-    words: str = ""
+    briefing: str = ""
     """A briefing besides, of what that session has not seen."""
-    tell_all: Callable[[], str] = str
+    full_briefing: Callable[[], str] = str
 
-    def in_words(self) -> RemoteMemory:
+    def as_briefing(self) -> RemoteMemory:
         """The same for a runner that does not know the session any more."""
-        return RemoteMemory(words=self.tell_all())
+        return RemoteMemory(briefing=self.full_briefing())
 
 
 def remembered(launch: Launch, hub: Hub, place: RemotePlace) -> RemoteMemory:
@@ -80,7 +80,7 @@ def remembered(launch: Launch, hub: Hub, place: RemotePlace) -> RemoteMemory:
     if not launch.run_id or not resume:
         return RemoteMemory(session_id=resume)
 
-    def said_since(cursor: int = 0) -> str:
+    def briefing_since(cursor: int = 0) -> str:
         return briefing(history(read_all(hub.store, hub.log_id, cursor)).turns)
 
     session_id, unseen_from = "", 0
@@ -92,12 +92,12 @@ def remembered(launch: Launch, hub: Hub, place: RemotePlace) -> RemoteMemory:
         elif unseen_from < 0:
             unseen_from = event.seq
     if not session_id:
-        return RemoteMemory(words=said_since())
-    return RemoteMemory(session_id, said_since(unseen_from) if unseen_from >= 0 else "", said_since)
+        return RemoteMemory(briefing=briefing_since())
+    return RemoteMemory(session_id, briefing_since(unseen_from) if unseen_from >= 0 else "", briefing_since)
 
 
 def briefing(turns: list[Turn]) -> str:
-    """Empty when nothing was said; the last of it where it is too much."""
+    """Empty for an empty conversation; only its end where it is too long."""
     parts = [part for turn in turns if (part := _text_of(turn))]
     shown, size = list[str](), 0
     for part in reversed(parts):
@@ -123,12 +123,12 @@ def _text_of(turn: Turn) -> str:
             return ""
 
 
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 """How long a runner may be away."""
-_PATIENCE_ONCE_STOPPED_S = 10.0
+_STOPPED_TIMEOUT_S = 10.0
 _LEASE_S = 120.0
 """How long what runs there continues without us. Longer than we try to reconnect."""
-_LAST_WORDS_S = 10.0
+_LAST_COMMANDS_S = 10.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 _UNKNOWN = 404
 
@@ -174,7 +174,8 @@ class RemoteRun:
         del message_id  # the run in the runner has messages of its own
         if not self.is_steerable or self.result is not None:
             raise UsageError(
-                f"{self._place.agent} in the runner hears nothing now", hint="say it when the run has ended"
+                f"{self._place.agent} in the runner accepts no message now",
+                hint="send it when the run has ended",
             )
         self._sender.put("steer", message=text)
 
@@ -199,14 +200,14 @@ class RemoteRun:
         except RunnerRefused as refused:
             if refused.status != _UNKNOWN or not memory.session_id:
                 raise
-            self._ask_to_begin(memory.in_words())  # the runner is another one than it was
+            self._ask_to_begin(memory.as_briefing())  # the runner is another one than it was
 
     def _ask_to_begin(self, memory: RemoteMemory) -> None:
-        """Until it is known to have begun. Where nothing ever arrived, it is not tried again."""
+        """Until it is known to have started. Where nothing ever arrived, it is not tried again."""
         if self._stopped.is_set():
             raise HarnessError("the run was stopped before it began")
         wanted = self._wanted(memory)
-        until_s, pause_s, may_have_begun = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S, False
+        until_s, pause_s, may_have_begun = time.monotonic() + _TIMEOUT_S, _FIRST_PAUSE_S, False
         while True:
             try:
                 started = self._client.start(wanted)
@@ -226,20 +227,20 @@ class RemoteRun:
         self.is_steerable = started.is_steerable
 
     def _follow(self) -> None:
-        heard_s, pause_s = time.monotonic(), _FIRST_PAUSE_S
+        last_event_s, pause_s = time.monotonic(), _FIRST_PAUSE_S
         while not self._has_ended():
             try:
                 for message in self._client.events(self._remote_id, self._last):
                     self._take(message)
-                    heard_s, pause_s = time.monotonic(), _FIRST_PAUSE_S
+                    last_event_s, pause_s = time.monotonic(), _FIRST_PAUSE_S
             except BROKEN:
                 pass  # it is tried again below
             if self._has_ended():
                 return
-            patience_s = _PATIENCE_ONCE_STOPPED_S if self._stopped.is_set() else _PATIENCE_S
-            if time.monotonic() - heard_s > patience_s:
+            timeout_s = _STOPPED_TIMEOUT_S if self._stopped.is_set() else _TIMEOUT_S
+            if time.monotonic() - last_event_s > timeout_s:
                 raise HarnessError(
-                    f"the runner has not answered for {patience_s:g} s",
+                    f"the runner has not answered for {timeout_s:g} s",
                     hint=f"what runs there ends when no client has asked for it for {_LEASE_S:g} s",
                 )
             time.sleep(pause_s)
@@ -262,16 +263,16 @@ class RemoteRun:
             if is_ours and isinstance(event, SessionStart):
                 event = replace(event, runner=self._place.name)
             elif is_ours and isinstance(event, Result):
-                self._note_unheard(event.timestamp_ms)
+                self._note_untaken(event.timestamp_ms)
             self._put([event], event.timestamp_ms)
         self._last = received.id
 
-    def _note_unheard(self, at_ms: int) -> None:
-        """The run has ended: what was said to it and came too late is not lost silently."""
+    def _note_untaken(self, at_ms: int) -> None:
+        """The run has ended: report the messages that came too late."""
         self.is_steerable = False
-        for saying in self._sender.drain(_LAST_WORDS_S):
-            if saying.action == "steer":
-                message = f"the run had ended before it heard this: {saying.body['message']}"
+        for command in self._sender.drain(_LAST_COMMANDS_S):
+            if command.action == "steer":
+                message = f"the run had ended before it took this: {command.body['message']}"
                 self._put([Warning(message=message, code="not_taken")], at_ms)
 
     def _put(self, events: list[Event], at_ms: int | None = None) -> None:
@@ -294,13 +295,13 @@ class RemoteRun:
             start = SessionStart(agent=place.agent, model=request.model, cwd=place.cwd, runner=place.name)
             self._put([start, Message(role="user", text=request.prompt)])
             outcome = "spawn_failed"
-        self._note_unheard(self._hub.clock())
+        self._note_untaken(self._hub.clock())
         outcome = "interrupted" if self._stopped.is_set() else outcome
         self._put([Error(message=message, code="runner"), Result(success=False, outcome=outcome)])
 
     def _wanted(self, memory: RemoteMemory) -> dict[str, Any]:
         request, place = self._launch.request, self._place
-        appended = "\n\n".join(filter(None, (request.append_system_prompt, memory.words)))
+        appended = "\n\n".join(filter(None, (request.append_system_prompt, memory.briefing)))
         wanted = {
             "agent": place.agent,
             "prompt": request.prompt,
@@ -329,25 +330,25 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd) -> RemoteRun:
 
 def place_of(launch: Launch) -> RemotePlace:
     """By an address or a name after `--`, else as the user has set it."""
-    words, environ = parse(launch.request.extra_args), launch.invocation.env
-    named = words.get("--runner", "")
+    arguments, environ = parse(launch.request.extra_args), launch.invocation.env
+    named = arguments.get("--runner", "")
     if "://" in named:
         token = environ.get("HARNESS_RUNNER_TOKEN", "")
         place = RemotePlace(name=without_secrets(named), url=named, token=token)
         place = replace(place, agent=environ.get("HARNESS_RUNNER_AGENT", "") or place.agent)
     else:
         place = find(named, environ, launch.request.cwd)
-    if token_file := words.get("--token-file", ""):
+    if token_file := arguments.get("--token-file", ""):
         place = replace(place, token=read_token(token_file))
     return replace(
-        place, agent=words.get("--agent", "") or place.agent, cwd=words.get("--cwd", "") or place.cwd
+        place, agent=arguments.get("--agent", "") or place.agent, cwd=arguments.get("--cwd", "") or place.cwd
     )
 
 
-def parse(words: Sequence[str]) -> dict[str, str]:
+def parse(arguments: Sequence[str]) -> dict[str, str]:
     """Raises UsageError for what means nothing here."""
     found: dict[str, str] = {}
-    rest = iter(words)
+    rest = iter(arguments)
     for word in rest:
         name, sign, value = word.partition("=")
         if name not in _WORDS:

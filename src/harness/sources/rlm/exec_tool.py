@@ -230,18 +230,18 @@ class Extraction(NamedTuple):
 def extract(answer: str) -> Extraction:
     """The one block of Python in an answer."""
     blocks: list[str] = []
-    open_ticks, is_python, begun, last = "", False, 0, -1
+    open_ticks, is_python, first_line, last = "", False, 0, -1
     lines = answer.replace("\r\n", "\n").split("\n")
     for number, line in enumerate(lines):
         fence = _FENCE.fullmatch(line)
         if fence is None:
             continue
         if not open_ticks:
-            open_ticks, begun = fence["ticks"], number + 1
+            open_ticks, first_line = fence["ticks"], number + 1
             is_python = fence["language"].lower() in _LANGUAGES
         elif not fence["language"] and len(fence["ticks"]) >= len(open_ticks):
             if is_python:
-                blocks.append("\n".join(lines[begun:number]))
+                blocks.append("\n".join(lines[first_line:number]))
                 last = number
             open_ticks = ""
     if open_ticks and is_python:

@@ -43,7 +43,7 @@ class RlmOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RlmArguments(NamedTuple):
-    """What a person may say after `--`; None: not said."""
+    """The options after `--`; None: not given."""
 
     max_depth: int | None = None
     sub_model: str | None = None
@@ -72,10 +72,10 @@ class RlmArguments(NamedTuple):
         )
 
 
-def parse(words: Sequence[str]) -> RlmArguments:
+def parse(arguments: Sequence[str]) -> RlmArguments:
     """Raises UsageError for what it does not know."""
-    said: dict[str, Any] = {}
-    left = list(words)
+    given: dict[str, Any] = {}
+    left = list(arguments)
     while left:
         flag, sign, value = left.pop(0).partition("=")
         option = _FLAGS.get(flag)
@@ -87,17 +87,17 @@ def parse(words: Sequence[str]) -> RlmArguments:
         if option.read is None:
             if sign:
                 raise UsageError(f"{flag} takes no value")
-            said[option.name] = True
+            given[option.name] = True
             continue
         if not sign:
             if not left:
                 raise UsageError(f"{flag} needs a value")
             value = left.pop(0)
         try:
-            said[option.name] = option.read(value)
+            given[option.name] = option.read(value)
         except ValueError:
             raise UsageError(f"{flag} does not take {value!r}", hint=f"it takes {option.takes}") from None
-    return RlmArguments(**said)
+    return RlmArguments(**given)
 
 
 class _Option(NamedTuple):
@@ -143,8 +143,8 @@ _FLAGS = {
 }
 
 
-def _either(said: Any, default: Any) -> Any:
-    return default if said is None else said
+def _either(given: Any, default: Any) -> Any:
+    return default if given is None else given
 
 
 def _processor_s(options: RlmOptions, limits: ReplLimits) -> int:

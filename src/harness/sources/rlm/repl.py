@@ -38,7 +38,7 @@ _LAST_WORDS_BYTES = 2048
 
 Stream: TypeAlias = Literal["stdout", "stderr"]
 Function: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
-"""What code may call: named arguments in, JSON out. What it raises is raised in the code, with the same words."""
+"""What code may call: named arguments in, JSON out. What it raises is raised in the code, with the same message."""
 
 
 class ReplLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -311,8 +311,8 @@ class Repl:
 
 def _cause(exit: ChildExit, last_words: bytes) -> str:
     how = f"by signal {exit.signal}" if exit.signal is not None else f"with exit code {exit.code}"
-    words = last_words.decode("utf-8", "replace").strip().rpartition("\n")[2]
-    return f"{how} ({words})" if words else f"{how}, perhaps for want of memory"
+    last_line = last_words.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    return f"{how} ({last_line})" if last_line else f"{how}, perhaps for want of memory"
 
 
 def _cut(text: str, most_characters: int) -> str:

@@ -43,7 +43,7 @@ class Pipe:
         return frame
 
     def receive_bytes(self, count: int) -> bytearray:
-        """Raises EOFError when Harness has gone."""
+        """Raises EOFError when Harness has closed the pipe."""
         data = bytearray()
         while len(data) < count:
             part = os.read(self._source, min(count - len(data), 1 << 20))

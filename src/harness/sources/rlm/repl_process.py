@@ -283,7 +283,7 @@ def _shut(start: dict[str, Any]) -> None:
 
 
 def main() -> NoReturn:
-    """Serve until Harness has gone."""
+    """Serve until Harness closes the pipe."""
     try:
         _main()
     except EOFError:

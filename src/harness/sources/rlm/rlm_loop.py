@@ -128,13 +128,13 @@ class RlmRun:
         self._turns.append(SystemTurn(self._system_prompt(context)))
         self._say(prompt)
         self.loop_context.outbox.flush()
-        self.inbox.open(partial(self.loop_context.outbox.append_said, self.run_id))
+        self.inbox.open(partial(self.loop_context.outbox.append_steering, self.run_id))
         functions = {"llm_query": self._query, "exec": self._execute}
         self._repl = Repl(context, options.limits, functions, self._show)
         await self._repl.start()  # before the model is asked: without it every answer would be in vain
         for iteration in range(options.agent.max_iterations):
-            for said in self.inbox.take_steering():
-                self._say(said.text, said.message_id)
+            for steered in self.inbox.take_steering():
+                self._say(steered.text, steered.message_id)
             if self._is_budget_spent:
                 limit = LIMITS["budget"]
                 message = limit.message.format(f"${options.agent.max_budget_usd:g}")
@@ -167,8 +167,8 @@ class RlmRun:
         self._answer = turn.final
         self._put(Message(role="assistant", text=turn.final, id=self.loop_context.new_id()))
         last = self.inbox.take_last()
-        for said in last:
-            self._say(said.text, said.message_id)
+        for message in last:
+            self._say(message.text, message.message_id)
         return not last
 
     async def _ask(self) -> Answered:
@@ -306,7 +306,7 @@ class RlmRun:
         return f"{own}\n\n{options.agent.system_prompt}" if options.agent.system_prompt else own
 
     def _say(self, text: str, message_id: str = "") -> None:
-        """Words of the user."""
+        """A message of the user."""
         self._put(Message(role="user", text=text, id=message_id))
         self._turns.append(UserTurn(text))
 

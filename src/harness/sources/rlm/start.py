@@ -53,7 +53,7 @@ def _options(launch: Launch) -> RlmOptions:
     from harness.sources.sandbox.sandbox import find_sandbox
 
     request = launch.request
-    words = parse(request.extra_args)
+    arguments = parse(request.extra_args)
     environ = launch.invocation.env
     options = RlmOptions(
         agent=AgentOptions(
@@ -71,5 +71,5 @@ def _options(launch: Launch) -> RlmOptions:
         ),
         sandbox=find_sandbox(environ) if request.sandbox else None,
     )
-    sub_model = open_model(words.sub_model, environ) if words.sub_model else None
-    return words.applied(options, sub_model)
+    sub_model = open_model(arguments.sub_model, environ) if arguments.sub_model else None
+    return arguments.applied(options, sub_model)

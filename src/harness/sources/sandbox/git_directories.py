@@ -122,7 +122,7 @@ def named_in(config: str, worktree: str) -> Iterator[tuple[str, str | None]]:
 
 
 def switch_off_new(roots: Sequence[str], before: Sequence[GitPaths]) -> list[str]:
-    """Take the effect of what appeared since; what was done, in words."""
+    """Disable what appeared since. Returns what was done, as text."""
     known = frozenset(identity for found in before for part in found[:2] for identity in part.values())
     seen = {path for found in before for path in found.unseen}
     links = {link for found in before for link in found.links.items()}

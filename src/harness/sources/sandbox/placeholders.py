@@ -66,7 +66,7 @@ class StandIn:
                     return
             except FileNotFoundError:
                 pass
-            self._unlock()  # the stand-in was removed, and its lock with it: begin anew
+            self._unlock()  # the stand-in was removed, and its lock with it: start again
 
     def _make(self) -> bool:
         try:

@@ -103,10 +103,10 @@ def _replaced(text: str, asked: EditArguments) -> tuple[str, int]:
 
 def _hint(text: str, old: str) -> str:
     """The line of a passage that differs only in white space."""
-    words = old.split()
-    if not words or len(words) > 400:
+    parts = old.split()
+    if not parts or len(parts) > 400:
         return ""
-    found = re.search(r"\s+".join(map(re.escape, words)), text)
+    found = re.search(r"\s+".join(map(re.escape, parts)), text)
     if found is None:
         return "; read the file again"
     return f"; line {text.count(chr(10), 0, found.start()) + 1} differs only in its blanks"

@@ -120,16 +120,16 @@ class GrepTool(Tool):
             return paths
         # xargs handles more names than fit on a command line.
         argv = (xargs, "-0", ripgrep, *_RIPGREP, f"--regexp={expression.ripgrep}", "--")
-        said = {"stdout": bytearray(), "stderr": bytearray()}
+        output = {"stdout": bytearray(), "stderr": bytearray()}
 
-        def heard(chunks: Sequence[OutputChunk]) -> None:
+        def collect(chunks: Sequence[OutputChunk]) -> None:
             for chunk in chunks:
-                said[chunk.stream] += chunk.data
+                output[chunk.stream] += chunk.data
 
-        ending = await run_command(_reading(argv, paths, context), heard, TIMEOUT_S)
-        if said["stderr"] or ending.is_timeout or ending.exit.code not in _EXPECTED:
+        ending = await run_command(_reading(argv, paths, context), collect, TIMEOUT_S)
+        if output["stderr"] or ending.is_timeout or ending.exit.code not in _EXPECTED:
             return paths
-        named = set(os.fsdecode(bytes(said["stdout"])).split("\0"))
+        named = set(os.fsdecode(bytes(output["stdout"])).split("\0"))
         return [path for path in paths if path in named]
 
 
