@@ -15,7 +15,7 @@ from harness.sources.worker import Worker
 
 
 def work(launch: Any, hub: Any, on_end: Any, redact: bool) -> Worker:
-    from harness.sources.rlm.start import start
+    from harness.sources.rlm.rlm_loop import start
 
     return start(launch, hub, on_end, redact)
 
