@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.sources.model import AssistantTurn, Call, SystemTurn, Turn, UserTurn
-from harness.sources.models.answer import MadeCall, ModelAnswer, Native, SaidText, in_order
+from harness.sources.models.answer import ModelAnswer, TurnCall, TurnNative, TurnText, in_order
 from harness.sources.models.failure import ModelFailure, Retries
 from harness.sources.models.http import SseDecoder
 from harness.sources.models.turn_cache import EncodedOnce, closed, is_strict, split_system
@@ -56,13 +56,13 @@ def test_turns_that_are_equal_but_not_the_same_are_encoded_apart() -> None:
 def opaque_answer() -> AssistantTurn:
     answer = ModelAnswer("p/m")
     answer.add_opaque({"type": "thinking", "signature": "s"})
-    answer.say("Let me ")
-    answer.say("look. ")
-    first = answer.call("a", "read")
+    answer.add_text("Let me ")
+    answer.add_text("look. ")
+    first = answer.begin_call("a", "read")
     first.extras = {"signature": "t"}
-    answer.say("And there.")
+    answer.add_text("And there.")
     answer.end_text({"phase": "final"})
-    answer.call("b", "read")
+    answer.begin_call("b", "read")
     answer.end("end")
     message: Any = answer.events[-2]
     calls = tuple(Call(part["id"], part["name"], part["input"]) for part in message.parts)
@@ -72,27 +72,27 @@ def opaque_answer() -> AssistantTurn:
 def test_an_answer_goes_back_in_the_order_in_which_it_came() -> None:
     turn = opaque_answer()
     assert list(in_order(turn, "p/m")) == [
-        Native({"type": "thinking", "signature": "s"}),
-        SaidText("Let me look. ", {}),
-        MadeCall(Call("a", "read", {}), {"signature": "t"}),
-        SaidText("And there.", {"phase": "final"}),
-        MadeCall(Call("b", "read", {}), {}),
+        TurnNative({"type": "thinking", "signature": "s"}),
+        TurnText("Let me look. ", {}),
+        TurnCall(Call("a", "read", {}), {"signature": "t"}),
+        TurnText("And there.", {"phase": "final"}),
+        TurnCall(Call("b", "read", {}), {}),
     ]
 
 
 def test_for_others_it_is_the_text_and_the_calls() -> None:
     turn = opaque_answer()
-    assert [type(part) for part in in_order(turn, "p/other")] == [SaidText, MadeCall, MadeCall]
+    assert [type(part) for part in in_order(turn, "p/other")] == [TurnText, TurnCall, TurnCall]
     for nonsense in ("text", {"model": "p/m"}, {"model": "p/m", "places": [{"text": "x"}]}, [1]):
         turn = AssistantTurn("Hi.", (), nonsense)
-        assert list(in_order(turn, "p/m")) == [SaidText("Hi.", {})]
+        assert list(in_order(turn, "p/m")) == [TurnText("Hi.", {})]
 
 
 def test_a_text_that_was_masked_since_is_still_told_whole() -> None:
     turn = opaque_answer()
     masked = AssistantTurn("Let me ***", turn.calls, turn.opaque)
     assert (
-        "".join(part.text for part in in_order(masked, "p/m") if isinstance(part, SaidText)) == "Let me ***"
+        "".join(part.text for part in in_order(masked, "p/m") if isinstance(part, TurnText)) == "Let me ***"
     )
 
 

@@ -237,7 +237,7 @@ class ToolExecutor:
         if tool is None:
             problem = self._unknown(call)
         elif relay is not None:
-            refusal = self._heard(relay, tool, reply or await self._answer(relay))
+            refusal = self._refusal_after(relay, tool, reply or await self._answer(relay))
         else:
             refusal, problem = await self._refusal(call, call_id, tool, operations, problem)
         self._open[call_id] = call.name
@@ -288,9 +288,9 @@ class ToolExecutor:
             subagent=name,
             spawn_call_id=spawn_call_id,
         )
-        return self._heard(relay, tool, await self._ask(relay)), ""
+        return self._refusal_after(relay, tool, await self._ask(relay)), ""
 
-    def _heard(self, relay: Relay, tool: Tool, reply: RelayReply) -> str | None:
+    def _refusal_after(self, relay: Relay, tool: Tool, reply: RelayReply) -> str | None:
         if not reply.approved:
             return reply.reason or "the user said no"
         for permission in granted(relay, reply, tool):

@@ -1,5 +1,11 @@
 """One streamed answer: each piece becomes an event at once, and the whole becomes a `Message` at the end.
 
+    STREAMING ─ add_text, add_reasoning, begin_call, add_arguments ─▶ STREAMING (deltas)
+        ├── end ────────▶ ENDED  (Message, UsageDelta, StepEnd)
+        ├── fail ───────▶ FAILED (Error, StepEnd)
+        └── retraction ─▶ the stream broke and is asked for again: what was shown is withdrawn (TextRetracted),
+                          and another `ModelAnswer` begins
+
 Parts that must be sent back to the provider (signatures, encrypted reasoning) are stored in the order in
 which they arrived. Texts and calls between them are stored as references, so that nothing is logged twice.
 """
@@ -78,26 +84,26 @@ class ModelAnswer:
         self._taken_ids: set[str] | None = None
         self._texts: list[str] = []
         self._has_thought = False
-        self._stretch = 0
+        self._span_start = 0
         """Where the current span begins within the texts."""
         self._calls: list[StreamedCall] = []
         self._places: list[AnswerPart | StreamedCall] = []
 
-    def say(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         if text:
             self.has_content = True
             self._texts.append(text)
             self.events.append(TextDelta(id=self._text_id, text=text))
 
-    def think(self, text: str) -> None:
+    def add_reasoning(self, text: str) -> None:
         if text:
             self.has_content = self._has_thought = True
             self.events.append(ReasoningDelta(id=self._reasoning_id, text=text))
 
     def end_text(self, extras: dict[str, Any] | None = None) -> None:
         """End the current text span; text that follows begins another."""
-        length = sum(map(len, self._texts[self._stretch :]))
-        self._stretch = len(self._texts)
+        length = sum(map(len, self._texts[self._span_start :]))
+        self._span_start = len(self._texts)
         if length or extras:
             self._places.append(AnswerPart(text=length, extras=extras))
 
@@ -106,7 +112,7 @@ class ModelAnswer:
         self.end_text()
         self._places.append(AnswerPart(native=native))
 
-    def call(self, id: str | None, name: str) -> StreamedCall:
+    def begin_call(self, id: str | None, name: str) -> StreamedCall:
         """Begin a call. Its id is made unique in the conversation, whatever id the provider sends."""
         self.has_content = True
         self.end_text()
@@ -118,13 +124,13 @@ class ModelAnswer:
         self._places.append(call)
         return call
 
-    def argue(self, call: StreamedCall, piece: str) -> None:
+    def add_arguments(self, call: StreamedCall, piece: str) -> None:
         """Add a piece of a call's arguments, as JSON text."""
         if piece:
             call.pieces.append(piece)
             self.events.append(ToolInputDelta(call_id=call.id, tool_name=call.name, text=piece))
 
-    def skip(self) -> None:
+    def skip_unreadable(self) -> None:
         """Count a piece of the stream that does not follow the API."""
         self.unreadable += 1
 
@@ -152,7 +158,7 @@ class ModelAnswer:
             self.events.append(UsageDelta(usage=self.usage, model=self._model, id=self.response_id))
         self.events.append(StepEnd(id="", stop_reason=stop_reason))
 
-    def taken_back(self) -> list[Event]:
+    def retraction(self) -> list[Event]:
         """The events that withdraw what was already shown of this answer."""
         shown = ((self._text_id, self._texts), (self._reasoning_id, self._has_thought))
         return [TextRetracted(id=id) for id, was_shown in shown if was_shown]
@@ -208,21 +214,21 @@ def malformed(raw: str, error: str) -> dict[str, Any]:
     return {"__toolParseError": True, "parseError": error, "rawArguments": raw}
 
 
-class SaidText(NamedTuple):
+class TurnText(NamedTuple):
     text: str
     extras: dict[str, Any]
 
 
-class MadeCall(NamedTuple):
+class TurnCall(NamedTuple):
     call: Call
     extras: dict[str, Any]
 
 
-class Native(NamedTuple):
+class TurnNative(NamedTuple):
     value: Any
 
 
-def in_order(turn: AssistantTurn, model: str) -> Iterator[SaidText | MadeCall | Native]:
+def in_order(turn: AssistantTurn, model: str) -> Iterator[TurnText | TurnCall | TurnNative]:
     """An answer's parts in their original order for the model that wrote it; for others text, then calls."""
     places = _places(turn, model)
     calls = {call.id: call for call in turn.calls}
@@ -230,20 +236,20 @@ def in_order(turn: AssistantTurn, model: str) -> Iterator[SaidText | MadeCall | 
     fits = sum(lengths) == len(turn.text)  # a text that was masked later has a different length
     start = 0
     if not lengths and turn.text:
-        yield SaidText(turn.text, {})
+        yield TurnText(turn.text, {})
     for place in places:
         extras = place.extras or {}
         if place.text is not None:
             end = start + place.text if fits else len(turn.text)
             if start < end or extras:
-                yield SaidText(turn.text[start:end], extras)
+                yield TurnText(turn.text[start:end], extras)
             start = end
         elif place.call is not None:
             if (call := calls.pop(place.call, None)) is not None:
-                yield MadeCall(call, extras)
+                yield TurnCall(call, extras)
         elif place.native is not None:
-            yield Native(place.native)
-    yield from (MadeCall(call, {}) for call in calls.values())
+            yield TurnNative(place.native)
+    yield from (TurnCall(call, {}) for call in calls.values())
 
 
 def _places(turn: AssistantTurn, model: str) -> list[AnswerPart]:

@@ -30,7 +30,7 @@ from harness.sources.model import (
     Turn,
     UserTurn,
 )
-from harness.sources.models.answer import MadeCall, ModelAnswer, SaidText, StreamedCall, in_order
+from harness.sources.models.answer import ModelAnswer, StreamedCall, TurnCall, TurnText, in_order
 from harness.sources.models.failure import ModelFailure, read_error
 from harness.sources.models.http import ModelEndpoint, Prepared
 from harness.sources.models.turn_cache import (
@@ -167,7 +167,7 @@ class AnthropicReader:
             return
         match record:
             case _BlockDelta(delta=_TextDelta(text=text)):
-                self.answer.say(text)
+                self.answer.add_text(text)
             case _BlockDelta():
                 self._continue(record)
             case _BlockStart():
@@ -195,31 +195,31 @@ class AnthropicReader:
         try:
             kind = _decode_any(data).type
         except DECODE_ERRORS:
-            self.answer.skip()
+            self.answer.skip_unreadable()
             return
         if kind in ("message_start", "content_block_start", "message_delta"):
-            self.answer.skip()
+            self.answer.skip_unreadable()
 
     def _begin(self, index: int, block: _Block) -> None:
         match block.type:
             case "text":
-                self.answer.say(block.text or "")
+                self.answer.add_text(block.text or "")
             case "thinking":
                 self._thoughts[index] = {"type": "thinking", "thinking": [], "signature": ""}
             case "redacted_thinking":
                 self.answer.add_opaque({"type": "redacted_thinking", "data": block.data or ""})
             case "tool_use":
-                call = self._calls[index] = self.answer.call(block.id, block.name or "")
+                call = self._calls[index] = self.answer.begin_call(block.id, block.name or "")
                 if block.input:
-                    self.answer.argue(call, encode(block.input).decode())
+                    self.answer.add_arguments(call, encode(block.input).decode())
 
     def _continue(self, record: _BlockDelta) -> None:
         match record.delta:
             case _InputDelta(partial_json=piece):
                 if (call := self._calls.get(record.index)) is not None:
-                    self.answer.argue(call, piece)
+                    self.answer.add_arguments(call, piece)
             case _ThinkingDelta(thinking=text):
-                self.answer.think(text)
+                self.answer.add_reasoning(text)
                 if (thought := self._thoughts.get(record.index)) is not None:
                     thought["thinking"].append(text)
             case _SignatureDelta(signature=signature):
@@ -335,7 +335,7 @@ class Anthropic:
             case SystemTurn():
                 return _Encoded(b"user", _text(later_instruction(turn)))
             case UserTurn():
-                return _with_images(turn, _said)
+                return _with_images(turn, _user_content)
             case ToolTurn():
                 return _with_images(turn, _result)
             case AssistantTurn():
@@ -417,9 +417,9 @@ def _text(text: str) -> bytes:
 
 def _answered(part: Any) -> bytes:
     match part:
-        case SaidText():
+        case TurnText():
             return _text(part.text) if part.text.strip() else b""
-        case MadeCall(call=call):
+        case TurnCall(call=call):
             use = {"type": "tool_use", "id": fitting_id(call.id, _CALL_ID), "name": fitting_name(call)}
             return encode({**use, "input": arguments_of(call)})
         case _:
@@ -437,7 +437,7 @@ def _with_images(turn: _Seen, encoded: Callable[[_Seen, int], bytes]) -> _Encode
     )
 
 
-def _said(turn: UserTurn, most_pixels: int) -> bytes:
+def _user_content(turn: UserTurn, most_pixels: int) -> bytes:
     blocks = [_attachment(one, most_pixels) for one in turn.attachments]
     if turn.text.strip():
         blocks.append(_text(turn.text))

@@ -27,7 +27,14 @@ from harness.sources.model import (
     Turn,
     UserTurn,
 )
-from harness.sources.models.answer import MadeCall, ModelAnswer, SaidText, StreamedCall, count_in, in_order
+from harness.sources.models.answer import (
+    ModelAnswer,
+    StreamedCall,
+    TurnCall,
+    TurnText,
+    count_in,
+    in_order,
+)
 from harness.sources.models.failure import ModelFailure, read_error
 from harness.sources.models.http import ModelEndpoint, Prepared
 from harness.sources.models.turn_cache import (
@@ -147,24 +154,24 @@ class ChatReader:
             if self.answer.has_content:
                 self.is_complete = True
         else:
-            self.answer.skip()
+            self.answer.skip_unreadable()
 
     def _read_delta(self, delta: _Delta) -> None:
         thought = delta.reasoning_content or delta.reasoning
         if thought and isinstance(thought, str):
-            self.answer.think(thought)
+            self.answer.add_reasoning(thought)
             if delta.reasoning_content:
                 self._reasoning.append(thought)
         if isinstance(delta.reasoning_details, list):
             self._details += delta.reasoning_details
         content = delta.content
         if type(content) is str:
-            self.answer.say(content)
+            self.answer.add_text(content)
         elif content:
             self._read_parts(content)
         if delta.refusal:
             self._was_refused = True
-            self.answer.say(delta.refusal)
+            self.answer.add_text(delta.refusal)
         if delta.tool_calls:
             for call in delta.tool_calls:
                 self._read_call(call)
@@ -175,11 +182,11 @@ class ChatReader:
             if not isinstance(part, dict):
                 continue
             if isinstance(text := part.get("text"), str):
-                self.answer.say(text)
+                self.answer.add_text(text)
             thinking = part.get("thinking")
             for piece in thinking if isinstance(thinking, list) else ():
                 if isinstance(piece, dict) and isinstance(text := piece.get("text"), str):
-                    self.answer.think(text)
+                    self.answer.add_reasoning(text)
 
     def _read_call(self, piece: _ToolCall) -> None:
         function = piece.function or _Function()
@@ -187,7 +194,7 @@ class ChatReader:
         known = self._calls.get(index)
         if known is None or _is_another(piece, function, *known):
             place = index if known is None or piece.index is not None else index + 1
-            call = self.answer.call(piece.id, function.name or "")
+            call = self.answer.begin_call(piece.id, function.name or "")
             self._calls[place] = (piece.id or "", call)
         else:
             call = known[1]
@@ -196,7 +203,9 @@ class ChatReader:
             call.extras = {"extra_content": piece.extra_content}
         arguments = function.arguments
         if arguments is not None:
-            self.answer.argue(call, arguments if isinstance(arguments, str) else encode(arguments).decode())
+            self.answer.add_arguments(
+                call, arguments if isinstance(arguments, str) else encode(arguments).decode()
+            )
 
 
 def _is_another(piece: _ToolCall, function: _Function, id: str, call: StreamedCall) -> bool:
@@ -365,12 +374,12 @@ class ChatCompletions:
         calls: list[dict[str, Any]] = []
         for part in in_order(turn, self._endpoint.name):
             match part:
-                case MadeCall(call=call, extras=extras):
+                case TurnCall(call=call, extras=extras):
                     function = {"name": fitting_name(call), "arguments": encode(arguments_of(call)).decode()}
                     calls.append(
                         {"id": self._id(call.id), "type": "function", "function": function, **extras}
                     )
-                case SaidText():
+                case TurnText():
                     continue
                 case _:
                     message |= part.value

@@ -29,7 +29,7 @@ from harness.sources.model import (
     Turn,
     UserTurn,
 )
-from harness.sources.models.answer import MadeCall, ModelAnswer, SaidText, count_in, in_order
+from harness.sources.models.answer import ModelAnswer, TurnCall, TurnText, count_in, in_order
 from harness.sources.models.failure import ModelFailure, read_error
 from harness.sources.models.http import ModelEndpoint, Prepared
 from harness.sources.models.turn_cache import (
@@ -119,7 +119,7 @@ class GeminiReader:
         try:
             chunk = _decode(data)
         except DECODE_ERRORS:
-            self.answer.skip()
+            self.answer.skip_unreadable()
             return
         if chunk.candidates:
             self._read_candidate(chunk.candidates[0])
@@ -158,24 +158,24 @@ class GeminiReader:
         """Record a call that the provider could not parse: the model gets an error result and can retry."""
         found = _CALLED.search(message)
         name = (found[1] or found[2]) if found else "malformed_call"
-        self.answer.argue(self.answer.call(None, name), message)
+        self.answer.add_arguments(self.answer.begin_call(None, name), message)
         self._stop, self.is_complete = "STOP", True
 
     def _read_part(self, part: _Part) -> None:
         signature = {"thoughtSignature": part.thoughtSignature} if part.thoughtSignature else {}
         if part.functionCall is not None:
             made = part.functionCall
-            call = self.answer.call(made.id, made.name)
+            call = self.answer.begin_call(made.id, made.name)
             if made.id == call.id:
                 signature["has_id"] = True  # type: ignore[assignment]
             call.extras = signature or None
             if made.args is not None:
-                self.answer.argue(call, encode(made.args).decode())
+                self.answer.add_arguments(call, encode(made.args).decode())
         elif part.thought:
-            self.answer.think(part.text or "")
+            self.answer.add_reasoning(part.text or "")
         else:
             if part.text:
-                self.answer.say(part.text)
+                self.answer.add_text(part.text)
             if signature:
                 self.answer.end_text(signature)
 
@@ -280,9 +280,9 @@ class Gemini:
         calls: dict[str, bytes] = {}
         for part in in_order(turn, self._endpoint.name):
             match part:
-                case SaidText(text=text, extras=extras):
+                case TurnText(text=text, extras=extras):
                     parts.append(encode({"text": text, **extras}))
-                case MadeCall(call=call, extras=extras):
+                case TurnCall(call=call, extras=extras):
                     own_id = {"id": call.id} if extras.get("has_id") else {}
                     name, arguments = fitting_name(call), arguments_of(call)
                     made: dict[str, Any] = {"functionCall": {"name": name, "args": arguments, **own_id}}

@@ -193,7 +193,7 @@ class HttpModel:
             elif (wait_s := self._retries.wait_s(failure, tried)) is None:
                 answer.fail(self._masked(_final(failure, self._retries)), failure.code)
             else:
-                for event in answer.taken_back():
+                for event in answer.retraction():
                     yield event
                 yield self._retry(failure, wait_s, tried)
                 await asyncio.sleep(wait_s)

@@ -28,7 +28,14 @@ from harness.sources.model import (
     Turn,
     UserTurn,
 )
-from harness.sources.models.answer import MadeCall, ModelAnswer, SaidText, StreamedCall, count_in, in_order
+from harness.sources.models.answer import (
+    ModelAnswer,
+    StreamedCall,
+    TurnCall,
+    TurnText,
+    count_in,
+    in_order,
+)
 from harness.sources.models.failure import ModelFailure, read_error
 from harness.sources.models.http import ModelEndpoint, Prepared
 from harness.sources.models.turn_cache import (
@@ -160,18 +167,18 @@ class ResponsesReader:
         match record:
             case _TextDelta():
                 self._has_said = True
-                self.answer.say(record.delta)
+                self.answer.add_text(record.delta)
             case _SummaryDelta() | _ReasoningDelta():
-                self.answer.think(record.delta)
+                self.answer.add_reasoning(record.delta)
             case _ArgumentsDelta():
                 if (call := self._calls.get(record.output_index)) is not None:
-                    self.answer.argue(call, record.delta)
+                    self.answer.add_arguments(call, record.delta)
             case _RefusalDelta():
                 self._has_said = True
                 self._stop = "refusal"
-                self.answer.say(record.delta)
+                self.answer.add_text(record.delta)
             case _SummaryPart():
-                self.answer.think("\n\n" if record.summary_index else "")
+                self.answer.add_reasoning("\n\n" if record.summary_index else "")
             case _ItemAdded():
                 self._has_said = False
                 self._begin(record.output_index, record.item)
@@ -195,20 +202,20 @@ class ResponsesReader:
         except DECODE_ERRORS:
             if data.strip() == b"[DONE]":
                 return
-        self.answer.skip()
+        self.answer.skip_unreadable()
 
     def _begin(self, index: int, item: dict[str, Any]) -> None:
         if item.get("type") == "function_call":
-            call = self._calls[index] = self.answer.call(
+            call = self._calls[index] = self.answer.begin_call(
                 text_field(item.get("call_id")), text_field(item.get("name"))
             )
-            self.answer.argue(call, text_field(item.get("arguments")))
+            self.answer.add_arguments(call, text_field(item.get("arguments")))
 
     def _finish(self, index: int, item: dict[str, Any]) -> None:
         match item.get("type"):
             case "message":
                 if not self._has_said:
-                    self.answer.say(_said(item))
+                    self.answer.add_text(_text_of(item))
                 self.answer.end_text({"phase": item["phase"]} if item.get("phase") else None)
             case "reasoning" if item.get("encrypted_content"):
                 self.answer.add_opaque({name: value for name, value in item.items() if name != "status"})
@@ -217,7 +224,7 @@ class ResponsesReader:
                     self._begin(index, {**item, "arguments": ""})
                 call = self._calls[index]
                 if not call.pieces:
-                    self.answer.argue(call, text_field(item.get("arguments")))
+                    self.answer.add_arguments(call, text_field(item.get("arguments")))
 
     def _complete(self, response: _Response) -> None:
         self.is_complete = self.is_over = True
@@ -238,7 +245,7 @@ class ResponsesReader:
         self.failure = ModelFailure(message=message, code=code, is_passing=found.is_passing or not found.code)
 
 
-def _said(item: dict[str, Any]) -> str:
+def _text_of(item: dict[str, Any]) -> str:
     content = item.get("content")
     parts = content if isinstance(content, list) else []
     return "".join(text_field(part.get("text")) for part in parts if isinstance(part, dict))
@@ -329,10 +336,10 @@ class Responses:
 
 def _answered(part: Any) -> Any:
     match part:
-        case SaidText(text=text, extras=extras):
+        case TurnText(text=text, extras=extras):
             content = [{"type": "output_text", "text": text, "annotations": []}]
             return {"type": "message", "role": "assistant", "content": content, **extras}
-        case MadeCall(call=call, extras=extras):
+        case TurnCall(call=call, extras=extras):
             arguments = encode(arguments_of(call)).decode()
             item = {"type": "function_call", "call_id": fitting_id(call.id, _CALL_ID)}
             item["name"] = fitting_name(call)

@@ -143,16 +143,16 @@ def _say(turn: ScriptTurn, answer: ModelAnswer, ask: Ask) -> Iterator[None]:
         match part:
             case ScriptText():
                 for piece in _cut(part.text, part.pieces or 1):
-                    answer.say(piece)
+                    answer.add_text(piece)
                     yield
             case ScriptReasoning():
                 for piece in _cut(part.reasoning, part.pieces or 1):
-                    answer.think(piece)
+                    answer.add_reasoning(piece)
                     yield
             case ScriptToolCall():
                 given = part.input if part.literal else fill_placeholders(part.input, _latest_results(ask))
-                call = answer.call(part.id, part.tool)
-                answer.argue(call, given if isinstance(given, str) else encode(given).decode())
+                call = answer.begin_call(part.id, part.tool)
+                answer.add_arguments(call, given if isinstance(given, str) else encode(given).decode())
                 yield
             case ScriptError():
                 answer.fail(part.error, part.code)
