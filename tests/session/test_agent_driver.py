@@ -26,7 +26,7 @@ PAPER = b64encode(b"%PDF-1.4 paper").decode()
 
 
 @in_loop
-async def test_output_is_told_with_the_stream_that_it_was_written_to(tmp_path: Path) -> None:
+async def test_output_is_reported_with_the_stream_that_it_was_written_to(tmp_path: Path) -> None:
     command = "printf one; sleep 0.2; printf two >&2; sleep 0.2; printf three"
     async with opened(
         Model(call("bash", command=command)),
@@ -120,7 +120,7 @@ def test_a_call_that_waits_for_leave_has_a_row_with_its_arguments(decision: str)
     work()
 
 
-def test_a_call_that_waits_has_its_row_after_a_restart_and_is_told_once(storage: StoreMaker) -> None:
+def test_a_call_that_waits_has_its_row_after_a_restart_and_is_reported_once(storage: StoreMaker) -> None:
     @in_loop
     async def work() -> None:
         async def note(text: str) -> str:
@@ -190,7 +190,7 @@ async def test_a_sub_agent_that_is_stopped_says_so_and_is_no_error() -> None:
 
 
 @in_loop
-async def test_the_whole_state_is_told_while_no_thread_is_in_hand() -> None:
+async def test_the_whole_state_is_reported_while_no_thread_is_open() -> None:
     async with opened(initial_state={"a": 1, "b": 2}, storage=MemoryStore()) as (harness, record):
         await harness.session.state.set({"c": 3})
         state = {"currentModelId": "test/model", "a": 1, "b": 2, "c": 3}

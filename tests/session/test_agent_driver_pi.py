@@ -54,7 +54,7 @@ def modes(offline: OfflineAgent, program: str) -> list[Mode]:
 
 
 @in_loop
-async def test_a_real_program_works_in_a_thread_goes_on_and_is_stopped(pi: str, tmp_path: Path) -> None:
+async def test_a_real_program_works_in_a_thread_continues_and_is_stopped(pi: str, tmp_path: Path) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
     store, model = FileStore(str(tmp_path / "data")), Model("A banana, I read.")

@@ -42,7 +42,7 @@ def one_of_each() -> list[Path]:
 
 @pytest.mark.parametrize("folder", one_of_each(), ids=lambda folder: f"{folder.parts[-3]}-{folder.name}")
 @in_loop
-async def test_what_a_program_did_is_told_as_of_any_agent(folder: Path, tmp_path: Path) -> None:
+async def test_what_a_program_did_is_reported_as_of_any_agent(folder: Path, tmp_path: Path) -> None:
     store = FileStore(str(tmp_path))
     recording = str(folder / "stdout.jsonl")
     agent = CommandAgent(name="replay", recording=recording, extra_args=("--fast",))
@@ -78,7 +78,7 @@ async def test_a_thread_knows_what_the_program_calls_its_session(tmp_path: Path)
 
 
 @in_loop
-async def test_each_message_is_a_process_that_goes_on_with_the_programs_own_session(tmp_path: Path) -> None:
+async def test_each_message_is_a_process_that_continues_with_the_programs_own_session(tmp_path: Path) -> None:
     modes = [Mode(id="a", agent=fake_claude(tmp_path), instructions="Be kind.")]
     async with opened(modes=modes, initial_state=NO_MODEL) as (harness, record):
         await harness.send_message(content="one")
@@ -226,7 +226,7 @@ async def test_files_that_it_cannot_take_are_named(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_signal_is_told_to_it_in_words(tmp_path: Path) -> None:
+async def test_a_signal_is_described_to_it(tmp_path: Path) -> None:
     modes = [Mode(id="a", agent=fake_claude(tmp_path))]
     async with opened(modes=modes, initial_state=NO_MODEL) as (harness, record):
         await harness.send_signal({"type": "reactive", "contents": "Save."})
@@ -236,7 +236,7 @@ async def test_a_signal_is_told_to_it_in_words(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_nobody_can_answer_it() -> None:
+async def test_no_one_can_answer_it() -> None:
     from harness.session.program_driver import CommandDriver
 
     async with opened(modes=[Mode(id="a", agent="claude")], initial_state=NO_MODEL) as (harness, _):
@@ -292,7 +292,7 @@ async def test_a_model_that_was_chosen_for_the_programs_mode_is_passed_on(tmp_pa
 
 
 @in_loop
-async def test_words_for_a_program_that_runs_are_told_by_the_next_run(tmp_path: Path) -> None:
+async def test_words_for_a_program_that_runs_are_reported_by_the_next_run(tmp_path: Path) -> None:
     modes = [Mode(id="a", agent=fake_claude(tmp_path))]
     async with opened(modes=modes, initial_state=NO_MODEL) as (harness, record):
         sending = started(harness.send_message(content="go"))

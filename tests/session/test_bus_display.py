@@ -86,7 +86,7 @@ def test_what_is_shown_live_is_what_the_log_says(storage: StoreMaker) -> None:
     run(work)
 
 
-def test_a_run_that_is_told_from_its_beginning_to_its_end() -> None:
+def test_a_run_that_is_reported_from_its_beginning_to_its_end() -> None:
     async def work() -> None:
         async with opened(eventful(), tools=[deploy, fail]) as (harness, record):
             await harness.create_thread()
@@ -107,7 +107,7 @@ def test_a_run_that_is_told_from_its_beginning_to_its_end() -> None:
     run(work)
 
 
-def test_the_display_state_has_changed_before_anybody_is_told() -> None:
+def test_the_display_state_has_changed_before_any_listener_is_called() -> None:
     async def work() -> None:
         async with opened(eventful(), tools=[deploy, fail]) as (harness, record):
             seen: list[tuple[str, Any]] = []
@@ -168,7 +168,7 @@ def test_a_listener_that_fails_is_reported_and_the_others_hear_everything(
     run(work)
 
 
-def test_who_unsubscribes_hears_nothing_more() -> None:
+def test_who_unsubscribes_gets_nothing_more() -> None:
     async def work() -> None:
         async with opened() as (harness, _):
             heard: list[str] = []
@@ -184,7 +184,7 @@ def test_who_unsubscribes_hears_nothing_more() -> None:
     run(work)
 
 
-def test_what_a_listener_does_is_told_after_what_it_was_told_of() -> None:
+def test_what_a_listener_does_is_reported_after_what_it_received() -> None:
     async def work() -> None:
         async with opened(storage=MemoryStore()) as (harness, _):
             first, second = list[str](), list[str]()
@@ -205,7 +205,7 @@ def test_what_a_listener_does_is_told_after_what_it_was_told_of() -> None:
     run(work)
 
 
-def test_an_event_put_from_a_listener_is_told_once_and_in_order() -> None:
+def test_an_event_put_from_a_listener_is_reported_once_and_in_order() -> None:
     from harness.events import Info
 
     async def work() -> None:

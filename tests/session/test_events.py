@@ -25,7 +25,7 @@ def _words(event: harness.SessionEvent) -> str:
             return ""
 
 
-def test_listeners_can_tell_events_apart_by_class() -> None:
+def test_listeners_can_distinguish_events_by_class() -> None:
     async def work() -> None:
         said: list[str] = []
         async with opened(Model(call("task_check"), "Done.")) as (one, _):

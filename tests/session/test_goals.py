@@ -97,7 +97,7 @@ def kept(thread: Thread) -> Objective:
     return objective
 
 
-def test_an_objective_is_kept_in_the_log() -> None:
+def test_an_objective_is_stored_in_the_log() -> None:
     thread = Thread()
     goals = Goals(thread)
     made = goals.set("ship it", max_runs=3, judge_model_id="a/b", prompt="strictly")
@@ -122,7 +122,7 @@ def test_an_objective_is_kept_in_the_log() -> None:
     assert goals.update(status="active") is None
 
 
-def test_without_a_thread_nothing_is_kept() -> None:
+def test_without_a_thread_nothing_is_stored() -> None:
     thread = Thread()
     thread.id = None
     assert Goals(thread).set("ship it") is None
@@ -170,7 +170,7 @@ def test_what_the_objective_says_counts_before_what_the_agent_says() -> None:
     assert [payload["maxRuns"] for payload in thread.payloads if not payload.get("pending")] == [2, 9]
 
 
-def test_what_nobody_says_is_as_usual() -> None:
+def test_what_no_one_says_is_as_usual() -> None:
     thread = Thread(GoalOptions(judge=verdicts("continue")))
     judged(thread)
     assert thread.payloads[-1]["maxRuns"] == 50
@@ -220,7 +220,7 @@ def test_a_goal_that_is_reached_is_done() -> None:
     }
 
 
-def test_a_goal_that_is_not_reached_makes_the_run_go_on() -> None:
+def test_a_goal_that_is_not_reached_makes_the_run_continue() -> None:
     thread = Thread(GoalOptions(judge=verdicts("continue", "continue", "done"), max_runs=5))
     first, second, third = judged(thread, 3)
     assert first is not None
@@ -303,7 +303,7 @@ def test_what_is_at_its_budget_is_not_judged_again() -> None:
     assert kept(thread).runs_used == 1
 
 
-def test_somebody_elses_scorer_judges_instead_and_half_a_point_is_not_waiting() -> None:
+def test_another_scorer_may_judge_instead_and_half_a_point_is_not_waiting() -> None:
     scores = iter([Score(score=0.5, reason="half"), Score(score=1, reason="all")])
     seen: list[GoalContext] = []
 

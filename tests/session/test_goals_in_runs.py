@@ -51,7 +51,7 @@ def status(harness: Harness) -> str:
 
 
 @in_loop
-async def test_it_goes_on_until_the_judge_is_content() -> None:
+async def test_it_continues_until_the_judge_is_content() -> None:
     model = Model("Half of it.", "All of it.")
     judge = Model(verdict("continue", "the other half"), verdict("done"))
     async with opened(**setting(model, judge, max_runs=5)) as (harness, record):
@@ -165,7 +165,7 @@ async def test_without_a_goal_or_without_a_judge_nothing_happens() -> None:
 
 
 @in_loop
-async def test_the_model_is_told_of_the_objective_and_that_it_is_gone() -> None:
+async def test_the_model_is_informed_of_the_objective_and_that_it_was_removed() -> None:
     model = Model("One.", "Two.", "Three.")
     async with opened(**setting(model, Model(verdict("waiting"), verdict("done")))) as (harness, _):
         await harness.create_thread()
@@ -178,7 +178,7 @@ async def test_the_model_is_told_of_the_objective_and_that_it_is_gone() -> None:
 
 
 @in_loop
-async def test_the_judge_reads_the_users_words_and_not_what_nobody_said() -> None:
+async def test_the_judge_reads_the_users_words_and_not_what_no_one_said() -> None:
     model, judge = Model("One.", "Two."), Model(verdict("continue"), verdict("done"))
     async with opened(**setting(model, judge)) as (harness, _):
         await harness.create_thread()
@@ -204,7 +204,7 @@ async def test_the_judge_has_a_hidden_thread_of_its_own_where_there_is_a_memory(
 
 
 @in_loop
-async def test_somebodys_own_scorer_may_judge() -> None:
+async def test_a_custom_scorer_may_judge() -> None:
     seen: list[GoalContext] = []
 
     async def score(context: GoalContext) -> Score:

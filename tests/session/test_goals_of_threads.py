@@ -64,7 +64,7 @@ def play(model: Asked, judge: Model, messages: int = 1, **options: Any) -> GoalT
     return asyncio.run(go())
 
 
-def test_the_run_goes_on_until_the_judge_is_content() -> None:
+def test_the_run_continues_until_the_judge_is_content() -> None:
     model = Asked("Half of it.", "All of it.")
     thread = play(model, Asked(says("continue"), says("done"), name="test/judge"))
     results = [event for event in thread.log() if isinstance(event, Result)]
@@ -126,7 +126,7 @@ def test_the_judge_may_look_things_up_but_change_nothing() -> None:
     assert objective["status"] == "done"
 
 
-def test_a_judge_whose_model_fails_pauses_the_goal_and_the_answer_stands() -> None:
+def test_a_judge_whose_model_fails_pauses_the_goal_and_the_answer_counts() -> None:
     judge = Asked({"events": [{"type": "error", "message": "overloaded"}]}, name="test/judge")
     thread = play(Asked("Half of it."), judge)
     objective = thread.objective()

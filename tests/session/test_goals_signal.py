@@ -22,7 +22,7 @@ def objective(**more: Any) -> Objective:
     )
 
 
-def test_the_model_is_told_the_objective_and_once_that_there_is_none_any_more() -> None:
+def test_the_model_sees_the_objective_and_once_that_there_is_none_any_more() -> None:
     lanes = StateLanes()
     is_visible: Callable[[str], bool] = lambda _: True  # noqa: E731
 
@@ -46,7 +46,7 @@ def test_the_model_is_told_the_objective_and_once_that_there_is_none_any_more() 
     assert tell(None) is None
 
 
-def test_an_objective_that_left_the_window_is_told_again() -> None:
+def test_an_objective_that_left_the_window_is_reported_again() -> None:
     lanes = StateLanes()
     update = objective_update(lanes.lane("goal"), objective(), 5, lambda _: True)
     assert update is not None

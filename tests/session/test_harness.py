@@ -115,7 +115,7 @@ def test_an_unknown_mode_is_named() -> None:
     run(work)
 
 
-def test_the_instructions_of_agent_harness_and_mode_are_told_in_this_order() -> None:
+def test_the_instructions_of_agent_harness_and_mode_are_reported_in_this_order() -> None:
     async def work() -> None:
         model = Model()
         modes = [Mode(id="plan", instructions="Plan only."), Mode(id="build")]
@@ -360,7 +360,7 @@ def test_every_parameter_has_a_case_above() -> None:
     )
 
 
-def test_lists_may_be_given_as_anything_that_can_be_gone_through() -> None:
+def test_lists_may_be_given_as_any_iterable() -> None:
     harness = Harness(
         id="h",
         modes=(mode for mode in [Mode(id="a"), Mode(id="b")]),  # type: ignore[arg-type]

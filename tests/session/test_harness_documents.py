@@ -28,7 +28,7 @@ FRAGMENTS = [block for block in BLOCKS if "asyncio.run(" not in block]
 
 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
-def test_every_program_runs_as_it_stands(number: int, tmp_path: Path) -> None:
+def test_every_program_runs_as_it_is(number: int, tmp_path: Path) -> None:
     environ = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
@@ -48,7 +48,7 @@ def test_every_program_runs_as_it_stands(number: int, tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_every_fragment_works_where_it_stands() -> None:
+async def test_every_fragment_works_where_it_is() -> None:
     """One after the other, in a session where a call waits for leave, and then a question for its answer."""
 
     async def deploy() -> str:

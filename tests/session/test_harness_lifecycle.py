@@ -73,7 +73,7 @@ def test_init_may_be_called_twice() -> None:
     run(work)
 
 
-def test_a_given_workspace_is_made_ready_and_let_go_and_both_are_told(tmp_path: Path) -> None:
+def test_a_given_workspace_is_made_ready_and_released_and_both_are_reported(tmp_path: Path) -> None:
     async def work() -> None:
         place = Place(tmp_path)
         harness = make(workspace=place)
@@ -108,7 +108,7 @@ def test_what_is_no_workspace_is_refused_before_anything_begins() -> None:
         make(workspace={"cwd": "."})
 
 
-def test_a_workspace_that_fails_is_dropped_and_init_goes_on(tmp_path: Path) -> None:
+def test_a_workspace_that_fails_is_dropped_and_init_continues(tmp_path: Path) -> None:
     async def work() -> None:
         beats: list[int] = []
         heart = HeartbeatHandler(id="a", interval_ms=60_000, handler=lambda: beats.append(1))
@@ -130,7 +130,7 @@ def test_a_workspace_that_fails_is_dropped_and_init_goes_on(tmp_path: Path) -> N
     run(work)
 
 
-def test_one_that_cannot_be_destroyed_is_gone_all_the_same(tmp_path: Path) -> None:
+def test_one_that_cannot_be_destroyed_is_removed_all_the_same(tmp_path: Path) -> None:
     async def work() -> None:
         async with opened(workspace=Place(tmp_path, "destroy")) as (harness, record):
             await harness.destroy_workspace()
@@ -258,7 +258,7 @@ def test_a_heartbeat_of_the_application_may_have_any_name() -> None:
     run(work)
 
 
-def test_destroy_stops_the_run_that_goes_on_and_frees_the_thread() -> None:
+def test_destroy_stops_the_active_run_and_frees_the_thread() -> None:
     async def work() -> None:
         store = MemoryStore()
         started = asyncio.Event()
@@ -338,7 +338,7 @@ async def test_what_a_factory_made_for_one_user_is_not_the_workspace_of_another(
 
 
 @in_loop
-async def test_every_session_is_told_of_the_workspace_that_they_share(tmp_path: Path) -> None:
+async def test_every_session_emits_the_workspace_that_they_share(tmp_path: Path) -> None:
     harness = make(workspace=WorkspaceConfig(cwd=str(tmp_path)))
     records = [Record(harness.session), Record(harness.create_session(resource_id="bob"))]
     await harness.init()

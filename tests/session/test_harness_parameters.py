@@ -225,7 +225,7 @@ def test_keys_are_looked_for_in_the_environment_that_is_given() -> None:
 
 
 @pytest.mark.parametrize("redact", [True, False])
-def test_secrets_are_kept_out_of_the_log_unless_one_wants_them(redact: bool) -> None:
+def test_secrets_are_not_in_the_log_unless_one_wants_them(redact: bool) -> None:
     async def work() -> None:
         secret = "very-secret-value-1234567890"
         model = Model()
@@ -339,7 +339,7 @@ def test_what_happens_in_threads_is_published() -> None:
     run(work)
 
 
-def test_who_cannot_publish_keeps_nobody_from_hearing(caplog: pytest.LogCaptureFixture) -> None:
+def test_who_cannot_publish_prevents_no_delivery(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(LocalPubSub):
         def publish(self, topic: str, message: bytes) -> None:
             raise RuntimeError("no network")

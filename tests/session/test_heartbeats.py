@@ -72,7 +72,7 @@ def test_a_second_one_of_the_same_id_is_passed_over_at_the_start_and_takes_its_p
     asyncio.run(run())
 
 
-def test_what_fails_is_logged_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_fails_is_logged_and_continues(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         hearts, counter = Heartbeats(), Counter()
 

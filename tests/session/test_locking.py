@@ -63,7 +63,7 @@ def lock(request: pytest.FixtureRequest) -> Lock:
     return made
 
 
-def test_the_new_thread_is_held_before_the_old_one_is_let_go(lock: Lock) -> None:
+def test_the_new_thread_is_held_before_the_old_one_is_released(lock: Lock) -> None:
     async def work() -> None:
         async with opened(storage=MemoryStore(), thread_lock=lock, memory=Memory()) as (harness, _):
             await harness.create_thread(id="a")
@@ -126,7 +126,7 @@ def test_a_thread_that_is_not_there_is_not_even_locked(lock: Lock) -> None:
     run(work)
 
 
-def test_deleting_lets_go_of_the_thread_in_hand_and_of_no_other(lock: Lock) -> None:
+def test_deleting_releases_the_open_thread_and_no_other(lock: Lock) -> None:
     async def work() -> None:
         async with opened(storage=MemoryStore(), thread_lock=lock) as (harness, _):
             await harness.create_thread(id="a")
@@ -142,7 +142,7 @@ def test_deleting_lets_go_of_the_thread_in_hand_and_of_no_other(lock: Lock) -> N
     run(work)
 
 
-def test_a_lock_that_cannot_be_released_holds_up_nobody(lock: Lock) -> None:
+def test_a_lock_that_cannot_be_released_holds_up_no_other(lock: Lock) -> None:
     async def work() -> None:
         lock.fails_to_release = True
         async with opened(storage=MemoryStore(), thread_lock=lock) as (harness, record):

@@ -21,7 +21,7 @@ MODES = (
 )
 
 
-def test_a_mode_is_told_before_its_model() -> None:
+def test_a_mode_is_emitted_before_its_model() -> None:
     async def work() -> None:
         async with opened(modes=MODES, storage=MemoryStore()) as (harness, record):
             await harness.create_thread()

@@ -49,7 +49,7 @@ def kept(harness: Harness, id: str) -> Notification:
     ],
 )
 @in_loop
-async def test_with_nothing_going_on(priority: str, tags: list[str], status: str, runs: int) -> None:
+async def test_without_an_active_run(priority: str, tags: list[str], status: str, runs: int) -> None:
     model = Model("I see.")
     async with opened(model) as (harness, record):
         made = await harness.send_notification_signal(note(priority))
@@ -70,7 +70,7 @@ async def test_with_nothing_going_on(priority: str, tags: list[str], status: str
     ],
 )
 @in_loop
-async def test_while_a_run_goes_on(priority: str, tags: list[str], status: str) -> None:
+async def test_while_a_run_is_active(priority: str, tags: list[str], status: str) -> None:
     gate = Gate()
     async with opened(Live(call("work"), "Done."), tools=[waiting(gate)], initial_state=YOLO) as (
         harness,
@@ -94,7 +94,7 @@ async def dispatched(harness: Harness) -> None:
 
 
 @in_loop
-async def test_a_high_one_is_summarised_during_the_run_and_told_in_full_afterwards() -> None:
+async def test_a_high_one_is_summarised_during_the_run_and_reported_in_full_afterwards() -> None:
     gate = Gate()
     model = Live(call("work"), "Done.", "I see.")
     async with opened(model, tools=[waiting(gate)], initial_state=YOLO) as (harness, record):
@@ -117,7 +117,7 @@ async def dispatched_while_running(harness: Harness) -> None:
 
 
 @in_loop
-async def test_what_is_due_is_told_by_the_dispatcher_as_one_summary() -> None:
+async def test_what_is_due_is_reported_by_the_dispatcher_as_one_summary() -> None:
     model = Model("Seen.")
     async with opened(model) as (harness, record):
         await harness.send_notification_signal(note("low"))
@@ -149,7 +149,7 @@ async def test_a_policy_may_decide_otherwise() -> None:
 
 
 @in_loop
-async def test_one_that_is_queued_is_told_after_the_run_in_one_of_its_own() -> None:
+async def test_one_that_is_queued_is_reported_after_the_run_in_one_of_its_own() -> None:
     gate = Gate()
     model = Live(call("work"), "Done.", "I see.")
     async with opened(model, tools=[waiting(gate)], initial_state=YOLO) as (harness, record):
@@ -165,7 +165,7 @@ async def test_one_that_is_queued_is_told_after_the_run_in_one_of_its_own() -> N
 
 
 @in_loop
-async def test_equal_ones_that_nobody_heard_of_are_one() -> None:
+async def test_equal_undelivered_ones_are_one() -> None:
     async with opened(Model()) as (harness, _):
         one = await harness.send_notification_signal(note("low", coalesceKey="build"))
         two = await harness.send_notification_signal(note("low", coalesceKey="build", summary="Again."))
@@ -174,7 +174,7 @@ async def test_equal_ones_that_nobody_heard_of_are_one() -> None:
 
 
 @in_loop
-async def test_the_model_reads_its_inbox_with_a_tool_and_is_not_told_again() -> None:
+async def test_the_model_reads_its_inbox_with_a_tool_and_is_not_reported_again() -> None:
     models = [Model()]
     async with opened(resolve_model=lambda _id: models[-1], initial_state=YOLO) as (harness, record):
         made = await harness.send_notification_signal(note("low", payload={"log": "…"}))

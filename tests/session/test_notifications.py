@@ -114,7 +114,7 @@ def test_one_like_it_that_waits_is_merged(key: str) -> None:
 @pytest.mark.parametrize(
     "other", [{"kind": "issue"}, {"source": "slack"}, {"dedupeKey": "other"}, {"dedupeKey": ""}]
 )
-def test_others_are_kept_apart(other: dict[str, str]) -> None:
+def test_others_are_separate(other: dict[str, str]) -> None:
     thread = Thread()
     held = Policy(default="persist")
     thread.send(held, dedupeKey="main")
@@ -122,7 +122,7 @@ def test_others_are_kept_apart(other: dict[str, str]) -> None:
     assert len(thread.inbox.all()) == 2
 
 
-def test_another_agent_or_one_that_was_told_is_not_merged() -> None:
+def test_another_agent_or_one_that_was_reported_is_not_merged() -> None:
     thread = Thread()
     thread.send(Policy(default="persist"), dedupeKey="main")
     thread.agent = "other"
@@ -190,7 +190,7 @@ def test_an_idle_thread_is_woken_and_the_record_is_delivered() -> None:
     assert (how, signal.id) == ("wake", record.delivered_signal_id)
 
 
-def test_what_is_discarded_or_held_is_told_to_nobody() -> None:
+def test_what_is_discarded_or_held_is_reported_to_no_one() -> None:
     thread = Thread()
     assert thread.send(Policy(default="discard")).status == "discarded"
     assert thread.send(Policy(default="persist")).status == "pending"
@@ -204,7 +204,7 @@ def test_what_is_queued_waits_for_the_end_of_the_run() -> None:
     assert thread.told[0][1] == "queue"
 
 
-def test_what_is_deferred_is_told_when_it_is_due() -> None:
+def test_what_is_deferred_is_reported_when_it_is_due() -> None:
     thread = Thread()
     record = thread.send(Policy(default=Ruling(action="defer", deliver_at=60_000)))
     assert (record.status, record.deliver_at) == ("pending", 60_000)
@@ -229,7 +229,7 @@ def test_low_priorities_are_summed_up_and_never_wake() -> None:
     assert not thread.round().signals
 
 
-def test_a_high_priority_is_summed_up_at_once_and_told_in_full_when_the_run_is_over() -> None:
+def test_a_high_priority_is_summed_up_at_once_and_reported_in_full_when_the_run_is_over() -> None:
     thread = Thread(activity="active")
     record = thread.send(priority="high")
     assert thread.tags == ["notification-summary"]
@@ -276,7 +276,7 @@ def test_a_summary_that_fails_leaves_all_of_it_pending() -> None:
     assert len(thread.round().delivered) == 2
 
 
-def test_the_most_urgent_is_told_first_and_of_those_the_oldest() -> None:
+def test_the_most_urgent_is_reported_first_and_of_those_the_oldest() -> None:
     thread = Thread()
     later = Policy(default=Ruling(action="defer", deliver_at=5000))
     for number, priority in enumerate(["low", "urgent", "medium", "urgent"]):
@@ -346,7 +346,7 @@ def test_the_model_lists_and_searches_its_inbox() -> None:
         use(thread, "search")
 
 
-def test_what_is_read_is_told_once_and_seen() -> None:
+def test_what_is_read_is_reported_once_and_seen() -> None:
     thread = Thread()
     thread.send(Policy(default="persist"), id="a")
     thread.send(id="b")

@@ -172,7 +172,9 @@ def test_every_call_to_files_may_fail(
         assert number < MOST_CALLS
 
 
-def test_what_the_disk_refused_is_told_and_written_when_it_can_be(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_the_disk_refused_is_reported_and_written_when_it_can_be(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def work() -> None:
         world = World(MemoryStore())
         await world.prepare()
@@ -191,7 +193,7 @@ def test_what_the_disk_refused_is_told_and_written_when_it_can_be(caplog: pytest
     run(work)
 
 
-def test_a_deletion_that_fails_leaves_the_thread_in_hand() -> None:
+def test_a_deletion_that_fails_leaves_the_thread_open() -> None:
     async def work() -> None:
         world = World(MemoryStore())
         await world.prepare()

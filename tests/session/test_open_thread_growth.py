@@ -20,7 +20,7 @@ def notification(number: int) -> dict[str, Any]:
 
 
 @in_loop
-async def test_notifications_that_were_told_are_kept_up_to_a_number() -> None:
+async def test_notifications_that_were_reported_are_stored_up_to_a_number() -> None:
     async with opened(storage=MemoryStore()) as (harness, _):
         await harness.create_thread()
         inbox = harness.session.internals.hooks.signals.inbox

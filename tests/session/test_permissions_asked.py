@@ -86,7 +86,7 @@ def test_a_call_waits_for_leave_and_runs_when_it_has_it() -> None:
     run(work)
 
 
-def test_a_declined_call_does_not_run_and_the_model_hears_why() -> None:
+def test_a_declined_call_does_not_run_and_the_model_learns_why() -> None:
     async def work() -> None:
         marks = Marks()
         model = Model(call("deploy"), call("deploy", id="c2"), "All right.")
@@ -107,7 +107,7 @@ def test_a_declined_call_does_not_run_and_the_model_hears_why() -> None:
     run(work)
 
 
-def test_the_first_answer_counts_and_the_second_is_told_so() -> None:
+def test_the_first_answer_counts_and_the_second_is_refused() -> None:
     async def work() -> None:
         marks = Marks()
         model = Model(call("deploy"), call("deploy", id="c2"))
@@ -283,7 +283,7 @@ def test_a_rule_for_a_tool_beats_a_grant_for_it() -> None:
     run(work)
 
 
-def test_rules_are_told_and_kept_with_the_thread_and_grants_are_not(storage: StoreMaker) -> None:
+def test_rules_are_reported_and_stored_with_the_thread_and_grants_are_not(storage: StoreMaker) -> None:
     async def work() -> None:
         async with opened(storage=storage.open()) as (harness, record):
             thread = await harness.create_thread()
@@ -322,7 +322,7 @@ def test_what_was_denied_here_stays_denied_in_a_thread_that_knows_of_nothing() -
     run(work)
 
 
-def test_a_listener_hears_the_question_before_anything_runs() -> None:
+def test_a_listener_gets_the_question_before_anything_runs() -> None:
     async def work() -> None:
         marks = Marks()
         async with opened(Model(call("deploy")), tools=marks.tools) as (harness, record):
@@ -335,7 +335,7 @@ def test_a_listener_hears_the_question_before_anything_runs() -> None:
 
 
 @pytest.mark.parametrize("storage", ["files", "postgres"], indirect=True)
-def test_an_approval_that_nobody_gave_waits_for_the_next_session(storage: StoreMaker) -> None:
+def test_an_approval_that_no_one_gave_waits_for_the_next_session(storage: StoreMaker) -> None:
     async def work() -> None:
         marks = Marks()
         store = storage.open()

@@ -31,7 +31,7 @@ def named(name: str, left: list[str]) -> Tool:
 @pytest.mark.parametrize("name", [*BUILTIN_TOOLS, "recall", "notification-inbox", "read", "glob"])
 @pytest.mark.parametrize("is_disabled", [False, True])
 @in_loop
-async def test_a_tool_of_somebody_else_named_like_ours_is_asked_about(name: str, is_disabled: bool) -> None:
+async def test_a_tool_of_another_one_named_like_ours_is_asked_about(name: str, is_disabled: bool) -> None:
     left: list[str] = []
     rules = {"permissionRules": {"categories": {"read": "allow"}}}
     disabled = [name] if is_disabled and name in BUILTIN_TOOLS else []
@@ -77,7 +77,7 @@ async def _denied(harness: Harness, name: str) -> bool:
 
 
 @in_loop
-async def test_recall_and_the_inbox_are_the_harness_own_and_ask_nobody() -> None:
+async def test_recall_and_the_inbox_are_the_harness_own_and_ask_no_one() -> None:
     model = Model(call("notification-inbox", id="n", action="list"), call("recall", id="r", mode="threads"))
     memory = Memory(observational=True)
     async with opened(model, memory=memory) as (harness, record):
@@ -167,7 +167,7 @@ def test_an_async_category_resolver_is_refused_when_the_harness_is_made() -> Non
 
 @pytest.mark.parametrize("answer", ["reading", 5, ["read"], RuntimeError("no")])
 @in_loop
-async def test_a_resolver_that_gives_no_category_makes_somebody_be_asked(answer: Any) -> None:
+async def test_a_resolver_that_gives_no_category_asks_a_person(answer: Any) -> None:
     def category(_name: str) -> Any:
         if isinstance(answer, Exception):
             raise answer

@@ -188,7 +188,7 @@ async def test_no_process_outlives_the_session(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_turn_that_nobody_asked_for_is_a_run_of_its_own(tmp_path: Path) -> None:
+async def test_a_turn_that_no_one_asked_for_is_a_run_of_its_own(tmp_path: Path) -> None:
     store = FileStore(str(tmp_path / "data"))
     async with opened(modes=modes(tmp_path), storage=store, initial_state=NO_MODEL) as (harness, record):
         await harness.send_message(content="later")

@@ -82,7 +82,7 @@ async def test_a_run_that_waits_is_one_span_and_one_that_is_left_waiting_says_so
 
 
 @in_loop
-async def test_a_run_may_belong_to_the_span_of_whoever_asked_for_it(tmp_path: Path) -> None:
+async def test_a_run_may_belong_to_the_span_of_its_caller(tmp_path: Path) -> None:
     path = tmp_path / "traces.jsonl"
     context = RequestContext(tracingContext={"traceId": "a" * 32, "spanId": "b" * 16})
     async with opened(Model("Hi."), observability=TraceFile(str(path))) as (harness, _):
@@ -109,7 +109,7 @@ async def test_every_event_of_the_log_is_published_under_the_thread() -> None:
 
 
 @in_loop
-async def test_a_subscriber_that_breaks_hurts_nobody() -> None:
+async def test_a_subscriber_that_breaks_hurts_no_other() -> None:
     pubsub = LocalPubSub()
 
     def broken(_message: bytes) -> None:

@@ -132,7 +132,7 @@ async def test_an_abort_is_not_carried_over_to_the_next_message() -> None:
 
 
 @in_loop
-async def test_with_nothing_going_on_nothing_happens() -> None:
+async def test_without_an_active_run_nothing_happens() -> None:
     async with opened(Model("Yes.")) as (harness, record):
         harness.abort()
         await harness.send_message(content="go")
@@ -142,7 +142,7 @@ async def test_with_nothing_going_on_nothing_happens() -> None:
 
 
 @in_loop
-async def test_a_run_that_is_stopped_before_it_began_is_told_like_any_other(tmp_path: Path) -> None:
+async def test_a_run_that_is_stopped_before_it_began_is_reported_like_any_other(tmp_path: Path) -> None:
     model = Model("Never.")
     async with opened(model, storage=FileStore(str(tmp_path))) as (harness, record):
         await harness.create_thread()
@@ -173,7 +173,7 @@ async def test_it_may_be_said_twice() -> None:
 
 
 @in_loop
-async def test_what_a_stopped_tool_still_says_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_stopped_tool_still_says_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     released, reached = asyncio.Event(), asyncio.Event()
 
     @tool

@@ -51,7 +51,7 @@ async def test_an_answer_that_came_to_its_end_is_complete() -> None:
 
 
 @in_loop
-async def test_an_error_of_the_provider_is_told_once_and_the_session_goes_on() -> None:
+async def test_an_error_of_the_provider_is_reported_once_and_the_session_continues() -> None:
     model = Model(failing("the server is down"), "Back.")
     async with opened(model) as (harness, record):
         await harness.send_message(content="go")
@@ -78,7 +78,7 @@ async def test_a_model_that_breaks_is_an_error() -> None:
 
 
 @in_loop
-async def test_without_a_model_the_error_is_told_and_the_message_is_kept() -> None:
+async def test_without_a_model_the_error_is_reported_and_the_message_is_stored() -> None:
     async with opened(Model("Now."), modes=[Mode(id="build")], initial_state=NO_MODEL) as (harness, record):
         await harness.send_message(content="go")
         assert (starts(record), ends(record)) == (1, ["error"])
@@ -91,7 +91,7 @@ async def test_without_a_model_the_error_is_told_and_the_message_is_kept() -> No
 
 
 @in_loop
-async def test_a_model_that_nobody_knows_is_an_error_of_the_run() -> None:
+async def test_a_model_that_no_one_knows_is_an_error_of_the_run() -> None:
     def resolve(model_id: str) -> Model:
         raise UsageError(f"unknown model: {model_id}", hint="there are others")
 
@@ -113,7 +113,7 @@ async def test_tools_that_cannot_be_made_are_an_error_of_the_run() -> None:
 
 
 @in_loop
-async def test_a_tool_that_breaks_is_told_to_the_model_and_the_run_goes_on() -> None:
+async def test_a_tool_that_breaks_is_reported_to_the_model_and_the_run_continues() -> None:
 
     @tool
     async def work() -> str:
@@ -139,7 +139,7 @@ async def test_a_resumed_run_has_its_whole_budget_of_steps() -> None:
 
 
 @in_loop
-async def test_a_listener_that_throws_hurts_nobody() -> None:
+async def test_a_listener_that_throws_hurts_no_other() -> None:
     async with opened(Model("Yes.")) as (harness, record):
 
         def broken(_event: object) -> None:
@@ -155,7 +155,7 @@ async def test_a_listener_that_throws_hurts_nobody() -> None:
 
 
 @in_loop
-async def test_what_could_not_be_sent_or_was_stopped_early_is_heard_with_the_next_message() -> None:
+async def test_what_could_not_be_sent_or_was_stopped_early_arrives_with_the_next_message() -> None:
     model = Model()
     is_broken = False
 

@@ -37,7 +37,7 @@ def counts(record: Record) -> list[int]:
 
 
 @in_loop
-async def test_with_nothing_going_on_it_is_sent_at_once() -> None:
+async def test_without_an_active_run_it_is_sent_at_once() -> None:
     model = Model("Yes.")
     async with opened(model) as (harness, record):
         await harness.follow_up(content="now")
@@ -68,7 +68,7 @@ async def test_they_are_sent_in_order_one_per_finished_run() -> None:
 
 
 @in_loop
-async def test_each_is_told_with_the_run_that_took_it() -> None:
+async def test_each_is_reported_with_the_run_that_took_it() -> None:
     gate = Gate()
     async with opened(Live(halting(gate))) as (harness, record):
         first = started(harness.send_message(content="one"))
@@ -115,7 +115,7 @@ async def test_stopping_a_run_can_give_them_up_as_well() -> None:
 
 
 @in_loop
-async def test_what_is_said_last_comes_behind_what_was_left_and_makes_it_go_on() -> None:
+async def test_what_is_said_last_comes_behind_what_was_left_and_makes_it_continue() -> None:
     gate = Gate()
     model = Live(halting(gate))
     async with opened(model) as (harness, record):
@@ -289,7 +289,7 @@ def at_the_first(harness: Harness, name: str, deed: Any) -> None:
 
 
 @in_loop
-async def test_a_follow_up_is_stopped_by_whoever_hears_that_it_is_taken() -> None:
+async def test_a_follow_up_is_stopped_by_a_listener_that_sees_it_taken() -> None:
     gate = Gate()
     model = Live(halting(gate), "Not this.")
     async with opened(model) as (harness, record):

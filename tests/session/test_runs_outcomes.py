@@ -104,7 +104,7 @@ async def test_turns_are_limited_for_one_message_alone() -> None:
 
 
 @in_loop
-async def test_a_run_that_takes_too_long_is_ended_and_the_session_goes_on() -> None:
+async def test_a_run_that_takes_too_long_is_ended_and_the_session_continues() -> None:
     gate = Gate()
     async with opened(Live(halting(gate)), storage=MemoryStore()) as (harness, record):
         slow = await harness.send_message(content="one", limits=Limits(timeout_s=0.05))
@@ -115,7 +115,7 @@ async def test_a_run_that_takes_too_long_is_ended_and_the_session_goes_on() -> N
 
 
 @in_loop
-async def test_a_run_of_which_nothing_is_heard_is_ended() -> None:
+async def test_a_run_of_which_nothing_arrives_is_ended() -> None:
     for limits in (Limits(first_output_s=0.05), Limits(inactivity_s=0.05)):
         gate = Gate()
 
@@ -219,7 +219,7 @@ async def test_what_comes_with_an_approval_is_seen_by_the_call_that_it_allows() 
 
 
 @in_loop
-async def test_a_run_that_was_answered_goes_on_with_what_came_along_with_it() -> None:
+async def test_a_run_that_was_answered_continues_with_what_came_along_with_it() -> None:
     seen: list[Any] = []
     model = Model(call("ask_user", question="?"), call("work", id="c2"), "Done.", call("work", id="c3"))
     async with opened(model, tools=[seeing(seen)], initial_state=YOLO, storage=MemoryStore()) as (harness, _):

@@ -168,7 +168,7 @@ async def test_what_waits_may_be_given_up_instead(place: Place) -> None:
 
 
 @in_loop
-async def test_a_run_that_was_not_waiting_has_ended_and_the_thread_goes_on(place: Place) -> None:
+async def test_a_run_that_was_not_waiting_has_ended_and_the_thread_continues(place: Place) -> None:
     place.kill_while("stream")
     model = Model("I was gone for a moment.")
     async with place.opened(model) as (harness, record):
@@ -183,7 +183,7 @@ async def test_a_run_that_was_not_waiting_has_ended_and_the_thread_goes_on(place
 
 
 @in_loop
-async def test_what_was_said_to_a_run_that_was_killed_is_told_in_the_next_one_once(place: Place) -> None:
+async def test_what_was_said_to_a_run_that_was_killed_is_reported_in_the_next_one_once(place: Place) -> None:
     place.kill_while("steer")
     model = Model("All right.", "Again.")
     async with place.opened(model) as (harness, _record):
@@ -203,7 +203,7 @@ async def test_what_was_said_to_a_run_that_was_killed_is_told_in_the_next_one_on
 
 
 @in_loop
-async def test_what_was_said_beside_an_approval_is_told_when_the_run_goes_on(place: Place) -> None:
+async def test_what_was_said_beside_an_approval_is_reported_when_the_run_continues(place: Place) -> None:
     place.kill_while("approve-steer")
     model = Model("So it is.")
     async with place.opened(model) as (harness, record):

@@ -49,7 +49,7 @@ async def test_our_own_loop_is_steered_between_its_steps() -> None:
 
 
 @in_loop
-async def test_steering_while_the_model_streams_is_heard_with_the_next_step() -> None:
+async def test_steering_while_the_model_streams_arrives_with_the_next_step() -> None:
     gate = Gate()
     model = Live(halting(gate), "Now this.")
     async with opened(model) as (harness, record):
@@ -78,7 +78,7 @@ async def test_steering_leaves_what_is_queued_for_later() -> None:
 
 
 @in_loop
-async def test_steering_nobody_is_sending_a_message() -> None:
+async def test_steering_no_one_is_sending_a_message() -> None:
     model = Model("Yes.")
     async with opened(model) as (harness, record):
         await harness.steer(content="go")
@@ -101,7 +101,7 @@ async def test_steering_a_question_that_waits_gives_it_up() -> None:
 
 
 @in_loop
-async def test_a_one_way_agent_is_stopped_and_told_anew(tmp_path: Path) -> None:
+async def test_a_one_way_agent_is_stopped_and_sent_it_again(tmp_path: Path) -> None:
     modes = [Mode(id="a", agent=fake_claude(tmp_path))]
     storage = FileStore(str(tmp_path / "data"))
     async with opened(modes=modes, storage=storage, initial_state=NO_MODEL) as (harness, record):

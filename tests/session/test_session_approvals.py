@@ -99,7 +99,7 @@ async def test_three_questions_of_one_step_are_asked_one_at_a_time() -> None:
 
 
 @in_loop
-async def test_calls_that_wait_for_nobody_are_done_before_and_only_once() -> None:
+async def test_calls_that_wait_for_no_one_are_done_before_and_only_once() -> None:
     done: list[str] = []
 
     @tool
@@ -122,7 +122,7 @@ async def test_calls_that_wait_for_nobody_are_done_before_and_only_once() -> Non
 
 
 @in_loop
-async def test_the_second_answer_to_one_question_is_told_that_it_came_too_late() -> None:
+async def test_the_second_answer_to_one_question_is_refused_as_too_late() -> None:
     model = Model(call("ask_user", question="Which?"), "Fine.")
     async with opened(model) as (harness, _):
         await harness.send_message(content="go")
@@ -145,7 +145,7 @@ async def test_an_answer_to_nothing_is_nothing() -> None:
 
 
 @in_loop
-async def test_a_listener_may_answer_as_soon_as_it_is_told() -> None:
+async def test_a_listener_may_answer_as_soon_as_it_is_called() -> None:
     model = Model(call("ask_user", question="Which?"), "Fine.")
     async with opened(model) as (harness, record):
 
@@ -177,7 +177,7 @@ async def test_what_is_no_answer_to_a_question_decides_nothing(wrong: Any) -> No
 
 
 @in_loop
-async def test_two_that_wait_are_told_apart_by_their_ids() -> None:
+async def test_two_that_wait_are_distinguished_by_their_ids() -> None:
     """Sub-agents wait where they are, so that two of them may ask at the same time."""
     asker = Subagent(
         id="ask",
@@ -305,7 +305,7 @@ async def test_a_run_that_cannot_be_resumed_now_still_waits_for_its_answer() -> 
 
 
 @in_loop
-async def test_a_message_that_cannot_be_sent_is_kept_and_takes_the_place_of_the_question() -> None:
+async def test_a_message_that_cannot_be_sent_is_stored_and_takes_the_place_of_the_question() -> None:
     model = Model(call("ask_user", question="Which?"), "Fine.")
     is_broken = False
 
@@ -327,7 +327,7 @@ async def test_a_message_that_cannot_be_sent_is_kept_and_takes_the_place_of_the_
 
 
 @in_loop
-async def test_a_decision_that_nobody_knows_approves_nothing() -> None:
+async def test_a_decision_that_no_one_knows_approves_nothing() -> None:
     model = Model(call("deploy"), "Well.")
     async with opened(model, tools=[plain("deploy")]) as (harness, record):
         sending = started(harness.send_message(content="go"))

@@ -193,7 +193,7 @@ def test_without_subagents_there_is_no_tool_for_them() -> None:
     run(work)
 
 
-def test_a_factory_that_fails_is_told_and_the_next_message_works() -> None:
+def test_a_factory_that_fails_is_reported_and_the_next_message_works() -> None:
     async def work() -> None:
         def tools(context: RequestContext) -> list[Any]:
             if context.get("bad"):
@@ -211,7 +211,7 @@ def test_a_factory_that_fails_is_told_and_the_next_message_works() -> None:
 
 
 @in_loop
-async def test_a_fact_from_a_thread_of_a_tool_is_told_in_the_event_loops_own() -> None:
+async def test_a_fact_from_a_thread_of_a_tool_is_reported_in_the_event_loops_own() -> None:
     def work(context: ToolContext) -> str:
         """Work."""
         assert context.request is not None

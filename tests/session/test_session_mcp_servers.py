@@ -48,7 +48,7 @@ async def test_a_server_ends_with_the_harness(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_servers_may_be_named_by_files_and_bad_ones_are_told_of(tmp_path: Path) -> None:
+async def test_servers_may_be_named_by_files_and_bad_ones_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps({"mcpServers": {"small": entry(), "bad": entry("crash")}}))
     model = Model(call("small__add", a=1, b=1), "Done.")

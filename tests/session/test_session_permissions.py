@@ -62,7 +62,7 @@ def test_a_category_grant_beats_what_is_said_of_the_category() -> None:
     assert kept.resolve("write") == "allow"
 
 
-def test_rules_are_kept_in_the_state_and_merged() -> None:
+def test_rules_are_stored_in_the_state_and_merged() -> None:
     async def run() -> None:
         kept = rules()
         assert kept.get_rules() == {"categories": {}, "tools": {}}

@@ -15,7 +15,7 @@ from harness.views.session.usage import NOTHING_USED, read_usage
 __all__ = ["storage"]
 
 
-def test_usage_adds_up_over_steps_and_runs_and_is_kept(storage: StoreMaker) -> None:
+def test_usage_adds_up_over_steps_and_runs_and_is_stored(storage: StoreMaker) -> None:
     async def work() -> None:
         first = call("task_check")
         first["events"].append({"type": "usage", "inputTokens": 100, "outputTokens": 10})

@@ -31,7 +31,7 @@ REMINDER = {"type": "reactive", "contents": "Save your work.", "attributes": {"t
 
 
 @in_loop
-async def test_with_nothing_going_on_it_wakes_the_agent() -> None:
+async def test_without_an_active_run_it_wakes_the_agent() -> None:
     model = Model("Saved.")
     async with opened(model) as (harness, record):
         sent = await harness.send_signal(REMINDER)
@@ -45,7 +45,7 @@ async def test_with_nothing_going_on_it_wakes_the_agent() -> None:
 
 
 @in_loop
-async def test_a_running_agent_is_told_with_its_next_step() -> None:
+async def test_a_running_agent_is_informed_with_its_next_step() -> None:
     gate = Gate()
     model = Live(call("work"), "Saved.")
     async with opened(model, tools=[waiting(gate)], initial_state=YOLO) as (harness, record):
@@ -61,7 +61,7 @@ async def test_a_running_agent_is_told_with_its_next_step() -> None:
 
 
 @in_loop
-async def test_a_persons_words_with_attributes_are_answered_by_the_run_that_goes_on() -> None:
+async def test_a_persons_words_with_attributes_are_answered_by_the_run_that_continues() -> None:
     gate = Gate()
     model = Live(halting(gate), "And that.")
     async with opened(model) as (harness, record):
@@ -78,7 +78,7 @@ async def test_a_persons_words_with_attributes_are_answered_by_the_run_that_goes
 
 @pytest.mark.parametrize("behavior", ["persist", "discard"])
 @in_loop
-async def test_it_may_be_kept_for_later_or_thrown_away(behavior: str) -> None:
+async def test_it_may_be_stored_for_later_or_thrown_away(behavior: str) -> None:
     model = Model("Yes.")
     async with opened(model) as (harness, record):
         sent = await harness.send_signal(REMINDER, if_idle={"behavior": behavior})
@@ -91,7 +91,7 @@ async def test_it_may_be_kept_for_later_or_thrown_away(behavior: str) -> None:
 
 
 @in_loop
-async def test_attributes_may_depend_on_whether_a_run_goes_on() -> None:
+async def test_attributes_may_depend_on_whether_a_run_is_active() -> None:
     model = Model("Yes.")
     async with opened(model) as (harness, _):
         await harness.send_signal(REMINDER, if_idle={"attributes": {"idle": True}})
@@ -100,7 +100,7 @@ async def test_attributes_may_depend_on_whether_a_run_goes_on() -> None:
 
 
 @in_loop
-async def test_what_cannot_be_is_refused_and_what_fails_later_is_told() -> None:
+async def test_what_cannot_be_is_refused_and_what_fails_later_is_reported() -> None:
     async with opened(Model(), initial_state={"currentModelId": ""}) as (harness, record):
         with pytest.raises(UsageError, match="Invalid signal type"):
             await harness.send_signal({"type": "nonsense", "contents": "x"})
@@ -128,7 +128,7 @@ async def test_a_question_that_waits_is_not_given_up_for_a_reminder() -> None:
 
 
 @in_loop
-async def test_a_reminder_may_be_kept_with_the_thread(tmp_path: Path) -> None:
+async def test_a_reminder_may_be_stored_with_the_thread(tmp_path: Path) -> None:
     model = Model("I will.")
     async with opened(model, storage=FileStore(str(tmp_path))) as (harness, record):
         assert await harness.save_system_reminder_message(message="Be brief.", reminder_type="style") is None
@@ -191,7 +191,7 @@ KINDS: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("given", "name", "fields"), KINDS, ids=[kind[1] for kind in KINDS])
 @in_loop
-async def test_each_kind_is_told_live_and_read_from_the_history(
+async def test_each_kind_is_reported_live_and_read_from_the_history(
     given: dict[str, Any], name: str, fields: dict[str, Any], tmp_path: Path
 ) -> None:
     gate = Gate()
@@ -250,7 +250,7 @@ async def test_a_signal_during_an_abort_is_answered_by_a_run_of_its_own() -> Non
 
 
 @in_loop
-async def test_a_state_that_the_model_knows_is_not_told_again() -> None:
+async def test_a_state_that_the_model_knows_is_not_reported_again() -> None:
     model = Model()
     async with opened(model) as (harness, record):
         first = await harness.send_signal(PAGE, if_idle=KEPT)
@@ -303,7 +303,7 @@ async def test_a_signal_that_cannot_be_is_refused_before_anything_happens(
 
 
 @in_loop
-async def test_a_tool_that_runs_still_hears_a_signal_after_a_question_was_answered() -> None:
+async def test_a_tool_that_runs_still_gets_a_signal_after_a_question_was_answered() -> None:
     gate = Gate()
     model = Live(call("ask_user", question="Which?"), call("work", id="c2"), "Saved.")
     async with opened(model, tools=[waiting(gate)], initial_state=YOLO) as (harness, record):

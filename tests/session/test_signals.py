@@ -93,7 +93,7 @@ def test_with_files_the_first_text_carries_the_tag() -> None:
     assert len(person.attachments) == 1
 
 
-def test_parts_that_nobody_knows_are_passed_over() -> None:
+def test_parts_that_no_one_knows_are_passed_over() -> None:
     assert signals.split(
         [{"type": "weather"}, 7, {"type": "file", "data": 3, "mediaType": "x/y"}, "text"]
     ) == (
@@ -127,7 +127,7 @@ def test_input_may_be_text_fields_or_a_signal() -> None:
         (False, "discard", "discard"),
     ],
 )
-def test_delivery_depends_on_whether_a_run_is_going_on(is_active: bool, branch: Any, action: str) -> None:
+def test_delivery_depends_on_whether_a_run_is_active(is_active: bool, branch: Any, action: str) -> None:
     other = Branch(behavior="discard", attributes={"wrong": 1})
     own = Branch(behavior=branch or "", attributes={"late": True})
     signal = create("user", "x", id="s", attributes={"a": 1, "late": False})
@@ -152,7 +152,7 @@ def lane_update(key: str, mode: Any = "snapshot") -> StateReport:
     return StateReport(id="lane", cache_key=key, contents=key, mode=mode, value={"key": key})
 
 
-def test_a_state_that_the_model_sees_is_not_told_twice() -> None:
+def test_a_state_that_the_model_sees_is_not_reported_twice() -> None:
     lanes = StateLanes()
     seen: set[str] = set()
     first = lanes.signal(lane_update("a"), id="1", is_visible=seen.__contains__)
@@ -167,7 +167,7 @@ def test_a_state_that_the_model_sees_is_not_told_twice() -> None:
     assert lanes.signal(lane_update("a", "delta"), id="2", is_visible=seen.__contains__) is not None
 
 
-def test_a_snapshot_begins_a_lane_anew_and_other_signals_do_not_touch_it() -> None:
+def test_a_snapshot_begins_a_lane_again_and_other_signals_do_not_touch_it() -> None:
     lanes = StateLanes()
     for number, mode in enumerate(["snapshot", "delta", "delta", "snapshot", "delta"]):
         signal = lanes.signal(lane_update(str(number), mode), id=str(number), is_visible=lambda _: True)
@@ -184,7 +184,7 @@ def test_a_snapshot_begins_a_lane_anew_and_other_signals_do_not_touch_it() -> No
     assert lanes.lane("other").last is None
 
 
-def test_keys_tell_fields_apart() -> None:
+def test_keys_distinguish_fields() -> None:
     assert cache_key("x", ("a:b", "c")) != cache_key("x", ("a", "b:c"))
     assert cache_key("x", ("a",), ("b",)) != cache_key("x", ("a|1:b",))
 
@@ -231,7 +231,7 @@ def test_other_files_stay_files() -> None:
     assert signals.split(said)[1] == (Attachment(media_type="image/png", data="aGk=", name="a.png"),)
 
 
-def test_data_that_is_not_base64_is_kept_as_it_is() -> None:
+def test_data_that_is_not_base64_is_stored_as_it_is() -> None:
     (part,) = signals.contents("", [{"data": "data:text/plain;base64,é", "mediaType": "text/plain"}])
     assert isinstance(part, dict)
     assert "é" in part["text"]

@@ -65,7 +65,7 @@ def test_an_invalid_update_is_refused_and_changes_nothing(schema: Any) -> None:
     asyncio.run(run())
 
 
-def test_several_problems_are_told_together() -> None:
+def test_several_problems_are_reported_together() -> None:
     async def run() -> None:
         kept, _ = state(JSON_SETTINGS)
         with pytest.raises(UsageError, match=r"count: .*; name: "):
@@ -74,7 +74,7 @@ def test_several_problems_are_told_together() -> None:
     asyncio.run(run())
 
 
-def test_what_is_not_in_the_schema_may_be_kept_too() -> None:
+def test_what_is_not_in_the_schema_may_be_stored_too() -> None:
     async def run() -> None:
         kept, told = state(Settings)
         await kept.set({"extra": {"a": 1}})
@@ -128,7 +128,7 @@ def test_a_transaction_that_fails_does_not_hold_up_the_next() -> None:
     asyncio.run(run())
 
 
-def test_a_transaction_without_updates_tells_nothing() -> None:
+def test_a_transaction_without_updates_emits_nothing() -> None:
     async def run() -> None:
         kept, told = state(None, {"n": 1})
         assert await kept.update(lambda now: StateUpdate(result=now["n"])) == 1

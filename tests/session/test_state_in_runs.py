@@ -8,7 +8,7 @@ from harness import Harness, MemoryStore, Mode
 from harness.sources.models.scripted import Scripted
 
 
-def test_a_run_can_be_watched_and_its_stop_is_heard() -> None:
+def test_a_run_can_be_watched_and_its_stop_is_seen() -> None:
     async def run() -> None:
         slow = Scripted([{"events": [{"type": "text", "content": "x" * 50, "pieces": 50}]}], pause_ms=20)
         harness = Harness(

@@ -16,7 +16,7 @@ from harness.sources.model import UserTurn
 OBJECTIVE = Objective(objective="ship it", status="active", runs_used=0, started_at=1, updated_at=1, id="g")
 
 
-def test_the_model_is_told_once_and_only_of_changes() -> None:
+def test_the_model_is_informed_once_and_only_of_changes() -> None:
     model = Asked("one", "two", "three")
 
     async def go() -> list[int]:

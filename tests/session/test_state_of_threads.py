@@ -25,7 +25,7 @@ SCHEMA = {
 }
 
 
-def test_a_change_is_told_with_the_whole_state_and_the_keys_that_changed() -> None:
+def test_a_change_is_reported_with_the_whole_state_and_the_keys_that_changed() -> None:
     async def work() -> None:
         async with opened(state_schema=SCHEMA, initial_state={"name": "ann"}) as (harness, record):
             state = harness.session.state
@@ -47,7 +47,7 @@ def test_a_change_is_told_with_the_whole_state_and_the_keys_that_changed() -> No
     run(work)
 
 
-def test_a_change_before_there_is_a_thread_is_told_and_goes_into_the_first_one() -> None:
+def test_a_change_before_there_is_a_thread_is_reported_and_goes_into_the_first_one() -> None:
     async def work() -> None:
         async with opened(storage=MemoryStore()) as (harness, record):
             await harness.session.state.set({"early": True})
@@ -63,7 +63,7 @@ def test_a_change_before_there_is_a_thread_is_told_and_goes_into_the_first_one()
     run(work)
 
 
-def test_an_invalid_change_is_refused_and_nothing_is_told(storage: StoreMaker) -> None:
+def test_an_invalid_change_is_refused_and_nothing_is_reported(storage: StoreMaker) -> None:
     async def work() -> None:
         async with opened(storage=storage.open(), state_schema=SCHEMA) as (harness, record):
             await harness.create_thread()
@@ -142,7 +142,7 @@ def test_what_was_set_in_this_session_goes_with_it_from_thread_to_thread(storage
     run(work)
 
 
-def test_a_kept_state_that_does_not_fit_any_more_is_left_alone() -> None:
+def test_a_stored_state_that_does_not_fit_any_more_is_left_alone() -> None:
     async def work() -> None:
         store = MemoryStore()
         async with opened(storage=store) as (harness, _):
@@ -235,7 +235,7 @@ async def test_a_state_that_no_log_can_hold_is_refused_and_changes_nothing(stora
 
 
 @in_loop
-async def test_a_listener_reads_the_state_that_it_is_told_of() -> None:
+async def test_a_listener_reads_the_state_that_it_is_informed_of() -> None:
     async with opened() as (harness, _):
         seen: list[Any] = []
         harness.subscribe(lambda _: seen.append(harness.session.state.peek("count")))

@@ -151,7 +151,7 @@ def test_pydantic_converts_what_it_is_given() -> None:
     asyncio.run(work())
 
 
-def test_a_value_that_the_schema_changes_along_with_another_is_told_too() -> None:
+def test_a_value_that_the_schema_changes_along_with_another_is_reported_too() -> None:
     async def work() -> None:
         class Total(pydantic.BaseModel):
             parts: list[int] = []
@@ -374,7 +374,7 @@ def test_what_is_no_schema_of_a_state_is_refused_with_what_would_be_one(schema: 
 
 
 @pytest.mark.parametrize("schema", STRICT.values(), ids=STRICT)
-def test_initial_values_that_do_not_fit_are_told_at_once(schema: Any) -> None:
+def test_initial_values_that_do_not_fit_are_reported_at_once(schema: Any) -> None:
     wrong: tuple[Callable[[], Any], ...] = (lambda: 5, lambda: "x", lambda: {"count": []}, lambda: {1: 2})
     for make in wrong:
         with pytest.raises(UsageError):

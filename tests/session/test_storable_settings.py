@@ -201,7 +201,7 @@ def test_keys_that_differ_by_half_a_character_stay_two() -> None:
 
 
 @pytest.mark.parametrize("what", ["snapshot", "hub"])
-def test_whatever_fails_while_a_thread_is_let_go_it_is_free_afterwards(
+def test_a_thread_is_free_after_its_release_whatever_fails(
     what: str, storage: StoreMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> bytes:
@@ -248,7 +248,7 @@ def files_with(text: str, folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir() if text.encode() in path.read_bytes()]
 
 
-def test_what_a_memory_store_keeps_is_shared_with_nobody() -> None:
+def test_what_a_memory_store_holds_is_shared_with_no_one() -> None:
     store, given = MemoryStore(), {"deep": [1]}
     store.create(Metadata(session_id="one", settings=given)).close()
     given["deep"].append(2)
@@ -260,7 +260,7 @@ def test_what_a_memory_store_keeps_is_shared_with_nobody() -> None:
 
 
 @in_loop
-async def test_no_secret_gets_into_what_is_kept_beside_the_log(tmp_path: Path) -> None:
+async def test_no_secret_gets_into_what_is_stored_beside_the_log(tmp_path: Path) -> None:
     harness = Harness(
         id="h",
         modes=[make().internals.default_mode],

@@ -64,7 +64,7 @@ def om(record: Record) -> list[str]:
 
 
 @in_loop
-async def test_each_step_tells_how_full_it_is() -> None:
+async def test_each_step_reports_how_full_it_is() -> None:
     async with opened(**setting(Model("Hello.", "Again."))) as (harness, record):
         await harness.send_message(content="hi")
         [status] = record.named("om_status")
@@ -185,7 +185,7 @@ async def test_a_run_that_is_stopped_while_it_is_noted_down_has_no_error() -> No
 
 
 @in_loop
-async def test_a_failure_in_the_background_stops_the_run_that_goes_on() -> None:
+async def test_a_failure_in_the_background_stops_the_active_run() -> None:
     gate = Gate()
     model = Live(f"One. {LONG}", halting(gate), "Two.")
     options = setting(model, Model(failing("bad key", "http_401")), messageTokens=3000, bufferTokens=300)
@@ -324,7 +324,7 @@ async def test_what_is_still_being_observed_when_the_thread_is_left_goes_into_no
 
 
 @in_loop
-async def test_without_a_memory_there_is_no_record_and_nothing_is_told() -> None:
+async def test_without_a_memory_there_is_no_record_and_nothing_is_reported() -> None:
     async with opened(Model("Hi.")) as (harness, record):
         await harness.send_message(content="hi")
         await harness.load_om_progress()

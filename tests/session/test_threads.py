@@ -34,7 +34,7 @@ def ids(threads: list[HarnessThread]) -> list[str]:
     return [thread.id for thread in threads]
 
 
-def test_a_new_thread_is_told_kept_and_empty(storage: StoreMaker) -> None:
+def test_a_new_thread_is_reported_stored_and_empty(storage: StoreMaker) -> None:
     async def work() -> None:
         numbers = itertools.count(1)
         options: dict[str, Any] = {
@@ -346,7 +346,7 @@ def test_the_record_of_a_listener_begins_when_it_subscribes() -> None:
 
 
 @in_loop
-async def test_a_setting_that_cannot_be_kept_is_refused_and_spoils_no_other(storage: StoreMaker) -> None:
+async def test_a_setting_that_cannot_be_stored_is_refused_and_spoils_no_other(storage: StoreMaker) -> None:
     store = storage.open()
     async with opened(storage=store) as (harness, _):
         thread = await harness.create_thread()

@@ -196,7 +196,9 @@ def test_a_thread_that_has_clones_may_be_deleted_and_they_keep_everything(storag
     run(work)
 
 
-def test_a_thread_that_somebody_writes_can_be_cloned_as_far_as_it_has_come(storage: StoreMaker) -> None:
+def test_a_thread_that_another_session_writes_can_be_cloned_as_far_as_it_has_come(
+    storage: StoreMaker,
+) -> None:
     async def work() -> None:
         async with (
             opened(storage=storage.open(), memory=Memory()) as (first, _),

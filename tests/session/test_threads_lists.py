@@ -49,7 +49,7 @@ def test_renaming_says_nothing_and_stays(storage: StoreMaker) -> None:
     run(work)
 
 
-def test_deleting_the_thread_in_hand_leaves_none(storage: StoreMaker) -> None:
+def test_deleting_the_open_thread_leaves_none(storage: StoreMaker) -> None:
     async def work() -> None:
         model = Model(used("Costly.", inputTokens=5, outputTokens=2))
         async with opened(model, storage=storage.open()) as (harness, record):
@@ -180,7 +180,7 @@ def test_a_thread_without_settings_has_no_metadata() -> None:
     run(work)
 
 
-def test_the_first_words_of_threads_are_what_somebody_said() -> None:
+def test_the_first_words_of_threads_are_what_a_person_said() -> None:
     async def work() -> None:
         async with opened(storage=MemoryStore()) as (harness, _):
             first = await harness.create_thread()
@@ -204,7 +204,7 @@ def test_the_first_words_of_threads_are_what_somebody_said() -> None:
     run(work)
 
 
-def test_without_storage_nothing_is_listed_and_nothing_is_kept() -> None:
+def test_without_storage_nothing_is_listed_and_nothing_is_stored() -> None:
     async def work() -> None:
         async with opened() as (harness, record):
             thread = await harness.select_or_create_thread()

@@ -147,7 +147,7 @@ def test_the_active_thread_is_listed_without_its_id() -> None:
     run(work)
 
 
-def test_messages_have_the_ids_that_listeners_were_told() -> None:
+def test_messages_have_the_ids_that_listeners_received() -> None:
     async def work() -> None:
         async with opened(Model("one", "two"), storage=MemoryStore()) as (harness, record):
             await harness.send_message(content="a")

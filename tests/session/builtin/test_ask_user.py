@@ -111,7 +111,7 @@ def test_a_question_may_be_answered_after_a_restart() -> None:
     assert asking.play("red", "blue", restarts=True) == ["User answered: red", "User answered: blue"]
 
 
-def test_a_second_answer_is_told_that_it_is_late() -> None:
+def test_a_second_answer_is_refused_as_late() -> None:
     async def go() -> None:
         asking = Asking(asks({"question": "Which?"}), "The end.")
         thread = await asking.go("red")
@@ -133,13 +133,13 @@ def test_a_way_to_choose_needs_something_to_choose_from(options: Any) -> None:
     assert str(failure.value) == "Failed to ask user: selectionMode requires options."
 
 
-def test_what_cannot_be_asked_is_an_error_result_and_the_run_goes_on() -> None:
+def test_what_cannot_be_asked_is_an_error_result_and_the_run_continues() -> None:
     asking = Asking(asks({"question": ""}), "The end.")
     (told,) = asking.play()
     assert "invalid arguments for ask_user" in told
 
 
-def test_where_nobody_can_be_asked_the_question_is_the_result() -> None:
+def test_where_no_one_can_be_asked_the_question_is_the_result() -> None:
     assert alone(AskUserTool(), question="Which?").text == "[Question for user]: Which?"
     told = alone(AskUserTool(), question="Which?", options=CHOICES).text
     assert told == "[Question for user]: Which?\nOptions: red, blue\nSelection mode: single_select"

@@ -253,7 +253,7 @@ def test_what_a_fork_must_not_do_keeps_its_spec_and_answers_with_an_error(name: 
     assert len(thread.forks()) == 1
 
 
-def test_a_fork_asks_nobody() -> None:
+def test_a_fork_asks_no_one() -> None:
     model = Asked(delegated(), calls("ask_user", {"question": "Which?"}, id="c2"), "Tried.", "The end.")
     thread = play(model, tools=[AskUserTool()])
     (forked,) = thread.forks()
@@ -337,13 +337,13 @@ def no_store(thread: ThreadInHand) -> None:
     ("missing", "words"),
     [(no_parent, "parent agent"), (no_thread, "active parent thread"), (no_store, "store")],
 )
-def test_what_is_missing_is_told_in_a_result(missing: Callable[[ThreadInHand], None], words: str) -> None:
+def test_what_is_missing_is_reported_in_a_result(missing: Callable[[ThreadInHand], None], words: str) -> None:
     end = play(Asked(delegated(), "The end."), prepare=missing).end_of()
     assert end.success is False
     assert words in (end.output or "")
 
 
-def test_a_store_that_refuses_is_told_in_a_result() -> None:
+def test_a_store_that_refuses_is_reported_in_a_result() -> None:
     def prepare(thread: ThreadInHand) -> None:
         def refuse(metadata: Metadata) -> Any:
             raise StoreError("no room")

@@ -64,7 +64,7 @@ def test_a_fresh_one_is_a_run_of_its_own_in_the_parents_log() -> None:
     assert results[start.run_id].text == "Two files."
 
 
-def test_it_is_told_nothing_of_the_conversation() -> None:
+def test_it_sees_nothing_of_the_conversation() -> None:
     sub = Asked("x")
     play(sub)
     assert not any("go" in str(turn) for turn in sub.asked[0][0])
@@ -278,7 +278,7 @@ def test_when_the_parent_is_stopped_what_was_said_so_far_is_the_answer() -> None
     assert outcomes == ["interrupted", "interrupted"]
 
 
-def test_one_that_is_stopped_alone_lets_the_parent_go_on() -> None:
+def test_one_that_is_stopped_alone_lets_the_parent_continue() -> None:
     async def go() -> ThreadInHand:
         thread: ThreadInHand
 

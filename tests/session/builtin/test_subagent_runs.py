@@ -33,7 +33,7 @@ def models(parent: Model, child: Model) -> Any:
 
 
 @in_loop
-async def test_a_fresh_one_works_in_the_thread_and_is_told_of() -> None:
+async def test_a_fresh_one_works_in_the_thread_and_is_reported() -> None:
     parent = Model(spawn(), "It found things.")
     child = Model(call("peek"), "Things.", name="sub")
     options: dict[str, Any] = {
@@ -118,7 +118,7 @@ def forking(**more: Any) -> tuple[Model, dict[str, Any]]:
 
 
 @in_loop
-async def test_a_forked_one_is_told_of_like_any_other() -> None:
+async def test_a_forked_one_is_reported_like_any_other() -> None:
     model, options = forking()
     async with opened(model, **options) as (harness, record):
         await harness.send_message(content="hello")
@@ -177,7 +177,7 @@ async def test_a_fork_leaves_the_thread_alone_and_is_hidden(tmp_path: Path) -> N
 
 
 @in_loop
-async def test_two_forks_at_once_are_told_apart_and_to_their_ends() -> None:
+async def test_two_forks_at_once_are_distinguished_and_to_their_ends() -> None:
     both = {
         "events": [
             {
@@ -239,7 +239,7 @@ async def test_a_fork_shows_its_model_what_the_memory_showed_to_the_parent() -> 
 
 
 @in_loop
-async def test_without_a_memory_there_are_no_forks_and_the_model_is_told_so() -> None:
+async def test_without_a_memory_there_are_no_forks_and_the_model_learns_it() -> None:
     model = Model(spawn("try", forked=True), "Then not.")
     async with opened(model, subagents=[EXPLORE], initial_state=YOLO) as (harness, record):
         await harness.send_message(content="go")

@@ -91,7 +91,7 @@ def test_ids_are_assigned(drafts: list[TaskDraft], previous: list[Task], expecte
     assert task_ids(drafts, previous) == expected
 
 
-def test_writing_replaces_the_list_and_tells_the_ids() -> None:
+def test_writing_replaces_the_list_and_reports_the_ids() -> None:
     board = Board(task("old"))
     output = call(board, "task_write", tasks=[item("Fix", "in_progress"), item("Test", id="t")])
     assert output.success
@@ -177,7 +177,7 @@ def test_an_empty_list_is_not_all_completed() -> None:
         ("task_check", {}),
     ],
 )
-def test_without_a_thread_nothing_is_kept(tool: str, arguments: dict[str, Any]) -> None:
+def test_without_a_thread_nothing_is_stored(tool: str, arguments: dict[str, Any]) -> None:
     board = Board()
     board.kept = None
     output = call(board, tool, **arguments)
@@ -195,7 +195,7 @@ def test_a_board_that_breaks_is_an_error_result() -> None:
     assert output.text == "Failed to update tasks: disk full"
 
 
-def test_wrong_arguments_are_told_in_words() -> None:
+def test_wrong_arguments_are_described() -> None:
     with pytest.raises(ToolFailure, match="invalid arguments for task_write"):
         call(Board(), "task_write", tasks=[{"content": "a"}])
 
@@ -242,7 +242,7 @@ class Window:
         return update
 
 
-def test_the_whole_list_is_told_first_and_then_what_changes() -> None:
+def test_the_whole_list_is_reported_first_and_then_what_changes() -> None:
     window = Window()
     assert window.tell() is None
     first = window.tell(task("a"), task("b"))
@@ -258,13 +258,13 @@ def test_the_whole_list_is_told_first_and_then_what_changes() -> None:
     assert [signal.state["version"] for signal in window.told if signal.state] == [1, 2]
 
 
-def test_after_ten_deltas_the_whole_list_is_told_again() -> None:
+def test_after_ten_deltas_the_whole_list_is_reported_again() -> None:
     window = Window()
     modes = [update.mode for number in range(13) if (update := window.tell(task("a", f"text {number}")))]
     assert modes == ["snapshot", *["delta"] * MOST_DELTAS, "snapshot", "delta"]
 
 
-def test_a_base_that_left_the_window_is_told_again_even_if_nothing_changed() -> None:
+def test_a_base_that_left_the_window_is_reported_again_even_if_nothing_changed() -> None:
     window = Window()
     window.tell(task("a"))
     window.forgotten.add("s0")
@@ -273,7 +273,7 @@ def test_a_base_that_left_the_window_is_told_again_even_if_nothing_changed() -> 
     assert again.mode == "snapshot"
 
 
-def test_an_emptied_list_is_told_as_a_change() -> None:
+def test_an_emptied_list_is_reported_as_a_change() -> None:
     window = Window()
     window.tell(task("a"))
     emptied = window.tell()

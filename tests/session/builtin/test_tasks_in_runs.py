@@ -24,7 +24,7 @@ def told(model: Model, index: int) -> list[str]:
 
 
 @in_loop
-async def test_a_list_is_told_to_listeners_and_to_the_model_with_its_next_step() -> None:
+async def test_a_list_is_reported_to_listeners_and_to_the_model_with_its_next_step() -> None:
     model = Model(call("task_write", tasks=[item("Build"), item("Ship")]), "Written.", "Nothing new.")
     async with opened(model) as (harness, record):
         await harness.send_message(content="make a list")
@@ -43,7 +43,7 @@ async def test_a_list_is_told_to_listeners_and_to_the_model_with_its_next_step()
 
 
 @in_loop
-async def test_what_changed_is_told_as_a_delta_at_the_step_after_it() -> None:
+async def test_what_changed_is_reported_as_a_delta_at_the_step_after_it() -> None:
     model = Model(
         call("task_write", tasks=[item("Build"), item("Ship")]),
         call("task_complete", id="c2") | {"events": [_complete("task_build")]},
@@ -65,7 +65,7 @@ def _complete(id: str) -> dict[str, Any]:
 
 
 @in_loop
-async def test_after_ten_deltas_the_whole_list_is_told_again() -> None:
+async def test_after_ten_deltas_the_whole_list_is_reported_again() -> None:
     tasks = [item(f"Part {number}") for number in range(12)]
     script: list[Any] = [call("task_write", tasks=tasks)]
     script += [{"events": [_complete(f"task_part_{number}")]} for number in range(12)]
@@ -82,7 +82,7 @@ async def test_after_ten_deltas_the_whole_list_is_told_again() -> None:
 
 
 @in_loop
-async def test_the_list_is_there_in_another_process_and_told_again_only_when_it_is_not_seen(
+async def test_the_list_is_there_in_another_process_and_reported_again_only_when_it_is_not_seen(
     tmp_path: Path,
 ) -> None:
     first = Model(call("task_write", tasks=[item("Build")]), "Written.")

@@ -103,7 +103,7 @@ def test_one_retry_is_enough_when_it_helps() -> None:
         run(answer_text(model, ASK, RetryPolicy(sleep=sleep)))
 
 
-def test_nobody_waits_on_after_being_stopped() -> None:
+def test_nothing_waits_on_after_being_stopped() -> None:
     async def check() -> None:
         forever = asyncio.Event()
 

@@ -78,7 +78,7 @@ def test_reflections_have_to_opt_in_to_early_activation() -> None:
         ("auto", 86_400_000),
     ],
 )
-def test_a_pause_is_told_in_several_ways(given: Any, expected: int | None) -> None:
+def test_a_pause_is_reported_in_several_ways(given: Any, expected: int | None) -> None:
     assert idle_ms(given, "google/gemini") == expected
 
 

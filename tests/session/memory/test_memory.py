@@ -52,7 +52,7 @@ def test_each_interval_is_observed_in_the_background_while_the_model_still_sees_
     run(check())
 
 
-def test_the_observer_is_told_what_is_noted_already_and_asked_for_notes_alone() -> None:
+def test_the_observer_sees_what_is_noted_already_and_asked_for_notes_alone() -> None:
     async def check() -> None:
         bench = await buffered()
         system, asked = bench.observer.asked[-1].turns
@@ -262,7 +262,7 @@ def test_a_run_does_not_wait_for_ever() -> None:
     run(check())
 
 
-def test_the_status_is_told_once_per_step() -> None:
+def test_the_status_is_reported_once_per_step() -> None:
     async def check() -> None:
         bench = await buffered()
         assert len(bench.of(MemoryStatus)) == 2

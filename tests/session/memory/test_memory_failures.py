@@ -29,7 +29,7 @@ def test_an_observation_that_fails_ends_the_run() -> None:
     run(check())
 
 
-def test_buffering_that_fails_is_told_at_once_and_ends_the_run() -> None:
+def test_buffering_that_fails_is_reported_at_once_and_ends_the_run() -> None:
     async def check() -> None:
         bench = Bench(SMALL, [Error(message="wrong key", code="http_401")])
         bench.user(tokens(210))

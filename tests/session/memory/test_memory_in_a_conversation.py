@@ -92,7 +92,7 @@ def _shown(turns: list[Turn]) -> list[Turn]:
     return [turn for turn in turns if not isinstance(turn, SystemTurn)]
 
 
-def test_a_long_run_goes_on_with_notes_and_another_process_with_the_same() -> None:
+def test_a_long_run_continues_with_notes_and_another_process_with_the_same() -> None:
     async def check() -> None:
         store = MemoryStore()
         observer = Answering(*[noted(f"note {number}") for number in range(20)])

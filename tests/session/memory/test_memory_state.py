@@ -71,7 +71,7 @@ def test_another_model_activates_where_that_is_wanted(is_wanted: bool) -> None:
     run(check())
 
 
-def test_what_is_left_is_buffered_when_nobody_waits() -> None:
+def test_what_is_left_is_buffered_when_nothing_waits() -> None:
     async def check() -> None:
         bench = Bench({"observation": {"messageTokens": 1_000, "bufferOnIdle": True}}, [noted("idle")])
         bench.user(tokens(50))

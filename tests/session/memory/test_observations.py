@@ -25,7 +25,7 @@ def test_tokens_are_about_four_bytes() -> None:
     assert turn_tokens(UserTurn("", (Attachment("image/png", "xx"),))) > 1_000
 
 
-def test_messages_are_told_by_day_with_who_said_them_and_when() -> None:
+def test_messages_are_reported_by_day_with_who_said_them_and_when() -> None:
     picture, paper = Attachment("image/png", "AAAA", "plan.png"), Attachment("application/pdf", "AAAA")
     said = [
         TranscriptEntry(UserTurn("Look at this", (picture, paper)), "m1", START_MS, 1),
@@ -114,7 +114,7 @@ def test_earlier_notes_are_shortened_to_the_newest_and_the_most_important() -> N
     assert observations.shortened(text, 1) == "[20 observations truncated here]"
 
 
-def test_no_more_important_lines_are_kept_than_new_ones() -> None:
+def test_no_more_important_lines_are_stored_than_new_ones() -> None:
     lines = [f"* 🔴 ({number:02}:00) important" for number in range(20)]
     short = observations.shortened("\n".join(lines), 40).split("\n")
     kept = [line for line in short if "truncated" not in line]
@@ -130,7 +130,7 @@ def test_parts_of_the_log_are_joined_by_boundaries_and_cut_there_again() -> None
     assert observations.tail_after(log, 1) == "* two"
 
 
-def test_groups_are_kept_together_and_survive_a_reflection() -> None:
+def test_groups_are_together_and_survive_a_reflection() -> None:
     first = observations.grouped("* one\n* two", "g1", "m1:m4")
     log = observations.appended(first, observations.grouped("* three", "g2", "m5:m9"), START_MS)
     assert observations.ranges_in(log) == ["m1:m4", "m5:m9"]
@@ -148,7 +148,7 @@ def test_the_model_is_not_shown_marks_for_those_who_write_notes() -> None:
     assert observations.for_the_model(text) == "* 🔴 (15:00) keep this\n  * result of [it](link)\n* ✅ done"
 
 
-def test_days_are_told_as_seen_from_today() -> None:
+def test_days_are_reported_as_seen_from_today() -> None:
     text = (
         "Date: Dec 4, 2025\n* User will travel (meaning Dec 7, 2025)\n* User was ill (estimated late November 2025)\n"
         "\nDate: Dec 24, 2025\n* User will dance (meaning Jan 3, 2026)"
@@ -179,5 +179,5 @@ def test_a_day_that_does_not_exist_stays_as_it_is() -> None:
         (20_160, "2 weeks later"),
     ],
 )
-def test_a_pause_is_told_in_words(minutes: int, text: str) -> None:
+def test_a_pause_is_described(minutes: int, text: str) -> None:
     assert dates.gap_text(minutes * 60_000) == text

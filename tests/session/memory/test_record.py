@@ -97,7 +97,7 @@ def test_what_was_observed_at_once_overtakes_what_is_buffered() -> None:
     assert fold.known.observations == "* fast"
 
 
-def test_what_a_dead_process_began_is_not_going_on() -> None:
+def test_what_a_dead_process_began_is_not_active() -> None:
     fold = RecordFold()
     fold.feed(ObservationStart(cycle_id="dead"))
     fold.feed(BufferingStart(cycle_id="dead too"))
@@ -125,7 +125,7 @@ def test_titles_and_other_events_are_taken_as_they_come() -> None:
     assert fold.progress().title == "Second"
 
 
-def test_the_record_is_told_whole() -> None:
+def test_the_record_is_reported_whole() -> None:
     bench = run(_lively())
     record = bench.memory.record()
     assert record.thread_id == "thread"

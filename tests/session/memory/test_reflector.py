@@ -106,7 +106,7 @@ def test_at_the_threshold_it_becomes_a_new_generation_with_the_untouched_rest() 
     run(check())
 
 
-def test_between_threshold_and_block_a_reflection_is_begun_and_nobody_waits() -> None:
+def test_between_threshold_and_block_a_reflection_is_begun_and_nothing_waits() -> None:
     async def check() -> None:
         bench = _bench(110, (asyncio.Event(), ""))
         await bench.step()
@@ -191,7 +191,7 @@ def test_a_reflection_that_gets_nowhere_ends_the_run() -> None:
     run(check())
 
 
-def test_a_reflection_in_the_background_that_fails_is_told() -> None:
+def test_a_reflection_in_the_background_that_fails_is_reported() -> None:
     async def check() -> None:
         bench = _bench(80, Error(message="wrong key", code="http_401"))
         await bench.settled()

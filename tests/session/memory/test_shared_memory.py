@@ -118,7 +118,7 @@ def test_a_thread_that_the_observer_left_out_is_a_failure() -> None:
     run(check())
 
 
-def test_nothing_is_observed_twice_when_somebody_else_was_first() -> None:
+def test_nothing_is_observed_twice_when_another_one_was_first() -> None:
     async def check() -> None:
         others = Elsewhere(there=[tokens(900)])
         bench = _bench(others)

@@ -154,7 +154,7 @@ def test_no_summary_is_asked_for_when_the_model_was_done() -> None:
     assert (played.result.text, played.result.outcome) == ("done", "completed")
 
 
-def test_an_unknown_tool_is_told_to_the_model_and_the_run_goes_on() -> None:
+def test_an_unknown_tool_is_reported_to_the_model_and_the_run_continues() -> None:
     played = play(calls(("tc-1", "fly", {})), says("sorry"), tools=(add,))
 
     end = played.of(ToolEnd)[0]
@@ -164,7 +164,7 @@ def test_an_unknown_tool_is_told_to_the_model_and_the_run_goes_on() -> None:
     assert played.result.success
 
 
-def test_a_throwing_tool_is_told_to_the_model_and_the_run_goes_on() -> None:
+def test_a_throwing_tool_is_reported_to_the_model_and_the_run_continues() -> None:
     @tool(quick=True)
     def leave() -> None:
         raise SystemExit(3)
@@ -191,7 +191,7 @@ def test_a_throwing_tool_is_told_to_the_model_and_the_run_goes_on() -> None:
         None,
     ],
 )
-def test_malformed_arguments_are_told_to_the_model(input: Any) -> None:
+def test_malformed_arguments_are_reported_to_the_model(input: Any) -> None:
     played = play(calls(("tc-1", "add", input)), says("sorry"), tools=(add,))
 
     output = played.of(ToolEnd)[0].output
@@ -201,7 +201,7 @@ def test_malformed_arguments_are_told_to_the_model(input: Any) -> None:
     assert played.result.success
 
 
-def test_arguments_that_do_not_fit_are_told_to_the_model() -> None:
+def test_arguments_that_do_not_fit_are_reported_to_the_model() -> None:
     played = play(calls(("tc-1", "add", {"a": "one"})), says("sorry"), tools=(add,))
 
     assert played.of(ToolEnd)[0].output.startswith("invalid arguments for add: ")
@@ -228,7 +228,7 @@ def test_two_calls_begin_before_either_ends_and_end_as_they_finish() -> None:
     assert [turn.text for turn in played.model.asked[1][0][-2:]] == ["first", "second"]
 
 
-def test_a_call_tells_of_its_progress_from_any_thread() -> None:
+def test_a_call_reports_its_progress_from_any_thread() -> None:
     @tool
     def count(context: ToolContext) -> str:
         context.progress("one")
@@ -248,7 +248,7 @@ def test_pieces_of_arguments_carry_the_id_of_the_call_that_comes_of_them() -> No
     assert played.of(ToolInputDelta)[0].call_id == played.of(ToolStart)[0].call_id
 
 
-def test_a_provider_that_repeats_a_call_id_confuses_nobody() -> None:
+def test_a_provider_that_repeats_a_call_id_confuses_no_reader() -> None:
     twice = calls(("tc", "add", {"a": 1, "b": 1}), ("tc", "add", {"a": 2, "b": 2}))
     played = play(twice, twice, says("ok"), tools=(add,))
 
@@ -373,7 +373,7 @@ def test_a_thousand_steps_cost_the_same_each() -> None:
     assert max(sizes) - min(sizes) < 20
 
 
-def test_models_can_be_changed_for_a_single_agent_and_must_be_given_by_somebody() -> None:
+def test_models_can_be_changed_for_a_single_agent_and_must_be_given_somewhere() -> None:
     from harness.errors import UsageError
     from harness.sources.loop.loop_context import AgentOptions
     from harness.sources.loop.orchestrator import Orchestrator

@@ -67,7 +67,7 @@ def test_a_sub_agent_whose_answer_was_cut_short_has_failed() -> None:
     assert [result.outcome for result in played.of(Result)] == ["failed", "completed"]
 
 
-def test_half_a_program_is_not_run_but_written_anew() -> None:
+def test_half_a_program_is_not_run_but_written_again() -> None:
     played = play_rlm(cut(code("FINAL('half')"), "length"), code("FINAL('whole')"))
     assert (played.result.outcome, played.result.text) == ("completed", "whole")
     assert [error.code for error in played.of(Error)] == ["length"]

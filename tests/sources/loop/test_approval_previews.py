@@ -87,7 +87,7 @@ def test_a_new_file_an_edit_and_a_patch_show_what_comes_and_goes(folder: Path) -
         ("write", {"content": "x"}, "invalid arguments"),
     ],
 )
-def test_what_would_fail_anyway_fails_without_anybody_being_asked(
+def test_what_would_fail_anyway_fails_without_a_question(
     folder: Path, name: str, arguments: dict[str, Any], words: str
 ) -> None:
     played = play(folder, ("c", name, arguments))
@@ -98,7 +98,7 @@ def test_what_would_fail_anyway_fails_without_anybody_being_asked(
     assert (folder / "a.txt").read_text() == "one\ntwo\nthree\n"
 
 
-def test_a_file_that_was_changed_while_somebody_was_asked_is_not_overwritten(folder: Path) -> None:
+def test_a_file_that_was_changed_while_a_person_was_asked_is_not_overwritten(folder: Path) -> None:
     def change_and_allow(agents: Any, event: Any) -> None:
         if isinstance(event, Relay):
             (folder / "a.txt").write_text("somebody else was here\n")
@@ -125,7 +125,7 @@ def test_a_large_difference_is_bounded_and_says_by_how_much(folder: Path) -> Non
     assert len(file["diff"]) < 50_000
 
 
-def test_to_start_a_sub_agent_is_asked_about_unless_nobody_may_do_more_than_read(folder: Path) -> None:
+def test_to_start_a_sub_agent_is_asked_about_unless_no_one_may_do_more_than_read(folder: Path) -> None:
     spawn = ("s", "agent", {"task": "look", "name": "helper"})
     asked = play(folder, spawn).of(Relay)
     assert [relay.tool_name for relay in asked] == ["agent"]

@@ -123,7 +123,7 @@ def test_a_model_that_does_not_listen_is_not_asked_again() -> None:
     assert played.result.outcome == "interrupted"
 
 
-def test_while_somebody_is_asked() -> None:
+def test_while_a_person_is_asked() -> None:
     played = asyncio.run(
         follow(
             PlayedModel(calls(("tc", "hang", {}))),
@@ -212,7 +212,7 @@ def test_sub_agents_are_stopped_with_it(moment: str) -> None:
     assert kinds.index(Result) < len(kinds) - 1 - kinds[::-1].index(ToolEnd)
 
 
-def test_a_sub_agent_alone_can_be_stopped_and_its_parent_goes_on() -> None:
+def test_a_sub_agent_alone_can_be_stopped_and_its_parent_continues() -> None:
     def kill_child(agents: Any, event: Event) -> None:
         if isinstance(event, TextDelta) and event.text == "I thi":
             agents.kill(event.run_id)
@@ -236,7 +236,7 @@ def test_a_tool_that_cancels_itself_has_failed() -> None:
 
 
 @pytest.mark.parametrize("raised", [GeneratorExit, type("Odd", (BaseException,), {})])
-def test_a_tool_that_raises_what_no_tool_should_has_failed_and_the_run_goes_on(
+def test_a_tool_that_raises_what_no_tool_should_has_failed_and_the_run_continues(
     raised: type[BaseException],
 ) -> None:
     @tool

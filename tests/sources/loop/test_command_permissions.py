@@ -225,7 +225,7 @@ def test_a_grant_for_once_is_used_up_by_the_line_it_helped_to_allow() -> None:
         "! rm x",
     ],
 )
-def test_a_denial_finds_a_command_wherever_it_stands(line: str) -> None:
+def test_a_denial_finds_a_command_wherever_it_is(line: str) -> None:
     denial = Denial(tool="bash", params={"command": "rm **"})
     assert denial.covers("", "bash", {"command": line}, runs(line))
     permissions = Permissions("allow", allowlist=[ToolPermission("bash")], deny=[denial])

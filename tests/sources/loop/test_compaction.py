@@ -101,7 +101,7 @@ def test_what_has_outgrown_the_window_is_summed_up_but_for_the_last_turns() -> N
     assert [one.name for one in tools] == ["read"]
 
 
-def test_the_log_tells_of_it_and_what_the_summary_used_is_counted() -> None:
+def test_the_log_reports_it_and_what_the_summary_used_is_counted() -> None:
     played = run(
         reads("a"),
         reads("b"),
@@ -121,7 +121,7 @@ def test_the_log_tells_of_it_and_what_the_summary_used_is_counted() -> None:
     assert [one.usage for one in played.of(UsageDelta)] == [Usage(input=700, output=20)]
 
 
-def test_the_length_that_the_provider_tells_goes_before_our_own_estimate() -> None:
+def test_the_length_that_the_provider_reports_goes_before_our_own_estimate() -> None:
     near = Usage(input=100, cache_read=500, cache_write=190)
     played = run(reads("a", 10, near), reads("b", 10, Usage(input=790)), answers("sum"), answers("done"))
     assert not played.of(Compacted)  # 790 and a few are below 800
@@ -158,7 +158,7 @@ async def test_the_next_process_sends_the_same_conversation() -> None:
 
 
 @in_loop
-async def test_what_is_said_while_the_model_sums_up_is_kept() -> None:
+async def test_what_is_added_while_the_model_sums_up_stays() -> None:
     talk: Talk
 
     async def adding(_ask: Ask) -> Any:
@@ -250,14 +250,14 @@ def test_a_prompt_that_is_too_long_by_itself_ends_the_run_with_a_clear_error() -
     assert len(played.model.asked) == 1
 
 
-def test_another_failure_is_told_as_it_was() -> None:
+def test_another_failure_is_reported_as_it_was() -> None:
     played = run(refuses("no such model", "not_found"))
     [error] = played.of(Error)
     assert (error.message, error.code) == ("no such model", "not_found")
     assert len(played.model.asked) == 1
 
 
-def test_without_a_summary_long_outputs_are_shortened_and_the_run_goes_on() -> None:
+def test_without_a_summary_long_outputs_are_shortened_and_the_run_continues() -> None:
     played = run(
         reads("a"), reads("b", 1_400), reads("c", 400), refuses("overloaded", "boom"), answers("done")
     )
@@ -302,7 +302,7 @@ def test_a_summary_is_summed_up_with_what_followed_it() -> None:
     assert history(played.events).turns[:-1] == turns
 
 
-def test_a_sub_agent_is_kept_within_the_window_as_well() -> None:
+def test_a_sub_agent_is_held_within_the_window_as_well() -> None:
     @tool
     async def delegate(task: str, context: ToolContext) -> str:
         """Give a task to a sub-agent."""
@@ -325,7 +325,7 @@ def test_a_sub_agent_is_kept_within_the_window_as_well() -> None:
     assert len(history(played.events).turns) == 4  # what is left of the sub-agent's words is not the caller's
 
 
-def test_what_somebody_else_chooses_to_send_is_left_alone() -> None:
+def test_what_another_one_chooses_to_send_is_left_alone() -> None:
     async def all_of_it(_context: Any) -> None:
         return None
 

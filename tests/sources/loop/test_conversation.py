@@ -88,7 +88,7 @@ async def test_turns_stay_the_same_objects_and_the_prompt_may_change() -> None:
 
 
 @in_loop
-async def test_another_process_goes_on_with_the_same_words() -> None:
+async def test_another_process_continues_with_the_same_words() -> None:
     talk = Talk(calls(("c", "add", {"a": 1, "b": 2})), says("3"), tools=(add,))
     await talk.send("look", attachments=(PICTURE,))
     entries = list(talk.conversation.entries)
@@ -163,7 +163,7 @@ def signal(id: str, category: Any = "reactive", contents: Any = "note this", **m
 
 
 @in_loop
-async def test_what_is_added_while_nothing_goes_on_is_seen_by_the_next_run() -> None:
+async def test_what_is_added_while_no_run_is_active_is_seen_by_the_next_run() -> None:
     talk = Talk(says("ok"))
     talk.conversation.add(signal("s", attributes={"type": "gap", "none": None}))
     talk.conversation.add(Message(role="system", text="mind the gap", id="n"))

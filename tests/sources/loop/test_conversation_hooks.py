@@ -34,7 +34,7 @@ def add(a: int, b: int) -> int:
 
 
 @in_loop
-async def test_before_each_step_somebody_may_choose_what_the_model_sees() -> None:
+async def test_before_each_step_the_application_may_choose_what_the_model_sees() -> None:
     contexts: list[tuple[int, str, int, list[Turn]]] = []
 
     async def choose(context: StepContext) -> Sequence[Turn] | None:
@@ -85,7 +85,7 @@ async def test_a_failure_before_a_step_ends_the_run_and_nothing_else() -> None:
 
 
 @in_loop
-async def test_after_an_answer_somebody_may_send_the_model_on() -> None:
+async def test_after_an_answer_the_application_may_send_the_model_on() -> None:
     reminders = ["not done yet", None]
 
     async def judge(answer: str) -> str | None:

@@ -48,7 +48,7 @@ async def test_a_signal_begins_a_run() -> None:
 
 
 @in_loop
-async def test_a_run_that_goes_on_is_not_begun_again() -> None:
+async def test_a_run_that_is_active_is_not_started_again() -> None:
     async def never_ending(_ask: Ask) -> AsyncIterator[Event]:
         yield TextDelta(id="m", text="…")
         await asyncio.Event().wait()
@@ -104,7 +104,7 @@ async def test_what_is_added_at_once_is_seen_by_the_step_that_is_being_prepared(
 
 
 @in_loop
-async def test_at_once_makes_no_run_go_on() -> None:
+async def test_at_once_makes_no_run_continue() -> None:
     async def before_step(context: StepContext) -> None:
         talk.conversation.add(
             signal("note", f"n{context.step_number}", "notification", "notification"), at_once=True
@@ -127,7 +127,7 @@ async def test_without_a_run_it_is_there_for_the_next_one() -> None:
 
 
 @in_loop
-async def test_after_an_answer_a_signal_makes_the_run_go_on() -> None:
+async def test_after_an_answer_a_signal_makes_the_run_continue() -> None:
     reminders = [signal("not yet", "r1"), None]
 
     async def after_answer(answer: str) -> Signal | None:

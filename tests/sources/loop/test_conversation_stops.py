@@ -149,7 +149,7 @@ async def test_a_model_that_ignores_its_end_is_left_behind(monkeypatch: pytest.M
 
 
 @in_loop
-async def test_a_deaf_model_of_a_sub_agent_is_left_behind_before_its_parent(
+async def test_an_unresponsive_model_of_a_sub_agent_is_left_behind_before_its_parent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("harness.sources.loop.agent_run.GRACE_S", 0.2)

@@ -83,7 +83,7 @@ def test_text_that_no_file_can_hold_goes_through_too() -> None:
     assert masked(EventRedactor({}), "a\ud800b", "c") in ("a\ud800bc", "a\ufffdbc")
 
 
-def test_whole_events_are_masked_wherever_the_secret_stands() -> None:
+def test_whole_events_are_masked_wherever_the_secret_is() -> None:
     events: list[Event] = [
         Message(role="user", text=f"use {SECRET}"),
         ToolStart(call_id="c", tool_name="t", input={"deep": [{"key": SECRET}]}),

@@ -67,7 +67,7 @@ def test_a_follow_up_waits_until_the_run_would_end() -> None:
         inbox.steer("too late")
 
 
-def test_messages_that_nobody_took_are_told() -> None:
+def test_messages_that_no_one_took_are_reported() -> None:
     def steer(agents: Any, event: Event) -> None:
         if isinstance(event, StepStart):
             agents.steer(event.run_id, "too late")

@@ -103,7 +103,7 @@ def test_a_run_that_may_only_read_changes_nothing(workspace: Path) -> None:
     assert os.listdir(workspace) == ["a.txt"]
 
 
-def test_a_command_is_refused_when_nobody_answers_and_a_read_needs_no_answer(workspace: Path) -> None:
+def test_a_command_is_refused_when_no_one_answers_and_a_read_needs_no_answer(workspace: Path) -> None:
     (workspace / "a.txt").write_text("text")
 
     def deny(running: Any, event: Event) -> None:
@@ -124,7 +124,7 @@ def test_a_command_is_refused_when_nobody_answers_and_a_read_needs_no_answer(wor
 
 
 @pytest.mark.parametrize("permissions", ["full-access", "agent-default", "read-only"])
-def test_its_to_do_list_is_in_the_log_and_nobody_is_asked_about_it(permissions: str, workspace: Path) -> None:
+def test_its_to_do_list_is_in_the_log_and_no_one_is_asked_about_it(permissions: str, workspace: Path) -> None:
     events = run(
         workspace,
         [call("todo", todos=[{"content": "Look", "status": "in_progress"}, {"text": "Mend"}])],

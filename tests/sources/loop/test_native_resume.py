@@ -70,7 +70,7 @@ def world(tmp_path: Path) -> World:
 
 
 @pytest.mark.parametrize("how", ["resume", "prefix", "continue"])
-def test_it_goes_on_where_it_was(how: str, world: World, asked: list[list[Any]]) -> None:
+def test_it_continues_where_it_was(how: str, world: World, asked: list[list[Any]]) -> None:
     call = {"type": "tool_call", "id": "c", "name": "bash", "input": {"command": "echo hi"}}
     first = world.run("one", call, "done")
     asked.clear()
@@ -91,7 +91,7 @@ def test_it_goes_on_where_it_was(how: str, world: World, asked: list[list[Any]])
     assert isinstance(events[-1], Result)
 
 
-def test_it_knows_its_to_do_list_when_it_goes_on(world: World, asked: list[list[Any]]) -> None:
+def test_it_knows_its_to_do_list_when_it_continues(world: World, asked: list[list[Any]]) -> None:
     todos = [{"content": "Look", "status": "completed"}, {"content": "Mend", "status": "in_progress"}]
     first = world.run(
         "one", {"type": "tool_call", "id": "c", "name": "todo", "input": {"todos": todos}}, "more later"
@@ -115,7 +115,7 @@ def test_a_session_of_three_logs_is_one_conversation(world: World, asked: list[l
     assert [turn.text for turn in asked[4]] == ["one", "1", "two", "2", "three", "3", "four"]
 
 
-def test_it_goes_on_with_what_another_agent_did(world: World, asked: list[list[Any]]) -> None:
+def test_it_continues_with_what_another_agent_did(world: World, asked: list[list[Any]]) -> None:
     request = Request(agent="replay", recording=str(RECORDING), extra_args=("--fast",))
     claude = start(request, store=world.store)
     claude.wait()
@@ -145,7 +145,7 @@ def test_a_session_that_is_not_there_is_how_the_run_ended(world: World) -> None:
     assert f"there is no earlier session in {empty}" in words
 
 
-def test_inside_a_thread_it_goes_on_with_the_thread(world: World, asked: list[list[Any]]) -> None:
+def test_inside_a_thread_it_continues_with_the_thread(world: World, asked: list[list[Any]]) -> None:
     hub = Hub(world.store, "thread", world.store.create(Metadata(session_id="thread", kind="thread")))
     first = world.run("one", "1", hub=hub)
     second = world.run("two", "2", hub=hub, resume=first.id)

@@ -221,7 +221,7 @@ def test_a_sub_agent_that_fails_is_a_failed_call() -> None:
     assert played.result.text == "I see"
 
 
-def test_everything_is_kept_in_the_store() -> None:
+def test_everything_is_stored_in_the_store() -> None:
     store = MemoryStore()
 
     async def run() -> tuple[str, list[Event]]:
@@ -235,7 +235,7 @@ def test_everything_is_kept_in_the_store() -> None:
     assert not store.is_live(log_id)
 
 
-def test_leaving_stops_whoever_still_works() -> None:
+def test_leaving_stops_what_still_works() -> None:
     store = MemoryStore()
 
     async def run() -> str:

@@ -123,7 +123,7 @@ def test_a_denial_goes_before_everything_else() -> None:
     assert permissions.verdict("bash", {"command": "ls"}).decision == "allow"
 
 
-def test_a_grant_is_kept_once_and_takes_effect_at_once() -> None:
+def test_a_grant_is_stored_once_and_takes_effect_at_once() -> None:
     permissions = Permissions("ask")
     assert permissions.verdict("bash", {}).decision == "ask"
     permissions.grant(ToolPermission("bash"))
@@ -143,7 +143,7 @@ def test_a_grant_is_kept_once_and_takes_effect_at_once() -> None:
         ([], "deny", "ask"),
     ],
 )
-def test_modes_tell_reading_from_everything_else(
+def test_modes_distinguish_reading_from_everything_else(
     operations: list[Operation], read_only: str, agent_default: str
 ) -> None:
     for mode, expected in (
@@ -213,7 +213,7 @@ def test_an_argument_is_found_under_each_name_that_a_tool_takes_for_it() -> None
     assert Denial(tool="write", params={"file_path": "other/*"}).covers("", "write", both)
 
 
-def test_nobody_is_asked_about_a_to_do_list_and_a_denial_still_holds() -> None:
+def test_no_one_is_asked_about_a_to_do_list_and_a_denial_still_holds() -> None:
     assert Permissions("ask").verdict("todo", {}, [Tasks()]).decision == "allow"
     assert Permissions("ask").verdict("todo", {}, [Tasks(), Command(command="ls")]).decision == "ask"
     assert Permissions("ask", deny=[Denial(tool="todo")]).verdict("todo", {}, [Tasks()]).decision == "deny"

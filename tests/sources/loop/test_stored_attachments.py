@@ -119,7 +119,7 @@ def test_a_picture_that_was_read_is_seen_again_after_a_resume(
     assert live.attachments == (PNG,)
 
 
-def test_a_text_file_is_told_with_the_text_so_that_it_is_masked_and_shortened(
+def test_a_text_file_is_reported_with_the_text_so_that_it_is_masked_and_shortened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SHOP_TOKEN", "tok-8f3a9c2e7b")
@@ -149,7 +149,7 @@ def test_bytes_that_look_like_a_secret_are_left_as_they_are() -> None:
     assert tool_turn("c", end).attachments == (looks_so,)
 
 
-def test_what_is_too_large_is_said_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_large_is_said_and_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tool_messages, "MOST_ATTACHED_CHARACTERS", len(PNG.data) + 10)
     end, turn = end_of(PNG, PNG, PDF)
 
@@ -173,7 +173,7 @@ def test_a_file_is_what_is_in_it_whatever_it_is_called() -> None:
     assert end_of(other)[1].attachments == (other,)
 
 
-def test_a_log_without_parts_is_read_as_before_and_what_is_told_of_a_call_has_no_bytes() -> None:
+def test_a_log_without_parts_is_read_as_before_and_what_is_reported_of_a_call_has_no_bytes() -> None:
     old = decode(b'{"type":"ToolEnd","seq":3,"call_id":"r/c","tool_name":"read","success":true,"output":"x"}')
     assert isinstance(old, ToolEnd)
     assert tool_turn("c", old) == ToolTurn("c", "x")

@@ -26,7 +26,7 @@ def end_of(value: Any) -> ToolEnd:
     return end
 
 
-def test_data_that_a_function_returns_is_kept_as_data_and_as_text() -> None:
+def test_data_that_a_function_returns_is_stored_as_data_and_as_text() -> None:
     end = end_of({"rows": (1, 2)})
 
     assert (end.output, end.result) == ('{"rows":[1,2]}', {"rows": [1, 2]})

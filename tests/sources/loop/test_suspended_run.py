@@ -50,7 +50,7 @@ def one_question(*more: Any) -> tuple[Any, ...]:
 
 
 @in_loop
-async def test_a_tool_that_asks_ends_the_coroutine_and_the_answer_goes_on_with_the_run() -> None:
+async def test_a_tool_that_asks_ends_the_coroutine_and_the_answer_continues_with_the_run() -> None:
     talk = Talk(*one_question(says("so be it")), tools=(ask,))
 
     assert isinstance(await talk.send(), Suspended)
@@ -75,7 +75,7 @@ async def test_a_tool_that_asks_ends_the_coroutine_and_the_answer_goes_on_with_t
 
 
 @in_loop
-async def test_another_process_goes_on_with_it() -> None:
+async def test_another_process_continues_with_it() -> None:
     first = Talk(*one_question(), tools=(ask,))
     await first.send("a question", message_id="m-1")
 
@@ -175,7 +175,7 @@ async def test_the_first_answer_counts() -> None:
 
 
 @in_loop
-async def test_an_answer_to_somebody_else_changes_nothing() -> None:
+async def test_an_answer_to_another_one_changes_nothing() -> None:
     talk = Talk(*one_question(says("ok")), tools=(ask,))
     await talk.send()
     for replies in ({}, {"other": RelayReply(id="other", approved=True)}):
@@ -186,7 +186,7 @@ async def test_an_answer_to_somebody_else_changes_nothing() -> None:
 
 
 @in_loop
-async def test_a_question_that_was_refused_is_told_to_the_model() -> None:
+async def test_a_question_that_was_refused_is_reported_to_the_model() -> None:
     talk = Talk(*one_question(says("ok")), tools=(ask,))
     await talk.send()
     await talk.answer(approved=False, reason="not now")
@@ -324,7 +324,7 @@ def test_where_a_run_cannot_be_suspended_the_call_waits_where_it_is() -> None:
     assert asked == ["why?", "how?"]
 
 
-def test_a_question_that_nobody_answers_in_time_has_failed() -> None:
+def test_a_question_that_no_one_answers_in_time_has_failed() -> None:
     played = asyncio.run(follow(PlayedModel(*one_question(says("ok"))), tools=(ask,), relay_deadline_s=0.01))
 
     assert played.of(ToolEnd)[0].output == "no answer within 0.01 s"

@@ -23,7 +23,9 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return top
 
 
-def test_instructions_of_user_and_project_are_told_the_closest_last(repository: Path, tmp_path: Path) -> None:
+def test_instructions_of_user_and_project_are_reported_the_closest_last(
+    repository: Path, tmp_path: Path
+) -> None:
     own = tmp_path / "config" / "harness" / "AGENTS.md"
     own.parent.mkdir(parents=True)
     own.write_text("of the user")

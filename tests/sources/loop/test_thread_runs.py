@@ -217,7 +217,7 @@ async def test_a_loop_that_died_without_a_question_is_closed_as_interrupted(mome
 
 
 @in_loop
-async def test_a_step_that_was_going_on_is_closed() -> None:
+async def test_a_step_that_was_active_is_closed() -> None:
     async def endless(ask: Any) -> Any:
         yield Message(role="assistant", text="half")
         await asyncio.Event().wait()
@@ -234,7 +234,7 @@ async def test_a_step_that_was_going_on_is_closed() -> None:
     assert_runs(dead.events)
 
 
-def test_nobody_recovers_what_is_being_written(tmp_path: Path) -> None:
+def test_no_one_recovers_what_is_being_written(tmp_path: Path) -> None:
     store = FileStore(str(tmp_path))
     hub = thread(store)
     hub.source("r").append([SessionStart(agent="native")])

@@ -31,7 +31,7 @@ def denied(reason: str) -> str:
 ASKED = calls(("tc-1", "add", {"a": 1, "b": 2}))
 
 
-def test_the_run_waits_until_somebody_answers() -> None:
+def test_the_run_waits_until_a_person_answers() -> None:
     seen: list[list[str]] = []
 
     async def answer_later(agents: Any, event: Event) -> None:
@@ -52,7 +52,7 @@ def test_the_run_waits_until_somebody_answers() -> None:
     assert played.of(ToolEnd)[0].output == "3"
 
 
-def test_a_denial_is_told_to_the_model() -> None:
+def test_a_denial_is_reported_to_the_model() -> None:
     def deny(agents: Any, event: Event) -> None:
         if isinstance(event, Relay):
             agents.resolve(event.id, approved=False, reason="too risky")
@@ -127,7 +127,7 @@ def test_always_takes_effect_for_the_next_call_of_the_same_answer() -> None:
     assert played.of(RelayReply)[0].always
 
 
-def test_nobody_is_asked_about_arguments_that_cannot_be_read_and_nothing_runs() -> None:
+def test_no_one_is_asked_about_arguments_that_cannot_be_read_and_nothing_runs() -> None:
     played = play(
         calls(("tc", "add", {"__toolParseError": True})),
         says("ok"),
@@ -140,7 +140,7 @@ def test_nobody_is_asked_about_arguments_that_cannot_be_read_and_nothing_runs() 
     assert "malformed arguments" in played.of(ToolEnd)[0].output
 
 
-def test_whoever_answers_the_moment_the_question_is_in_the_log_is_heard(
+def test_an_answer_the_moment_the_question_is_in_the_log_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(outbox, "MOST_AT_ONCE", 1)

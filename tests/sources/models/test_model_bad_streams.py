@@ -39,7 +39,7 @@ from harness.sources.models.failure import Retries
 from harness.sources.models.http import HttpTimeouts
 
 
-def test_garbage_is_left_out_and_told() -> None:
+def test_garbage_is_left_out_and_reported() -> None:
     broken = ["{not json", "[1,2", '{"choices":7}', "\ud83d".encode("utf-16", "surrogatepass").hex()]
     events = chat(
         *broken, chunk({"content": "Hi."}), b": comment\nevent: x\nid: 7\n\n", chunk({}, "stop"), DONE
@@ -192,7 +192,7 @@ def test_kinds_of_events_that_are_newer_than_we_are_do_no_harm() -> None:
         (b'[{"error":{"message":"bad","status":"INVALID_ARGUMENT"}}]', "bad", "INVALID_ARGUMENT"),
     ],
 )  # fmt: skip
-def test_a_refusal_of_any_form_is_told(body: bytes, message: str, code: str) -> None:
+def test_a_refusal_of_any_form_is_reported(body: bytes, message: str, code: str) -> None:
     with FarSide(status(400, body)) as far_side:
         error = only(ask(CHAT.open(far_side.url)), Error)
     assert (error.message, error.code) == (message, code)
@@ -223,7 +223,7 @@ def test_what_no_waiting_helps_against_is_not_tried_again(
     "headers",
     [{"retry_after_ms": "1"}, {"retry_after": "Wed, 21 Oct 2015 07:28:00 GMT"}, {"retry_after": "soon"}],
 )
-def test_when_to_come_back_may_be_told_in_many_ways(headers: dict[str, str]) -> None:
+def test_when_to_come_back_may_be_stated_in_many_ways(headers: dict[str, str]) -> None:
     answer = stream(chunk({"content": "Hi."}), chunk({}, "stop"), DONE)
     with FarSide(status(429, b"", **headers), answer) as far_side:
         events = ask(CHAT.open(far_side.url))
@@ -249,7 +249,7 @@ def test_a_server_that_falls_silent_is_given_up() -> None:
     assert only(events, Error).message.endswith("has stopped sending")
 
 
-def test_where_nobody_listens_is_an_error() -> None:
+def test_where_no_one_listens_is_an_error() -> None:
     with FarSide(silence) as far_side:
         url = far_side.url
     events = ask(CHAT.open(url))
@@ -270,7 +270,7 @@ def test_closing_an_answer_closes_the_socket() -> None:
 
 
 @pytest.mark.parametrize("reply", [stream_then_silence(chunk({"content": "Hi"})), silence])
-def test_cancelling_whoever_asked_closes_the_socket(reply: Any) -> None:
+def test_cancelling_the_caller_closes_the_socket(reply: Any) -> None:
     async def cancel(url: str) -> None:
         task = asyncio.create_task(collect(CHAT.open(url)))
         assert await asyncio.to_thread(far_side.arrivals.acquire, timeout=60)
@@ -320,7 +320,7 @@ def test_a_model_may_be_asked_by_several_at_once() -> None:
     assert [only(events, Message).text for events in answers] == ["Hi."] * 20
 
 
-def test_thoughts_that_are_told_apart_are_no_output() -> None:
+def test_thoughts_that_are_distinguished_are_no_output() -> None:
     usage = {"input_tokens": 3, "output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}}
     text = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi."}}
     end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage}

@@ -37,7 +37,7 @@ def test_ids_of_calls_are_unique_whatever_the_server_says() -> None:
     assert ids[2].startswith("call_")
 
 
-def test_calls_without_numbers_are_told_apart() -> None:
+def test_calls_without_numbers_are_distinguished() -> None:
     by_id = chat(chunk(call("{}", id="a", index=0)), chunk(call("{}", id="b", index=0)), chunk({}, "stop"))
     assert [part["id"] for part in calls_of(by_id)] == ["a", "b"]
     by_order = chat(chunk(call('{"path":"1"}')), chunk(call('{"path":"2"}')), chunk({}, "stop"))
@@ -110,7 +110,7 @@ def test_usage_of_every_form_is_read(told: Any, expected: Usage) -> None:
     assert only(events, UsageDelta).usage == expected
 
 
-def test_an_answer_without_a_word_is_not_told_again() -> None:
+def test_an_answer_without_a_word_is_not_reported_again() -> None:
     turns = [UserTurn("hi"), AssistantTurn(""), UserTurn("well?")]
     with FarSide(stream(chunk({"content": "Yes."}), chunk({}, "stop"), DONE)) as far_side:
         ask(CHAT.open(far_side.url), Ask(turns=turns))

@@ -65,7 +65,9 @@ def of_gemini(body: Any) -> Told:
         ("gemini/gemini-2.5-pro", of_gemini, "[a-zA-Z0-9_-]{1,64}"),
     ],
 )
-def test_they_are_told_as_the_api_takes_them(model: str, told_in: Callable[[Any], Told], shape: str) -> None:
+def test_they_are_reported_as_the_api_takes_them(
+    model: str, told_in: Callable[[Any], Told], shape: str
+) -> None:
     turns = [UserTurn("go"), AssistantTurn("", CALLS), *(ToolTurn(call.id, "done") for call in CALLS)]
     keys = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "MISTRAL_API_KEY")
     wire = open_model(model, dict.fromkeys(keys, KEY))._wire  # type: ignore[attr-defined]

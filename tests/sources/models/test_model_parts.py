@@ -88,7 +88,7 @@ def test_for_others_it_is_the_text_and_the_calls() -> None:
         assert list(in_order(turn, "p/m")) == [TurnText("Hi.", {})]
 
 
-def test_a_text_that_was_masked_since_is_still_told_whole() -> None:
+def test_a_text_that_was_masked_since_is_still_reported_whole() -> None:
     turn = opaque_answer()
     masked = AssistantTurn("Let me ***", turn.calls, turn.opaque)
     assert (
@@ -96,7 +96,7 @@ def test_a_text_that_was_masked_since_is_still_told_whole() -> None:
     )
 
 
-def test_only_what_stands_first_is_the_system_prompt() -> None:
+def test_only_what_comes_first_is_the_system_prompt() -> None:
     turns = [SystemTurn("a"), SystemTurn("b"), UserTurn("c"), SystemTurn("d")]
     assert split_system(turns) == ("a\n\nb", turns[2:])
     assert split_system([]) == ("", [])

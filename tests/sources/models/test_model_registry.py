@@ -84,7 +84,7 @@ def test_without_httpx_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     }
 
 
-def test_who_can_be_asked_is_told_with_the_reason() -> None:
+def test_who_can_be_asked_is_reported_with_the_reason() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         environ = {

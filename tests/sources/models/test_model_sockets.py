@@ -284,7 +284,7 @@ def test_the_client_still_knows_when_a_connection_serves_again(
     assert asyncio.run(talk()) == [b"a" + b"b" * 30, b"c", b"plain"]
 
 
-def test_a_body_that_breaks_off_is_told_by_the_client(listening: Answering) -> None:
+def test_a_body_that_breaks_off_is_reported_by_the_client(listening: Answering) -> None:
     def serve(client: socket.socket) -> None:
         client.recv(10_000)
         client.sendall(HEAD + chunk(b"a") + b"5\r\nab")

@@ -97,7 +97,7 @@ def test_an_answer_comes_in_pieces_then_whole_then_counted(api: Api, lab: Lab) -
     assert only(events, StepEnd).stop_reason == "tool_calls"
 
 
-def test_what_the_model_reasoned_goes_back_to_it_and_to_nobody_else(api: Api, lab: Lab) -> None:
+def test_what_the_model_reasoned_goes_back_to_it_and_to_no_one_else(api: Api, lab: Lab) -> None:
     server = lab(LOOKING, {"text": "Done."})
     model = api.open(server.url)
     turns: list[Turn] = [UserTurn("hi")]
@@ -133,7 +133,7 @@ def test_reasoning_written_as_text_goes_back_to_servers_that_want_it(lab: Lab) -
     assert server.requests[1].body["messages"][1]["reasoning_content"] == "The file will tell."
 
 
-def test_classes_of_tokens_are_kept_apart(api: Api, lab: Lab) -> None:
+def test_classes_of_tokens_are_separate(api: Api, lab: Lab) -> None:
     tokens = {"input": 100, "output": 20, "cache_read": 30, "cache_write": 0, "reasoning": 7}
     used = only(ask(api.open(lab([{"text": "Hi."}, {"usage": tokens}]).url)), UsageDelta)
     expected = {
@@ -211,7 +211,7 @@ def test_a_provider_that_never_can_is_not_asked_forever(api: Api, lab: Lab) -> N
     assert len(server.requests) == 3
 
 
-def test_a_connection_lost_before_the_first_word_is_made_again(api: Api, lab: Lab) -> None:
+def test_a_connection_lost_before_the_first_word_is_reopened(api: Api, lab: Lab) -> None:
     server = lab([{"text": "Here."}, {"fault": "drop", "after": 0}])
     events = ask(api.open(server.url))
     assert (kinds(events)[0], only(events, Warning).code) == ("Warning", "retry")
@@ -314,7 +314,7 @@ def test_an_answer_can_be_held_to_a_schema(api: Api, lab: Lab) -> None:
         assert body["generationConfig"]["responseJsonSchema"] == PERSON
 
 
-def test_instructions_stand_first_and_may_come_later(api: Api, lab: Lab) -> None:
+def test_instructions_come_first_and_may_come_later(api: Api, lab: Lab) -> None:
     server = lab({"text": "Yes."})
     turns = [SystemTurn("Be brief."), SystemTurn("Be kind."), UserTurn("hi"), SystemTurn("Stop now.")]
     ask(api.open(server.url), Ask(turns=turns))
@@ -387,7 +387,7 @@ def test_a_conversation_with_calls_defines_tools_even_where_none_may_be_called(l
     assert body["tool_choice"] == {"type": "none"}
 
 
-def test_a_model_that_is_told_a_budget_is_told_one(lab: Lab) -> None:
+def test_a_model_that_takes_a_budget_is_given_one(lab: Lab) -> None:
     server = lab({"text": "Yes."})
     model = ANTHROPIC.open(server.url, model="anthropic/claude-haiku-4-5")
     ask(model, Ask(turns=[UserTurn("hi")], effort="medium", temperature=0.2))

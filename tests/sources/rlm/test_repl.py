@@ -18,7 +18,7 @@ def test_variables_functions_and_imports_stay_from_turn_to_turn() -> None:
     assert last.stdout == "40 b\n"
 
 
-def test_everything_that_is_printed_is_kept_in_order() -> None:
+def test_everything_that_is_printed_is_stored_in_order() -> None:
     code = "import sys\nprint('one', 2, [3])\nprint('oops', file=sys.stderr)\nprint('four', end='')"
     [turn] = turns_of(code)
     assert turn == CodeResult(
@@ -40,7 +40,7 @@ def test_output_is_cut_with_a_notice() -> None:
     assert (short.stdout, short.is_truncated) == ("x" * 9 + "\n", False)
 
 
-def test_a_flood_of_output_is_neither_kept_nor_shown() -> None:
+def test_a_flood_of_output_is_neither_stored_nor_shown() -> None:
     async def use(bench: Bench) -> None:
         turn = await bench.run("for i in range(30_000): print('a line that nobody will read', i)")
         assert len(turn.stdout) == 4000 + len("\n...[truncated]")
@@ -54,7 +54,7 @@ def test_a_final_answer_is_a_text() -> None:
     assert [turn.final for turn in turns] == ["text", "42", "[1, 'a']", "None"]
 
 
-def test_the_code_goes_on_after_its_final_answer() -> None:
+def test_the_code_continues_after_its_final_answer() -> None:
     [turn] = turns_of("FINAL('done')\nprint('still here')")
     assert (turn.final, turn.stdout) == ("done", "still here\n")
 
@@ -66,14 +66,14 @@ def test_code_that_fails_after_its_final_answer_has_given_none() -> None:
     assert after.final is None
 
 
-def test_a_syntax_error_is_told_with_its_line() -> None:
+def test_a_syntax_error_is_reported_with_its_line() -> None:
     [turn, after] = turns_of("x = = 1", "print('fine')")
     assert "SyntaxError" in turn.error
     assert "x = = 1" in turn.error
     assert after.stdout == "fine\n"
 
 
-def test_an_error_is_told_with_the_models_own_lines_and_what_was_printed_before_it() -> None:
+def test_an_error_is_reported_with_the_models_own_lines_and_what_was_printed_before_it() -> None:
     [turn, after] = turns_of("def f():\n    return 1 / 0\nprint('before')\nf()", "print('after')")
     assert turn.stdout == "before\n"
     assert turn.error == (
@@ -114,7 +114,7 @@ def test_ten_megabytes_are_searched() -> None:
     assert turn.stdout == f"{len(context)} 4711 520000\n"
 
 
-def test_a_call_is_answered_by_whoever_made_the_repl() -> None:
+def test_a_call_is_answered_by_the_owner_of_the_repl() -> None:
     async def use(bench: Bench) -> None:
         turn = await bench.run(
             "print(llm_query('who?', 'ctx'), llm_query('what?', {'a': [1]}), llm_query(7))"
@@ -244,7 +244,7 @@ def test_a_call_that_outlives_its_turn_is_given_up() -> None:
     on_bench(use, functions={"llm_query": hang})
 
 
-def test_a_repl_can_be_closed_while_it_waits_and_whoever_answers_is_stopped() -> None:
+def test_a_repl_can_be_closed_while_it_waits_and_the_answer_is_stopped() -> None:
     asked = asyncio.Event()
     stopped = []
 
@@ -266,7 +266,7 @@ def test_a_repl_can_be_closed_while_it_waits_and_whoever_answers_is_stopped() ->
     on_bench(use, functions={"llm_query": hang})
 
 
-def test_code_that_wants_to_be_typed_to_is_told_at_once_that_nobody_is_there() -> None:
+def test_code_that_reads_input_gets_an_error_at_once() -> None:
     asked, after = turns_of("name = input('who? ')", "import sys\nprint(repr(sys.stdin.read()))")
     assert asked.stdout == "who? "
     assert asked.error.endswith("EOFError: EOF when reading a line")

@@ -101,7 +101,7 @@ def test_a_memory_bomb_is_an_error_that_the_repl_survives(code: str) -> None:
     assert after.stdout == "1\n"
 
 
-def test_an_endless_loop_is_interrupted_and_variables_are_kept() -> None:
+def test_an_endless_loop_is_interrupted_and_variables_stay() -> None:
     [turn, after] = turns_of("n = 0\nprint('going')\nwhile True: n += 1", "print(n > 0)", time_s=0.5)
     assert turn.stdout == "going\n"
     assert turn.error.startswith("TimeLimit: ")
@@ -132,7 +132,7 @@ def test_an_interpreter_that_dies_is_replaced() -> None:
     assert after.stdout == "again\n"
 
 
-def test_whoever_breaks_the_rules_is_ended() -> None:
+def test_a_program_that_breaks_the_rules_is_ended() -> None:
     """No JSON; too long; of no known kind; not even an object."""
     forged = ["\\0\\0\\0\\5nosne", "\\xff\\xff\\xff\\xff", '\\0\\0\\0\\x0e{"type":"what"}', "\\0\\0\\0\\2[]"]
     write = "import os\nfor fd in range(3, 20):\n    try: os.write(fd, b{!r})\n    except OSError: pass\nwhile True: pass"

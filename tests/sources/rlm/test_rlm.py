@@ -63,7 +63,7 @@ def test_two_rounds_share_their_variables_and_the_second_sees_what_the_first_pri
     assert turns[-1] == UserTurn("<harness:repl_output>\n<stdout>\n3\n</stdout>\n</harness:repl_output>")
 
 
-def test_the_code_is_told_before_it_runs_and_its_output_after() -> None:
+def test_the_code_is_reported_before_it_runs_and_its_output_after() -> None:
     run = play(code("print('hello')"), code("FINAL(1)"))
     first, second = run.of(ReplInput)
     assert (first.code, first.iteration, second.iteration) == ("print('hello')", 0, 1)
@@ -91,7 +91,7 @@ def test_everything_has_one_run_id_and_the_usage_is_its_total() -> None:
     assert (start.agent, start.model, start.parent_id) == ("rlm", "test/played", "somebody")
 
 
-def test_the_wire_tells_it_as_one_run_from_start_to_end() -> None:
+def test_the_wire_reports_it_as_one_run_from_start_to_end() -> None:
     told = WireTranslation()
     run = play(code("print(1)"), code("FINAL(2)"))
     wire = [one for event in run.events for one in told.feed(event) if type(one).__name__ != "UserEvent"]
@@ -120,7 +120,7 @@ def test_when_the_iterations_are_used_up_there_is_no_answer() -> None:
     assert not run.of(ReplOutput)[-1].done
 
 
-def test_code_that_fails_is_told_to_the_model_which_may_mend_it() -> None:
+def test_code_that_fails_is_reported_to_the_model_which_may_fix_it() -> None:
     run = play(code("print('so far')", "1 / 0"), code("FINAL('mended')"))
     assert run.result.text == "mended"
     [failed, _] = run.of(ReplOutput)
@@ -151,7 +151,7 @@ def test_an_answer_that_cannot_be_run_costs_an_iteration_and_says_why(answer: st
     assert [program.iteration for program in run.of(ReplInput)] == [1]
 
 
-def test_a_failure_of_the_model_is_told_and_ends_the_run() -> None:
+def test_a_failure_of_the_model_is_reported_and_ends_the_run() -> None:
     run = play(code("print(1)"), fails("overloaded"))
     assert [type(event) for event in run.events[-2:]] == [Error, Result]
     assert (run.events[-2].message, run.result.outcome) == ("overloaded", "failed")
@@ -191,7 +191,9 @@ def test_long_output_is_cut_for_the_log_and_the_model() -> None:
     assert f"{out.stdout}\n</stdout>" in run.model.asked[1][0][-1].text
 
 
-def test_a_repl_that_cannot_be_had_is_told_before_the_model_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repl_that_cannot_be_had_is_reported_before_the_model_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(repl_module, "_BOOT", "import sys; sys.exit('no such luck')  # {!r}")
     run = play(code("FINAL(1)"))
     assert run.result.outcome == "failed"

@@ -72,7 +72,7 @@ def test_the_usual_time_of_a_command_is_set_from_outside() -> None:
     assert run.result.text == "exec timeout: killed after 0.2s"
 
 
-def test_every_second_it_is_told_how_a_command_does() -> None:
+def test_every_second_it_is_reported_how_a_command_does() -> None:
     run = play(code("exec('sleep 1.4')", "FINAL(1)"))
     [metrics] = [event for event in run.of(ReplProgress) if event.text.startswith("[exec] ")]
     words = dict(word.split("=") for word in metrics.text.split()[1:])
@@ -107,13 +107,13 @@ def test_what_cannot_be_run_is_an_error_in_the_code(call: str, error: str) -> No
     assert run.of(ReplOutput)[0].error.endswith(error)
 
 
-def test_much_output_is_kept_from_the_log() -> None:
+def test_much_output_is_not_in_the_log() -> None:
     run = play(code("FINAL(len(exec('head -c 5000000 /dev/zero | tr \"\\\\0\" x').stdout))"))
     assert run.result.text == str(1_000_000 + len("\n...[truncated]"))
     assert sum(len(event.text) for event in run.of(ReplProgress)) < 70_000
 
 
-def test_a_command_waits_until_somebody_allows_it() -> None:
+def test_a_command_waits_until_a_person_allows_it() -> None:
     model = PlayedModel(code("FINAL(exec('echo hi').stdout)"))
     run = asyncio.run(follow(model, permissions=Permissions("ask"), on_event=answering(approved=True)))
     assert run.result.text == "hi\n"
@@ -159,7 +159,7 @@ def test_a_run_that_may_only_read_runs_no_commands() -> None:
     assert (reply.approved, reply.by) == (False, "policy")
 
 
-def test_nobody_waits_for_ever_for_an_answer() -> None:
+def test_nothing_waits_for_ever_for_an_answer() -> None:
     run = play(code("exec('ls')"), code("FINAL(1)"), permissions=Permissions("ask"), relay_deadline_s=0.1)
     assert run.of(ReplOutput)[0].error.endswith("exec denied: no answer within 0.1 s")
 

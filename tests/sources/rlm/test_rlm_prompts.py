@@ -44,13 +44,13 @@ def test_fences_inside_of_code_are_code() -> None:
         ("```python\nprint(1)", "does not end with a line of ```"),
     ],
 )
-def test_anything_else_is_a_problem_that_can_be_mended(answer: str, problem: str) -> None:
+def test_anything_else_is_a_problem_that_can_be_fixed(answer: str, problem: str) -> None:
     extraction = extract(answer)
     assert extraction.code == ""
     assert problem in extraction.problem
 
 
-def test_feedback_tells_what_was_printed_and_what_went_wrong() -> None:
+def test_feedback_reports_what_was_printed_and_what_went_wrong() -> None:
     assert output_feedback("1\n2\n", "") == (
         "<harness:repl_output>\n<stdout>\n1\n2\n</stdout>\n</harness:repl_output>"
     )

@@ -65,7 +65,7 @@ def test_at_the_bottom_a_query_is_one_call_of_the_model() -> None:
     assert result_of(run, child.run_id).text == "a text"
 
 
-def test_its_usage_is_told_and_counted_by_the_run_that_made_it() -> None:
+def test_its_usage_is_reported_and_counted_by_the_run_that_made_it() -> None:
     run = play(code("FINAL(llm_query('a'))"), says("b", usage=Usage(input=7, output=3)), max_depth=0)
     assert {event.run_id for event in run.of(UsageDelta)} == {run.run_id}
     assert run.result.usage == Usage(input=17, output=8)
@@ -191,7 +191,7 @@ def test_a_prompt_over_the_budget_is_an_error_in_the_code() -> None:
 
 
 @pytest.mark.parametrize("depth", [0, 1])
-def test_a_query_that_fails_is_an_error_in_the_code_and_the_run_goes_on(depth: int) -> None:
+def test_a_query_that_fails_is_an_error_in_the_code_and_the_run_continues(depth: int) -> None:
     run = play(code("llm_query('a')"), fails("overloaded"), code("FINAL('without')"), max_depth=depth)
     assert run.result.text == "without"
     assert run.of(ReplOutput)[0].error.endswith("CallError: there is no answer: overloaded")

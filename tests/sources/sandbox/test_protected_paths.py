@@ -248,7 +248,7 @@ def test_what_is_there_stays_as_it_is() -> None:
             shutil.rmtree(place.folder, ignore_errors=True)
 
 
-def test_work_at_the_top_and_commits_go_on_with_bubblewrap(place: Place) -> None:
+def test_work_at_the_top_and_commits_continue_with_bubblewrap(place: Place) -> None:
     need("bubblewrap")
     place.git("-C", str(place.root), "config", "--unset", "include.path")
     shutil.rmtree(place.root / "linked")
@@ -305,7 +305,7 @@ def test_a_harmless_new_repository_stays(place: Place) -> None:
     assert (place.root / "deep/n/.git/HEAD").is_file()
 
 
-def test_a_harmful_one_is_switched_off_and_the_model_is_told(place: Place) -> None:
+def test_a_harmful_one_is_switched_off_and_the_model_is_informed(place: Place) -> None:
     need("bubblewrap")
     output = place.run("bubblewrap", a=PLANT + "git init -q deep/n; plant deep/n/.git")["a"]
     told = f"error: {place.root}/deep/n/.git was switched off (.git is refused now): it has hooks"

@@ -97,7 +97,7 @@ def places() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_ordinary_work_goes_on_in_the_sandbox(engine: str, places: Path) -> None:
+def test_ordinary_work_continues_in_the_sandbox(engine: str, places: Path) -> None:
     if not is_usable(engine):
         pytest.skip(f"no {engine} here")
     top = "sub" if engine == "landlock" else "."

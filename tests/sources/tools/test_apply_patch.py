@@ -282,7 +282,7 @@ def test_a_hunk_that_fits_in_several_places_is_refused(text: str, lines: tuple[s
         ("x\nx\n", ("-x", "+y", "*** End of File"), "x\ny\n"),
     ],
 )
-def test_a_line_that_is_named_tells_which_place_is_meant(
+def test_a_line_that_is_named_decides_which_place_is_meant(
     text: str, lines: tuple[str, ...], expected: str
 ) -> None:
     assert updated(text, *lines) == expected

@@ -115,7 +115,7 @@ def test_a_server_is_started_talked_to_and_stopped(bench: Bench) -> None:
     at(Desk(bench), work)
 
 
-def test_what_fails_at_once_is_told_at_once(bench: Bench) -> None:
+def test_what_fails_at_once_is_reported_at_once(bench: Bench) -> None:
     async def work(desk: Desk) -> None:
         output = await desk.begin("echo no such thing >&2; exit 3")
         assert output.text == "stderr:\nno such thing\nexit code: 3"
@@ -166,7 +166,7 @@ def test_only_so_many_run_at_once_and_the_next_is_refused_in_words(bench: Bench)
     at(Desk(bench), work)
 
 
-def test_much_output_is_cut_in_its_middle_and_all_of_it_kept(bench: Bench) -> None:
+def test_much_output_is_cut_in_its_middle_and_all_of_it_stored(bench: Bench) -> None:
     async def work(desk: Desk) -> None:
         await desk.begin(
             "echo begun; while [ ! -e go ]; do sleep 0.01; done; echo first; yes | head -n 200000; echo last"

@@ -30,7 +30,7 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def test_both_outputs_and_the_exit_code_are_told(bench: Bench, bash: BashTool) -> None:
+def test_both_outputs_and_the_exit_code_are_reported(bench: Bench, bash: BashTool) -> None:
     output = bench.call(bash, command="echo out; echo err >&2; exit 3")
     assert output.text == "stdout:\nout\nstderr:\nerr\nexit code: 3"
     assert (output.exit_code, output.success) == (3, False)
@@ -132,11 +132,11 @@ def test_a_call_that_is_cancelled_at_once_starts_nothing_that_stays(bench: Bench
     assert not written.exists() or not written.read_text() or not is_alive(int(written.read_text()))
 
 
-def test_a_signal_is_told_as_shells_do(bench: Bench, bash: BashTool) -> None:
+def test_a_signal_is_reported_as_shells_do(bench: Bench, bash: BashTool) -> None:
     assert bench.call(bash, command="kill -9 $$").exit_code == 137
 
 
-def test_fifty_megabytes_are_cut_and_all_of_them_kept(bench: Bench) -> None:
+def test_fifty_megabytes_are_cut_and_all_of_them_stored(bench: Bench) -> None:
     bash = BashTool(bench.workspace, bench.outputs)
     bench.workspace.allow_reading(bench.outputs.path)
     command = "echo begin; head -c 52428800 /dev/zero | tr '\\0' x; echo; echo end"
@@ -153,7 +153,7 @@ def test_fifty_megabytes_are_cut_and_all_of_them_kept(bench: Bench) -> None:
     assert "begin" in bench.call(ReadTool(bench.workspace), filePath=found[1]).text
 
 
-def test_secrets_are_masked_in_what_is_kept(bench: Bench, tmp_path: Path) -> None:
+def test_secrets_are_masked_in_what_is_stored(bench: Bench, tmp_path: Path) -> None:
     secret = "s3cr3t-Zq8vK1pL0xW9"
     outputs = OutputFolder(str(tmp_path / "kept"), {"MY_TOKEN": secret})
     output = bench.call(BashTool(bench.workspace, outputs), command=f"yes {secret} | head -n 9000")
@@ -163,7 +163,7 @@ def test_secrets_are_masked_in_what_is_kept(bench: Bench, tmp_path: Path) -> Non
     assert "MY_TOKEN" in kept.read_text()
 
 
-def test_kept_outputs_are_removed_after_some_days_and_nothing_else(bench: Bench) -> None:
+def test_stored_outputs_are_removed_after_some_days_and_nothing_else(bench: Bench) -> None:
     outputs = Path(os.environ["HOME"]) / ".local/share/harness/outputs"
     folders = [outputs / "0123456789abcdef", outputs / "of somebody else", outputs / "fedcba9876543210"]
     for folder in folders:

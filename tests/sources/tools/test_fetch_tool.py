@@ -156,7 +156,7 @@ def test_addresses_that_are_not_fetched(bench: Bench, fetch: FetchTool, url: str
     assert bench.refused(fetch, url=url)
 
 
-def test_nobody_waits_for_a_slow_server(
+def test_nothing_waits_for_a_slow_server(
     bench: Bench, fetch: FetchTool, site: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch_module, "TIMEOUT_S", 0.2)

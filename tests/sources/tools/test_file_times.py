@@ -34,7 +34,7 @@ def test_the_same_file_under_another_name_is_the_same_file(tmp_path: Path) -> No
     files.assert_current(str(path))
 
 
-def test_a_file_that_was_removed_and_made_again_is_another_file(tmp_path: Path) -> None:
+def test_a_file_that_was_removed_and_recreated_is_another_file(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one")
     files = FileTimes()

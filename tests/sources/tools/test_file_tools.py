@@ -26,7 +26,7 @@ PNG = base64.b64decode(
 # read
 
 
-def test_lines_are_numbered_and_the_real_range_is_told(bench: Bench) -> None:
+def test_lines_are_numbered_and_the_real_range_is_reported(bench: Bench) -> None:
     path = bench.write("a.txt", "one\ntwo\nthree\n")
     output = bench.call(ReadTool(bench.workspace), filePath="a.txt")
     assert output.text == (
@@ -96,7 +96,7 @@ def test_what_is_no_text_is_refused(bench: Bench, name: str) -> None:
     assert bench.refused(ReadTool(bench.workspace), filePath=name)
 
 
-def test_nobody_waits_for_a_pipe(bench: Bench) -> None:
+def test_nothing_waits_for_a_pipe(bench: Bench) -> None:
     os.mkfifo(bench.root / "pipe")
     assert "pipe" in bench.refused(ReadTool(bench.workspace), filePath="pipe")
 
@@ -109,7 +109,7 @@ def test_bytes_that_are_no_utf8_are_shown_as_such(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "arguments", [{}, {"filePath": 3}, {"filePath": "a", "offset": -1}, {"filePath": "a", "limit": "x"}]
 )
-def test_wrong_arguments_are_told_with_the_right_ones(bench: Bench, arguments: dict[str, object]) -> None:
+def test_wrong_arguments_are_reported_with_the_right_ones(bench: Bench, arguments: dict[str, object]) -> None:
     said = bench.refused(ReadTool(bench.workspace), **arguments)
     assert "arguments: filePath, offset?, limit?" in said
 
@@ -308,7 +308,7 @@ def edited(bench: Bench, name: str = "a.txt", **arguments: object) -> str:
     return bench.text(name)
 
 
-def test_a_passage_is_replaced_and_its_lines_are_told(bench: Bench) -> None:
+def test_a_passage_is_replaced_and_its_lines_are_reported(bench: Bench) -> None:
     bench.write("a.txt", "one\ntwo\nthree\nfour\n")
     bench.call(ReadTool(bench.workspace), filePath="a.txt")
     output = bench.call(EditTool(bench.workspace), filePath="a.txt", oldString="two\n", newString="2\n2b\n")

@@ -182,6 +182,6 @@ def test_what_only_one_engine_would_understand_is_refused_in_words(pattern: str,
     assert words in str(caught.value)
 
 
-def test_the_model_is_told_what_is_wrong_with_its_pattern(bench: Bench) -> None:
+def test_the_model_learns_what_is_wrong_with_its_pattern(bench: Bench) -> None:
     told = bench.refused(GrepTool(bench.workspace, ""), pattern="(?<=a)b")
     assert told == "the search failed: in the pattern, look-ahead and look-behind are not understood"

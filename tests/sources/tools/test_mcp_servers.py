@@ -165,7 +165,7 @@ def test_a_tool_is_called(connected: Connected) -> None:
     assert (output.text, output.success) == ("5", True)
 
 
-def test_what_a_server_does_nobody_knows(connected: Connected) -> None:
+def test_what_a_server_does_no_one_knows(connected: Connected) -> None:
     async def work(tools: dict[str, Tool]) -> None:
         tool = tools["small__add"]
         assert list(tool.operations({"a": 1})) == []
@@ -182,7 +182,7 @@ def test_failures_and_images_are_handed_on(connected: Connected) -> None:
     assert [(one.media_type, one.data) for one in output.attachments] == [("image/png", "aGk=")]
 
 
-def test_a_huge_result_is_cut_and_kept(connected: Connected) -> None:
+def test_a_huge_result_is_cut_and_stored(connected: Connected) -> None:
     output = connected.call({"small": entry()}, "small__huge")
     assert len(output.text) < 51_000
     assert "[3000000 bytes of output; all of it is in " in output.text
@@ -254,7 +254,7 @@ def test_lines_that_are_no_messages_do_no_harm(connected: Connected) -> None:
     assert connected.call({"small": entry("garbage")}, "small__add", a=1, b=1).text == "2"
 
 
-def test_a_server_that_dies_is_told_to_the_model_and_started_again_by_the_next_call(
+def test_a_server_that_dies_is_reported_to_the_model_and_started_again_by_the_next_call(
     connected: Connected,
 ) -> None:
     pid = connected.bench.root / "pid"
@@ -270,7 +270,7 @@ def test_a_server_that_dies_is_told_to_the_model_and_started_again_by_the_next_c
     assert not is_alive(int(pid.read_text()))
 
 
-def test_a_server_that_cannot_be_started_again_is_told_to_the_model(connected: Connected) -> None:
+def test_a_server_that_cannot_be_started_again_is_reported_to_the_model(connected: Connected) -> None:
     async def work(tools: dict[str, Tool]) -> None:
         context = connected.bench.context()
         with pytest.raises(ToolFailure, match="Connection closed"):
@@ -284,7 +284,7 @@ def test_a_server_that_cannot_be_started_again_is_told_to_the_model(connected: C
     connected.within({"small": {"command": sys.executable, "args": [str(program)]}}, work)
 
 
-def test_a_call_can_be_cancelled_and_the_server_goes_on(connected: Connected) -> None:
+def test_a_call_can_be_cancelled_and_the_server_continues(connected: Connected) -> None:
     async def work(tools: dict[str, Tool]) -> str:
         context = connected.bench.context()
         waiting = asyncio.create_task(tools["small__wait"].run({}, context))
@@ -415,7 +415,7 @@ def test_a_server_that_is_late_is_offered_when_it_answers(connected: Connected) 
     assert "late has not answered within 1 s: its tools are offered when it does" in warning
 
 
-def test_a_server_is_told_where_the_work_is_done_and_refused_a_model(connected: Connected) -> None:
+def test_a_server_learns_where_the_work_is_done_and_refused_a_model(connected: Connected) -> None:
     root = connected.bench.root
     output = connected.call({"small": entry()}, "small__roots")
     assert json.loads(output.text) == {"roots": [{"uri": root.as_uri(), "name": root.name}]}
@@ -469,7 +469,7 @@ def test_what_a_server_wants_to_know_is_asked_and_its_form_filled_in(
     assert question.schema == (FORM if schema is FORM else None)
 
 
-def test_where_nobody_can_be_asked_a_server_is_told_no(connected: Connected) -> None:
+def test_where_no_one_can_be_asked_a_server_gets_a_refusal(connected: Connected) -> None:
     told = json.loads(connected.call({"small": entry()}, "small__ask").text)
     assert told == {"action": "decline"}
 

@@ -125,7 +125,7 @@ def test_an_expression_that_never_ends_is_ended(bench: Bench, monkeypatch: pytes
     assert time.monotonic() - began < 10
 
 
-def test_what_is_searched_is_told_before(bench: Bench) -> None:
+def test_what_is_searched_is_reported_before(bench: Bench) -> None:
     root = str(bench.root)
     grep, glob = GrepTool(bench.workspace), GlobTool(bench.workspace)
     assert grep.operations({"pattern": "x", "path": "src"}) == [Search(query="x", path=f"{root}/src")]
