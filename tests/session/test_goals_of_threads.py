@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from thread_in_hand import Asked, ThreadInHand, calls
+from thread_kit import Asked, ThreadInHand, calls
 
 from harness.events import Event, GoalChanged, GoalEvaluated, Message, Result
 from harness.events.operation import Read

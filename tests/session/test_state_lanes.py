@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from itertools import count
 
-from thread_in_hand import Asked, ThreadInHand
+from thread_kit import Asked, ThreadInHand
 
 from harness.events import Signal, Task
 from harness.session.goals import Objective

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from thread_in_hand import Asked, ThreadInHand, calls
+from thread_kit import Asked, ThreadInHand, calls
 
 from harness.errors import UsageError
 from harness.events import Relay, RelayReply, Result, Suspended

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from thread_in_hand import Asked, ThreadInHand, calls
+from thread_kit import Asked, ThreadInHand, calls
 
 from harness.errors import StoreError
 from harness.events import Forked, Relay, RelayReply, Result, SessionStart, ThreadCreated, ToolEnd

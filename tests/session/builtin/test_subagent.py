@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from thread_in_hand import EXPLORE, Asked, ThreadInHand, calls
+from thread_kit import EXPLORE, Asked, ThreadInHand, calls
 
 from harness.events import Relay, RelayReply, Result, SessionStart, ToolEnd
 from harness.session.config import RequestContext, Subagent

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conversation_kit import Talk, assert_consistent, in_loop
 from harness.events import (
     Compacted,
     Error,
@@ -29,7 +30,6 @@ from harness.sources.models.registry import USUAL, window_of
 from harness.sources.tool import ToolContext
 from harness.sources.tools.function_tool import tool
 from played_model import Played, calls, play, says
-from talking import Talk, assert_consistent, in_loop
 
 WINDOW = 1_000
 LONG = "x" * 1_200

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from conversation_kit import Talk, in_loop
 from harness.errors import UsageError
 from harness.events import (
     Event,
@@ -26,7 +27,6 @@ from harness.sources.model import Ask, AssistantTurn, Attachment, Call, SystemTu
 from harness.sources.tool import ToolOutput
 from harness.sources.tools.function_tool import tool
 from played_model import PlayedModel, calls, says
-from talking import Talk, in_loop
 
 PICTURE = Attachment("image/png", "iVBORw0KGgo=", "hi.png")
 

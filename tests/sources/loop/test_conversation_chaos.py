@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from conversation_kit import Talk, in_loop
 from harness.events import Event, Message, RelayReply, Signal, TextDelta
 from harness.sources.loop.permissions import Permissions, PermissionVerdict
 from harness.sources.model import Ask, UserTurn
 from harness.sources.tool import ToolContext, ToolFailure
 from harness.sources.tools.function_tool import tool
 from played_model import PlayedModel, calls, fails, says
-from talking import Talk, in_loop
 
 ROUNDS = int(os.environ.get("HARNESS_CHAOS", "25"))
 ACTS = 40

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from conversation_kit import Talk, in_loop
 from harness.events import (
     Event,
     Message,
@@ -24,7 +25,6 @@ from harness.sources.model import Ask, AssistantTurn, Call, SystemTurn, ToolTurn
 from harness.sources.tool import ToolContext
 from harness.sources.tools.function_tool import tool
 from played_model import calls, says
-from talking import Talk, in_loop
 
 
 @tool(quick=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from conversation_kit import Talk, in_loop
 from harness.errors import UsageError
 from harness.events import Event, Result, SessionStart, Signal, Suspended, TextDelta
 from harness.sources.loop.turns import StepContext
@@ -17,7 +18,6 @@ from harness.sources.model import Ask, ToolTurn, UserTurn
 from harness.sources.tool import ToolContext
 from harness.sources.tools.function_tool import tool
 from played_model import calls, says
-from talking import Talk, in_loop
 
 
 def signal(text: str, id: str = "s1", category: Any = "reactive", tag: str = "system-reminder") -> Signal:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from conversation_kit import Talk, in_loop
 from harness.events import (
     Event,
     Relay,
@@ -25,7 +26,6 @@ from harness.sources.model import Ask, ToolTurn, UserTurn
 from harness.sources.tool import ToolContext
 from harness.sources.tools.function_tool import tool
 from played_model import calls, fails, says
-from talking import Talk, in_loop
 
 
 @tool(quick=True)

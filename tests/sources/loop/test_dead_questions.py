@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from conversation_kit import Talk, in_loop
 from harness.events import Relay, RelayReply, Result, Resumed, ToolEnd
 from harness.sources.loop.permissions import Permissions
 from harness.sources.loop.turns import CUT_OFF
 from harness.sources.model import ToolTurn, UserTurn
 from harness.sources.tools.function_tool import tool
 from played_model import calls, says
-from talking import Talk, in_loop
 
 asked: list[str] = []
 

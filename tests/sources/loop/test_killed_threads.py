@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from conversation_kit import assert_consistent, assert_runs
 from harness.events import Event, Relay, RelayReply, Result, Resumed, Suspended, ToolEnd, ToolStart
 from harness.log.store import read_all
 from harness.log.stores.files import FileStore
 from harness.sources.loop.history import history
 from harness.sources.model import ToolTurn
 from harness.sources.translation.audit import check, recover, recover_thread
-from talking import assert_consistent, assert_runs
 
 VICTIM = Path(__file__).parent / "waiting_thread.py"
 LOG_ID = "thread-1"

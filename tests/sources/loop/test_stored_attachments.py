@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from conversation_kit import Talk, in_loop
 from harness import FileStore, Request, start
 from harness.events import ToolEnd
 from harness.log.codec import decode, encode
@@ -19,7 +20,6 @@ from harness.sources.tool import ToolContext, ToolOutput
 from harness.sources.tools.function_tool import tool
 from harness.views.run_events.events import outcome_of
 from played_model import calls, play, says
-from talking import Talk, in_loop
 
 PNG = Attachment("image/png", b64encode(b"\x89PNG\r\n\x1a\n" + bytes(range(200))).decode(), "dot.png")
 PDF = Attachment("application/pdf", b64encode(b"%PDF-1.4 nothing").decode())

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conversation_kit import Talk, in_loop
 from harness.errors import UsageError
 from harness.events import Message, Relay, RelayReply, Result, Resumed, Signal, Suspended, ToolEnd, ToolStart
 from harness.sources.loop.turns import CUT_OFF
@@ -14,7 +15,6 @@ from harness.sources.model import AssistantTurn, ToolTurn, UserTurn
 from harness.sources.tool import ToolContext
 from harness.sources.tools.function_tool import tool
 from played_model import PlayedModel, calls, follow, says
-from talking import Talk, in_loop
 
 asked: list[str] = []
 

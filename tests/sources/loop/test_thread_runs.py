@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 import recorded_runs
+from conversation_kit import Talk, assert_consistent, assert_runs, in_loop
 from harness import FileStore, MemoryStore, Request, Run, start
 from harness.events import (
     Event,
@@ -34,7 +35,6 @@ from harness.sources.tools.function_tool import tool
 from harness.sources.translation.audit import DIED, check, recover, recover_thread, runs_in
 from harness.testing.golden import translate
 from played_model import calls, says
-from talking import Talk, assert_consistent, assert_runs, in_loop
 
 AGENTS = Path(__file__).parents[2] / "agents"
 RECORDINGS = AGENTS / "claude" / "2.1.325"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conversation_kit import Talk
 from harness.events import Error, Event, Message, Signal, StepEnd, StepStart, Suspended, TextDelta
 from harness.sources.loop.history import history
 from harness.sources.loop.turns import TurnOrder
@@ -16,7 +17,6 @@ from harness.sources.model import Ask, AssistantTurn
 from harness.sources.tool import ToolContext
 from harness.sources.tools.function_tool import tool
 from played_model import calls, fails, says
-from talking import Talk
 
 TOO_LONG = Error(message="prompt is too long: 208310 tokens > 200000 maximum", code="invalid_request_error")
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from sandbox_world import NOBODY, as_user, as_user_in_background, interpreter, is_usable
+from sandbox_kit import NOBODY, as_user, as_user_in_background, interpreter, is_usable
 
 from harness.errors import UsageError
 from harness.sources.sandbox import git_directories
@@ -428,7 +428,7 @@ def test_the_document_names_everything_that_is_protected() -> None:
 
 
 def test_file_tools_write_nothing_that_is_protected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.sources.tools.workbench import Bench
+    from tests.sources.tools.tool_kit import Bench
 
     from harness.sources.tools.registry import default_tools
 

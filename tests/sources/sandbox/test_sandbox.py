@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from sandbox_world import (
+from sandbox_kit import (
     BEYOND_LANDLOCK,
     ESCAPES,
     MAY_BE_FORBIDDEN_HERE,
@@ -200,7 +200,7 @@ def test_the_whole_system_is_no_workspace_to_be_confined_to() -> None:
 
 
 def test_a_confined_run_fetches_nothing_and_changes_no_settings(tmp_path: Path) -> None:
-    from tests.sources.tools.workbench import Bench
+    from tests.sources.tools.tool_kit import Bench
 
     from harness.sources.tools.registry import default_tools
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from workbench import Bench
+from tool_kit import Bench
 
 
 @pytest.fixture

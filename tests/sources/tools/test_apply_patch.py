@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from workbench import Bench
+from tool_kit import Bench
 
 from harness.events.operation import Write
 from harness.sources.tool import ToolFailure

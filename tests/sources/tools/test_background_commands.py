@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workbench import Bench
+from tool_kit import Bench
 
 from harness.errors import UsageError
 from harness.events import Event, Relay, Result, ToolEnd

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from workbench import Bench
+from tool_kit import Bench
 
 from harness.events.operation import Command, Read
 from harness.sources.tools.bash import BashTool

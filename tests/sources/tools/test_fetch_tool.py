@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from workbench import Bench
+from tool_kit import Bench
 
 from harness.events.operation import Fetch
 from harness.sources.tools import fetch as fetch_module

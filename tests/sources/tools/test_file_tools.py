@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from workbench import Bench
+from tool_kit import Bench
 
 from harness.events.operation import Read, Write
 from harness.sources.tools import read as read_module

@@ -6,7 +6,7 @@ import random
 import shutil
 
 import pytest
-from workbench import Bench
+from tool_kit import Bench
 
 from harness.sources.tools import grep as grep_module
 from harness.sources.tools.grep import GrepTool

@@ -20,7 +20,7 @@ from typing import Any
 
 import mcp_server
 import pytest
-from workbench import Bench
+from tool_kit import Bench
 
 from harness.sources.mcp.config import load_servers
 from harness.sources.mcp.servers import usable_name
@@ -534,7 +534,7 @@ def test_long_names_stay_different() -> None:
 
 
 def test_in_a_sandbox_servers_are_confined_as_commands_are(connected: Connected) -> None:
-    from tests.sources.sandbox.sandbox_world import is_usable
+    from tests.sources.sandbox.sandbox_kit import is_usable
 
     if not (is_usable("bubblewrap") or is_usable("landlock")):
         pytest.skip("no sandbox here")

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from workbench import Bench
+from tool_kit import Bench
 
 from harness.events.operation import Skill, Spawn
 from harness.sources.tool import Tool, ToolContext

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from workbench import Bench
+from tool_kit import Bench
 
 from harness.events.operation import List, Search
 from harness.sources.tools import grep as grep_module

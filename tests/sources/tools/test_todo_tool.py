@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from workbench import Bench
+from tool_kit import Bench
 
 from harness.events import Task
 from harness.events.operation import Tasks
