@@ -139,7 +139,7 @@ def converse(arguments: list[str]) -> int:
 
 
 def speak_up() -> None:
-    """A turn that nobody asked for, once the test has made a file."""
+    """A turn that was not asked for, once the test has made a file."""
     say(type="system", subtype="session_state_changed", state="idle")
     while not os.path.exists(f"{os.environ['FAKE_NOTES']}.go"):
         time.sleep(0.01)

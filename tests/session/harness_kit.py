@@ -1,4 +1,4 @@
-"""Harnesses for tests: scripted models, a record of everything that is told, and the stores that matter."""
+"""Harnesses for tests: scripted models, a record of everything that is emitted, and the stores that matter."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Model:
         model = self._model if self._left >= 0 else Scripted([self._default], name=self.name)
         return model.answer(ask)
 
-    def heard(self, index: int = -1) -> list[str]:
+    def received(self, index: int = -1) -> list[str]:
         """What users said, as the model saw it."""
         return [turn.text for turn in self.asked[index][0] if isinstance(turn, UserTurn)]
 
@@ -120,7 +120,7 @@ def used(text: str, **tokens: int) -> dict[str, Any]:
 
 
 class Record:
-    """What a listener is told, as it was at that moment."""
+    """What a listener receives, as it was at that moment."""
 
     def __init__(self, session: Session | None = None) -> None:
         self.events: list[HarnessEvent] = []
@@ -160,7 +160,7 @@ class Record:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def until_told(self, name: str) -> dict[str, Any]:
+    async def until_emitted(self, name: str) -> dict[str, Any]:
         """Wait for an event of that name, and give the latest."""
         await self.until(lambda: self.named(name))
         return self.named(name)[-1]

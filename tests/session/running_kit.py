@@ -1,4 +1,4 @@
-"""What tests of a running session need besides a harness: models and tools that wait until they are told to go on."""
+"""What tests of a running session need besides a harness: models and tools that wait until they are released."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 
 
 class Gate:
-    """Somebody comes to it and waits; the test sees that, and opens it."""
+    """A caller waits at it; the test sees that, and opens it."""
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()
@@ -58,7 +58,7 @@ class Gate:
             raise
 
     async def come(self) -> None:
-        """Until somebody is there."""
+        """Until a caller is there."""
         async with asyncio.timeout(_LONGEST_S):
             await self.reached.wait()
 

@@ -29,18 +29,18 @@ from harness.sources.tool import ToolContext, ToolFailure
 
 
 def test_what_is_published_reaches_the_subscribers_of_its_topic() -> None:
-    pubsub, heard = LocalPubSub(), []
+    pubsub, received = LocalPubSub(), []
 
     def fail(_message: bytes) -> None:
         raise RuntimeError("deaf")
 
     pubsub.subscribe("a", fail)
-    stop = pubsub.subscribe("a", heard.append)
+    stop = pubsub.subscribe("a", received.append)
     pubsub.publish("a", b"1")
     pubsub.publish("b", b"2")
     stop()
     pubsub.publish("a", b"3")
-    assert heard == [b"1"]
+    assert received == [b"1"]
 
 
 def test_spans_are_lines_that_a_collector_can_read(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What listeners hear of the calls of a running session: where output comes from, pictures, approvals, stopped sub-agents."""
+"""What listeners receive of the calls of a running session: where output comes from, pictures, approvals, stopped sub-agents."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ async def test_output_is_reported_with_the_stream_that_it_was_written_to(tmp_pat
         storage=MemoryStore(),
     ) as (harness, record):
         await harness.send_message(content="go")
-        told = [(data["stream"], data["output"]) for data in record.named("shell_output")]
-        assert told == [("stdout", "one"), ("stderr", "two"), ("stdout", "three")]
+        emitted = [(data["stream"], data["output"]) for data in record.named("shell_output")]
+        assert emitted == [("stdout", "one"), ("stderr", "two"), ("stdout", "three")]
 
 
 async def draw() -> ToolOutput:
@@ -104,7 +104,7 @@ def test_a_call_that_waits_for_leave_has_a_row_with_its_arguments(decision: str)
             record,
         ):
             sending = started(harness.send_message(content="go"))
-            asked = await record.until_told("tool_approval_required")
+            asked = await record.until_emitted("tool_approval_required")
             assert _asked(record)[-3:] == ["tool_start", "message_update", "tool_approval_required"]
             started_with = record.named("tool_start")[0]
             assert {**asked, "type": ""}.items() >= {**started_with, "type": ""}.items()
@@ -132,7 +132,7 @@ def test_a_call_that_waits_has_its_row_after_a_restart_and_is_reported_once(stor
             record,
         ):
             started(harness.send_message(content="go"))
-            asked = await record.until_told("tool_approval_required")
+            asked = await record.until_emitted("tool_approval_required")
         async with opened(Model(), tools=[note], storage=storage.open()) as (harness, record):
             await harness.select_or_create_thread()
             (pending,) = harness.session.approval.all()

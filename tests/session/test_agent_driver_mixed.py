@@ -29,7 +29,7 @@ def test_our_own_loop_knows_what_the_program_said(tmp_path: Path) -> None:
             await harness.send_message(content="to the program")
             await harness.session.mode.switch(mode_id="own")
             await harness.send_message(content="to the loop again")
-            assert model.heard() == ["to the loop", "to the program", "to the loop again"]
+            assert model.received() == ["to the loop", "to the program", "to the loop again"]
             said = [message.text for message in harness.session.thread.list_active_messages()]
             assert said[:2] == ["to the loop", "Native."]
             assert said[2] == "to the program"
@@ -108,7 +108,7 @@ def test_a_message_to_a_program_gives_up_the_run_of_our_own_loop_that_waits(tmp_
             assert reply.seq < given_up.seq < starts[1].seq
             await harness.session.mode.switch(mode_id="own")
             await harness.send_message(content="to the loop again")
-            assert model.heard() == ["ask me", "to the program", "to the loop again"]
+            assert model.received() == ["ask me", "to the program", "to the loop again"]
             assert model.results() == [CUT_OFF]
             check(harness, log_of(harness))
         store.close()

@@ -68,7 +68,7 @@ async def test_a_real_program_works_in_a_thread_continues_and_is_stopped(pi: str
             assert "hi" in str(record.named("tool_end")[0]["result"])
             await harness.send_message(content="what was it?")
             assert texts(record)[-1] == "It was a banana."
-            # The lab goes on in its script only for a session that goes on.
+            # The lab continues in its script only for a session that continues.
             assert [entry.turn for entry in offline.server.requests] == [0, 1, 2]
 
             record.clear()

@@ -159,7 +159,7 @@ async def test_it_is_stopped_and_the_next_message_starts_it_again(tmp_path: Path
     storage = FileStore(str(tmp_path / "data"))
     async with opened(modes=modes, storage=storage, initial_state=NO_MODEL) as (harness, record):
         first = started(harness.send_message(content="be slow"))
-        await record.until_told("message_update")
+        await record.until_emitted("message_update")
         harness.abort()
         await first
         assert ends(record) == ["aborted"]
@@ -190,7 +190,7 @@ async def test_what_is_said_while_it_works_waits_for_its_end(tmp_path: Path) -> 
     modes = [Mode(id="a", agent=fake_claude(tmp_path))]
     async with opened(modes=modes, initial_state=NO_MODEL) as (harness, record):
         first = started(harness.send_message(content="one"))
-        await record.until_told("agent_start")
+        await record.until_emitted("agent_start")
         await harness.send_message(content="two")
         await first
         assert [call["prompt"] for call in notes(tmp_path)] == ["one", "two"]
@@ -204,7 +204,7 @@ async def test_more_of_them_than_any_pool_has_threads_work_at_once(tmp_path: Pat
         sessions = [harness.create_session(resource_id=f"r{number}") for number in range(40)]
         records = [Record(session) for session in sessions]
         sending = [started(session.send_message(content="be slow")) for session in sessions]
-        await asyncio.gather(*(record.until_told("message_update") for record in records))
+        await asyncio.gather(*(record.until_emitted("message_update") for record in records))
         for session in sessions:
             session.abort()
         await asyncio.gather(*sending)
@@ -296,7 +296,7 @@ async def test_words_for_a_program_that_runs_are_reported_by_the_next_run(tmp_pa
     modes = [Mode(id="a", agent=fake_claude(tmp_path))]
     async with opened(modes=modes, initial_state=NO_MODEL) as (harness, record):
         sending = started(harness.send_message(content="go"))
-        await record.until_told("agent_start")
+        await record.until_emitted("agent_start")
         sent = await harness.send_signal("and this")
         assert (sent.accepted.action, sent.accepted.run_id) == ("persist", "")
         await sending

@@ -1,4 +1,4 @@
-"""End to end: real agent programs, answered by the lab, go on with what was said and decided without them."""
+"""End to end: real agent programs, answered by the lab, continue with what was said and decided without them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_a_plan_of_our_own_agent_is_known_to_a_real_claude_code_and_back(t
 
             await harness.session.mode.switch(mode_id="plan")
             await harness.send_message(content="Would a LEOPARD be better?")
-            assert model.heard() == ["Make a ZEBRA of it.", "Begin.", "Would a LEOPARD be better?"]
+            assert model.received() == ["Make a ZEBRA of it.", "Begin.", "Would a LEOPARD be better?"]
             await harness.session.mode.switch(mode_id="build")
             await harness.send_message(content="Then do that.")
             request = stage.asked[-1]

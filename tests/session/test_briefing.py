@@ -1,4 +1,4 @@
-"""Agents that take turns in one thread: each is told, once, what was said and decided without it."""
+"""Agents that take turns in one thread: each is given, once, what was said and decided without it."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ async def test_our_own_agent_sees_everything_and_no_briefing(tmp_path: Path) -> 
         await harness.send_message(content="two")
         await harness.session.mode.switch(mode_id="own")
         await harness.send_message(content="three")
-        assert model.heard() == ["one", "two", "three"]
+        assert model.received() == ["one", "two", "three"]
         assert texts(record, "user") == ["one", "two", "three"]
 
 
@@ -215,7 +215,7 @@ async def test_what_was_said_to_a_run_that_died_is_reported_to_the_program_that_
         await harness.send_message(content="three")
         await harness.session.mode.switch(mode_id="own")
         await harness.send_message(content="four")
-        assert model.heard() == ["one", "two", "rather so", "three", "four"]
+        assert model.received() == ["one", "two", "rather so", "three", "four"]
     [prompt] = given(tmp_path)
     assert prompt.count("User: rather so") == 1
 
@@ -276,7 +276,7 @@ async def test_what_a_program_has_not_seen_goes_before_its_next_prompt_also_in_a
     reminder = {"type": "reactive", "contents": "Save."}
     async with opened(storage=FileStore(str(tmp_path / "data")), **options) as (harness, record):
         sending = started(harness.send_message(content="go"))
-        await record.until_told("agent_start")
+        await record.until_emitted("agent_start")
         sent = await harness.send_signal(reminder)
         assert (sent.accepted.action, sent.accepted.run_id) == ("persist", "")
         await sending

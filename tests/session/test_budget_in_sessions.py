@@ -85,7 +85,7 @@ async def test_the_question_can_be_answered_in_another_process(storage: StoreMak
         await harness.respond_to_tool_suspension(resume_data="Continue for $0.50 more")
         events = log_of(harness)
         assert of(events, Result)[-1].text == "Done."
-        assert model.heard() == ["go"]
+        assert model.received() == ["go"]
         assert model.results() == ["nothing"] * 2
 
 
@@ -103,7 +103,7 @@ async def test_a_run_that_has_not_begun_asks_before_the_first_model_call(storage
         await harness.session.thread.switch(thread_id=thread_id)
         await harness.respond_to_tool_suspension(resume_data="y")
         assert of(log_of(harness), Result)[-1].text == "Two."
-        assert model.heard() == ["one", "two"]
+        assert model.received() == ["one", "two"]
         answers = [one.text for one in of(log_of(harness), Message) if one.role == "assistant"]
         assert answers == ["One.", "Two."]
 

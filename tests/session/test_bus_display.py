@@ -1,4 +1,4 @@
-"""The display state while things happen, the events that are told, and those who listen to them."""
+"""The display state while things happen, the events that are emitted, and those who listen to them."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def eventful() -> Model:
 async def talk(harness: Harness, record: Record) -> None:
     """A whole run: thoughts, words, calls that are asked about, that fail, that wait for an answer."""
     going_on = asyncio.create_task(harness.send_message(content="go"))
-    await record.until_told("tool_approval_required")
+    await record.until_emitted("tool_approval_required")
     await harness.follow_up(content="afterwards")
     harness.session.follow_ups.clear()
     assert harness.session.respond_to_tool_approval(decision="approve")
     await record.until(lambda: len(record.named("tool_approval_required")) == 2)
     assert harness.session.respond_to_tool_approval(decision="approve")
-    await record.until_told("tool_suspended")
+    await record.until_emitted("tool_suspended")
     await going_on
     assert await harness.respond_to_tool_suspension(resume_data="this one")
 
@@ -71,9 +71,9 @@ def test_what_is_shown_live_is_what_the_log_says(storage: StoreMaker) -> None:
             events = log_of(harness)
             replayed, fold = [], DisplayFold()
             for event in events:
-                replayed += [to_wire(told) for told in fold.feed(event)]
+                replayed += [to_wire(emitted) for emitted in fold.feed(event)]
             assert to_wire(fold.value) == live
-            assert replayed[1:] == [to_wire(told) for told in record.events]
+            assert replayed[1:] == [to_wire(emitted) for emitted in record.events]
             assert live["tokenUsage"]["totalTokens"] == 22
             assert live["tasks"][0]["content"] == "Do it"
             assert not live["isRunning"]
@@ -171,15 +171,15 @@ def test_a_listener_that_fails_is_reported_and_the_others_hear_everything(
 def test_who_unsubscribes_gets_nothing_more() -> None:
     async def work() -> None:
         async with opened() as (harness, _):
-            heard: list[str] = []
-            stop = harness.subscribe(lambda event: heard.append(event.type))
+            received: list[str] = []
+            stop = harness.subscribe(lambda event: received.append(event.type))
             await harness.create_thread()
-            count = len(heard)
+            count = len(received)
             assert count
             stop()
             stop()
             await harness.send_message(content="hi")
-            assert len(heard) == count
+            assert len(received) == count
 
     run(work)
 

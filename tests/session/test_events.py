@@ -39,9 +39,9 @@ def test_listeners_can_distinguish_events_by_class() -> None:
 def test_any_event_is_one_of_all_that_there_are() -> None:
     known = set(get_args(events.SessionEvent))
     assert set(events.EVENTS.values()) == known
-    told = {
+    emitted = {
         kind
         for kind in HarnessEvent.__subclasses__()
         if kind is not Part and kind.__module__.startswith("harness")
     }
-    assert told <= known
+    assert emitted <= known

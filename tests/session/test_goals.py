@@ -1,4 +1,4 @@
-"""Goals: kept in the log, judged after every answer, paused when nobody can judge or the budget is used up."""
+"""Goals: stored in the log, judged after every answer, paused when it cannot be judged or the budget is used up."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_a_goal_that_is_reached_is_done() -> None:
     thread = Thread(GoalOptions(judge=verdicts("done")))
     assert judged(thread) == [None]
     assert (kept(thread).status, kept(thread).runs_used) == ("done", 1)
-    pending, told = thread.payloads
+    pending, emitted = thread.payloads
     assert pending == {
         "objective": "ship it",
         "iteration": 1,
@@ -194,9 +194,9 @@ def test_a_goal_that_is_reached_is_done() -> None:
         "suppressFeedback": True,
         "pending": True,
     }
-    duration = told["duration"]
+    duration = emitted["duration"]
     assert duration >= 0
-    assert told == {
+    assert emitted == {
         "objective": "ship it",
         "iteration": 1,
         "maxRuns": 50,
@@ -237,10 +237,10 @@ def test_waiting_for_the_user_keeps_the_goal_active_and_ends_the_run() -> None:
     thread = Thread(GoalOptions(judge=verdicts("waiting", "done"), max_runs=1))
     assert judged(thread) == [None]
     assert kept(thread).status == "active"
-    told = thread.payloads[-1]
-    assert told["waitingForUser"] is True
-    assert told["results"][0]["score"] == 0.5
-    assert told["maxRunsReached"] is True
+    emitted = thread.payloads[-1]
+    assert emitted["waitingForUser"] is True
+    assert emitted["results"][0]["score"] == 0.5
+    assert emitted["maxRunsReached"] is True
 
 
 def test_a_judge_that_fails_pauses_the_goal_at_once() -> None:
@@ -252,10 +252,10 @@ def test_a_judge_that_fails_pauses_the_goal_at_once() -> None:
         assert judged(thread) == [None]
         assert kept(thread).status == "paused"
         assert kept(thread).paused_reason.startswith("Goal evaluation failed: ")
-        told = thread.payloads[-1]
-        assert told["judgeFailed"] is True
-        assert told["pausedReason"] == told["reason"] == kept(thread).paused_reason
-        assert told["results"][0]["errored"] is True
+        emitted = thread.payloads[-1]
+        assert emitted["judgeFailed"] is True
+        assert emitted["pausedReason"] == emitted["reason"] == kept(thread).paused_reason
+        assert emitted["results"][0]["errored"] is True
 
 
 def test_a_judge_that_takes_too_long_has_failed() -> None:
@@ -297,9 +297,9 @@ def test_what_is_at_its_budget_is_not_judged_again() -> None:
     thread = Thread(GoalOptions(judge=verdicts("waiting")))
     judged(thread, max_runs=1)
     assert judged(thread) == [None]
-    told = thread.payloads[-1]
-    assert (told["maxRunsReached"], told["results"], told["iteration"]) == (True, [], 1)
-    assert "pending" not in told
+    emitted = thread.payloads[-1]
+    assert (emitted["maxRunsReached"], emitted["results"], emitted["iteration"]) == (True, [], 1)
+    assert "pending" not in emitted
     assert kept(thread).runs_used == 1
 
 

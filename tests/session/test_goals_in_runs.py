@@ -1,4 +1,4 @@
-"""Goals in a session: the run goes on until the judge is content, or something keeps it from that."""
+"""Goals in a session: the run continues until the judge is content, or something prevents that."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_it_continues_until_the_judge_is_content() -> None:
         assert (first["passed"], first["iteration"], first["maxRuns"]) == (False, 1, 5)
         assert (second["passed"], second["status"], second["iteration"]) == (True, "done", 2)
         assert status(harness) == "done"
-        reminder = model.heard()[-2]
+        reminder = model.received()[-2]
         assert reminder.startswith('<system-reminder type="goal-judge">[Goal attempt 1/5]')
         assert "Judge feedback: the other half" in reminder
         assert "Continue working toward the goal: ship it" in reminder
@@ -96,14 +96,14 @@ async def test_an_attempt_is_never_overwritten_by_the_next() -> None:
         await harness.create_thread()
         harness.session.goals.set("ship it")
         await harness.send_message(content="go")
-        told = [
+        emitted = [
             (name, data.get("message", {}).get("id"))
             for name, data in zip(record.types, record.wire, strict=True)
             if name in ("message_end", "goal_evaluation")
         ]
-        names = [name for name, _ in told]
+        names = [name for name, _ in emitted]
         assert names.index("goal_evaluation") > names.index("message_end")
-        ids = [id for name, id in told if name == "message_end"]
+        ids = [id for name, id in emitted if name == "message_end"]
         assert len(set(ids)) == len(ids)
 
 
@@ -171,10 +171,10 @@ async def test_the_model_is_informed_of_the_objective_and_that_it_was_removed() 
         await harness.create_thread()
         harness.session.goals.set("ship it")
         await harness.send_message(content="go")
-        assert any(text.startswith('<current-objective status="active"') for text in model.heard())
+        assert any(text.startswith('<current-objective status="active"') for text in model.received())
         await harness.send_message(content="on")
         await harness.send_message(content="thanks")
-        assert model.heard()[-1].startswith('<current-objective status="none"')
+        assert model.received()[-1].startswith('<current-objective status="none"')
 
 
 @in_loop
@@ -184,7 +184,7 @@ async def test_the_judge_reads_the_users_words_and_not_what_no_one_said() -> Non
         await harness.create_thread()
         harness.session.goals.set("ship it")
         await harness.send_message(content="please ship")
-        for asked in (judge.heard(0)[-1], judge.heard(1)[-1]):
+        for asked in (judge.received(0)[-1], judge.received(1)[-1]):
             assert "Latest user message:\nplease ship" in asked
 
 
@@ -200,7 +200,7 @@ async def test_the_judge_has_a_hidden_thread_of_its_own_where_there_is_a_memory(
         hidden = {thread.id: thread for thread in harness.session.thread.list(include_forked_subagents=True)}
         assert set(hidden) == {"t1", "t1-g1"}
         assert (hidden["t1-g1"].metadata or {})["goalJudge"] is True
-        assert len(judge.heard(1)) == 2
+        assert len(judge.received(1)) == 2
 
 
 @in_loop

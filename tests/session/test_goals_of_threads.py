@@ -1,4 +1,4 @@
-"""A goal in a real conversation: the run goes on until the judge, in a thread of its own, is content."""
+"""A goal in a real conversation: the run continues until the judge, in a thread of its own, is content."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from thread_kit import Asked, ThreadInHand, calls
+from thread_kit import Asked, ParentThread, calls
 
 from harness.events import Event, GoalChanged, GoalEvaluated, Message, Result
 from harness.events.operation import Read
@@ -17,7 +17,7 @@ from harness.sources.model import AssistantTurn, Model, SystemTurn, UserTurn
 from harness.sources.tools.function_tool import tool
 
 
-class GoalThread(ThreadInHand):
+class GoalThread(ParentThread):
     """The same thread, with an objective."""
 
     goals_by: GoalOptions | None = None
@@ -27,9 +27,9 @@ class GoalThread(ThreadInHand):
         return kept[-1] if kept else None
 
     def append(self, event: Event) -> None:
-        assert self.in_hand is not None
-        self.in_hand.context.outbox.flush()
-        self.hub.source(self.in_hand.run_id or "parent").append([event])
+        assert self.current is not None
+        self.current.context.outbox.flush()
+        self.hub.source(self.current.run_id or "parent").append([event])
 
     def new_id(self) -> str:
         return "goal1"
@@ -69,9 +69,9 @@ def test_the_run_continues_until_the_judge_is_content() -> None:
     thread = play(model, Asked(says("continue"), says("done"), name="test/judge"))
     results = [event for event in thread.log() if isinstance(event, Result)]
     assert [result.text for result in results] == ["All of it."]
-    told = model.asked[1][0][-1]
-    assert isinstance(told, SystemTurn)
-    assert told.text.startswith("[Goal attempt 1/50]")
+    emitted = model.asked[1][0][-1]
+    assert isinstance(emitted, SystemTurn)
+    assert emitted.text.startswith("[Goal attempt 1/50]")
     kinds = [type(event) for event in thread.log() if isinstance(event, GoalEvaluated | GoalChanged)]
     assert kinds == [GoalChanged, *[GoalEvaluated, GoalChanged, GoalEvaluated] * 2]
     assert [

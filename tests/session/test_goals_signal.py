@@ -1,4 +1,4 @@
-"""What the model is told of the objective it works toward."""
+"""What the model is sent about the objective it works toward."""
 
 from __future__ import annotations
 

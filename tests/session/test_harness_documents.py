@@ -58,7 +58,7 @@ async def test_every_fragment_works_where_it_is() -> None:
     model = Model(call("deploy"), call("ask_user", id="c2", question="Which?"))
     async with opened(model, tools=[deploy], storage=MemoryStore()) as (one, record):
         started(one.send_message(content="go"))
-        await record.until_told("tool_approval_required")
+        await record.until_emitted("tool_approval_required")
         event = next(event for event in record.events if event.type == "tool_approval_required")
         names: dict[str, Any] = {name: getattr(harness, name) for name in harness.__all__}
         names |= {"harness": one, "session": one.session, "event": event}

@@ -19,7 +19,7 @@ from harness.sources.tool import Tool
 
 
 class Place:
-    """A workspace that tells what is done with it."""
+    """A workspace that records what is done with it."""
 
     def __init__(self, folder: Path, fails_at: str = "") -> None:
         self.id, self.name, self.cwd = "place", "Place", str(folder)
@@ -220,30 +220,30 @@ def test_without_a_workspace_there_is_none() -> None:
 
 def test_heartbeats_begin_with_init_and_end_with_destroy() -> None:
     async def work() -> None:
-        heard: list[str] = []
+        received: list[str] = []
         handlers = [
             HeartbeatHandler(
                 id=name,
                 interval_ms=60_000,
-                handler=lambda name=name: heard.append(name),  # type: ignore[misc]
-                shutdown=lambda name=name: heard.append(f"{name} down"),  # type: ignore[misc]
+                handler=lambda name=name: received.append(name),  # type: ignore[misc]
+                shutdown=lambda name=name: received.append(f"{name} down"),  # type: ignore[misc]
             )
             for name in ("a", "b", "c")
         ]
         harness = make(heartbeat_handlers=handlers)
         await asyncio.sleep(0)
-        assert heard == []
+        assert received == []
         await harness.init()
         await asyncio.sleep(0)
-        assert heard == ["a", "b", "c"]
+        assert received == ["a", "b", "c"]
         await harness.remove_heartbeat(id="b")
-        assert heard[3:] == ["b down"]
-        again = HeartbeatHandler(id="a", interval_ms=60_000, handler=lambda: heard.append("a again"))
+        assert received[3:] == ["b down"]
+        again = HeartbeatHandler(id="a", interval_ms=60_000, handler=lambda: received.append("a again"))
         await harness.register_heartbeat(again)
         await asyncio.sleep(0)
-        assert heard[4:] == ["a down", "a again"]
+        assert received[4:] == ["a down", "a again"]
         await harness.destroy()
-        assert heard[6:] == ["c down"]
+        assert received[6:] == ["c down"]
         await harness.stop_heartbeats()
 
     run(work)

@@ -241,7 +241,7 @@ def test_secrets_are_not_in_the_log_unless_one_wants_them(redact: bool) -> None:
         await harness.create_thread()
         await harness.session.state.set({"note": f"it is {secret}"})
         await harness.send_message(content=f"my token is {secret}")
-        assert secret in model.heard()[0]
+        assert secret in model.received()[0]
         text = b"".join(_encoded(event) for event in log_of(harness))
         assert (secret.encode() in text) is not redact
         await harness.destroy()
@@ -319,20 +319,20 @@ def test_categories_come_from_the_resolver() -> None:
     own = make()
     assert own.get_tool_category("bash") == "execute"
     assert own.get_tool_category("anything") is None
-    told = make(tool_category_resolver=lambda name: "edit" if name == "anything" else None)
-    assert told.get_tool_category("anything") == "edit"
-    assert told.get_tool_category("bash") is None
-    assert told.session.permissions.category("anything") == "edit"
+    emitted = make(tool_category_resolver=lambda name: "edit" if name == "anything" else None)
+    assert emitted.get_tool_category("anything") == "edit"
+    assert emitted.get_tool_category("bash") is None
+    assert emitted.session.permissions.category("anything") == "edit"
 
 
 def test_what_happens_in_threads_is_published() -> None:
     async def work() -> None:
-        pubsub, heard = LocalPubSub(), list[bytes]()
+        pubsub, received = LocalPubSub(), list[bytes]()
         async with opened(pubsub=pubsub, id="h") as (harness, _):
             thread = await harness.create_thread()
-            pubsub.subscribe(f"h/{thread.id}", heard.append)
+            pubsub.subscribe(f"h/{thread.id}", received.append)
             await harness.send_message(content="hi")
-            events = [decode(line) for line in heard]
+            events = [decode(line) for line in received]
             assert [event.seq for event in events] == list(range(events[0].seq, events[-1].seq + 1))
             assert events == log_of(harness)[events[0].seq :]
 

@@ -44,9 +44,9 @@ def test_sessions_talk_at_the_same_time_and_hear_only_themselves(storage: StoreM
                 )
             )
             assert record.types == []
-            for session, told, name in zip(sessions, records, names, strict=True):
-                assert told.types.count("agent_start") == told.types.count("agent_end") == 1
-                assert told.named("message_end")[0]["message"]["content"][0]["text"] == f"I am {name}"
+            for session, emitted, name in zip(sessions, records, names, strict=True):
+                assert emitted.types.count("agent_start") == emitted.types.count("agent_end") == 1
+                assert emitted.named("message_end")[0]["message"]["content"][0]["text"] == f"I am {name}"
                 assert [thread.id for thread in session.thread.list()] == [session.thread.get_id()]
             assert harness.get_known_resource_ids() == names
 
@@ -97,7 +97,7 @@ def test_the_same_thread_goes_from_one_session_to_another() -> None:
             other = harness.create_session(scope="other")
             await other.thread.switch(thread_id=thread.id)
             await other.send_message(content="from the second")
-            assert model.heard() == ["from the first", "from the second"]
+            assert model.received() == ["from the first", "from the second"]
 
     run(work)
 
@@ -107,7 +107,7 @@ def test_every_session_has_the_work_on_its_threads_and_signals_of_its_own() -> N
         model = Model()
         async with opened(model, storage=MemoryStore(), memory=Memory()) as (harness, record):
             ann = harness.create_session(resource_id="ann")
-            told = Record(ann)
+            emitted = Record(ann)
             first = await ann.thread.create(title="first", id="t-1")
             assert (first.id, first.resource_id, first.title) == ("t-1", "ann", "first")
             await ann.send_message(content="hello")
@@ -118,7 +118,7 @@ def test_every_session_has_the_work_on_its_threads_and_signals_of_its_own() -> N
             await ann.thread.switch(thread_id=first.id)
             await ann.thread.delete(thread_id=clone.id)
             names = ("thread_created", "thread_changed", "thread_deleted")
-            assert [name for name in told.types if name in names] == [names[0], *names]
+            assert [name for name in emitted.types if name in names] == [names[0], *names]
 
             sent = await ann.send_signal("and this", if_idle={"behavior": "persist"})
             assert (sent.type, sent.accepted.action) == ("user", "persist")
@@ -126,7 +126,7 @@ def test_every_session_has_the_work_on_its_threads_and_signals_of_its_own() -> N
             assert kept is not None
             await ann.send_notification_signal({"source": "ci", "kind": "build", "summary": "it is green"})
             await ann.wait_until_idle()
-            assert any("it is green" in text for text in model.heard())
+            assert any("it is green" in text for text in model.received())
             assert ann.goals.get() is None
             assert record.types == []
 

@@ -26,7 +26,7 @@ __all__ = ["storage"]
 
 
 class Lock:
-    """Tells what was done with it, and refuses what it is told to refuse."""
+    """Records what was done with it, and refuses what it is set to refuse."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -241,7 +241,7 @@ def hold_a_thread(store_of: Any, ready: int) -> None:
 
 
 def wait_until_free(store: Store, thread_id: str) -> None:
-    """A server hears of the death of a process a moment later than the system."""
+    """A server learns of the death of a process a moment later than the system."""
     deadline_s = time.monotonic() + 60
     while store.is_live(thread_id):
         assert time.monotonic() < deadline_s

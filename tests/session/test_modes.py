@@ -69,7 +69,7 @@ def test_switching_the_mode_stops_the_run_and_the_next_one_is_in_the_new_mode() 
             model, modes=modes, tools=[wait], initial_state={"yolo": True}, resolve_model=resolve
         ) as (harness, record):
             going_on = asyncio.create_task(harness.send_message(content="go"))
-            await record.until_told("tool_start")
+            await record.until_emitted("tool_start")
             await harness.follow_up(content="afterwards")
             await harness.session.mode.switch(mode_id="build")
             await harness.send_message(content="at once")
@@ -79,7 +79,7 @@ def test_switching_the_mode_stops_the_run_and_the_next_one_is_in_the_new_mode() 
             assert asked[0] == "test/model"
             assert set(asked[1:]) == {"b"}
             assert model.system() == "Build."
-            said = [text for turn in model.asked for text in model.heard(model.asked.index(turn))]
+            said = [text for turn in model.asked for text in model.received(model.asked.index(turn))]
             assert {"afterwards", "at once"} <= set(said)
 
     run(work)
@@ -212,9 +212,9 @@ def test_memory_roles_fall_back_to_the_configuration_and_then_to_what_is_usual()
         default_observation_threshold=11,
         default_reflection_threshold=12,
     )
-    told = make(om_config=defaults).session.om
-    assert (told.observer.model_id(), told.observer.threshold()) == ("o/x", 11)
-    assert (told.reflector.model_id(), told.reflector.threshold()) == ("r/x", 12)
+    emitted = make(om_config=defaults).session.om
+    assert (emitted.observer.model_id(), emitted.observer.threshold()) == ("o/x", 11)
+    assert (emitted.reflector.model_id(), emitted.reflector.threshold()) == ("r/x", 12)
     state = {"observerModelId": "o/y", "observationThreshold": 21}
     said = make(om_config=defaults, initial_state=state).session.om
     assert (said.observer.model_id(), said.observer.threshold()) == ("o/y", 21)

@@ -1,4 +1,4 @@
-"""Notifications in a session: who is told what and when, the inbox, and what is told later."""
+"""Notifications in a session: what is delivered and when, the inbox, and what is delivered later."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def note(priority: str, **more: Any) -> dict[str, Any]:
 
 
 def signals(harness: Harness) -> list[str]:
-    """The tags of what the model was told."""
+    """The tags of what the model was sent."""
     return [event.tag_name for event in log_of(harness) if isinstance(event, Signal)]
 
 
@@ -188,7 +188,7 @@ async def test_the_model_reads_its_inbox_with_a_tool_and_is_not_reported_again()
         await harness.send_message(content="anything new?")
         assert "notification-inbox" in reader.tool_names()
         assert made.id in reader.results(1)[-1]
-        assert reader.heard()[-1].startswith("<notification ")
+        assert reader.received()[-1].startswith("<notification ")
         assert kept(harness, made.id).status == "seen"
         await dispatched(harness)
         assert len(record.named("notification")) == 1
@@ -202,7 +202,7 @@ async def test_an_urgent_one_does_not_give_up_a_question_that_waits() -> None:
         await harness.send_notification_signal(note("urgent"))
         assert harness.session.suspensions.has_pending()
         await harness.respond_to_tool_suspension(resume_data="b")
-        assert model.heard()[-1].startswith("<notification")
+        assert model.received()[-1].startswith("<notification")
         check(harness, log_of(harness))
 
 
@@ -219,4 +219,4 @@ async def test_a_notification_during_an_abort_wakes_the_agent_afterwards() -> No
         await sending
         await harness.session.wait_until_idle()
         assert ends(record) == ["aborted", "complete"]
-        assert "It failed." in model.heard()[-1]
+        assert "It failed." in model.received()[-1]

@@ -1,4 +1,4 @@
-"""Notifications: merged, ruled on, told when they are due, and settled by the model itself."""
+"""Notifications: merged, ruled on, delivered when they are due, and settled by the model itself."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Thread:
         self.state = activity
         self.log: list[Event] = []
         self.clock_ms = 1000
-        self.told: list[tuple[Signal, str]] = []
+        self.emitted: list[tuple[Signal, str]] = []
         self.breaks = ""
         self.inbox = NotificationInbox(self)
         self.post = InboxDelivery(self.inbox, self)
@@ -76,10 +76,10 @@ class Thread:
     async def deliver(self, signal: Signal, *, if_active: str, if_idle: str) -> None:
         if self.breaks:
             raise UsageError(self.breaks)
-        self.told.append((signal, if_active if self.state == "active" else if_idle))
+        self.emitted.append((signal, if_active if self.state == "active" else if_idle))
 
     async def show(self, signal: Signal) -> None:
-        self.told.append((signal, "shown"))
+        self.emitted.append((signal, "shown"))
 
     def send(self, policy: Policy | None = None, **given: Any) -> Notification:
         return asyncio.run(notify(self.post, {**NEWS, **given}, policy))
@@ -90,7 +90,7 @@ class Thread:
 
     @property
     def tags(self) -> list[str]:
-        return [signal.tag_name for signal, _ in self.told]
+        return [signal.tag_name for signal, _ in self.emitted]
 
 
 NEWS = {"source": "github", "kind": "ci", "summary": "CI failed"}
@@ -128,10 +128,10 @@ def test_another_agent_or_one_that_was_reported_is_not_merged() -> None:
     thread.agent = "other"
     thread.send(Policy(default="persist"), dedupeKey="main")
     assert len(thread.inbox.all()) == 2
-    told = Thread()
-    assert told.send(dedupeKey="main").status == "delivered"
-    told.send(dedupeKey="main")
-    assert len(told.inbox.all()) == 2
+    emitted = Thread()
+    assert emitted.send(dedupeKey="main").status == "delivered"
+    emitted.send(dedupeKey="main")
+    assert len(emitted.inbox.all()) == 2
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_an_idle_thread_is_woken_and_the_record_is_delivered() -> None:
     assert record.status == "delivered"
     assert record.delivered_at is not None
     assert record.delivery_reason == "idle-medium"
-    ((signal, how),) = thread.told
+    ((signal, how),) = thread.emitted
     assert (how, signal.id) == ("wake", record.delivered_signal_id)
 
 
@@ -195,13 +195,13 @@ def test_what_is_discarded_or_held_is_reported_to_no_one() -> None:
     assert thread.send(Policy(default="discard")).status == "discarded"
     assert thread.send(Policy(default="persist")).status == "pending"
     assert not thread.round().signals
-    assert not thread.told
+    assert not thread.emitted
 
 
 def test_what_is_queued_waits_for_the_end_of_the_run() -> None:
     thread = Thread(activity="active")
     thread.send(Policy(default="queue"))
-    assert thread.told[0][1] == "queue"
+    assert thread.emitted[0][1] == "queue"
 
 
 def test_what_is_deferred_is_reported_when_it_is_due() -> None:
@@ -219,9 +219,9 @@ def test_low_priorities_are_summed_up_and_never_wake() -> None:
     thread.send(priority="low", source="slack")
     thread.send(priority="low")
     thread.send(priority="low", kind="issue")
-    assert not thread.told
+    assert not thread.emitted
     round = thread.round()
-    ((signal, how),) = thread.told
+    ((signal, how),) = thread.emitted
     assert how == "persist"
     assert signal.tag_name == "notification-summary"
     assert signal.contents == "github: 2, slack: 1"
@@ -245,9 +245,9 @@ def test_a_medium_priority_during_a_run_waits_for_the_next_round() -> None:
     thread = Thread(activity="active")
     thread.send()
     thread.send(kind="issue")
-    assert not thread.told
+    assert not thread.emitted
     thread.round()
-    assert [(signal.contents, how) for signal, how in thread.told] == [("github: 2", "deliver")]
+    assert [(signal.contents, how) for signal, how in thread.emitted] == [("github: 2", "deliver")]
 
 
 def test_a_delivery_that_fails_leaves_it_pending_and_is_tried_again() -> None:
@@ -283,7 +283,7 @@ def test_the_most_urgent_is_reported_first_and_of_those_the_oldest() -> None:
         thread.send(later, priority=priority, summary=str(number))
     thread.send(Policy(default=Ruling(action="summarize", summary_at=5000)), priority="high", summary="sum")
     thread.round(after_ms=10_000)
-    assert [signal.contents for signal, _ in thread.told] == ["1", "3", "github: 1", "2", "0"]
+    assert [signal.contents for signal, _ in thread.emitted] == ["1", "3", "github: 1", "2", "0"]
 
 
 def test_a_round_takes_so_many_and_keeps_threads_apart() -> None:
@@ -296,7 +296,7 @@ def test_a_round_takes_so_many_and_keeps_threads_apart() -> None:
     assert len(first.delivered) == 4
     second = asyncio.run(dispatch([one.post, other.post], 9999))
     assert len(second.delivered) == 2
-    assert {signal.contents for signal, _ in one.told} == {signal.contents for signal, _ in other.told}
+    assert {signal.contents for signal, _ in one.emitted} == {signal.contents for signal, _ in other.emitted}
 
 
 def test_what_the_model_sees() -> None:
@@ -350,10 +350,10 @@ def test_what_is_read_is_reported_once_and_seen() -> None:
     thread = Thread()
     thread.send(Policy(default="persist"), id="a")
     thread.send(id="b")
-    assert [how for _, how in thread.told] == ["wake"]
+    assert [how for _, how in thread.emitted] == ["wake"]
     answer = use(thread, "read")
     assert (answer["delivered"], answer["markedSeen"], answer["alreadyRead"]) == (1, 1, 0)
-    assert [how for _, how in thread.told] == ["wake", "shown"]
+    assert [how for _, how in thread.emitted] == ["wake", "shown"]
     assert {record.status for record in thread.inbox.all()} == {"seen"}
     again = use(thread, "read", id="a")
     assert (again["delivered"], again["alreadyRead"]) == (0, 1)

@@ -27,7 +27,7 @@ MOST_CALLS = 200
 
 
 class World:
-    """A harness on a store that can be told to fail, and everything that was put into its threads."""
+    """A harness on a store that can be made to fail, and everything that was put into its threads."""
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
@@ -85,8 +85,8 @@ class World:
         for metadata in self.inner.list():
             events = list(read_all(self.inner, metadata.session_id))
             assert [event.seq for event in events] == list(range(len(events)))
-            told = self.published.get(metadata.session_id, [])
-            assert events[len(events) - len(told) :] == told if told else True
+            emitted = self.published.get(metadata.session_id, [])
+            assert events[len(events) - len(emitted) :] == emitted if emitted else True
 
 
 async def rename(harness: Harness) -> None:
@@ -181,8 +181,8 @@ def test_what_the_disk_refused_is_reported_and_written_when_it_can_be(
         world.record.clear()
         world.fail_from(1, None)
         await world.harness.session.state.set({"lost?": False})
-        told = [data["type"] for data in world.record.wire]
-        assert told == ["info", "state_changed"]
+        emitted = [data["type"] for data in world.record.wire]
+        assert emitted == ["info", "state_changed"]
         assert "the log is incomplete from seq" in world.record.wire[0]["message"]
         world.heal()
         await world.harness.session.state.set({"again": True})
@@ -239,7 +239,7 @@ def test_a_corrupt_row_is_passed_over(tmp_path: Path) -> None:
         assert [text for text in said if text != "Yes."] == ["one", "three"]
         await harness.send_message(content="four")
         assert record.wire[-1] == {"type": "agent_end", "reason": "complete"}
-        assert model.heard() == ["one", "three", "four"]
+        assert model.received() == ["one", "three", "four"]
         assert harness.session.display_state.get().token_usage.total_tokens == 0
         events = list(read_all(harness.store, thread.id))
         assert sum(isinstance(event, Unknown) for event in events) == 1

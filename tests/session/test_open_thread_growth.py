@@ -26,8 +26,8 @@ async def test_notifications_that_were_reported_are_stored_up_to_a_number() -> N
         inbox = harness.session.internals.hooks.signals.inbox
         waiting = await harness.send_notification_signal(notification(0))
         for number in range(1, 80):
-            told = await harness.send_notification_signal(notification(number))
-            inbox.update(told.id, status=("delivered", "seen", "dismissed", "archived")[number % 4])
+            emitted = await harness.send_notification_signal(notification(number))
+            inbox.update(emitted.id, status=("delivered", "seen", "dismissed", "archived")[number % 4])
         kept = inbox.all()
         assert len(kept) == 51
         assert (kept[0].id, kept[-1].kind) == (waiting.id, "kind-79")

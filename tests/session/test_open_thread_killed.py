@@ -1,4 +1,4 @@
-"""Killed at any moment: what anybody was told is in the log, no thread stays locked, and no run stays open."""
+"""Killed at any moment: what any listener received is in the log, no thread stays locked, and no run stays open."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MODES = (Mode(id="plan", transitions_to="build"), Mode(id="build"))
 
 
 class Witness(LocalPubSub):
-    """Tells the parent of every event as soon as somebody has heard of it."""
+    """Reports every event to the parent as soon as a listener has received it."""
 
     def __init__(self, tell: int) -> None:
         super().__init__()
@@ -94,31 +94,31 @@ async def chat(storage: StoreMaker, tell: int) -> None:
 
 
 def kill_one(storage: StoreMaker, after_s: float, *, has_begun: bool) -> dict[str, list[int]]:
-    """By thread: what the killed process had told of. `has_begun`: it is killed so long after its first word."""
-    heard, tell = os.pipe()
+    """By thread: what the killed process had reported. `has_begun`: it is killed so long after its first word."""
+    received, tell = os.pipe()
 
     def work() -> None:
-        os.close(heard)
+        os.close(received)
         asyncio.run(chat(storage, tell))
 
     child = child_process.begin(work)
     os.close(tell)
-    begun = os.read(heard, 1) if has_begun else b""
+    begun = os.read(received, 1) if has_begun else b""
     time.sleep(after_s)
     os.kill(child, signal.SIGKILL)
-    told: dict[str, list[int]] = {}
-    with os.fdopen(heard, "rb") as pipe:
+    emitted: dict[str, list[int]] = {}
+    with os.fdopen(received, "rb") as pipe:
         for line in (begun + pipe.read()).split(b"\n")[:-1]:
             thread_id, checksum = line.split(b" ")
-            told.setdefault(thread_id.decode(), []).append(int(checksum))
+            emitted.setdefault(thread_id.decode(), []).append(int(checksum))
     assert child_process.end(child) == -signal.SIGKILL
-    return told
+    return emitted
 
 
-def check_logs(storage: StoreMaker, told: dict[str, list[int]]) -> None:
-    """Everything that was told is there, in its order, and nothing is missing in between."""
+def check_logs(storage: StoreMaker, emitted: dict[str, list[int]]) -> None:
+    """Everything that was emitted is there, in its order, and nothing is missing in between."""
     store = storage.open()
-    for thread_id, checksums in told.items():
+    for thread_id, checksums in emitted.items():
         events = list(read_all(store, thread_id))
         assert [event.seq for event in events] == list(range(len(events)))
         kept = iter([zlib.crc32(encode(event)) for event in events])
@@ -146,7 +146,7 @@ async def check_threads(storage: StoreMaker, thread_ids: list[str]) -> None:
 
 
 def wait_until_free(store: Store, thread_id: str) -> None:
-    """At once; but a server hears of the death of a process a moment later than the system."""
+    """At once; but a server learns of the death of a process a moment later than the system."""
     if isinstance(store, FileStore):
         assert not store.is_live(thread_id)
     deadline_s = time.monotonic() + 60
@@ -167,13 +167,13 @@ def test_a_process_that_is_killed_at_any_moment_loses_nothing_and_holds_nothing(
 ) -> None:
     chance = random.Random(seed)
     run(prepare, storage)
-    heard = 0
+    received = 0
     for number in range(kills):
-        told = kill_one(storage, chance.random() * LONGEST_S, has_begun=number % 4 > 0)
-        heard += sum(map(len, told.values()))
-        check_logs(storage, told)
-        run(check_threads, storage, [*told] or ["first"])
-    assert heard >= kills * 3 // 4
+        emitted = kill_one(storage, chance.random() * LONGEST_S, has_begun=number % 4 > 0)
+        received += sum(map(len, emitted.values()))
+        check_logs(storage, emitted)
+        run(check_threads, storage, [*emitted] or ["first"])
+    assert received >= kills * 3 // 4
 
 
 async def prepare(storage: StoreMaker) -> None:

@@ -19,7 +19,7 @@ Decision = Literal["approve", "decline", "always_allow_category"]
 
 
 class Marks:
-    """Tools that leave marks, so that nobody can say afterwards that they did not run."""
+    """Tools that leave marks, so that it is known whether they ran."""
 
     def __init__(self) -> None:
         self.left: list[str] = []
@@ -65,7 +65,7 @@ def test_a_call_waits_for_leave_and_runs_when_it_has_it() -> None:
             assert not session.approval.is_armed()
             assert not session.respond_to_tool_approval(decision="approve")
             going_on = asyncio.create_task(harness.send_message(content="go"))
-            asked = await record.until_told("tool_approval_required")
+            asked = await record.until_emitted("tool_approval_required")
             assert (asked["toolName"], asked["args"]) == ("deploy", {})
             assert session.approval.is_armed()
             assert session.run.is_running()
@@ -91,11 +91,11 @@ def test_a_declined_call_does_not_run_and_the_model_learns_why() -> None:
         marks = Marks()
         model = Model(call("deploy"), call("deploy", id="c2"), "All right.")
         async with opened(model, tools=marks.tools) as (harness, record):
-            told = iter(["not on a Friday", ""])
+            emitted = iter(["not on a Friday", ""])
 
             def answer(event: Any) -> None:
                 if event.type == "tool_approval_required":
-                    harness.session.respond_to_tool_approval(decision="decline", reason=next(told))
+                    harness.session.respond_to_tool_approval(decision="decline", reason=next(emitted))
 
             harness.subscribe(answer)
             await harness.send_message(content="go")
@@ -114,7 +114,7 @@ def test_the_first_answer_counts_and_the_second_is_refused() -> None:
         async with opened(model, tools=marks.tools, tool_category_resolver=category) as (harness, record):
             session = harness.session
             going_on = asyncio.create_task(harness.send_message(content="go"))
-            asked = await record.until_told("tool_approval_required")
+            asked = await record.until_emitted("tool_approval_required")
             answers = [
                 session.respond_to_tool_approval(decision="decline", tool_call_id=asked["toolCallId"]),
                 session.respond_to_tool_approval(decision="approve", tool_call_id=asked["toolCallId"]),
@@ -141,7 +141,7 @@ def test_an_answer_names_its_call() -> None:
         async with opened(model, tools=marks.tools) as (harness, record):
             session = harness.session
             going_on = asyncio.create_task(harness.send_message(content="go"))
-            await record.until_told("tool_approval_required")
+            await record.until_emitted("tool_approval_required")
             assert not session.respond_to_tool_approval(decision="approve", tool_call_id="two")
             assert not session.respond_to_tool_approval(decision="approve", tool_call_id="nobody")
             assert session.respond_to_tool_approval(decision="decline", tool_call_id="one")
@@ -160,7 +160,7 @@ def test_a_category_that_is_always_allowed_is_not_asked_about_again() -> None:
         async with opened(model, tools=marks.tools, tool_category_resolver=category) as (harness, record):
             session = harness.session
             going_on = asyncio.create_task(harness.send_message(content="go"))
-            await record.until_told("tool_approval_required")
+            await record.until_emitted("tool_approval_required")
             assert session.respond_to_tool_approval(decision="always_allow_category")
             await record.until(lambda: len(record.named("tool_approval_required")) == 2)
             assert marks.left == ["deploy", "deploy"]
@@ -315,9 +315,9 @@ def test_what_was_denied_here_stays_denied_in_a_thread_that_knows_of_nothing() -
             await harness.switch_thread(thread_id=old.id)
             assert harness.session.state.get()["yolo"] is False
             assert harness.session.permissions.is_denied("deploy")
-            told = record.named("state_changed")[-1]
-            assert set(told["changedKeys"]) == {"yolo", "permissionRules"}
-            assert told["state"]["yolo"] is False
+            emitted = record.named("state_changed")[-1]
+            assert set(emitted["changedKeys"]) == {"yolo", "permissionRules"}
+            assert emitted["state"]["yolo"] is False
 
     run(work)
 
@@ -344,9 +344,9 @@ def test_an_approval_that_no_one_gave_waits_for_the_next_session(storage: StoreM
         await harness.init()
         thread = await harness.create_thread()
         going_on = asyncio.create_task(harness.send_message(content="go"))
-        asked = await record.until_told("tool_approval_required")
+        asked = await record.until_emitted("tool_approval_required")
         _die(harness)
-        async with opened(Model("Done."), storage=storage.open(), tools=marks.tools) as (second, told):
+        async with opened(Model("Done."), storage=storage.open(), tools=marks.tools) as (second, emitted):
             await second.switch_thread(thread_id=thread.id)
             session = second.session
             assert session.approval.is_armed()
@@ -359,7 +359,7 @@ def test_an_approval_that_no_one_gave_waits_for_the_next_session(storage: StoreM
             assert not session.respond_to_tool_approval(decision="decline")
             await session.wait_until_idle()
             assert marks.left == ["deploy"]
-            assert told.wire[-1] == {"type": "agent_end", "reason": "complete"}
+            assert emitted.wire[-1] == {"type": "agent_end", "reason": "complete"}
             assert session.display_state.get().pending_approval is None
         going_on.cancel()
 
@@ -374,16 +374,16 @@ def test_always_said_after_a_restart_grants_what_was_shown_before_it() -> None:
         await harness.init()
         thread = await harness.create_thread()
         going_on = asyncio.create_task(harness.send_message(content="go"))
-        asked = await record.until_told("tool_approval_required")
+        asked = await record.until_emitted("tool_approval_required")
         _die(harness)
         model = Model(call("deploy", id="again"), call("look", id="other"))
-        async with opened(model, storage=store, tools=marks.tools) as (second, told):
+        async with opened(model, storage=store, tools=marks.tools) as (second, emitted):
             await second.switch_thread(thread_id=thread.id)
             session = second.session
             (pending,) = session.approval.all()
             assert pending.options == asked["options"]
             assert session.respond_to_tool_approval(decision="always_allow")
-            assert (await told.until_told("tool_approval_required"))["toolName"] == "look"
+            assert (await emitted.until_emitted("tool_approval_required"))["toolName"] == "look"
             assert marks.left == ["deploy", "deploy"]
             (grant,) = session.permissions.list_grants()
             assert (grant.tool, grant.label) == ("deploy", "deploy without arguments")

@@ -38,7 +38,7 @@ async def test_a_tool_of_another_one_named_like_ours_is_asked_about(name: str, i
     options: dict[str, Any] = {"initial_state": rules, "disable_builtin_tools": disabled}
     async with opened(Model(call(name)), tools=[named(name, left)], **options) as (harness, record):
         going_on = started(harness.send_message(content="go"))
-        asked = await record.until_told("tool_approval_required")
+        asked = await record.until_emitted("tool_approval_required")
         assert (asked["toolName"], left) == (name, [])
         assert "category" not in asked
         assert harness.get_tool_category(name) is None
@@ -63,7 +63,7 @@ async def test_an_alias_is_the_name_for_the_model_and_for_every_rule() -> None:
     model = Model(call("careful"), call("careful", id="c2"))
     async with opened(model, tools={"careful": named("original", left)}) as (harness, record):
         going_on = started(harness.send_message(content="go"))
-        asked = await record.until_told("tool_approval_required")
+        asked = await record.until_emitted("tool_approval_required")
         assert asked["toolName"] == "careful"
         assert asked["options"][1]["grants"] == [{"tool": "careful", "closed": True}]
         assert harness.session.respond_to_tool_approval(decision="always_allow")
@@ -149,7 +149,7 @@ async def test_rules_that_say_nothing_are_refused_where_they_are_set_and_passed_
             await session.state.set({"permissionRules": rules})
         session.state._value["permissionRules"] = rules  # as an old log may say
         going_on = started(harness.send_message(content="go"))
-        await record.until_told("tool_approval_required")
+        await record.until_emitted("tool_approval_required")
         assert session.respond_to_tool_approval(decision="decline")
         await going_on
         assert record.wire[-1] == {"type": "agent_end", "reason": "complete"}
@@ -177,7 +177,7 @@ async def test_a_resolver_that_gives_no_category_asks_a_person(answer: Any) -> N
     options: dict[str, Any] = {"tool_category_resolver": category, "initial_state": rules}
     async with opened(Model(call("look")), tools=[plain("look")], **options) as (harness, record):
         going_on = started(harness.send_message(content="go"))
-        await record.until_told("tool_approval_required")
+        await record.until_emitted("tool_approval_required")
         assert harness.session.respond_to_tool_approval(decision="decline")
         await going_on
 
@@ -190,6 +190,6 @@ async def test_a_resolver_that_returns_a_coroutine_is_passed_over() -> None:
     options: dict[str, Any] = {"tool_category_resolver": lambda _name: later()}
     async with opened(Model(call("look")), tools=[plain("look")], **options) as (harness, record):
         going_on = started(harness.send_message(content="go"))
-        await record.until_told("tool_approval_required")
+        await record.until_emitted("tool_approval_required")
         assert harness.session.respond_to_tool_approval(decision="decline")
         await going_on

@@ -39,10 +39,10 @@ async def test_each_run_is_a_span(tmp_path: Path) -> None:
         assert one["traceId"] == first
         assert two["traceId"] == harness.session.run.get_trace_id() != first
         assert one["name"] == "invoke_agent native"
-        told = attributes(one)
-        assert told["gen_ai.conversation.id"] == harness.session.thread.get_id()
-        assert (told["gen_ai.usage.input_tokens"], told["gen_ai.usage.output_tokens"]) == ("7", "2")
-        assert told["harness.outcome"] == "completed"
+        emitted = attributes(one)
+        assert emitted["gen_ai.conversation.id"] == harness.session.thread.get_id()
+        assert (emitted["gen_ai.usage.input_tokens"], emitted["gen_ai.usage.output_tokens"]) == ("7", "2")
+        assert emitted["harness.outcome"] == "completed"
         runs = [event.run_id for event in log_of(harness) if isinstance(event, SessionStart)]
         assert [attributes(span)["harness.run.id"] for span in (one, two)] == runs
 
@@ -95,17 +95,17 @@ async def test_a_run_may_belong_to_the_span_of_its_caller(tmp_path: Path) -> Non
 @in_loop
 async def test_every_event_of_the_log_is_published_under_the_thread() -> None:
     pubsub = LocalPubSub()
-    heard: list[bytes] = []
+    received: list[bytes] = []
     async with opened(Model("Hi."), pubsub=pubsub) as (harness, _):
         await harness.create_thread(id="t1")
-        stop = pubsub.subscribe("h/t1", heard.append)
+        stop = pubsub.subscribe("h/t1", received.append)
         begun = len(log_of(harness))
         await harness.send_message(content="hi")
-        assert heard == [encode(event) for event in log_of(harness)[begun:]]
+        assert received == [encode(event) for event in log_of(harness)[begun:]]
         stop()
-        heard.clear()
+        received.clear()
         await harness.send_message(content="again")
-        assert heard == []
+        assert received == []
 
 
 @in_loop

@@ -1,4 +1,4 @@
-"""Saying something: it is waited for, it joins what goes on, and files come with it."""
+"""Sending a message: it is waited for, it joins the active run, and files come with it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_what_is_said_to_a_running_agent_joins_its_run_and_returns_at_once
         assert not first.done()
         gate.open()
         await first
-        assert model.heard() == ["work", "and hurry"]
+        assert model.received() == ["work", "and hurry"]
         assert (starts(record), ends(record)) == (1, ["complete"])
         assert len([event for event in log_of(harness) if isinstance(event, SessionStart)]) == 1
 
@@ -93,7 +93,7 @@ async def test_what_a_listener_says_at_the_end_of_a_run_is_answered_in_the_next(
         await harness.send_message(content="first")
         await record.until(lambda: len(ends(record)) == 2)
         await harness.session.wait_until_idle()
-        assert model.heard() == ["first", "again"]
+        assert model.received() == ["first", "again"]
 
 
 @in_loop
@@ -138,7 +138,7 @@ async def test_text_files_are_written_into_the_message_and_fenced() -> None:
                 {"data": "a ```` b", "mediaType": "text/markdown", "filename": "b.md"},
             ],
         )
-        [said] = model.heard()
+        [said] = model.received()
         assert said == (
             "look\n\n[File: a.txt]\n```\nplain\nwords\n```\n\n"
             '[Attached file]\n```\n{"a": 1}\n```\n\n'

@@ -1,4 +1,4 @@
-"""Stopping what goes on, wherever it is: one end for each run, nothing after it, and the session usable."""
+"""Stopping what runs, wherever it is: one end for each run, nothing after it, and the session usable."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_while_the_model_streams() -> None:
     async with opened(model) as (harness, record):
         first = started(harness.send_message(content="go"))
         await gate.come()
-        await record.until_told("message_update")
+        await record.until_emitted("message_update")
         assert harness.session.run.is_running()
         harness.abort()
         assert harness.session.run.is_abort_requested()
@@ -79,7 +79,7 @@ async def test_while_an_approval_waits_it_counts_as_declined() -> None:
     model = Live(call("work"), "Again.")
     async with opened(model, tools=[plain("work")]) as (harness, record):
         first = started(harness.send_message(content="go"))
-        await record.until_told("tool_approval_required")
+        await record.until_emitted("tool_approval_required")
         assert harness.session.approval.is_armed()
         harness.abort()
         await first
@@ -156,7 +156,7 @@ async def test_a_run_that_is_stopped_before_it_began_is_reported_like_any_other(
         assert texts(record, "user") == ["go"]
         check(harness, log_of(harness))
         await harness.send_message(content="again")
-        assert model.heard() == ["go", "again"]
+        assert model.received() == ["go", "again"]
 
 
 @in_loop
@@ -195,11 +195,11 @@ async def test_what_a_stopped_tool_still_says_is_not_reported(monkeypatch: pytes
         await reached.wait()
         harness.abort()
         await first
-        told = len(record.events)
+        emitted = len(record.events)
         released.set()
         for _ in range(5):
             await asyncio.sleep(0.005)
-        assert len(record.events) == told
+        assert len(record.events) == emitted
         assert nothing_after_the_end(record)
         assert isinstance(log_of(harness)[-1], Result)
 

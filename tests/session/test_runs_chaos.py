@@ -92,7 +92,7 @@ def deeds(harness: Harness, chance: random.Random) -> list[Callable[[], Awaitabl
 
 
 async def settle(harness: Harness) -> None:
-    """Until nothing goes on: approvals are given, what is asked is given up."""
+    """Until nothing runs: approvals are given, what is asked is given up."""
     while harness.session.run.is_running():
         harness.session.respond_to_tool_approval(decision="approve")
         await asyncio.sleep(0)
@@ -104,9 +104,9 @@ def holds(harness: Harness, record: Record) -> None:
     check(harness, events)
     starts = [name for name in record.types if name in ("agent_start", "agent_end")]
     assert starts == ["agent_start", "agent_end"] * (len(starts) // 2)
-    told, kept = history(events), harness.session.internals.conversation
+    emitted, kept = history(events), harness.session.internals.conversation
     assert kept is not None
-    assert told.entries == kept.entries
+    assert emitted.entries == kept.entries
     assert harness.session.internals.bus.fold.facts.relays == {}
     shown = harness.session.display_state.get()
     assert not shown.is_running

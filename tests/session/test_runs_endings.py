@@ -60,7 +60,7 @@ async def test_an_error_of_the_provider_is_reported_once_and_the_session_continu
         assert not harness.session.run.is_running()
         await harness.send_message(content="again")
         assert texts(record)[-1] == "Back."
-        assert model.heard() == ["go", "again"]
+        assert model.received() == ["go", "again"]
         check(harness, log_of(harness))
 
 
@@ -175,7 +175,7 @@ async def test_what_could_not_be_sent_or_was_stopped_early_arrives_with_the_next
         await stopped
         await harness.send_message(content="last")
         assert ends(record) == ["complete", "error", "aborted", "complete"]
-        assert model.heard() == ["first", "unsent", "stopped", "last"]
+        assert model.received() == ["first", "unsent", "stopped", "last"]
         kept = harness.session.internals.conversation
         assert kept is not None
         assert history(log_of(harness)).entries == kept.entries

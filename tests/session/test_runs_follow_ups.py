@@ -1,4 +1,4 @@
-"""What is to be said when the run that goes on has ended: in order, one per run, whatever became of it."""
+"""Messages for when the active run has ended: in order, one per run, whatever became of it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_without_an_active_run_it_is_sent_at_once() -> None:
     model = Model("Yes.")
     async with opened(model) as (harness, record):
         await harness.follow_up(content="now")
-        assert model.heard() == ["now"]
+        assert model.received() == ["now"]
         assert "follow_up_queued" not in record.types
         assert harness.session.follow_ups.is_empty()
 
@@ -94,7 +94,7 @@ async def test_stopping_a_run_leaves_them_where_they_are_until_they_are_sent_for
         assert (starts(record), ends(record)) == (1, ["aborted"])
         assert harness.session.display_state.get().queued_follow_ups == 2
         await harness.session.follow_ups.send()
-        assert model.heard() == ["one", "two", "three"]
+        assert model.received() == ["one", "two", "three"]
         assert ends(record) == ["aborted", "complete", "complete"]
         check(harness, log_of(harness))
 
@@ -125,7 +125,7 @@ async def test_what_is_said_last_comes_behind_what_was_left_and_makes_it_continu
         harness.abort()
         await first
         await harness.follow_up(content="three")
-        assert model.heard() == ["one", "two", "three"]
+        assert model.received() == ["one", "two", "three"]
         assert ends(record) == ["aborted", "complete", "complete"]
 
 
@@ -141,7 +141,7 @@ async def test_one_waits_beside_a_question_and_is_sent_after_its_run() -> None:
         assert harness.session.follow_ups.count() == 1
         await harness.respond_to_tool_suspension(resume_data="this")
         assert texts(record)[-2:] == ["So that.", "And after."]
-        assert model.heard() == ["go", "afterwards"]
+        assert model.received() == ["go", "afterwards"]
 
 
 @in_loop
@@ -202,7 +202,7 @@ async def test_one_that_cannot_be_sent_stays_the_first() -> None:
         assert ends(record) == ["complete"]
         is_broken = False
         await harness.send_message(content="four")
-        assert model.heard() == ["one", "four", "two", "three"]
+        assert model.received() == ["one", "four", "two", "three"]
         assert counts(record)[-1] == 0
         check(harness, log_of(harness))
 
@@ -225,7 +225,7 @@ async def test_the_queue_survives_the_process(tmp_path: Path) -> None:
         assert harness.session.follow_ups.count() == 2
         assert harness.session.display_state.get().queued_follow_ups == 2
         await harness.send_message(content="zero")
-        assert model.heard() == ["one", "zero", "two", "three"]
+        assert model.received() == ["one", "zero", "two", "three"]
         assert counts(record) == [1, 0]
         check(harness, log_of(harness))
 
@@ -259,7 +259,7 @@ async def test_what_a_stopped_process_left_can_be_sent_without_saying_anything_e
     await gate.come()
     await harness.follow_up(content="two")
     await harness.follow_up(content="three")
-    await harness.session.follow_ups.send()  # they wait for the run that goes on
+    await harness.session.follow_ups.send()  # they wait for the active run
     assert harness.session.follow_ups.count() == 2
     await harness.destroy()
     await first
@@ -269,7 +269,7 @@ async def test_what_a_stopped_process_left_can_be_sent_without_saying_anything_e
         await harness.session.follow_ups.send()
         await harness.select_or_create_thread()
         await harness.session.follow_ups.send()
-        assert model.heard() == ["one", "two", "three"]
+        assert model.received() == ["one", "two", "three"]
         assert (counts(record), ends(record)) == ([1, 0], ["complete", "complete"])
         await harness.session.follow_ups.send()
         assert len(ends(record)) == 2
@@ -277,7 +277,7 @@ async def test_what_a_stopped_process_left_can_be_sent_without_saying_anything_e
 
 
 def at_the_first(harness: Harness, name: str, deed: Any) -> None:
-    """Do it as soon as this is told."""
+    """Do it as soon as this is emitted."""
     done: list[str] = []
 
     def listen(event: HarnessEvent) -> None:

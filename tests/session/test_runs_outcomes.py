@@ -211,7 +211,7 @@ async def test_what_comes_with_an_approval_is_seen_by_the_call_that_it_allows() 
     seen: list[Any] = []
     async with opened(Model(call("work")), tools=[seeing(seen)]) as (harness, record):
         sending = started(harness.send_message(content="one", request_context=RequestContext(user="A")))
-        await record.until_told("tool_approval_required")
+        await record.until_emitted("tool_approval_required")
         context = RequestContext(user="B")
         assert harness.respond_to_tool_approval(decision="approve", request_context=context)
         await sending

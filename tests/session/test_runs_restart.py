@@ -1,4 +1,4 @@
-"""A process is killed, or ends, while somebody is asked: another one lists the question, and the run goes on."""
+"""A process is killed, or ends, while a person is asked: another one lists the question, and the run continues."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class Place:
         self.mark = folder / "mark"
 
     def kill_while(self, what: str, by: signal.Signals = signal.SIGKILL) -> None:
-        """A process of its own waits there, and is killed, or told to end."""
-        heard, tell = os.pipe()
+        """A process of its own waits there, and is killed, or asked to end."""
+        reader, writer = os.pipe()
 
         def work() -> None:
-            asyncio.run(wait_to_be_killed(open_store(self.kind, self.where), what, str(self.mark), tell))
+            asyncio.run(wait_to_be_killed(open_store(self.kind, self.where), what, str(self.mark), writer))
 
         victim = child_process.begin(work)
-        os.close(tell)
-        with os.fdopen(heard, "rb") as pipe:
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
             assert pipe.read(5) == b"ready"
             os.kill(victim, by)
         assert child_process.end(victim) == (-by if by == signal.SIGKILL else 0)
@@ -96,7 +96,7 @@ async def test_a_question_is_answered(place: Place) -> None:
 
         assert await harness.respond_to_tool_suspension(resume_data="b")
         assert model.results() == ["User answered: b"]
-        assert model.heard() == ["go"]
+        assert model.received() == ["go"]
         assert (texts(record), ends(record)) == (["You said b."], ["complete"])
         assert not await harness.respond_to_tool_suspension(resume_data="a")
         one_run(harness)
@@ -150,7 +150,7 @@ async def test_an_approval_is_given_or_refused(place: Place, decision: Any, by: 
         assert not harness.session.respond_to_tool_approval(decision="approve")
         # What was queued in the process that is gone comes after the run, here.
         assert ends(record)[-2:] == ["complete", "complete"]
-        assert model.heard() == ["go", "and then?"]
+        assert model.received() == ["go", "and then?"]
         one_run(harness, SessionStart=2, Result=2)
 
 
@@ -175,7 +175,7 @@ async def test_a_run_that_was_not_waiting_has_ended_and_the_thread_continues(pla
         assert not harness.session.display_state.get().is_running
         assert not harness.session.suspensions.has_pending()
         await harness.send_message(content="are you there?")
-        assert model.heard() == ["go", "are you there?"]
+        assert model.received() == ["go", "are you there?"]
         assert ends(record) == ["complete"]
         events = log_of(harness)
         check(harness, events)
@@ -192,12 +192,12 @@ async def test_what_was_said_to_a_run_that_was_killed_is_reported_in_the_next_on
         listed = harness.session.thread.list_active_messages()
         assert [message.content[0].text for message in listed[-2:]] == ["rather this", "and that"]  # type: ignore[union-attr]
         await harness.send_message(content="go on")
-        assert model.heard() == ["go", "rather this", "and that", "go on"]
+        assert model.received() == ["go", "rather this", "and that", "go on"]
         assert harness.session.display_state.get().queued_steering == []
         check(harness, log_of(harness))
     async with place.opened(model) as (harness, _record):
         await harness.send_message(content="and now?")
-        assert model.heard() == ["go", "rather this", "and that", "go on", "and now?"]
+        assert model.received() == ["go", "rather this", "and that", "go on", "and now?"]
         if isinstance(harness.store, FileStore):
             assert audit(harness.store, "thread-1").problems == []
 
@@ -209,7 +209,7 @@ async def test_what_was_said_beside_an_approval_is_reported_when_the_run_continu
     async with place.opened(model) as (harness, record):
         assert harness.session.respond_to_tool_approval(decision="approve")
         await harness.session.wait_until_idle()
-        assert model.heard() == ["go", "rather this", "and that"]
+        assert model.received() == ["go", "rather this", "and that"]
         assert (model.results(), ends(record)) == (["marked"], ["complete"])
         one_run(harness)
 
@@ -230,7 +230,7 @@ async def test_a_follow_up_waits_beside_what_a_killed_process_asked(place: Place
             action = {"action": "approved"} if what == "plan" else "b"
             await harness.respond_to_tool_suspension(resume_data=action)
         await harness.session.wait_until_idle()
-        assert model.heard()[-1] == "last of all"
+        assert model.received()[-1] == "last of all"
         assert harness.session.follow_ups.is_empty()
 
 
@@ -255,7 +255,7 @@ async def test_an_approval_of_a_killed_process_can_be_given_up(place: Place) -> 
         assert end.outcome == "interrupted"
         assert harness.session.follow_ups.is_empty()
         await harness.follow_up(content="something else")
-        assert model.heard() == ["go", "something else"]
+        assert model.received() == ["go", "something else"]
         assert not place.mark.exists()
         check(harness, log_of(harness))
 

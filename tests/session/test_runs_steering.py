@@ -1,4 +1,4 @@
-"""Changing the course of a run: in the middle of it where the agent can hear, else by another run."""
+"""Steering a run: in the middle of it where the agent accepts input, else by another run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_our_own_loop_is_steered_between_its_steps() -> None:
         gate.open()
         await first
         assert [type(turn) for turn in model.asked[1][0][-2:]] == [ToolTurn, UserTurn]
-        assert model.heard(1) == ["look at everything", "security only"]
+        assert model.received(1) == ["look at everything", "security only"]
         assert (starts(record), ends(record)) == (1, ["complete"])
         assert "follow_up_queued" not in record.types
         check(harness, log_of(harness))
@@ -59,7 +59,7 @@ async def test_steering_while_the_model_streams_arrives_with_the_next_step() -> 
         gate.open()
         await first
         assert texts(record) == ["Let me see.", "Now this."]
-        assert model.heard() == ["go", "no, that"]
+        assert model.received() == ["go", "no, that"]
 
 
 @in_loop
@@ -73,7 +73,7 @@ async def test_steering_leaves_what_is_queued_for_later() -> None:
         await harness.steer(content="now")
         gate.open()
         await first
-        assert model.heard() == ["go", "now", "later"]
+        assert model.received() == ["go", "now", "later"]
         assert ends(record) == ["complete", "complete"]
 
 
@@ -82,7 +82,7 @@ async def test_steering_no_one_is_sending_a_message() -> None:
     model = Model("Yes.")
     async with opened(model) as (harness, record):
         await harness.steer(content="go")
-        assert model.heard() == ["go"]
+        assert model.received() == ["go"]
         assert "follow_up_queued" not in record.types
 
 
@@ -107,7 +107,7 @@ async def test_a_one_way_agent_is_stopped_and_sent_it_again(tmp_path: Path) -> N
     async with opened(modes=modes, storage=storage, initial_state=NO_MODEL) as (harness, record):
         assert "steer" not in harness.session.capabilities
         first = started(harness.send_message(content="be slow"))
-        await record.until_told("message_update")
+        await record.until_emitted("message_update")
         await harness.follow_up(content="later")
         record.clear()
         await harness.steer(content="another")

@@ -1,4 +1,4 @@
-"""Questions to the user, and other tools that wait for somebody: asked, answered, and gone on with."""
+"""Questions to the user, and other tools that wait for a person: asked, answered, and continued."""
 
 from __future__ import annotations
 
@@ -322,7 +322,7 @@ async def test_a_message_that_cannot_be_sent_is_stored_and_takes_the_place_of_th
         assert not harness.session.suspensions.has_pending()
         is_broken = False
         await harness.send_message(content="again")
-        assert model.heard() == ["go", "never mind", "again"]
+        assert model.received() == ["go", "never mind", "again"]
         check(harness, log_of(harness))
 
 
@@ -331,7 +331,7 @@ async def test_a_decision_that_no_one_knows_approves_nothing() -> None:
     model = Model(call("deploy"), "Well.")
     async with opened(model, tools=[plain("deploy")]) as (harness, record):
         sending = started(harness.send_message(content="go"))
-        await record.until_told("tool_approval_required")
+        await record.until_emitted("tool_approval_required")
         with pytest.raises(UsageError, match="unknown decision: 'deny'"):
             harness.session.respond_to_tool_approval(decision="deny")  # type: ignore[arg-type]
         assert harness.session.approval.is_armed()
@@ -355,7 +355,7 @@ async def test_an_answer_that_cannot_be_written_leaves_the_question() -> None:
 
 
 def at_the_first(harness: Harness, name: str, deed: Any) -> None:
-    """Do it as soon as this is told."""
+    """Do it as soon as this is emitted."""
     done: list[str] = []
 
     def listen(event: HarnessEvent) -> None:
@@ -380,6 +380,6 @@ async def test_a_message_at_the_moment_of_the_question_takes_its_place() -> None
         await asyncio.gather(*sending)
         assert harness.session.follow_ups.is_empty()
         assert not harness.session.suspensions.has_pending()
-        assert model.heard() == ["go", "never mind"]
+        assert model.received() == ["go", "never mind"]
         assert ends(record)[-1] == "complete"
         check(harness, log_of(harness))

@@ -74,18 +74,18 @@ def test_a_tool_sees_who_asked_and_what_it_works_for() -> None:
         ) as (harness, record):
             await harness.session.subagents.model.set(model_id="s/x", agent_type="explore")
             await harness.send_message(content="go", request_context=RequestContext(user="ann"))
-            told = found[0].request["harness"]
-            assert (told.harness_id, told.resource_id) == ("h", "r")
-            assert told.thread_id == harness.session.thread.get_id()
-            assert (told.session.mode_id, told.session.model_id) == ("build", "test/model")
-            assert "seen" not in told.state
-            assert told.get_state()["count"] == 1
-            assert told.session.state is harness.session.state
-            assert told.get_subagent_model_id("explore") == "s/x"
-            assert told.workspace is None
-            assert not told.is_aborted
+            emitted = found[0].request["harness"]
+            assert (emitted.harness_id, emitted.resource_id) == ("h", "r")
+            assert emitted.thread_id == harness.session.thread.get_id()
+            assert (emitted.session.mode_id, emitted.session.model_id) == ("build", "test/model")
+            assert "seen" not in emitted.state
+            assert emitted.get_state()["count"] == 1
+            assert emitted.session.state is harness.session.state
+            assert emitted.get_subagent_model_id("explore") == "s/x"
+            assert emitted.workspace is None
+            assert not emitted.is_aborted
             assert signals == [False]
-            assert told.abort_signal is None
+            assert emitted.abort_signal is None
             assert model.results()[0].startswith("ann ")
             assert record.named("info") == [{"type": "info", "message": "I have looked"}]
             assert "ann" not in str(model.asked[0])
@@ -220,10 +220,10 @@ async def test_a_fact_from_a_thread_of_a_tool_is_reported_in_the_event_loops_own
         return "worked"
 
     homes: set[int] = set()
-    heard: list[str] = []
+    received: list[str] = []
 
     async def listen(event: HarnessEvent) -> None:
-        heard.append(event.type)
+        received.append(event.type)
 
     model = Model(call("work"), "Done.")
     async with opened(model, tools=[tool(work)], initial_state=YOLO) as (harness, record):
@@ -235,5 +235,5 @@ async def test_a_fact_from_a_thread_of_a_tool_is_reported_in_the_event_loops_own
         last_told = len(record.types) - record.types[::-1].index("info")
         assert last_told <= record.types.index("tool_end")
         await asyncio.sleep(0)
-        assert heard.count("info") == 50
+        assert received.count("info") == 50
         check(harness, log_of(harness))

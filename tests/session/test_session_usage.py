@@ -1,4 +1,4 @@
-"""Tokens: added up, kept with the thread, and told as the provider said them."""
+"""Tokens: added up, stored with the thread, and shown as the provider reported them."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ async def test_without_an_active_run_it_wakes_the_agent() -> None:
         await harness.session.wait_until_idle()
         [start] = [event for event in log_of(harness) if isinstance(event, SessionStart)]
         assert (sent.type, sent.accepted.action, sent.accepted.run_id) == ("reactive", "wake", start.run_id)
-        assert model.heard() == ['<system-reminder type="save">Save your work.</system-reminder>']
+        assert model.received() == ['<system-reminder type="save">Save your work.</system-reminder>']
         assert texts(record) == ["Saved."]
         assert record.types.index("thread_created") < record.types.index("agent_start")
         check(harness, log_of(harness))
@@ -56,7 +56,7 @@ async def test_a_running_agent_is_informed_with_its_next_step() -> None:
         assert sent.accepted.run_id == harness.get_current_run_id()
         gate.open()
         await first
-        assert model.heard()[-1].startswith("<system-reminder")
+        assert model.received()[-1].startswith("<system-reminder")
         assert starts(record) == 1
 
 
@@ -70,7 +70,7 @@ async def test_a_persons_words_with_attributes_are_answered_by_the_run_that_cont
         await harness.send_signal({"type": "user", "contents": "also this", "attributes": {"from": "Ann"}})
         gate.open()
         await first
-        assert model.heard()[-1] == '<user from="Ann">also this</user>'
+        assert model.received()[-1] == '<user from="Ann">also this</user>'
         assert texts(record) == ["Let me", " see.And that."]
         said = [data["message"] for data in record.named("message_end") if data["message"]["role"] == "user"]
         assert said[-1]["attributes"] == {"from": "Ann"}
@@ -86,8 +86,8 @@ async def test_it_may_be_stored_for_later_or_thrown_away(behavior: str) -> None:
         assert sent.accepted.run_id == ""
         assert starts(record) == 0
         await harness.send_message(content="hi")
-        heard = [text for text in model.heard() if text.startswith("<system-reminder")]
-        assert len(heard) == (behavior == "persist")
+        received = [text for text in model.received() if text.startswith("<system-reminder")]
+        assert len(received) == (behavior == "persist")
 
 
 @in_loop
@@ -96,7 +96,7 @@ async def test_attributes_may_depend_on_whether_a_run_is_active() -> None:
     async with opened(model) as (harness, _):
         await harness.send_signal(REMINDER, if_idle={"attributes": {"idle": True}})
         await harness.session.wait_until_idle()
-        assert 'idle="true"' in model.heard()[0]
+        assert 'idle="true"' in model.received()[0]
 
 
 @in_loop
@@ -122,7 +122,7 @@ async def test_a_question_that_waits_is_not_given_up_for_a_reminder() -> None:
         assert harness.session.suspensions.has_pending()
         await harness.respond_to_tool_suspension(resume_data="b")
         assert model.results() == ["User answered: b"]
-        assert model.heard()[-1].startswith("<system-reminder")
+        assert model.received()[-1].startswith("<system-reminder")
         assert ends(record) == ["suspended", "complete"]
         check(harness, log_of(harness))
 
@@ -147,7 +147,7 @@ async def test_a_reminder_may_be_stored_with_the_thread(tmp_path: Path) -> None:
         assert harness.session.thread.list_active_messages() == [saved, noted]
         assert starts(record) == 0
         await harness.send_message(content="hi")
-        assert model.heard()[0] == '<system-reminder type="style">Be brief.</system-reminder>'
+        assert model.received()[0] == '<system-reminder type="style">Be brief.</system-reminder>'
 
 
 KINDS: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
@@ -246,7 +246,7 @@ async def test_a_signal_during_an_abort_is_answered_by_a_run_of_its_own() -> Non
         await harness.session.wait_until_idle()
         assert (sent.accepted.action, sent.accepted.run_id) == ("wake", harness.get_current_run_id())
         assert ends(record) == ["aborted", "complete"]
-        assert model.heard()[-1] == "please answer me"
+        assert model.received()[-1] == "please answer me"
 
 
 @in_loop
@@ -263,18 +263,18 @@ async def test_a_state_that_the_model_knows_is_not_reported_again() -> None:
         change = {**PAGE, "cacheKey": "k2", "mode": "delta", "contents": "url=y", "delta": {"url": "y"}}
         await harness.send_signal(change, if_idle=KEPT)
         await harness.send_message(content="on")
-        assert model.heard() == [
+        assert model.received() == [
             "<browser>url=x</browser>",
             "go",
             "<browser>url=y</browser>",
             "on",
         ]
-        told = [event for event in log_of(harness) if isinstance(event, Signal)]
-        assert [event.state for event in told] == [
+        emitted = [event for event in log_of(harness) if isinstance(event, Signal)]
+        assert [event.state for event in emitted] == [
             {"id": "browser", "cacheKey": "k1", "mode": "snapshot", "version": 1},
             {"id": "browser", "cacheKey": "k2", "mode": "delta", "version": 2},
         ]
-        assert told[1].metadata == {"delta": {"url": "y"}}
+        assert emitted[1].metadata == {"delta": {"url": "y"}}
         shown = record.named("state_signal")[-1]
         assert (shown["stateId"], shown["mode"], shown["version"]) == ("browser", "delta", 2)
 
@@ -314,5 +314,5 @@ async def test_a_tool_that_runs_still_gets_a_signal_after_a_question_was_answere
         assert sent.accepted.action == "deliver"
         gate.open()
         await answering
-        assert model.heard()[-1] == "<system-reminder>Save.</system-reminder>"
+        assert model.received()[-1] == "<system-reminder>Save.</system-reminder>"
         assert ends(record) == ["suspended", "complete"]

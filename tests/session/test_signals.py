@@ -60,8 +60,8 @@ def test_names_that_markup_cannot_have_are_refused(name: str) -> None:
 def test_words_of_a_person_are_plain_unless_they_have_attributes() -> None:
     assert turn(create("user", "a < b", id="s")) == UserTurn("a < b")
     assert turn(create("user", "a < b", id="s", attributes={"gone": None})) == UserTurn("a < b")
-    told = turn(create("user", "a < b", id="s", attributes={"from": "Ann"}))
-    assert told.text == '<user from="Ann">a &lt; b</user>'
+    emitted = turn(create("user", "a < b", id="s", attributes={"from": "Ann"}))
+    assert emitted.text == '<user from="Ann">a &lt; b</user>'
 
 
 def test_everything_else_is_an_element_with_its_text_escaped() -> None:
@@ -83,9 +83,9 @@ def test_everything_else_is_an_element_with_its_text_escaped() -> None:
 
 def test_with_files_the_first_text_carries_the_tag() -> None:
     text = {"type": "text", "text": "look & see"}
-    told = turn(create("notification", [IMAGE, text, {"type": "text", "text": "<raw>"}], id="s"))
-    assert told.text == "<notification>look &amp; see</notification>\n<raw>"
-    assert told.attachments == (Attachment(media_type="image/png", data="aGk=", name="a.png"),)
+    emitted = turn(create("notification", [IMAGE, text, {"type": "text", "text": "<raw>"}], id="s"))
+    assert emitted.text == "<notification>look &amp; see</notification>\n<raw>"
+    assert emitted.attachments == (Attachment(media_type="image/png", data="aGk=", name="a.png"),)
     alone = turn(create("notification", [IMAGE], id="s", attributes={"n": 1}))
     assert alone.text == '<notification n="1" />'
     person = turn(create("user", [text, IMAGE], id="s"))
@@ -247,7 +247,7 @@ async def test_files_may_be_bytes_and_what_is_no_file_is_refused() -> None:
         ]
         await harness.send_message(content="look", files=files)
         assert model.asked[-1][0][-1].attachments[0].data == "iVBORw=="  # type: ignore[union-attr]
-        assert "täxt" in model.heard()[-1]
+        assert "täxt" in model.received()[-1]
         for bad in ({"data": "x"}, {"data": 3, "mediaType": "image/png"}):
             with pytest.raises(UsageError, match="not a file: "):
                 await harness.send_message(content="look", files=[bad])

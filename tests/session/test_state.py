@@ -39,26 +39,26 @@ ids = ["msgspec", "pydantic", "json-schema"]
 
 
 def state(schema: Any = None, initial: dict[str, Any] | None = None) -> tuple[SessionState, list[Event]]:
-    told: list[Event] = []
-    return SessionState(schema, initial, told.append), told
+    emitted: list[Event] = []
+    return SessionState(schema, initial, emitted.append), emitted
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=ids)
 def test_defaults_come_from_the_schema_and_initial_values_beat_them(schema: Any) -> None:
-    kept, told = state(schema, {"name": "mine"})
+    kept, emitted = state(schema, {"name": "mine"})
     assert kept.get() == {"count": 0, "name": "mine", "tags": []}
-    assert told == []
+    assert emitted == []
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=ids)
 def test_an_invalid_update_is_refused_and_changes_nothing(schema: Any) -> None:
     async def run() -> None:
-        kept, told = state(schema, {"count": 3})
+        kept, emitted = state(schema, {"count": 3})
         with pytest.raises(UsageError, match=r"Invalid state update: .*count"):
             await kept.set({"count": "many", "name": "other"})
         assert kept.get()["count"] == 3
         assert kept.get()["name"] == "none"
-        assert told == []
+        assert emitted == []
         await kept.set({"count": 4})
         assert kept.get()["count"] == 4
 
@@ -76,10 +76,10 @@ def test_several_problems_are_reported_together() -> None:
 
 def test_what_is_not_in_the_schema_may_be_stored_too() -> None:
     async def run() -> None:
-        kept, told = state(Settings)
+        kept, emitted = state(Settings)
         await kept.set({"extra": {"a": 1}})
         assert kept.get()["extra"] == {"a": 1}
-        assert told == [StateChanged(changes={"extra": {"a": 1}})]
+        assert emitted == [StateChanged(changes={"extra": {"a": 1}})]
 
     asyncio.run(run())
 
@@ -98,7 +98,7 @@ def test_a_snapshot_does_not_change_with_the_state() -> None:
 
 def test_transactions_follow_one_another() -> None:
     async def run() -> None:
-        kept, told = state(None, {"n": 0})
+        kept, emitted = state(None, {"n": 0})
 
         async def add(now: dict[str, Any]) -> StateUpdate:
             await asyncio.sleep(0)
@@ -108,7 +108,7 @@ def test_transactions_follow_one_another() -> None:
 
         assert await asyncio.gather(*(kept.update(add) for _ in range(20))) == list(range(20))
         assert kept.get() == {"n": 20}
-        assert [type(event) for event in told[:4]] == [StateChanged, Info, StateChanged, Info]
+        assert [type(event) for event in emitted[:4]] == [StateChanged, Info, StateChanged, Info]
 
     asyncio.run(run())
 
@@ -130,9 +130,9 @@ def test_a_transaction_that_fails_does_not_hold_up_the_next() -> None:
 
 def test_a_transaction_without_updates_emits_nothing() -> None:
     async def run() -> None:
-        kept, told = state(None, {"n": 1})
+        kept, emitted = state(None, {"n": 1})
         assert await kept.update(lambda now: StateUpdate(result=now["n"])) == 1
-        assert told == []
+        assert emitted == []
 
     asyncio.run(run())
 
@@ -144,10 +144,10 @@ def test_what_is_no_schema_is_refused_with_what_to_give() -> None:
 
 def test_a_transaction_may_answer_with_a_mapping() -> None:
     async def run() -> None:
-        kept, told = state(None, {"n": 1})
+        kept, emitted = state(None, {"n": 1})
         assert await kept.update(lambda now: {"updates": {"n": now["n"] + 1}, "result": "two"}) == "two"
         assert kept.get() == {"n": 2}
-        assert [type(event) for event in told] == [StateChanged]
+        assert [type(event) for event in emitted] == [StateChanged]
         with pytest.raises(UsageError, match="Invalid state update"):
             await kept.update(lambda _now: {"changes": {"n": 3}})
         assert kept.get() == {"n": 2}

@@ -1,4 +1,4 @@
-"""What a session says of the run that goes on."""
+"""What a session shows of the active run."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Tasks and objective in a real conversation: told when they change, and not again while the model sees them."""
+"""Tasks and objective in a real conversation: sent when they change, and not again while the model sees them."""
 
 from __future__ import annotations
 
 import asyncio
 from itertools import count
 
-from thread_kit import Asked, ThreadInHand
+from thread_kit import Asked, ParentThread
 
 from harness.events import Signal, Task
 from harness.session.goals import Objective
@@ -20,12 +20,12 @@ def test_the_model_is_informed_once_and_only_of_changes() -> None:
     model = Asked("one", "two", "three")
 
     async def go() -> list[int]:
-        thread = ThreadInHand(model, ())
+        thread = ParentThread(model, ())
         lanes, numbers = StateLanes(), count()
-        told: list[int] = []
+        emitted: list[int] = []
         for status in ("pending", "pending", "completed"):
-            assert thread.in_hand is not None
-            seen = {entry.message_id for entry in thread.in_hand.entries}
+            assert thread.current is not None
+            seen = {entry.message_id for entry in thread.current.entries}
             signals = state_signals(
                 lanes,
                 [Task(text="Fix", id="fix", status=status)],
@@ -35,13 +35,13 @@ def test_the_model_is_informed_once_and_only_of_changes() -> None:
                 new_id=lambda: f"s{next(numbers)}",
             )
             for signal in signals:
-                thread.in_hand.add(signal)
-            told.append(len(signals))
+                thread.current.add(signal)
+            emitted.append(len(signals))
             await thread.send("go")
             for event in thread.log():
                 if isinstance(event, Signal) and event.id in {signal.id for signal in signals}:
                     lanes.feed(event)
-        return told
+        return emitted
 
     assert asyncio.run(go()) == [2, 0, 1]
     texts = [turn.text for turn in model.asked[-1][0] if isinstance(turn, UserTurn)]

@@ -1,4 +1,4 @@
-"""The application's own state in a session: told, kept with the thread, and found again."""
+"""The application's own state in a session: emitted, stored with the thread, and found again."""
 
 from __future__ import annotations
 
@@ -191,9 +191,9 @@ async def test_an_old_thread_neither_lifts_a_rule_of_the_application_nor_turns_y
         await harness.select_or_create_thread()
         assert harness.session.permissions.is_denied("deploy")
         assert harness.session.state.get() == {"currentModelId": "test/model", "color": "red", **state}
-        told = record.named("state_changed")
-        assert [set(one["changedKeys"]) for one in told] == [{"yolo", "permissionRules"}, {"color"}]
-        assert told[-1]["state"] == harness.session.state.get()
+        emitted = record.named("state_changed")
+        assert [set(one["changedKeys"]) for one in emitted] == [{"yolo", "permissionRules"}, {"color"}]
+        assert emitted[-1]["state"] == harness.session.state.get()
     async with opened(storage=store) as (harness, _):
         await harness.select_or_create_thread()
         assert harness.session.state.peek("yolo") is False

@@ -141,12 +141,12 @@ def test_pydantic_converts_what_it_is_given() -> None:
             def positive(cls, value: int) -> int:
                 return abs(value)
 
-        told: list[Any] = []
-        state = SessionState(Counted, {"count": "-5"}, told.append)
+        emitted: list[Any] = []
+        state = SessionState(Counted, {"count": "-5"}, emitted.append)
         assert state.get() == {"count": 5}
         await state.set({"count": "7"})
         assert state.get() == {"count": 7}
-        assert told[-1].changes == {"count": 7}
+        assert emitted[-1].changes == {"count": 7}
 
     asyncio.run(work())
 
@@ -162,11 +162,11 @@ def test_a_value_that_the_schema_changes_along_with_another_is_reported_too() ->
                 self.total = sum(self.parts)
                 return self
 
-        told: list[Any] = []
-        state = SessionState(Total, None, told.append)
+        emitted: list[Any] = []
+        state = SessionState(Total, None, emitted.append)
         await state.set({"parts": [1, 2]})
         assert state.get() == {"parts": [1, 2], "total": 3}
-        assert told[-1].changes == {"parts": [1, 2], "total": 3}
+        assert emitted[-1].changes == {"parts": [1, 2], "total": 3}
 
     asyncio.run(work())
 

@@ -1,5 +1,5 @@
 """Texts that no file can hold: half characters, as names of files and arguments have them. They are stored, shown,
-and cost nobody the thread."""
+and cost no thread."""
 
 from __future__ import annotations
 
@@ -228,17 +228,17 @@ def test_a_thread_is_free_after_its_release_whatever_fails(
 
 def test_an_event_that_the_store_wrote_otherwise_is_shown_as_it_was_written() -> None:
     store = MemoryStore()
-    told: list[Event] = []
+    emitted: list[Event] = []
 
     async def work() -> None:
         async with opened(storage=store, redact=False) as (harness, _):
             await harness.create_thread()
             appended = harness.session.internals.append(StateChanged(changes={"a": "\udc80"}))
-            told.append(appended)
+            emitted.append(appended)
             assert log_of(harness)[-1] == appended
 
     run(work)
-    assert told[0].changes == {"a": "\ufffd"}  # type: ignore[attr-defined]
+    assert emitted[0].changes == {"a": "\ufffd"}  # type: ignore[attr-defined]
 
 
 SECRET = "sk-abcdefghij1234567890ZZZZ"

@@ -42,7 +42,7 @@ def notes(*lines: str, title: str = "") -> str:
 def setting(
     model: Model, observer: Model | None = None, reflector: Model | None = None, **observation: Any
 ) -> dict[str, Any]:
-    """A harness whose models are told apart by their ids, with a memory of small thresholds."""
+    """A harness whose models are distinguished by their ids, with a memory of small thresholds."""
     models = {"observer": observer or Model(), "reflector": reflector or Model()}
     config = {
         "observation": {"messageTokens": 600, "bufferTokens": False, **observation},
@@ -348,8 +348,8 @@ async def test_a_long_pause_is_marked_before_the_message(gap_ms: int) -> None:
         assert len(reminders) == (gap_ms > 600_000)
         if reminders:
             assert reminders[0]["reminderType"] == "temporal-gap"
-            assert model.heard()[-2].startswith("<system-reminder")
-            assert model.heard()[-1] == "still there?"
+            assert model.received()[-2].startswith("<system-reminder")
+            assert model.received()[-1] == "still there?"
 
 
 @in_loop
@@ -366,10 +366,10 @@ async def test_the_originals_can_be_recalled_with_a_tool() -> None:
 
 def of_threads(**notes_by_thread: str) -> str:
     """What an observer answers who was given several conversations."""
-    told = "\n".join(
+    emitted = "\n".join(
         f'<thread id="{id}">\n* (10:00) {line}\n</thread>' for id, line in notes_by_thread.items()
     )
-    return f"<observations>\n{told}\n</observations>"
+    return f"<observations>\n{emitted}\n</observations>"
 
 
 @in_loop

@@ -57,9 +57,9 @@ def test_a_new_thread_is_reported_stored_and_empty(storage: StoreMaker) -> None:
                 "projectPath": "/project",
             }
             assert record.types == ["thread_created"]
-            told = record.wire[0]["thread"]
-            assert (told["id"], told["title"], told["resourceId"]) == (thread.id, "First", "someone")
-            assert told["metadata"] == thread.metadata
+            emitted = record.wire[0]["thread"]
+            assert (emitted["id"], emitted["title"], emitted["resourceId"]) == (thread.id, "First", "someone")
+            assert emitted["metadata"] == thread.metadata
             assert isinstance(log_of(harness)[0], ThreadCreated)
             assert harness.session.thread.get_by_id(thread_id=thread.id) == thread
             assert ids(harness.session.thread.list()) == [thread.id]
@@ -154,7 +154,7 @@ def test_switching_gives_each_thread_its_own_words(storage: StoreMaker) -> None:
             await harness.send_message(content="in the first")
             second = await harness.create_thread()
             await harness.send_message(content="in the second")
-            assert model.heard() == ["in the second"]
+            assert model.received() == ["in the second"]
             record.clear()
             await later()
             await harness.switch_thread(thread_id=first.id)
@@ -162,7 +162,7 @@ def test_switching_gives_each_thread_its_own_words(storage: StoreMaker) -> None:
                 {"type": "thread_changed", "threadId": first.id, "previousThreadId": second.id}
             ]
             await harness.send_message(content="more")
-            assert model.heard() == ["in the first", "more"]
+            assert model.received() == ["in the first", "more"]
             assert words(harness, second.id) == ["in the second", "Yes."]
             record.clear()
             await harness.switch_thread(thread_id=first.id)

@@ -47,17 +47,17 @@ def test_a_clone_begins_with_what_was_said_and_goes_its_own_way(storage: StoreMa
             assert isinstance(own, ThreadCreated)
             assert own.cloned_from == source.id
             await harness.send_message(content="only in the clone")
-            assert model.heard() == ["shared", "only in the clone"]
+            assert model.received() == ["shared", "only in the clone"]
             assert words(harness, source.id) == ["shared", "Yes."]
             await harness.switch_thread(thread_id=source.id)
             await harness.send_message(content="only in the source")
             assert words(harness, source.id) == ["shared", "Yes.", "only in the source", "Yes."]
             assert words(harness, cloned.id) == ["shared", "Yes.", "only in the clone", "Yes."]
-            assert model.heard() == ["shared", "only in the source"]
+            assert model.received() == ["shared", "only in the source"]
         async with opened(model, storage=storage.open(), memory=Memory()) as (harness, _):
             await harness.switch_thread(thread_id=cloned.id)
             await harness.send_message(content="later")
-            assert model.heard() == ["shared", "only in the clone", "later"]
+            assert model.received() == ["shared", "only in the clone", "later"]
 
     run(work)
 
@@ -262,10 +262,10 @@ async def test_a_clone_of_a_thread_that_works_elsewhere_has_no_run_that_never_en
     asking = Model(call("ask_user", question="Which?"))
     async with opened(asking, storage=store, memory=Memory()) as (harness, _):
         ann = harness.create_session(resource_id="ann")
-        async with opened(Model(call("deploy")), storage=store, tools=[deploy]) as (other, told):
+        async with opened(Model(call("deploy")), storage=store, tools=[deploy]) as (other, emitted):
             thread = await other.create_thread()
             working = asyncio.create_task(other.send_message(content="go"))
-            await told.until_told("tool_approval_required")
+            await emitted.until_emitted("tool_approval_required")
             await ann.thread.clone(source_thread_id=thread.id)
             facts = ann.internals.bus.fold.facts
             assert (facts.open_run, facts.relays, facts.last_outcome) == ("", {}, "interrupted")
@@ -273,4 +273,4 @@ async def test_a_clone_of_a_thread_that_works_elsewhere_has_no_run_that_never_en
             assert facts.last_outcome == "suspended"
             assert other.session.respond_to_tool_approval(decision="approve")
             await working
-            assert told.wire[-1] == {"type": "agent_end", "reason": "complete"}
+            assert emitted.wire[-1] == {"type": "agent_end", "reason": "complete"}

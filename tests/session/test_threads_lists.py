@@ -35,12 +35,12 @@ def test_renaming_says_nothing_and_stays(storage: StoreMaker) -> None:
             await harness.memory.rename_thread(title="Newer")
             assert record.types == []
             assert harness.session.thread.list()[0].title == "Newer"
-            told = [
+            emitted = [
                 (event.old_title, event.title)
                 for event in log_of(harness)
                 if isinstance(event, ThreadRenamed)
             ]
-            assert told == [("Old", "New"), ("New", "Newer")]
+            assert emitted == [("Old", "New"), ("New", "Newer")]
         async with opened(storage=storage.open()) as (harness, _):
             found = harness.session.thread.get_by_id(thread_id=thread.id)
             assert found is not None

@@ -152,9 +152,9 @@ def test_messages_have_the_ids_that_listeners_received() -> None:
         async with opened(Model("one", "two"), storage=MemoryStore()) as (harness, record):
             await harness.send_message(content="a")
             await harness.send_message(content="b")
-            told = [data["message"]["id"] for data in record.named("message_end")]
-            assert [message.id for message in harness.session.thread.list_active_messages()] == told
-            assert len(set(told)) == 4
+            emitted = [data["message"]["id"] for data in record.named("message_end")]
+            assert [message.id for message in harness.session.thread.list_active_messages()] == emitted
+            assert len(set(emitted)) == 4
 
     run(work)
 

@@ -47,7 +47,7 @@ class Asked:
         return self._model.answer(ask)
 
 
-class ThreadInHand:
+class ParentThread:
     """Contract: that of `SubagentParent`. Made inside a running event loop."""
 
     def __init__(
@@ -73,7 +73,7 @@ class ThreadInHand:
         self.followed: list[tuple[str, Hub]] = []
         self.fork_hook: Callable[[AgentOptions], AgentOptions] = lambda given: given
         self.hub = Hub(self.kept, "parent", self.kept.create(Metadata(session_id="parent", kind="thread")))
-        self.in_hand: AgentConversation | None = AgentConversation(self.loop_context(self.hub))
+        self.current: AgentConversation | None = AgentConversation(self.loop_context(self.hub))
         self.tool = SubagentTool(self, subagents)
         self.working: AgentOptions | None = AgentOptions(
             model=model,
@@ -100,7 +100,7 @@ class ThreadInHand:
         return LoopContext(hub, cwd=os.getcwd(), env={}, secrets=None)
 
     def conversation(self) -> AgentConversation | None:
-        return self.in_hand
+        return self.current
 
     def options(self) -> AgentOptions | None:
         return self.working
@@ -142,13 +142,13 @@ class ThreadInHand:
         return self.context
 
     async def send(self, text: str) -> Result | Suspended:
-        assert self.in_hand is not None
+        assert self.current is not None
         assert self.working is not None
-        return await self.in_hand.send(self.working, text)
+        return await self.current.send(self.working, text)
 
     def log(self, log_id: str = "parent") -> list[Event]:
-        assert self.in_hand is not None
-        self.in_hand.context.outbox.flush()
+        assert self.current is not None
+        self.current.context.outbox.flush()
         return list(read_all(self.log_store, log_id))
 
     def end_of(self, name: str = "subagent") -> ToolEnd:

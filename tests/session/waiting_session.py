@@ -1,4 +1,4 @@
-"""What a process does that talks in a session until somebody has to answer, and then waits to be killed; asked to end,
+"""What a process does that talks in a session until a person has to answer, and then waits to be killed; asked to end,
 it leaves in order.
 
 `what` is one of ask, plan, approve, steer, approve-steer, stream, approved-EVENT. It writes `ready` to a descriptor when
@@ -74,7 +74,7 @@ async def wait_to_be_killed(storage: Store, what: str, mark: str, ready: int) ->
         tools=[marking(mark), rest],
     )
     waits = asyncio.Event()
-    told = {
+    emitted = {
         "approve": "tool_approval_required",
         "approve-steer": "tool_approval_required",
         "steer": "tool_start",
@@ -82,7 +82,7 @@ async def wait_to_be_killed(storage: Store, what: str, mark: str, ready: int) ->
     }.get(what, "agent_end")
 
     def listen(event: HarnessEvent) -> None:
-        if event.type == told:
+        if event.type == emitted:
             waits.set()
 
     def die() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from thread_kit import Asked, ThreadInHand, calls
+from thread_kit import Asked, ParentThread, calls
 
 from harness.errors import UsageError
 from harness.events import Relay, RelayReply, Result, Suspended
@@ -37,30 +37,30 @@ class Asking:
         self.model = Asked(*responses)
         self.relays: list[Relay] = []
 
-    async def go(self, *answers: Any, restarts: bool = False) -> ThreadInHand:
+    async def go(self, *answers: Any, restarts: bool = False) -> ParentThread:
         tools: list[Tool] = [AskUserTool(), SubmitPlanTool()]
-        thread = ThreadInHand(self.model, (), tools=tools)
+        thread = ParentThread(self.model, (), tools=tools)
         ended = await thread.send("go")
         for answer in answers:
             assert isinstance(ended, Suspended)
             if restarts:
-                told = history(thread.log())
-                thread.in_hand = AgentConversation(
-                    thread.loop_context(thread.hub), told.entries, pending=told.pending
+                emitted = history(thread.log())
+                thread.current = AgentConversation(
+                    thread.loop_context(thread.hub), emitted.entries, pending=emitted.pending
                 )
-            assert thread.in_hand is not None
+            assert thread.current is not None
             assert thread.working is not None
-            assert thread.in_hand.pending is not None
-            (relay,) = thread.in_hand.pending.relays
+            assert thread.current.pending is not None
+            (relay,) = thread.current.pending.relays
             self.relays.append(relay)
             reply = RelayReply(id=relay.id, approved=True, answer=answer)
-            ended = await thread.in_hand.resume(thread.working, {relay.id: reply})
+            ended = await thread.current.resume(thread.working, {relay.id: reply})
         assert isinstance(ended, Result)
         assert ended.success
         return thread
 
     def play(self, *answers: Any, restarts: bool = False) -> list[str]:
-        """What the model was told, call by call."""
+        """What the model was sent, call by call."""
         asyncio.run(self.go(*answers, restarts=restarts))
         turns = self.model.asked[-1][0]
         return [turn.text for turn in turns if isinstance(turn, ToolTurn)]
@@ -116,10 +116,10 @@ def test_a_second_answer_is_refused_as_late() -> None:
         asking = Asking(asks({"question": "Which?"}), "The end.")
         thread = await asking.go("red")
         (relay,) = asking.relays
-        assert thread.in_hand is not None
+        assert thread.current is not None
         assert thread.working is not None
         with pytest.raises(UsageError, match="nothing waits for this answer"):
-            await thread.in_hand.resume(
+            await thread.current.resume(
                 thread.working, {relay.id: RelayReply(id=relay.id, approved=True, answer="blue")}
             )
 
@@ -135,14 +135,14 @@ def test_a_way_to_choose_needs_something_to_choose_from(options: Any) -> None:
 
 def test_what_cannot_be_asked_is_an_error_result_and_the_run_continues() -> None:
     asking = Asking(asks({"question": ""}), "The end.")
-    (told,) = asking.play()
-    assert "invalid arguments for ask_user" in told
+    (emitted,) = asking.play()
+    assert "invalid arguments for ask_user" in emitted
 
 
 def test_where_no_one_can_be_asked_the_question_is_the_result() -> None:
     assert alone(AskUserTool(), question="Which?").text == "[Question for user]: Which?"
-    told = alone(AskUserTool(), question="Which?", options=CHOICES).text
-    assert told == "[Question for user]: Which?\nOptions: red, blue\nSelection mode: single_select"
+    emitted = alone(AskUserTool(), question="Which?", options=CHOICES).text
+    assert emitted == "[Question for user]: Which?\nOptions: red, blue\nSelection mode: single_select"
     assert alone(SubmitPlanTool(), plan="1. go").text == (
         "[Plan submitted for review]\n\nTitle: Implementation Plan\n\n1. go"
     )
@@ -154,8 +154,8 @@ def plan(**more: str) -> dict[str, Any]:
 
 def test_a_plan_that_is_approved_is_carried_out() -> None:
     asking = Asking(plan(title="Go"), "The end.")
-    (told,) = asking.play({"action": "approved"})
-    assert told.startswith("Plan approved.")
+    (emitted,) = asking.play({"action": "approved"})
+    assert emitted.startswith("Plan approved.")
     (relay,) = asking.relays
     assert (relay.kind, relay.tool_name) == ("plan", "submit_plan")
     assert relay.payload == {"title": "Go", "plan": "1. go"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from thread_kit import Asked, ThreadInHand, calls
+from thread_kit import Asked, ParentThread, calls
 
 from harness.errors import StoreError
 from harness.events import Forked, Relay, RelayReply, Result, SessionStart, ThreadCreated, ToolEnd
@@ -36,7 +36,7 @@ def delegated(**more: Any) -> dict[str, Any]:
 
 
 class Board:
-    """Nobody may ask it anything from a fork."""
+    """It must not be asked anything from a fork."""
 
     def tasks(self) -> Any:
         raise AssertionError
@@ -50,11 +50,11 @@ def play(
     *,
     messages: tuple[str, ...] = ("go",),
     definition: Subagent = HELPER,
-    prepare: Callable[[ThreadInHand], None] = lambda thread: None,
+    prepare: Callable[[ParentThread], None] = lambda thread: None,
     **options: Any,
-) -> ThreadInHand:
-    async def go() -> ThreadInHand:
-        thread = ThreadInHand(model, (definition,), **options)
+) -> ParentThread:
+    async def go() -> ParentThread:
+        thread = ParentThread(model, (definition,), **options)
         prepare(thread)
         for text in messages:
             await thread.send(text)
@@ -92,9 +92,9 @@ def test_the_request_that_reaches_a_server_begins_the_same() -> None:
     with LabServer(ScriptRun(script)) as server:
         environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "test-key-0123456789abcdef"}
 
-        async def go() -> ThreadInHand:
+        async def go() -> ParentThread:
             model = open_model("anthropic/claude-sonnet-4-6", environ)
-            thread = ThreadInHand(model, (HELPER,), tools=[AskUserTool(), *task_tools(Board())])
+            thread = ParentThread(model, (HELPER,), tools=[AskUserTool(), *task_tools(Board())])
             await thread.send("hello")
             await thread.send("go")
             return thread
@@ -108,7 +108,7 @@ def test_the_request_that_reaches_a_server_begins_the_same() -> None:
     assert "try it" in str(in_fork["messages"][-1])
     for name in ("model", "max_tokens", "system", "tools"):
         assert msgspec.json.encode(in_fork[name]) == msgspec.json.encode(before[name])
-    # How far to cache is said anew each time; the rest is the same, message by message.
+    # How far to cache changes each time; the rest is the same, message by message.
     assert encoded(in_fork["messages"][: len(before["messages"])]) == encoded(before["messages"])
     assert marked(in_fork["messages"][len(before["messages"]) - 1]), "what the parent cached is asked for"
 
@@ -144,8 +144,8 @@ def test_two_forks_of_one_step_know_of_each_others_calls_but_not_of_their_result
         started = [result.text.startswith("This call started you") for result in results]
         assert sorted(started) == [False, True]
     for fork in (first, second):
-        told = history(thread.log(fork.log_id))
-        assert len([entry for entry in told.entries if isinstance(entry.turn, ToolTurn)]) == 2
+        emitted = history(thread.log(fork.log_id))
+        assert len([entry for entry in emitted.entries if isinstance(entry.turn, ToolTurn)]) == 2
 
 
 def test_a_fork_is_a_hidden_thread_of_its_own() -> None:
@@ -188,9 +188,9 @@ def test_the_forks_own_log_is_whole_and_can_be_read_again() -> None:
     assert [start.run_id for start in starts] == [result.run_id for result in results]
     assert starts[-1].name == "helper"
     assert results[-1].text == "Tried."
-    told = history(log)
-    assert told.pending is None
-    kinds = [type(entry.turn).__name__ for entry in told.entries]
+    emitted = history(log)
+    assert emitted.pending is None
+    kinds = [type(entry.turn).__name__ for entry in emitted.entries]
     assert kinds == ["UserTurn", "AssistantTurn", "ToolTurn", "UserTurn", "AssistantTurn"]
 
 
@@ -260,10 +260,10 @@ def test_a_fork_asks_no_one() -> None:
     log = thread.log(forked.log_id)
     (relay,) = [event for event in log if isinstance(event, Relay)]
     assert relay.question == "Which?"
-    told = model.asked[2][0][-1]
-    assert isinstance(told, ToolTurn)
-    assert told.is_error
-    assert "no user can be asked" in told.text
+    emitted = model.asked[2][0][-1]
+    assert isinstance(emitted, ToolTurn)
+    assert emitted.is_error
+    assert "no user can be asked" in emitted.text
     assert thread.end_of().output == "Tried."
 
 
@@ -278,12 +278,12 @@ def test_a_fork_asks_in_its_parents_log_and_both_logs_have_question_and_answer()
                 Permissions("allow").verdict(tool, {}) if tool == "subagent" else super().verdict(tool, *rest)
             )
 
-    def prepare(thread: ThreadInHand) -> None:
+    def prepare(thread: ParentThread) -> None:
         def answer() -> None:
             for event in thread.hub.recent(0):
                 if isinstance(event, Relay):
-                    assert thread.in_hand is not None
-                    thread.in_hand.context.questions.reply(RelayReply(id=event.id, approved=True))
+                    assert thread.current is not None
+                    thread.current.context.questions.reply(RelayReply(id=event.id, approved=True))
 
         loop = asyncio.get_running_loop()
         thread.hub.add_waker(lambda: loop.call_soon(answer))
@@ -307,7 +307,7 @@ def test_a_fork_may_take_many_steps_and_has_no_goal() -> None:
 
     seen: list[AgentOptions] = []
 
-    def prepare(thread: ThreadInHand) -> None:
+    def prepare(thread: ParentThread) -> None:
         def hook(options: AgentOptions) -> AgentOptions:
             seen.append(options)
             return options
@@ -320,16 +320,16 @@ def test_a_fork_may_take_many_steps_and_has_no_goal() -> None:
     assert thread.end_of().output == "Tried."
 
 
-def no_parent(thread: ThreadInHand) -> None:
-    in_hand, asked = thread.in_hand, iter([None])
-    thread.conversation = lambda: next(asked, in_hand)  # type: ignore[method-assign]
+def no_parent(thread: ParentThread) -> None:
+    current, asked = thread.current, iter([None])
+    thread.conversation = lambda: next(asked, current)  # type: ignore[method-assign]
 
 
-def no_thread(thread: ThreadInHand) -> None:
+def no_thread(thread: ParentThread) -> None:
     thread.id = None
 
 
-def no_store(thread: ThreadInHand) -> None:
+def no_store(thread: ParentThread) -> None:
     thread.kept = None
 
 
@@ -337,14 +337,14 @@ def no_store(thread: ThreadInHand) -> None:
     ("missing", "words"),
     [(no_parent, "parent agent"), (no_thread, "active parent thread"), (no_store, "store")],
 )
-def test_what_is_missing_is_reported_in_a_result(missing: Callable[[ThreadInHand], None], words: str) -> None:
+def test_what_is_missing_is_reported_in_a_result(missing: Callable[[ParentThread], None], words: str) -> None:
     end = play(Asked(delegated(), "The end."), prepare=missing).end_of()
     assert end.success is False
     assert words in (end.output or "")
 
 
 def test_a_store_that_refuses_is_reported_in_a_result() -> None:
-    def prepare(thread: ThreadInHand) -> None:
+    def prepare(thread: ParentThread) -> None:
         def refuse(metadata: Metadata) -> Any:
             raise StoreError("no room")
 
@@ -356,9 +356,9 @@ def test_a_store_that_refuses_is_reported_in_a_result() -> None:
 
 
 def test_what_cannot_be_flushed_does_not_keep_it_from_forking() -> None:
-    def prepare(thread: ThreadInHand) -> None:
-        assert thread.in_hand is not None
-        outbox = thread.in_hand.context.outbox
+    def prepare(thread: ParentThread) -> None:
+        assert thread.current is not None
+        outbox = thread.current.context.outbox
         flush, is_broken = outbox.flush, [False]
 
         def breaks() -> None:
@@ -388,7 +388,7 @@ def test_a_fork_that_fails_is_an_error_result() -> None:
 
 
 def test_a_fork_that_is_stopped_with_its_parent_gives_what_it_said() -> None:
-    async def go() -> ThreadInHand:
+    async def go() -> ParentThread:
         reached = asyncio.Event()
 
         @tool(name="wait")
@@ -398,7 +398,7 @@ def test_a_fork_that_is_stopped_with_its_parent_gives_what_it_said() -> None:
             return "never"
 
         model = Asked(delegated(), calls("wait", {}, id="c2", text="I found one."))
-        thread = ThreadInHand(model, (HELPER,), tools=[wait])
+        thread = ParentThread(model, (HELPER,), tools=[wait])
         running = asyncio.create_task(thread.send("go"))
         await reached.wait()
         running.cancel()

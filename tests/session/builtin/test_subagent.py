@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from thread_kit import EXPLORE, Asked, ThreadInHand, calls
+from thread_kit import EXPLORE, Asked, ParentThread, calls
 
 from harness.events import Relay, RelayReply, Result, SessionStart, ToolEnd
 from harness.session.config import RequestContext, Subagent
@@ -34,12 +34,12 @@ def play(
     asked: dict[str, Any] | None = None,
     prepare: Any = lambda thread: None,
     **options: Any,
-) -> ThreadInHand:
+) -> ParentThread:
     """One message to a parent that delegates, to its end."""
 
-    async def go() -> ThreadInHand:
+    async def go() -> ParentThread:
         model = Asked(asked or delegated(), "The end.")
-        thread = ThreadInHand(model, (definition,), models={"sub": sub}, **options)
+        thread = ParentThread(model, (definition,), models={"sub": sub}, **options)
         prepare(thread)
         ended = await thread.send("go")
         assert isinstance(ended, Result)
@@ -78,12 +78,12 @@ def test_an_unknown_type_lists_those_that_there_are() -> None:
 
 def test_the_types_are_in_the_spec() -> None:
     async def spec() -> Any:
-        return ThreadInHand(Asked("x"), (EXPLORE,)).tool.spec
+        return ParentThread(Asked("x"), (EXPLORE,)).tool.spec
 
-    told = asyncio.run(spec())
-    assert told.schema["properties"]["agentType"]["enum"] == ["explore"]
-    assert set(told.schema["required"]) == {"agentType", "task"}
-    assert "explore (Explore): Looks around." in told.description
+    emitted = asyncio.run(spec())
+    assert emitted.schema["properties"]["agentType"]["enum"] == ["explore"]
+    assert set(emitted.schema["required"]) == {"agentType", "task"}
+    assert "explore (Explore): Looks around." in emitted.description
 
 
 @pytest.mark.parametrize("expected", ["argument", "type", "definition", "mode"])
@@ -100,7 +100,7 @@ def test_the_model_is_that_of_the_call_then_the_session_then_the_definition_then
         default_model_id="definition" if "definition" in used else "",
     )
 
-    def prepare(thread: ThreadInHand) -> None:
+    def prepare(thread: ParentThread) -> None:
         thread.models.update(models)
         thread.chosen = {"explore": "type"} if "type" in used else {}
         thread.mode_model = "mode"
@@ -140,7 +140,7 @@ def test_tools_are_its_own_those_it_may_borrow_and_those_of_the_workspace_it_may
         allowed_workspace_tools=("view",),
     )
 
-    def prepare(thread: ThreadInHand) -> None:
+    def prepare(thread: ParentThread) -> None:
         thread.shared = [named("shared"), named("secret"), named("own")]
         thread.of_workspace = [named("view"), named("write"), named("run")]
 
@@ -223,12 +223,12 @@ def test_what_its_parent_would_be_asked_about_it_is_asked_about_and_what_is_deni
                 Permissions("allow").verdict(tool, {}) if tool == "subagent" else super().verdict(tool, *rest)
             )
 
-    def prepare(thread: ThreadInHand) -> None:
+    def prepare(thread: ParentThread) -> None:
         def answer() -> None:
             for event in thread.hub.recent(0):
                 if isinstance(event, Relay):
-                    assert thread.in_hand is not None
-                    thread.in_hand.context.questions.reply(RelayReply(id=event.id, approved=True))
+                    assert thread.current is not None
+                    thread.current.context.questions.reply(RelayReply(id=event.id, approved=True))
 
         loop = asyncio.get_running_loop()
         thread.hub.add_waker(lambda: loop.call_soon(answer))
@@ -247,7 +247,7 @@ def test_what_its_parent_would_be_asked_about_it_is_asked_about_and_what_is_deni
 
 
 def test_when_the_parent_is_stopped_what_was_said_so_far_is_the_answer() -> None:
-    async def go() -> ThreadInHand:
+    async def go() -> ParentThread:
         reached = asyncio.Event()
 
         @tool(name="own")
@@ -259,7 +259,7 @@ def test_when_the_parent_is_stopped_what_was_said_so_far_is_the_answer() -> None
         sub = Asked(calls("own", {}, text="I found one."))
         definition = Subagent(id="explore", name="E", description="", default_model_id="sub", tools=[endless])
         model = Asked(delegated(), "unused")
-        thread = ThreadInHand(model, (definition,), models={"sub": sub})
+        thread = ParentThread(model, (definition,), models={"sub": sub})
         running = asyncio.create_task(thread.send("go"))
         await reached.wait()
         running.cancel()
@@ -270,8 +270,8 @@ def test_when_the_parent_is_stopped_what_was_said_so_far_is_the_answer() -> None
     thread = asyncio.run(go())
     end = thread.end_of()
     assert (end.success, end.output) == (True, "[Aborted by user]\n\nPartial output:\nI found one.")
-    assert thread.in_hand is not None
-    last = thread.in_hand.entries[-1].turn
+    assert thread.current is not None
+    last = thread.current.entries[-1].turn
     assert isinstance(last, ToolTurn)
     assert last.text == end.output
     outcomes = [event.outcome for event in thread.log() if isinstance(event, Result)]
@@ -279,20 +279,20 @@ def test_when_the_parent_is_stopped_what_was_said_so_far_is_the_answer() -> None
 
 
 def test_one_that_is_stopped_alone_lets_the_parent_continue() -> None:
-    async def go() -> ThreadInHand:
-        thread: ThreadInHand
+    async def go() -> ParentThread:
+        thread: ParentThread
 
         @tool(name="own")
         async def stops() -> str:
-            assert thread.in_hand is not None
+            assert thread.current is not None
             (start,) = thread.nested()
-            thread.in_hand.context.runs[start.run_id].cancel()
+            thread.current.context.runs[start.run_id].cancel()
             await asyncio.sleep(60)
             return "never"
 
         sub = Asked(calls("own", {}))
         definition = Subagent(id="explore", name="E", description="", default_model_id="sub", tools=[stops])
-        thread = ThreadInHand(Asked(delegated(), "The end."), (definition,), models={"sub": sub})
+        thread = ParentThread(Asked(delegated(), "The end."), (definition,), models={"sub": sub})
         ended = await thread.send("go")
         assert isinstance(ended, Result)
         assert ended.text == "The end."
@@ -302,7 +302,7 @@ def test_one_that_is_stopped_alone_lets_the_parent_continue() -> None:
 
 
 def test_several_work_at_the_same_time() -> None:
-    async def go() -> ThreadInHand:
+    async def go() -> ParentThread:
         both = asyncio.Barrier(2)
 
         @tool(name="own")
@@ -323,7 +323,7 @@ def test_several_work_at_the_same_time() -> None:
                 for id in ("a", "b")
             ]
         }
-        thread = ThreadInHand(Asked(asked, "The end."), (definition,), models={"sub": sub})
+        thread = ParentThread(Asked(asked, "The end."), (definition,), models={"sub": sub})
         await thread.send("go")
         return thread
 
@@ -341,8 +341,8 @@ def test_an_answer_carries_no_mark() -> None:
 
 def test_without_a_loop_of_ours_there_is_an_error_result() -> None:
     async def go() -> Any:
-        thread = ThreadInHand(Asked("x"))
-        thread.in_hand = None
+        thread = ParentThread(Asked("x"))
+        thread.current = None
         from harness.sources.tool import ToolContext
 
         return await thread.tool.run({"agentType": "explore", "task": "x"}, ToolContext(cwd="/"))

@@ -53,7 +53,7 @@ def is_there(folder: Path, name: str) -> bool:
 
 
 async def answered(harness: Harness, record: Record, *decisions: str) -> list[dict[str, Any]]:
-    """Each question for permission as it was told, answered in order."""
+    """Each question for permission as it was emitted, answered in order."""
     asked: list[dict[str, Any]] = []
     for decision in decisions:
         await record.until(lambda: len(record.named("tool_approval_required")) > len(asked))
@@ -174,7 +174,7 @@ async def test_a_sub_agent_that_waited_when_its_process_ended_leaves_no_question
     options = setting(tmp_path, parent, child, initial_state=START_FREELY, storage=store)
     async with opened(parent, **options) as (harness, record):
         started(harness.send_message(content="go"))
-        await record.until_told("tool_approval_required")
+        await record.until_emitted("tool_approval_required")
         thread_id = harness.session.thread.require_id()
         if is_killed:  # the log is free, and nothing more is written to it
             bound = harness.session.thread.current

@@ -58,7 +58,7 @@ async def test_a_fresh_one_works_in_the_thread_and_is_reported() -> None:
         assert len({data["toolCallId"] for data in of_child}) == 1
         assert (len(record.named("agent_start")), ends(record)) == (1, ["complete"])
         assert child.system() == "You explore."
-        assert child.heard() == ["look around"]
+        assert child.received() == ["look around"]
         assert parent.results() == ["Things."]
         assert "tool_approval_required" not in record.types
         check(harness, log_of(harness))
@@ -284,7 +284,7 @@ async def test_the_request_of_a_fork_that_reaches_a_server_begins_like_that_of_i
 
 
 def _unmarked(value: Any) -> Any:
-    """How far to cache is said anew each time."""
+    """How far to cache changes each time."""
     if isinstance(value, dict):
         return {name: _unmarked(inner) for name, inner in value.items() if name != "cache_control"}
     return [_unmarked(inner) for inner in value] if isinstance(value, list) else value

@@ -100,12 +100,12 @@ async def test_approval_ends_the_run_without_asking_the_model_and_the_next_messa
         record.clear()
         await harness.respond_to_tool_suspension(resume_data=APPROVED)
         assert len(model.asked) == 1
-        told = [
+        emitted = [
             name
             for name in record.types
             if name in ("agent_start", "agent_end", "tool_end", "mode_changed", "model_changed")
         ]
-        assert told == ["agent_start", "tool_end", "agent_end", "mode_changed", "model_changed"]
+        assert emitted == ["agent_start", "tool_end", "agent_end", "mode_changed", "model_changed"]
         assert ends(record) == ["complete"]
         assert harness.session.display_state.get().pending_suspensions == {}
         assert not harness.session.suspensions.has_pending()
@@ -135,7 +135,7 @@ async def test_what_is_queued_waits_for_the_new_mode() -> None:
         await first
         await harness.respond_to_tool_suspension(resume_data=APPROVED)
         assert model.system() == "Build."
-        assert model.heard() == ["plan it", "begin"]
+        assert model.received() == ["plan it", "begin"]
         assert texts(record)[-1] == "Built."
         assert harness.session.follow_ups.is_empty()
 

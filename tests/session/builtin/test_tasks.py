@@ -1,4 +1,4 @@
-"""The task list: ids, the four tools, and what the model is told of it."""
+"""The task list: ids, the four tools, and what the model is sent about it."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ class Window:
     def __init__(self) -> None:
         self.lanes = StateLanes()
         self.forgotten: set[str] = set()
-        self.told: list[Signal] = []
+        self.emitted: list[Signal] = []
 
     def sees(self, id: str) -> bool:
         return id not in self.forgotten
@@ -235,9 +235,9 @@ class Window:
         update = TaskSignal().update(self.lanes.lane("tasks"), tasks, self.sees)
         if update is None:
             return None
-        signal = self.lanes.signal(update, id=f"s{len(self.told)}", is_visible=self.sees)
+        signal = self.lanes.signal(update, id=f"s{len(self.emitted)}", is_visible=self.sees)
         assert signal is not None
-        self.told.append(signal)
+        self.emitted.append(signal)
         self.lanes.feed(signal)
         return update
 
@@ -255,7 +255,7 @@ def test_the_whole_list_is_reported_first_and_then_what_changes() -> None:
     assert [change["op"] for change in second.delta["ops"]] == ["update", "add", "remove"]
     assert window.tell(task("a", status="completed"), task("c")) is None
     assert [known["id"] for known in shown_tasks(window.lanes.lane("tasks"))] == ["a", "c"]
-    assert [signal.state["version"] for signal in window.told if signal.state] == [1, 2]
+    assert [signal.state["version"] for signal in window.emitted if signal.state] == [1, 2]
 
 
 def test_after_ten_deltas_the_whole_list_is_reported_again() -> None:

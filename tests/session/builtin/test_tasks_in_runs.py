@@ -1,4 +1,4 @@
-"""The task list in a session: kept with the thread, shown to listeners, and told to the model when it changed."""
+"""The task list in a session: stored with the thread, shown to listeners, and sent to the model when it changed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def item(content: str, status: str = "pending") -> dict[str, Any]:
     return {"content": content, "status": status, "activeForm": f"{content}ing"}
 
 
-def told(model: Model, index: int) -> list[str]:
-    """What the model was told of the list before that answer, by tag."""
+def emitted(model: Model, index: int) -> list[str]:
+    """What the model was sent about the list before that answer, by tag."""
     return [
-        text for text in model.heard(index) if text.startswith(("<current-task-list", "<task-list-update"))
+        text for text in model.received(index) if text.startswith(("<current-task-list", "<task-list-update"))
     ]
 
 
@@ -32,14 +32,14 @@ async def test_a_list_is_reported_to_listeners_and_to_the_model_with_its_next_st
         assert [task["id"] for task in updated["tasks"]] == ["task_build", "task_ship"]
         [ended] = record.named("tool_end")
         assert (ended["result"]["tasks"], ended["result"]["isError"]) == (updated["tasks"], False)
-        assert told(model, 0) == []
-        [snapshot] = told(model, 1)
+        assert emitted(model, 0) == []
+        [snapshot] = emitted(model, 1)
         assert snapshot.startswith('<current-task-list count="2">')
         shown = harness.session.display_state.get()
         assert [task.content for task in shown.tasks] == ["Build", "Ship"]
         assert "state_signal" in record.types
         await harness.send_message(content="and?")
-        assert told(model, 2) == [snapshot]
+        assert emitted(model, 2) == [snapshot]
 
 
 @in_loop
@@ -51,8 +51,8 @@ async def test_what_changed_is_reported_as_a_delta_at_the_step_after_it() -> Non
     )
     async with opened(model) as (harness, record):
         await harness.send_message(content="go")
-        assert len(told(model, 1)) == 1
-        [snapshot, delta] = told(model, 2)
+        assert len(emitted(model, 1)) == 1
+        [snapshot, delta] = emitted(model, 2)
         assert snapshot.startswith("<current-task-list")
         assert delta.startswith("<task-list-update")
         assert "task_build" in delta
@@ -72,7 +72,7 @@ async def test_after_ten_deltas_the_whole_list_is_reported_again() -> None:
     model = Model(*script, "All done.")
     async with opened(model) as (harness, _):
         await harness.send_message(content="go")
-        tags = [text.partition(" ")[0] for text in told(model, -1)]
+        tags = [text.partition(" ")[0] for text in emitted(model, -1)]
         assert tags == [
             "<current-task-list",
             *["<task-list-update"] * 10,
@@ -96,7 +96,7 @@ async def test_the_list_is_there_in_another_process_and_reported_again_only_when
         ]
         assert [task.content for task in harness.session.display_state.get().tasks] == ["Build"]
         await harness.send_message(content="what is left?")
-        assert len(told(second, -1)) == 1
+        assert len(emitted(second, -1)) == 1
         events = log_of(harness)
         assert sum(isinstance(event, TasksChanged) for event in events) == 1
         assert sum(isinstance(event, Signal) for event in events) == 1
@@ -110,7 +110,7 @@ async def test_each_thread_has_its_own() -> None:
         await harness.create_thread()
         assert harness.session.internals.bus.fold.facts.tasks == []
         await harness.send_message(content="hello")
-        assert told(model, -1) == []
+        assert emitted(model, -1) == []
 
 
 @in_loop

@@ -1,4 +1,4 @@
-"""A memory on a conversation that a test makes up: real entries, real events, models that say what they are told."""
+"""A memory on a conversation that a test makes up: real entries, real events, scripted models."""
 
 from __future__ import annotations
 

@@ -291,8 +291,8 @@ def test_progress_is_rebuilt_from_the_log() -> None:
         bench = await buffered()
         await bench.settled()
         again = Bench(SMALL, log=bench.log)
-        told = again.memory.load_progress()
-        assert told.windows == bench.of(MemoryStatus)[-1].windows
+        emitted = again.memory.load_progress()
+        assert emitted.windows == bench.of(MemoryStatus)[-1].windows
         assert len(again.log) == len(bench.log)
 
     run(check())

@@ -1,4 +1,4 @@
-"""A memory at work in a real conversation: a real loop, a real log, and a new process that goes on with both."""
+"""A memory at work in a real conversation: a real loop, a real log, and a new process that continues both."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class Dig:
             record=fold,
             thread_id=LOG_ID,
         )
-        told = history(events)
+        emitted = history(events)
         host = LoopContext(self.hub, cwd="/", env={}, secrets=None)
-        self.conversation = AgentConversation(host, told.entries, pending=told.pending)
+        self.conversation = AgentConversation(host, emitted.entries, pending=emitted.pending)
         self.options = AgentOptions(
             model=Scripted([self._says(one) for one in said]),
             tools=(dig,),

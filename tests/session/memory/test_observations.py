@@ -85,7 +85,7 @@ def test_endless_lines_are_cut() -> None:
 @pytest.mark.parametrize(
     ("text", "is_degenerate"),
     [
-        ("the same thing " * 100, False),  # too short to tell
+        ("the same thing " * 100, False),  # too short to decide
         ("the same thing " * 1_000, True),
         ("\n".join(f"* (15:{number:02}) thing number {number} was done" for number in range(500)), False),
         ("x" * 50_001, True),

@@ -64,9 +64,9 @@ class Talk:
         )
         self.hub = Hub(self.store, self.log_id, writer)
         self.context = LoopContext(self.hub, cwd=os.getcwd(), env={}, secrets=None)
-        told = history(self.events)
+        emitted = history(self.events)
         self.conversation = AgentConversation(
-            self.context, told.entries, pending=told.pending, untaken=told.untaken
+            self.context, emitted.entries, pending=emitted.pending, untaken=emitted.untaken
         )
 
     @property
@@ -118,9 +118,9 @@ class Talk:
     def check(self) -> None:
         """The log is whole, and says what the conversation says."""
         events, conversation = self.events, self.conversation
-        told = history(events)
-        assert told.entries == conversation.entries
-        assert _comparable(told.pending) == _comparable(conversation.pending)
+        emitted = history(events)
+        assert emitted.entries == conversation.entries
+        assert _comparable(emitted.pending) == _comparable(conversation.pending)
         assert_consistent(conversation.entries, conversation.pending)
         assert len(set(ids := call_ids(conversation.entries))) == len(ids)
         assert_runs(events, conversation.pending)

@@ -1,4 +1,4 @@
-"""A model that says what it was told to say, and an agent run on it: everything else is the real thing."""
+"""A model that answers by a script, and an agent run on it: everything else is the real thing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recursive language model on a model that says what it was told to say: REPL, commands and log are real."""
+"""A recursive language model on a model that answers by a script: REPL, commands and log are real."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One agent, one model: what is asked, what is called, what is told, and how it ends."""
+"""One agent, one model: what is asked, what is called, what is emitted, and how it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would change in files is known before somebody is asked, and what would fail anyway asks nobody."""
+"""What would change in files is known before a person is asked, and what would fail anyway asks no one."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ async def never_resting(ask: Ask) -> AsyncIterator[Event]:
 
 
 class Ended:
-    """A tool that tells whether it was ended properly."""
+    """A tool that reports whether it was ended properly."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""A conversation that outgrows its model is summed up, and goes on; the log tells enough to go on anywhere."""
+"""A conversation that outgrows its model is summed up, and continues; the log has enough to continue anywhere."""
 
 from __future__ import annotations
 

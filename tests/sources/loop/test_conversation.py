@@ -242,9 +242,9 @@ async def test_what_is_masked_in_the_log_the_model_keeps_until_a_restart(tmp_pat
     await talk.send("remember?")
 
     assert talk.turns[0] == UserTurn(f"it is {secret}")
-    told = history(talk.events).entries
-    assert secret not in str(told[0].turn)
-    assert [entry.seq for entry in told] == [entry.seq for entry in talk.conversation.entries]
+    emitted = history(talk.events).entries
+    assert secret not in str(emitted[0].turn)
+    assert [entry.seq for entry in emitted] == [entry.seq for entry in talk.conversation.entries]
 
 
 @in_loop

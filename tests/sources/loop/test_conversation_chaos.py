@@ -178,7 +178,7 @@ class Chaos:
         self.endless()
 
     async def settle(self) -> None:
-        """Let what goes on come to an end, with all its questions answered."""
+        """Let what runs come to an end, with all its questions answered."""
         while self.running is not None or self.talk.conversation.pending is not None:
             if self.running is None:
                 self.running = asyncio.create_task(self.talk.answer("at last"))

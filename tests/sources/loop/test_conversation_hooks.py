@@ -1,4 +1,4 @@
-"""What a program around the loop may decide: what the model sees, whether it goes on, and who else works on the log."""
+"""What a program around the loop may decide: what the model sees, whether it continues, and who else works on the log."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Signals in a conversation: one may begin a run, one may be shown with the very step that is being prepared, and one
-may make a run go on that would have ended.
+may make a run continue that would have ended.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ async def test_a_run_that_is_active_is_not_started_again() -> None:
 
 @tool
 async def ask(context: ToolContext) -> str:
-    """Ask somebody."""
+    """Ask a person."""
     return str(await context.suspend({"question": "which?"}))
 
 

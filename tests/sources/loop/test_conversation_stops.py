@@ -119,7 +119,7 @@ async def test_a_run_that_is_stopped_before_it_begins_has_a_whole_log() -> None:
 
 
 class Deaf:
-    """A model that goes on whatever it is told, until the test is over."""
+    """A model that continues whatever happens, until the test is over."""
 
     def __init__(self) -> None:
         self.is_released = False
@@ -138,7 +138,7 @@ async def test_a_model_that_ignores_its_end_is_left_behind(monkeypatch: pytest.M
     talk = Talk(deaf, says("ok"))
     await asyncio.wait_for(_cancelled(talk, at=TextDelta), 2)
     count = len(talk.events)
-    await asyncio.sleep(0.02)  # it still speaks, and nobody hears it
+    await asyncio.sleep(0.02)  # it still speaks, and nothing reads it
     assert len(talk.events) == count
     ended = await talk.send("next")
     deaf.is_released = True

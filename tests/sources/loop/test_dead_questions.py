@@ -1,4 +1,4 @@
-"""Questions that were open when the process died: another process answers them, and goes on with the run."""
+"""Questions that were open when the process died: another process answers them, and continues the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process is killed while it waits for somebody; another one has the answer, and goes on with the run."""
+"""A process is killed while it waits for a person; another one has the answer, and continues the run."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_a_killed_process_that_waited_is_answered_by_another_one(
     if is_recovered:
         assert recover_thread(store, LOG_ID) == (mode == "approve")
         assert not recover(store, LOG_ID)
-    told = history(read_all(store, LOG_ID))
-    assert told.pending is not None
+    emitted = history(read_all(store, LOG_ID))
+    assert emitted.pending is not None
     assert (tmp_path / "mark").exists() == (mode == "suspend")
 
     assert answered(tmp_path) == "It is done."
@@ -64,12 +64,12 @@ def test_a_killed_process_that_waited_is_answered_by_another_one(
     assert counts(events, Result, ToolStart, ToolEnd) == [1, 2, 2]
     waits = 1 if mode == "suspend" else 2
     assert counts(events, Relay, RelayReply, Suspended, Resumed) == [waits] * 4
-    told = history(events)
-    assert [e.turn.text for e in told.entries if isinstance(e.turn, ToolTurn)] == [
+    emitted = history(events)
+    assert [e.turn.text for e in emitted.entries if isinstance(e.turn, ToolTurn)] == [
         "written",
         "answered: because",
     ]
     assert_runs(events)
-    assert_consistent(told.entries)
+    assert_consistent(emitted.entries)
     assert check(store, LOG_ID).problems == []
     assert not recover_thread(store, LOG_ID)

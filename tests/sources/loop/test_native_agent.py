@@ -1,4 +1,4 @@
-"""The agent of our own as anybody runs it: real tools, real files, a real shell, and a model that reads a script."""
+"""The agent of our own as a user runs it: real tools, real files, a real shell, and a model that reads a script."""
 
 from __future__ import annotations
 

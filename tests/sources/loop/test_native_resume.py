@@ -1,4 +1,4 @@
-"""The agent of our own goes on with an earlier session: a new log, the same conversation."""
+"""The agent of our own continues an earlier session: a new log, the same conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many agents at once: one stream, one log, and who waits holds up nobody."""
+"""Many agents at once: one stream, one log, and one that waits delays no other."""
 
 from __future__ import annotations
 

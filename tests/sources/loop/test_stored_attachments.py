@@ -33,7 +33,7 @@ def picture() -> ToolOutput:
 
 @tool
 async def ask(context: ToolContext) -> str:
-    """Ask somebody."""
+    """Ask a person."""
     return str(await context.suspend("why?"))
 
 
@@ -78,8 +78,8 @@ async def test_a_run_that_waited_still_has_the_pictures_of_its_other_calls() -> 
     await second.answer("because")
     second.check()
 
-    told = second.model.asked[0][0][-2:]
-    assert told == (ToolTurn("c", "here it is", attachments=(PNG, PDF)), ToolTurn("q", "because"))
+    emitted = second.model.asked[0][0][-2:]
+    assert emitted == (ToolTurn("c", "here it is", attachments=(PNG, PDF)), ToolTurn("q", "because"))
 
 
 def test_a_picture_that_was_read_is_seen_again_after_a_resume(
@@ -130,8 +130,8 @@ def test_a_text_file_is_reported_with_the_text_so_that_it_is_masked_and_shortene
     assert "8f3a9c2e7b" not in encode(end).decode()
     assert end.output.startswith('here\n<file name="note.txt">\nit is ')
     assert [part["media_type"] for part in end.parts] == ["image/png"]
-    told = played.model.asked[1][0][-1]
-    assert told == ToolTurn(
+    emitted = played.model.asked[1][0][-1]
+    assert emitted == ToolTurn(
         "c", 'here\n<file name="note.txt">\nit is tok-8f3a9c2e7b\n</file>', attachments=(PNG,)
     )
 

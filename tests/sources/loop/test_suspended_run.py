@@ -1,4 +1,4 @@
-"""A run that waits for somebody: it lets go of everything, and goes on when the answer is there, whoever has it."""
+"""A run that waits for a person: it releases everything, and continues when there is an answer, from anywhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def nothing_was_asked() -> None:
 
 @tool
 async def ask(question: str, context: ToolContext) -> str:
-    """Ask somebody."""
+    """Ask a person."""
     asked.append(question)
     answer = await context.suspend({"question": question}, question=question, schema={"type": "string"})
     return f"answered: {answer}"

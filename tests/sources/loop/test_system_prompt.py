@@ -1,4 +1,4 @@
-"""What an agent is told of where it works: instructions, bounded and from within, and facts."""
+"""What an agent is given about where it works: instructions, bounded and from within, and facts."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_instructions_of_user_and_project_are_reported_the_closest_last(
     (repository / "AGENTS.md").write_text("of the project")
     (repository / "CLAUDE.md").write_text("second choice")
     (repository / "pkg" / "CLAUDE.md").write_text("of the package")
-    told = find_instructions(str(repository / "pkg" / "deep"))
-    assert [one.text for one in told] == ["of the user", "of the project", "of the package"]
+    emitted = find_instructions(str(repository / "pkg" / "deep"))
+    assert [one.text for one in emitted] == ["of the user", "of the project", "of the package"]
     prompt = system_prompt(Request(agent="native", cwd=str(repository / "pkg")))
     assert prompt.index("of the user") < prompt.index("of the project") < prompt.index("of the package")
     assert "branch feature/x" in prompt

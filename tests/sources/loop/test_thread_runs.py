@@ -211,9 +211,9 @@ async def test_a_loop_that_died_without_a_question_is_closed_as_interrupted(mome
     assert_runs(events)
     ended = [event for event in events if isinstance(event, ToolEnd)]
     assert {(end.success, end.output) for end in ended} == {(None, DIED)}
-    told = history(events)
-    assert told.pending is None
-    assert told.entries[-1].turn == ToolTurn(ended[-1].call_id.rpartition("/")[2], DIED, is_error=True)
+    emitted = history(events)
+    assert emitted.pending is None
+    assert emitted.entries[-1].turn == ToolTurn(ended[-1].call_id.rpartition("/")[2], DIED, is_error=True)
 
 
 @in_loop
@@ -248,12 +248,12 @@ def test_history_reads_the_logs_of_programs(tmp_path: Path) -> None:
     hub = thread(store)
     replayed(hub, "subagent").wait()
     replayed(hub, "shell").wait()
-    told = history(read_all(store, THREAD))
+    emitted = history(read_all(store, THREAD))
 
-    assert told.pending is None
-    assert isinstance(told.entries[0].turn, UserTurn)
-    assert isinstance(told.entries[-1].turn, AssistantTurn)
-    assert_consistent(told.entries)
+    assert emitted.pending is None
+    assert isinstance(emitted.entries[0].turn, UserTurn)
+    assert isinstance(emitted.entries[-1].turn, AssistantTurn)
+    assert_consistent(emitted.entries)
 
 
 @pytest.mark.parametrize("agent", sorted({case.agent for case in CASES}))
@@ -266,11 +266,11 @@ def test_history_of_every_recording_has_a_result_for_every_call_and_the_answer(a
         _, events = translate(case)
         hub.source(RUN).append(events)
         logged = list(read_all(store, THREAD))
-        told = history(logged)
+        emitted = history(logged)
 
-        assert_consistent(told.entries)
-        assert told.pending is None
+        assert_consistent(emitted.entries)
+        assert emitted.pending is None
         answer = logged[-1].text.strip() if isinstance(logged[-1], Result) else ""
-        said = [entry.turn.text for entry in told.entries if isinstance(entry.turn, AssistantTurn)]
+        said = [entry.turn.text for entry in emitted.entries if isinstance(entry.turn, AssistantTurn)]
         assert not answer or said, str(case)
         assert [(run.id, len(run.events)) for run in runs_in(logged, {RUN})] == [(RUN, len(logged))]

@@ -1,4 +1,4 @@
-"""Before a call is carried out: who is asked, in which order, and what holds when nobody answers."""
+"""Before a call is carried out: who is asked, in which order, and what holds without an answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add(a: int, b: int) -> int:
 
 
 def denied(reason: str) -> str:
-    """What the model is told."""
+    """What the model is sent."""
     return f'{{"status":"denied","reason":"{reason}"}}'
 
 
@@ -144,24 +144,24 @@ def test_an_answer_the_moment_the_question_is_in_the_log_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(outbox, "MOST_AT_ONCE", 1)
-    heard: list[bool] = []
+    received: list[bool] = []
 
     def watch(agents: Any, event: Event) -> None:
         def answer() -> None:
             last = agents.hub.recent(0)[-1]
             if isinstance(last, Relay):
-                heard.append(agents.resolve(last.id, approved=True))
+                received.append(agents.resolve(last.id, approved=True))
 
         if isinstance(event, SessionStart):
             agents.hub.add_waker(answer)
 
     played = play(asks_later, says("3"), tools=(add,), permissions=Permissions("ask"), on_event=watch)
 
-    assert heard == [True]
+    assert received == [True]
     assert played.of(ToolEnd)[0].output == "3"
 
 
 async def asks_later(_ask: Ask) -> AsyncIterator[Event]:
-    await asyncio.sleep(0.01)  # until whoever watches has seen the beginning
+    await asyncio.sleep(0.01)  # until a reader has seen the beginning
     for event in ASKED:
         yield event

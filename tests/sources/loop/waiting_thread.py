@@ -1,4 +1,4 @@
-"""A process that talks on a thread until it waits for somebody, and then sits there to be killed.
+"""A process that talks on a thread until it waits for a person, and then sits there to be killed.
 
 usage: python waiting_thread.py DATA_DIRECTORY LOG_ID suspend|approve|answer
 
@@ -27,7 +27,7 @@ from harness.sources.tools.function_tool import tool
 
 @tool
 async def ask(question: str, context: ToolContext) -> str:
-    """Ask somebody."""
+    """Ask a person."""
     return f"answered: {await context.suspend({'question': question}, question=question)}"
 
 
@@ -61,8 +61,8 @@ async def main(folder: str, log_id: str, mode: str) -> None:
         writer = store.create(Metadata(session_id=log_id, kind="thread"))
     hub = Hub(store, log_id, writer)
     host = LoopContext(hub, cwd=folder, env={}, secrets={})
-    told = history(read_all(store, log_id))
-    conversation = AgentConversation(host, told.entries, pending=told.pending)
+    emitted = history(read_all(store, log_id))
+    conversation = AgentConversation(host, emitted.entries, pending=emitted.pending)
     chosen = options(folder, mode)
     if mode == "answer":
         while (pending := conversation.pending) is not None:

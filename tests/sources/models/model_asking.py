@@ -76,7 +76,7 @@ def text_of(events: Sequence[Event], kind: Any) -> str:
 
 
 def turn_of(events: Sequence[Event]) -> AssistantTurn:
-    """The answer as the next question tells it, after it was in a log."""
+    """The answer as the next question has it, after it was in a log."""
     message = msgspec.json.decode(msgspec.json.encode(only(events, Message)), type=Message)
     calls = tuple(msgspec.convert(part, Call) for part in message.parts or ())
     return AssistantTurn(message.text, calls, message.opaque)

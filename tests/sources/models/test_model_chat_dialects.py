@@ -94,7 +94,7 @@ def test_details_of_reasoning_come_back_as_whole_blocks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("emitted", "expected"),
     [
         ({"prompt_tokens": 9, "completion_tokens": 5, "cache_read_input_tokens": 4}, Usage(input=5, output=5, cache_read=4)),
         ({"prompt_tokens": 9, "prompt_cache_hit_tokens": 9, "completion_tokens": 0}, Usage(input=0, output=0, cache_read=9)),
@@ -105,8 +105,8 @@ def test_details_of_reasoning_come_back_as_whole_blocks() -> None:
         ({"prompt_tokens": 9, "completion_tokens": 5, "cost": 0.25}, Usage(input=9, output=5, cost_usd=0.25, cost_source="stated")),
     ],
 )  # fmt: skip
-def test_usage_of_every_form_is_read(told: Any, expected: Usage) -> None:
-    events = chat(chunk({"content": "Hi."}), chunk({}, "stop"), {"choices": [], "usage": told}, DONE)
+def test_usage_of_every_form_is_read(emitted: Any, expected: Usage) -> None:
+    events = chat(chunk({"content": "Hi."}), chunk({}, "stop"), {"choices": [], "usage": emitted}, DONE)
     assert only(events, UsageDelta).usage == expected
 
 

@@ -48,7 +48,7 @@ def of_chat(body: Any) -> Told:
 
 
 def of_gemini(body: Any) -> Told:
-    """It tells calls apart by their names and places alone."""
+    """It distinguishes calls by their names and places alone."""
     _asked, answer, results = body["contents"]
     made = [part["functionCall"] for part in answer["parts"]]
     calls = [(call["name"], call["name"], call["args"]) for call in made]
@@ -71,11 +71,11 @@ def test_they_are_reported_as_the_api_takes_them(
     turns = [UserTurn("go"), AssistantTurn("", CALLS), *(ToolTurn(call.id, "done") for call in CALLS)]
     keys = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "MISTRAL_API_KEY")
     wire = open_model(model, dict.fromkeys(keys, KEY))._wire  # type: ignore[attr-defined]
-    told = told_in(msgspec.json.decode(wire.prepare(Ask(turns=turns, tools=[READ])).body))
+    emitted = told_in(msgspec.json.decode(wire.prepare(Ask(turns=turns, tools=[READ])).body))
 
-    assert [name for _id, name, _arguments in told.calls] == ["functions_bash", "unknown", "read"]
-    assert [arguments for *_, arguments in told.calls] == [{}, {"input": ["a", "list"]}, {"path": "a"}]
-    ids = [id for id, *_ in told.calls]
-    assert ids == told.answered
+    assert [name for _id, name, _arguments in emitted.calls] == ["functions_bash", "unknown", "read"]
+    assert [arguments for *_, arguments in emitted.calls] == [{}, {"input": ["a", "list"]}, {"path": "a"}]
+    ids = [id for id, *_ in emitted.calls]
+    assert ids == emitted.answered
     assert len(set(ids)) == len(CALLS)
     assert all(re.fullmatch(shape, id) for id in ids)

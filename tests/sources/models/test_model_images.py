@@ -56,7 +56,7 @@ def test_a_real_image_has_the_size_that_it_has() -> None:
     assert longest_side("image/png", "no base64") == 0
 
 
-def told(*images: Attachment) -> str:
+def emitted(*images: Attachment) -> str:
     """What a request of ours says of them: half of them a person showed, half of them a tool."""
     half = len(images) // 2
     turns = [
@@ -70,14 +70,14 @@ def told(*images: Attachment) -> str:
 
 
 def test_one_that_is_too_wide_or_too_heavy_is_named_instead() -> None:
-    body = told(png(8000, 10), png(10, 8001), png(10, 10, more=4_000_000))
+    body = emitted(png(8000, 10), png(10, 8001), png(10, 10, more=4_000_000))
     assert body.count('"type":"image"') == 1
     assert "[shot.png cannot be shown: its longer side has 8001 pixels, and may have 8000]" in body
     assert "[shot.png cannot be shown: it has 4.0 MB, and may have 3.9]" in body
 
 
 def test_where_there_are_many_all_of_them_have_to_be_small() -> None:
-    assert told(*[png(2001, 10)] * 20).count('"type":"image"') == 20
-    body = told(*[png(2001, 10)] * 3, *[png(2000, 10)] * 18)
+    assert emitted(*[png(2001, 10)] * 20).count('"type":"image"') == 20
+    body = emitted(*[png(2001, 10)] * 3, *[png(2000, 10)] * 18)
     assert body.count('"type":"image"') == 18
     assert "may have 2000 in a conversation with more than 20 images]" in body

@@ -52,7 +52,7 @@ def test_a_server_of_ones_own_needs_no_key(name: str, environ: Any, url: str) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "environ", "told"),
+    ("name", "environ", "emitted"),
     [
         ("anthropic/m", {}, "set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"),
         ("openai/m", {"OPENAI_API_KEY": "  "}, "set OPENAI_API_KEY"),
@@ -66,10 +66,10 @@ def test_a_server_of_ones_own_needs_no_key(name: str, environ: Any, url: str) ->
         ("local/no-such-file.gguf", {}, "GGUF"),
     ],
 )
-def test_what_cannot_be_asked_says_what_to_do(name: str, environ: Any, told: str) -> None:
+def test_what_cannot_be_asked_says_what_to_do(name: str, environ: Any, emitted: str) -> None:
     with pytest.raises(UsageError) as raised:
         open_model(name, environ)
-    assert told in raised.value.hint
+    assert emitted in raised.value.hint
     assert KEY not in str(raised.value) + raised.value.hint
 
 

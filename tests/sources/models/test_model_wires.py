@@ -137,7 +137,7 @@ def test_classes_of_tokens_are_separate(api: Api, lab: Lab) -> None:
     tokens = {"input": 100, "output": 20, "cache_read": 30, "cache_write": 0, "reasoning": 7}
     used = only(ask(api.open(lab([{"text": "Hi."}, {"usage": tokens}]).url)), UsageDelta)
     expected = {
-        ANTHROPIC: Usage(input=100, output=27, cache_read=30, cache_write=0),  # does not tell reasoning
+        ANTHROPIC: Usage(input=100, output=27, cache_read=30, cache_write=0),  # does not report reasoning
         RESPONSES: Usage(input=100, output=20, cache_read=30, cache_write=0, reasoning=7),
         CHAT: Usage(input=100, output=20, cache_read=30, reasoning=7),
         GEMINI: Usage(input=100, output=20, cache_read=30, reasoning=7),
@@ -336,14 +336,14 @@ def test_how_much_to_reason_is_passed_on(api: Api, lab: Lab) -> None:
     server = lab({"text": "Yes."})
     ask(api.open(server.url), Ask(turns=[UserTurn("hi")], effort="low"))
     body = server.requests[0].body
-    told = {
+    emitted = {
         ANTHROPIC: lambda: (body["thinking"]["type"], body["output_config"]["effort"]),
         RESPONSES: lambda: body["reasoning"],
         CHAT: lambda: body["reasoning_effort"],
         GEMINI: lambda: body["generationConfig"]["thinkingConfig"],
     }[api]()
     assert (
-        told
+        emitted
         == {
             ANTHROPIC: ("adaptive", "low"),
             RESPONSES: {"effort": "low", "summary": "auto"},

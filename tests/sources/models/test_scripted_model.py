@@ -100,7 +100,7 @@ def test_a_file_may_be_toml_or_json_and_have_lanes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "emitted"),
     [
         ("{", "bad.json:1: not JSON"),
         ('{"responses": [{"events": [{"type": "song"}]}]}', "song"),
@@ -108,10 +108,10 @@ def test_a_file_may_be_toml_or_json_and_have_lanes(tmp_path: Path) -> None:
         ('{"answers": []}', "answers"),
     ],
 )
-def test_a_file_that_is_no_script_is_a_mistake_of_the_caller(tmp_path: Path, text: str, told: str) -> None:
+def test_a_file_that_is_no_script_is_a_mistake_of_the_caller(tmp_path: Path, text: str, emitted: str) -> None:
     path = tmp_path / "bad.json"
     path.write_text(text)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=emitted):
         open_model(f"scripted/{path}", {})
     with pytest.raises(UsageError, match="cannot read the script"):
         open_model("scripted/missing.json", {})

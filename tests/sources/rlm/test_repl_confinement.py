@@ -52,7 +52,7 @@ def test_code_cannot_reach_out_in_any_of_many_ways(tmp_path: Path) -> None:
 
 
 def test_bare_system_calls_are_refused_as_well() -> None:
-    """With ctypes at hand, as whoever breaks the interpreter would have it."""
+    """With ctypes at hand, as code that breaks the interpreter would have it."""
     code = """
         import gc
         ctypes = next(one for one in gc.get_objects() if isinstance(one, type(gc)) and one.__name__ == "ctypes")

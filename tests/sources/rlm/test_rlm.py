@@ -92,9 +92,9 @@ def test_everything_has_one_run_id_and_the_usage_is_its_total() -> None:
 
 
 def test_the_wire_reports_it_as_one_run_from_start_to_end() -> None:
-    told = WireTranslation()
+    emitted = WireTranslation()
     run = play(code("print(1)"), code("FINAL(2)"))
-    wire = [one for event in run.events for one in told.feed(event) if type(one).__name__ != "UserEvent"]
+    wire = [one for event in run.events for one in emitted.feed(event) if type(one).__name__ != "UserEvent"]
     assert {one.run_id for one in wire} == {run.run_id}
     assert [type(one).__name__ for one in wire] == [
         *(

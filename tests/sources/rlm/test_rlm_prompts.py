@@ -1,4 +1,4 @@
-"""What a recursive language model is told, and which of its answers can be run."""
+"""What a recursive language model is given, and which of its answers can be run."""
 
 from __future__ import annotations
 

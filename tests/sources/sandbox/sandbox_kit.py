@@ -64,7 +64,7 @@ MAY_BE_FORBIDDEN_HERE = {"user namespace", "mount", "device", "kernel setting", 
 
 
 class World:
-    """A workspace, everything around it that could be harmed, and who would hear of it."""
+    """A workspace, everything around it that could be harmed, and who would notice."""
 
     def __init__(self, uid: int) -> None:
         self.uid = uid
@@ -80,7 +80,7 @@ class World:
         for name in self.escapes():
             (self.outside(name)).mkdir(parents=True)
             (self.outside(name) / "victim").write_text("intact")
-        self.heard: list[str] = []
+        self.received: list[str] = []
         self.victim = subprocess.Popen(["sleep", "600"], user=uid)
         self.env = {
             "PATH": os.environ["PATH"],
@@ -132,9 +132,9 @@ class World:
             if listener.type == socket.SOCK_STREAM:
                 while True:
                     listener.accept()[0].close()
-                    self.heard.append(name)
+                    self.received.append(name)
             while listener.recv(10):
-                self.heard.append(name)
+                self.received.append(name)
         except OSError:
             return
 
@@ -164,7 +164,7 @@ class World:
         found |= {"signal"} if self.victim.poll() is not None else set()
         found |= {"device"} if (self.root / "sub" / "nine").exists() else set()
         found |= {"kernel setting"} if "wrote it" in outputs.get("kernel setting", "") else set()
-        return found | set(self.heard)
+        return found | set(self.received)
 
     def close(self) -> None:
         self.victim.kill()

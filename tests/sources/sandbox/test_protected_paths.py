@@ -1,4 +1,4 @@
-"""What a confined command leaves behind makes nobody run its programs: neither git, nor Harness, nor an agent.
+"""What a confined command leaves behind makes no other program run its programs: neither git, nor Harness, nor an agent.
 
 Each attack runs confined in a workspace with repositories of several kinds. Afterwards git is started all over
 the workspace, as its owner would, and must run nothing of what the attack left.
@@ -308,8 +308,8 @@ def test_a_harmless_new_repository_stays(place: Place) -> None:
 def test_a_harmful_one_is_switched_off_and_the_model_is_informed(place: Place) -> None:
     need("bubblewrap")
     output = place.run("bubblewrap", a=PLANT + "git init -q deep/n; plant deep/n/.git")["a"]
-    told = f"error: {place.root}/deep/n/.git was switched off (.git is refused now): it has hooks"
-    assert told in output
+    emitted = f"error: {place.root}/deep/n/.git was switched off (.git is refused now): it has hooks"
+    assert emitted in output
     assert (place.root / "deep/n/.git.refused/hooks/pre-commit").is_file()
 
 

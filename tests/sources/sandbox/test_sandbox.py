@@ -1,4 +1,4 @@
-"""Ways out of the sandbox: each works without it, and none with it, whoever tries.
+"""Ways out of the sandbox: each works without it, and none with it, whatever tries it.
 
 Every escape runs three times as each user: free, to see that it would do harm here, and then confined by
 bubblewrap and by Landlock. What harm is: anything changed outside of the workspace, in what is protected

@@ -1,4 +1,4 @@
-"""Nobody changes a file that it has not seen as it is now."""
+"""A tool never changes a file that it has not seen as it is now."""
 
 from __future__ import annotations
 

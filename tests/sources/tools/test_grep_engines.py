@@ -183,5 +183,5 @@ def test_what_only_one_engine_would_understand_is_refused_in_words(pattern: str,
 
 
 def test_the_model_learns_what_is_wrong_with_its_pattern(bench: Bench) -> None:
-    told = bench.refused(GrepTool(bench.workspace, ""), pattern="(?<=a)b")
-    assert told == "the search failed: in the pattern, look-ahead and look-behind are not understood"
+    emitted = bench.refused(GrepTool(bench.workspace, ""), pattern="(?<=a)b")
+    assert emitted == "the search failed: in the pattern, look-ahead and look-behind are not understood"

@@ -387,8 +387,8 @@ def test_a_bad_tool_costs_a_warning_and_not_its_server(connected: Connected, kin
         with over_http(TOOLS_WITH_BAD_ONES) as url:
             names = connected.within({"small": {"type": "http", "url": url}}, listed)
     assert names[:2] == ["small__add", "small__env_show"]
-    told = [warning.partition(" is left out: ")[0] for warning in connected.warnings]
-    assert told == [f"MCP server small: its tool {name}" for name in ("no_schema", "text", "number 4")]
+    emitted = [warning.partition(" is left out: ")[0] for warning in connected.warnings]
+    assert emitted == [f"MCP server small: its tool {name}" for name in ("no_schema", "text", "number 4")]
 
 
 def test_tools_that_have_changed_are_offered(connected: Connected) -> None:
@@ -458,11 +458,11 @@ def test_what_a_server_wants_to_know_is_asked_and_its_form_filled_in(
         arguments = {"schema": schema} if schema else {}
         return await tools["small__ask"].run(arguments, connected.bench.context(on_ask=answering))
 
-    told = json.loads(connected.within({"small": entry()}, work).text)
+    emitted = json.loads(connected.within({"small": entry()}, work).text)
     if expected is None:
-        assert told == {"action": "cancel"}
+        assert emitted == {"action": "cancel"}
     else:
-        assert told == {"action": "accept", "content": expected.get("content", expected)}
+        assert emitted == {"action": "accept", "content": expected.get("content", expected)}
     [question] = asked
     assert question.question == "small asks: Who are you?"
     assert question.options == (["red", "blue"] if schema is COLOUR else None)
@@ -470,8 +470,8 @@ def test_what_a_server_wants_to_know_is_asked_and_its_form_filled_in(
 
 
 def test_where_no_one_can_be_asked_a_server_gets_a_refusal(connected: Connected) -> None:
-    told = json.loads(connected.call({"small": entry()}, "small__ask").text)
-    assert told == {"action": "decline"}
+    emitted = json.loads(connected.call({"small": entry()}, "small__ask").text)
+    assert emitted == {"action": "decline"}
 
 
 # files

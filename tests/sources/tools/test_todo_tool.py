@@ -1,4 +1,4 @@
-"""The to-do list of the agent of our own: what it takes, and what the model is told of what it does not."""
+"""The to-do list of the agent of our own: what it takes, and what the model is sent about what it does not."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def test_the_whole_list_is_taken_in_order(bench: Bench) -> None:
     ],
 )
 def test_a_list_that_is_none_is_refused_in_words(arguments: Any, words: str, bench: Bench) -> None:
-    told = bench.refused(TodoTool(), **arguments)
-    assert words in told
-    assert "The list is as it was. Each entry has content" in told
+    emitted = bench.refused(TodoTool(), **arguments)
+    assert words in emitted
+    assert "The list is as it was. Each entry has content" in emitted
     assert TodoTool().operations(arguments) == [Tasks()]
 
 

@@ -227,8 +227,8 @@ def test_a_question_of_a_server_is_asked_of_the_user(runs: Runs, answer: str | N
     assert (relay.kind, relay.question) == ("question", "small asks: Who are you?")
     assert relay.resume_schema is None
     [end] = of(ToolEnd, events)
-    told = {"action": "accept", "content": {"name": "Ada"}} if answer else {"action": "decline"}
-    assert json.loads(end.output) == told
+    emitted = {"action": "accept", "content": {"name": "Ada"}} if answer else {"action": "decline"}
+    assert json.loads(end.output) == emitted
 
 
 def test_a_run_that_is_stopped_while_servers_start_still_ends_whole(runs: Runs) -> None:

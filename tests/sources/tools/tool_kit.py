@@ -44,7 +44,7 @@ class Bench:
         return asyncio.run(tool.run(arguments, self.context()))
 
     def refused(self, tool: Tool, **arguments: Any) -> str:
-        """What the model is told of a call that fails."""
+        """What the model is sent about a call that fails."""
         with pytest.raises(Exception) as caught:
             self.call(tool, **arguments)
         assert type(caught.value).__name__ in ("ToolFailure", "StaleFile"), repr(caught.value)
