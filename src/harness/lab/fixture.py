@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -22,6 +21,7 @@ import msgspec
 from harness.errors import UsageError
 from harness.lab import fixtures
 from harness.sources.agent import Version
+from harness.sources.handover.own_tools import list_command, read_fields, search_command
 from harness.sources.models.script import (
     Alternatives,
     AskIntent,
@@ -285,17 +285,12 @@ def intent_values(intent: Intent, context: LabContext) -> dict[str, Any]:
     if "path" in values:
         values["absolute"] = context.absolute(values["path"])
     match intent:
-        case ReadIntent(lines=None):
-            none = dict.fromkeys(("first", "last", "count", "skipped", "range"))
-            values |= none | {"command": f"cat {shlex.quote(intent.path)}"}
-        case ReadIntent(lines=(first, last)):
-            spans = {"first": first, "last": last, "count": last - first + 1, "skipped": first - 1}
-            command = f"sed -n '{first},{last}p' {shlex.quote(intent.path)}"
-            values |= spans | {"range": [first, last], "command": command}
+        case ReadIntent():
+            values |= read_fields(intent.path, *(intent.lines or (None, None)))
         case SearchIntent():
-            values["command"] = f"grep -rn -- {shlex.quote(intent.query)} {shlex.quote(intent.path)}"
+            values["command"] = search_command(intent.query, intent.path)
         case ListIntent():
-            values["command"] = f"ls {shlex.quote(intent.path)}"
+            values["command"] = list_command(intent.path)
         case AskIntent():
             values["items"] = [
                 {"number": str(number), "text": option} for number, option in enumerate(intent.options, 1)

@@ -75,12 +75,12 @@ def _meaning_of(call: HandedCall) -> tuple[str, dict[str, Any]] | None:
         case Command(command=command):
             return "command", {"command": _unwrapped(command)}
         case Read(path=path, start_line=first, end_line=last):
-            return "read", _lines(path, first, last)
+            return "read", read_fields(path, first, last)
         case Search(query=query, path=path):
-            shell = f"grep -rn -- {shlex.quote(query)} {shlex.quote(path or '.')}"
-            return "search", {"query": query, "path": path or ".", "command": shell}
+            command = search_command(query, path or ".")
+            return "search", {"query": query, "path": path or ".", "command": command}
         case List(path=path):
-            return "list", {"path": path or ".", "command": f"ls {shlex.quote(path or '.')}"}
+            return "list", {"path": path or ".", "command": list_command(path or ".")}
         case Write(path=path):
             return _change(path, asked)
         case _:
@@ -104,7 +104,8 @@ def _unwrapped(command: str) -> str:
     return words[2] if is_shell else command
 
 
-def _lines(path: str, first: int | None, last: int | None) -> dict[str, Any]:
+def read_fields(path: str, first: int | None, last: int | None) -> dict[str, Any]:
+    """The fields that tools which read a file take; None where all lines are read."""
     count = last - (first or 1) + 1 if last else None
     shell = f"sed -n '{first or 1},{last}p' {shlex.quote(path)}" if last else f"cat {shlex.quote(path)}"
     between = [first or 1, last] if last else None
@@ -118,6 +119,14 @@ def _lines(path: str, first: int | None, last: int | None) -> dict[str, Any]:
         "range": between,
         "command": shell,
     }
+
+
+def search_command(query: str, path: str) -> str:
+    return f"grep -rn -- {shlex.quote(query)} {shlex.quote(path)}"
+
+
+def list_command(path: str) -> str:
+    return f"ls {shlex.quote(path)}"
 
 
 def _change(path: str, asked: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
