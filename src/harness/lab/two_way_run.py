@@ -139,7 +139,7 @@ class TwoWayScenario:
 def _of_the_log(events: list[Event], problems: list[str]) -> Iterator[Finding]:
     asked = [event.id for event in events if isinstance(event, Relay)]
     answered = [event.id for event in events if isinstance(event, RelayReply)]
-    if any(answered.count(relay_id) != 1 for relay_id in asked):  # rules also answer what is not asked aloud
+    if any(answered.count(relay_id) != 1 for relay_id in asked):  # rules also answer what no person is asked
         yield Finding(kind="wrong", what=f"{len(asked)} questions and {len(answered)} answers in the log")
     for event in events:
         if isinstance(event, Unknown):

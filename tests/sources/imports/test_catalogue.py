@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -150,3 +152,13 @@ def test_a_catalogue_that_is_locked_while_sessions_are_read_gives_them_all_the_s
     holder.close()
     assert read.prompt
     assert not catalogue.sessions()[0].is_read
+
+
+def test_a_list_of_known_sessions_loads_nothing_that_reads_them() -> None:
+    program = "import sys, harness.sources.imports.catalogue; print(*sys.modules, sep='\\n')"
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+
+    reading = ("summary", "stored_log", "rewording", "file_scan")
+    assert not {f"harness.sources.imports.{name}" for name in reading} & set(loaded)

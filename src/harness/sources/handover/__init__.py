@@ -1,6 +1,6 @@
 """Handing over: a conversation of one agent, written as a session of another one, which continues it.
 
-    a log ─▶ Conversation ─▶ writer of the target ─▶ new files ─▶ the target's own `resume`, or its own import
+    a log ─▶ conversation ─▶ writer of the target ─▶ new files ─▶ the target's own `resume`, or its own import
      (events)  (pure)         (pure: bytes)          (I/O, read back and compared)
 
 | piece | file | what it promises |
@@ -17,5 +17,5 @@ Rules for a file of `writers/`
 1. It is pure: a conversation and a place in, bytes out. No clock, no random ids, no I/O.
 2. Reasoning, signatures, usage and settings of the source stay behind; usage is zero.
 3. JSON is compact, and every line ends with a newline: other readers look for byte patterns.
-4. A door of the agent (an import, a session by its path) comes before a file in its store.
+4. A way of the agent itself (an import, a session by its path) is preferred to a file in its store.
 """

@@ -5,8 +5,8 @@ notification   what a running call reports, sub-agents included
 error          the run cannot continue (from 1.52 on, and only for some reasons)
 complete       the end, with the tokens of the whole session
 
-Goose hardly ever fails by its own account: it puts errors of the model's server into the mouth of the
-model, completes, and exits with 0. So its own sentences are distinguished from the model's (`notices`).
+Goose hardly ever reports a failure: it writes errors of the model's server as text of the model,
+completes, and exits with 0. So its own sentences are distinguished from the model's (`notices`).
 """
 
 from __future__ import annotations
