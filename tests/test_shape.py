@@ -234,3 +234,12 @@ def test_no_two_test_files_have_the_same_name() -> None:
     """They are imported by their name alone."""
     names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
     expect_none([name for name, count in names.items() if count > 1])
+
+
+def test_every_folder_of_tests_is_one_of_the_package() -> None:
+    tests = Path(__file__).parent
+    data = (tests / "agents", tests / "recordings")
+    folders = {path.parent for path in tests.rglob("*.py") if not any(map(path.is_relative_to, data))}
+    expect_none(
+        [str(each) for each in folders if not (PACKAGE / each.relative_to(tests)).is_dir()],
+    )

@@ -7,13 +7,14 @@ import time
 from pathlib import Path
 
 import pytest
-from serving_world import PATIENCE_S
 
 from harness.interfaces.inbox.store_watch import StoreWatch
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
 from harness.system.contract import system
+
+PATIENCE_S = 60.0
 
 
 class _MissesChanges:
