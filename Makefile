@@ -7,9 +7,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 UV := $(shell command -v uv || echo $(BIN)/uv)
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-input
-# One process for each core; `make test WORKERS=4` is faster on two, as most of the time is waiting for programs. The
-# order is that of tests/conftest.py.
-WORKERS ?= auto
+# One process for each core, and at least four: many tests wait for programs. The order is that of tests/conftest.py.
+WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores > 4 ? cores : 4)))
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PORTABLE := $(patsubst %,tests/%,system sources/process sources/translation log interfaces/cli)
 SHAPE := $(patsubst %,tests/test_%.py,shape imports vocabulary public_api repository)

@@ -34,17 +34,23 @@ collect_ignore = ["agents", "recordings"]
 
 LONGEST_FIRST = (
     "test_page.py",
-    "test_fleet_ray.py",
-    "test_package.py",
-    "test_storable_settings.py",
-    "test_open_thread_killed.py",
     "test_protected_paths.py",
+    "test_every_view.py",
+    "test_fleet_ray.py",
+    "test_fleet_container.py",
+    "test_package.py",
+    "test_public_api.py",
+    "test_git_of_strangers.py",
+    "test_fleet_api.py",
+    "test_doctor.py",
+    "test_sandbox.py",
     "test_tui_keys.py",
-    "test_runs_restart.py",
-    "test_hostile_clients.py",
-    "test_several_servers.py",
-    "test_cli_signals.py",
+    "test_open_thread_killed.py",
+    "test_storable_settings.py",
     "test_offline_agent.py",
+    "test_several_servers.py",
+    "test_hostile_clients.py",
+    "test_views_agree.py",
 )
 """Files that take a worker long. One that begins last would let the other workers wait for it."""
 

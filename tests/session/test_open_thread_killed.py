@@ -25,7 +25,7 @@ from harness.session.thread_memory import Memory
 
 __all__ = ["storage"]
 
-KILLS = 80
+KILLS = 40
 PARTS = 4
 LONGEST_S = 0.12
 MODES = (Mode(id="plan", transitions_to="build"), Mode(id="build"))
