@@ -14,7 +14,7 @@ from harness.sources.imports.history import AgentHistory, Home, StoredSession
 from harness.sources.imports.registry import load, load_all
 from harness.sources.imports.summary import CannotScan, Reading, read_whole
 
-SCANNED = [history.agent for history in load_all() if history.scan is not None]
+SCANNED = [history.agent for history in load_all() if history.scanner is not None]
 READ_WHOLE = {"claude/2.1.325/handed-over", "codex/0.166.0/handed-over"}
 """Their files were written by other programs, with spaces between keys and values. Also read whole are files of
 sub-agents that older versions of Claude write beside their session's, which have no prompt."""
@@ -41,10 +41,10 @@ def _history(agent: str) -> AgentHistory:
 
 
 def _scanned(agent: str, session: StoredSession, state: bytes = b"") -> Reading | None:
-    scan = _history(agent).scan
-    assert scan is not None
+    scanner = _history(agent).scanner
+    assert scanner is not None
     try:
-        return _joined(scan(session, state))
+        return _joined(scanner().scan(session, state))
     except CannotScan:
         return None
 

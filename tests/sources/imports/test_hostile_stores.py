@@ -340,7 +340,7 @@ def test_secrets_of_a_store_are_in_no_index_log_or_copy(agent: str, tmp_path: Pa
             assert SECRET.lower()[4:] not in path.read_bytes().decode("latin-1").lower(), path.name
 
 
-@pytest.mark.parametrize("agent", [agent for agent in names() if _history(agent).scan is not None])
+@pytest.mark.parametrize("agent", [agent for agent in names() if _history(agent).scanner is not None])
 def test_the_short_way_leaves_out_a_line_of_100_megabytes(agent: str, tmp_path: Path) -> None:
     home = _smallest(agent).unpack(tmp_path)
     expected = _known(_ask_all(agent, home))

@@ -200,10 +200,10 @@ def texts_of(
     """The texts of a part of a session; at least those in which one of the parts occurs."""
     if history is None:
         return
-    if end and history.texts is not None:
+    if end and history.scanner is not None:
         needles = [part.encode() for part in parts]
         is_plain = all(needle.isascii() and b'"' not in needle and b"\\" not in needle for needle in needles)
-        yield from history.texts(session, file, start, end, needles if is_plain else [])
+        yield from history.scanner().texts(session, file, start, end, needles if is_plain else [])
         return
     from harness.events import Message
     from harness.sources.imports.stored_log import StoredLog

@@ -75,6 +75,17 @@ class StoredText(NamedTuple):
     text: str
 
 
+class StoreScanner(NamedTuple):
+    """Reads sessions without translating them."""
+
+    scan: Callable[[StoredSession, bytes], Iterator[Reading]]
+    """A session; with the state of an earlier reading, only what is new. Raises CannotScan where a file is not as
+    expected: the session is then read whole."""
+    texts: Callable[[StoredSession, str, int, int, Sequence[bytes]], Iterator[StoredText]]
+    """The texts in a part of one of its files: at least those in which one of these bytes occurs, in lower case. None
+    given: all of them."""
+
+
 class AgentHistory(msgspec.Struct, frozen=True, kw_only=True):
     """Contract: nothing here raises on what is in a store, changes it, or reads what holds credentials.
 
@@ -98,10 +109,5 @@ class AgentHistory(msgspec.Struct, frozen=True, kw_only=True):
     """After how many days without a change the agent deletes a session; None: never."""
     differs: frozenset[str] = frozenset()
     """Kinds of events that differ between the store and the live log of an undisturbed run."""
-    scan: Callable[[StoredSession, bytes], Iterator[Reading]] | None = None
-    """A faster reading of a session, for large stores; with the state of an earlier reading, only of what is new.
-
-    Raises CannotScan where a file is not as expected."""
-    texts: Callable[[StoredSession, str, int, int, Sequence[bytes]], Iterator[StoredText]] | None = None
-    """The texts in a part of one of its files, where there is a `scan`; at least those in which one of these bytes
-    occurs, in lower case. None given: all of them."""
+    scanner: Callable[[], StoreScanner] | None = None
+    """A faster reading, for large stores. It is imported by this call: a list of known sessions needs none of it."""

@@ -23,7 +23,7 @@ from harness.sources.imports.file_scan import (
     scanned,
     time_of,
 )
-from harness.sources.imports.history import StoredSession, StoredText
+from harness.sources.imports.history import StoredSession, StoredText, StoreScanner
 from harness.sources.imports.store_files import files_in
 from harness.sources.imports.stores.claude import UNFINISHED, prompt_of, words_of
 from harness.sources.imports.summary import (
@@ -261,11 +261,11 @@ def _counts_of(stated: _Used) -> TokenCounts:
     )
 
 
-def scan_claude(session: StoredSession, state: bytes) -> Iterator[Reading]:
+def _scan(session: StoredSession, state: bytes) -> Iterator[Reading]:
     return scanned(_ClaudeScan, _State, session, state)
 
 
-def texts_of_claude(
+def _texts(
     session: StoredSession, file: str, start: int, end: int, needles: Sequence[bytes]
 ) -> Iterator[StoredText]:
     path = os.path.join(_folder_of_children(session), file) if file else session.path
@@ -282,3 +282,6 @@ def texts_of_claude(
             texts = [content] if isinstance(content, str) else [block.text for block in content]
             for text in filter(None, texts):
                 yield StoredText(time_of(record.timestamp), record.type, text)
+
+
+SCANNER = StoreScanner(_scan, _texts)

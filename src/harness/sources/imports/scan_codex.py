@@ -22,7 +22,7 @@ from harness.sources.imports.file_scan import (
     scanned,
     time_of,
 )
-from harness.sources.imports.history import StoredSession, StoredText
+from harness.sources.imports.history import StoredSession, StoredText, StoreScanner
 from harness.sources.imports.stores.codex import PATCHED, SHELLS
 from harness.sources.imports.summary import (
     LONGEST_PROMPT,
@@ -335,11 +335,11 @@ def _more(left: int | None, right: int | None) -> int | None:
     return right if left is None else left if right is None else left + right
 
 
-def scan_codex(session: StoredSession, state: bytes) -> Iterator[Reading]:
+def _scan(session: StoredSession, state: bytes) -> Iterator[Reading]:
     return scanned(_CodexScan, _State, session, state)
 
 
-def texts_of_codex(
+def _texts(
     session: StoredSession, _file: str, start: int, end: int, needles: Sequence[bytes]
 ) -> Iterator[StoredText]:
     for line in lines_between(session.path, start, end, needles):
@@ -354,3 +354,6 @@ def texts_of_codex(
         text = _text_of_parts(item) if item else text_of(record.payload.get("message"))
         if text:
             yield StoredText(time_of(record.timestamp), _ROLES[found[1]], text)
+
+
+SCANNER = StoreScanner(_scan, _texts)

@@ -130,9 +130,9 @@ class Reading(NamedTuple):
 def readings(history: AgentHistory, session: StoredSession, state: bytes = b"") -> Iterator[Reading]:
     """The session as it is now, or with a state what is new in it. Secrets in texts are masked."""
     is_scanned = False
-    if history.scan is not None:
+    if history.scanner is not None:
         with suppress(CannotScan):
-            for reading in history.scan(session, state):
+            for reading in history.scanner().scan(session, state):
                 yield _masked(reading)
             is_scanned = True
     if not is_scanned:

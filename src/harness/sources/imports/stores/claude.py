@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
@@ -21,16 +21,13 @@ from harness.sources.imports.history import (
     Home,
     StoredRecord,
     StoredSession,
-    StoredText,
+    StoreScanner,
 )
 from harness.sources.imports.processes import is_same_process
 from harness.sources.imports.rewording import Rewording
 from harness.sources.imports.store_files import document, files_in, folders_in, json_lines, sessions_in
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
-
-if TYPE_CHECKING:
-    from harness.sources.imports.summary import Reading
 
 _SUFFIX = ".jsonl"
 _SIDECHAIN = "agent-"
@@ -371,19 +368,10 @@ def deleted_after_days(home: Home) -> int | None:
     return 30 if days is None else days
 
 
-def scan(session: StoredSession, state: bytes) -> Iterator[Reading]:
-    # Imported when a session is read: a list of sessions that are known needs it not.
-    from harness.sources.imports.scan_claude import scan_claude
+def scanner() -> StoreScanner:
+    from harness.sources.imports.scan_claude import SCANNER
 
-    return scan_claude(session, state)
-
-
-def texts(
-    session: StoredSession, file: str, start: int, end: int, needles: Sequence[bytes]
-) -> Iterator[StoredText]:
-    from harness.sources.imports.scan_claude import texts_of_claude
-
-    return texts_of_claude(session, file, start, end, needles)
+    return SCANNER
 
 
 HISTORY = AgentHistory(
@@ -395,6 +383,5 @@ HISTORY = AgentHistory(
     rewording=ClaudeRewording,
     live=live,
     deleted_after_days=deleted_after_days,
-    scan=scan,
-    texts=texts,
+    scanner=scanner,
 )

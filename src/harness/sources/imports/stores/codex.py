@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 from harness.sources.formats.fields import (
     arguments_of,
@@ -28,16 +28,13 @@ from harness.sources.imports.history import (
     AgentHistory,
     Home,
     StoredSession,
-    StoredText,
+    StoreScanner,
 )
 from harness.sources.imports.rewording import Rewording
 from harness.sources.imports.store_files import file_records, files_in, folders_in, sessions_in
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
 from harness.system.contract import system
-
-if TYPE_CHECKING:
-    from harness.sources.imports.summary import Reading
 
 SHELLS = frozenset(
     {"exec_command", "shell", "shell_command", "local_shell", "container.exec", "unified_exec"}
@@ -434,19 +431,10 @@ def live(home: Home) -> dict[str, Activity]:
     return found
 
 
-def scan(session: StoredSession, state: bytes) -> Iterator[Reading]:
-    # Imported when a session is read: a list of sessions that are known needs it not.
-    from harness.sources.imports.scan_codex import scan_codex
+def scanner() -> StoreScanner:
+    from harness.sources.imports.scan_codex import SCANNER
 
-    return scan_codex(session, state)
-
-
-def texts(
-    session: StoredSession, file: str, start: int, end: int, needles: Sequence[bytes]
-) -> Iterator[StoredText]:
-    from harness.sources.imports.scan_codex import texts_of_codex
-
-    return texts_of_codex(session, file, start, end, needles)
+    return SCANNER
 
 
 HISTORY = AgentHistory(
@@ -457,6 +445,5 @@ HISTORY = AgentHistory(
     records=file_records,
     rewording=CodexRewording,
     live=live,
-    scan=scan,
-    texts=texts,
+    scanner=scanner,
 )
