@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from harness.config import Settings, config_directory
@@ -116,12 +117,12 @@ def _price(path: str, model: str, fields: Any) -> Price:
 _EXPECTED = ", ".join(Price._fields)
 
 
-def _spellings(model: str) -> Iterator[str]:
+@lru_cache(maxsize=64)
+def _spellings(model: str) -> tuple[str, ...]:
     """Under which names a model may be listed, the surest first."""
     model = model.lower()
     parts = model.split("/")
     names = ["/".join(parts[start:]) for start in range(len(parts))]
-    yield from names
     undated = [_DATE.sub("", name) for name in names]
-    yield from undated
-    yield from (name.replace(".", "-") for name in undated)  # claude-sonnet-4.5, as resellers write it
+    dashed = [name.replace(".", "-") for name in undated]  # claude-sonnet-4.5, as resellers write it
+    return (*names, *undated, *dashed)

@@ -176,7 +176,9 @@ class Resource(Protocol):
 
 
 def category_of(tool: Tool) -> str:
-    return tool.category if isinstance(tool, Categorised) else ""
+    # As `isinstance(tool, Categorised)` would find out, which takes 30 µs.
+    category: str = getattr(tool, "category", "")
+    return category
 
 
 class Renamed(Tool):

@@ -36,6 +36,11 @@ def test_every_occurrence_is_found_also_where_they_overlap(literals: tuple[bytes
         assert sorted(search.hits(text)) == _each(text, literals)
 
 
+@pytest.fixture(autouse=True)
+def _nothing_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LiteralSearch, "seen_bytes", 0)
+
+
 def test_what_comes_first_is_found_as_what_comes_later() -> None:
     for text in (b"", b"nothing", b"one sk-ant-", b"much " * 10_000 + b"sk-", b"QQQ"):
         assert sorted(LiteralSearch(LITERALS).hits(text)) == _each(text)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from harness.ledger import Amount
-from harness.views.formatting.amounts import table
 from harness.views.formatting.columns import columns
+from harness.views.formatting.usage_table import table
 
 
 def amount(**fields: Any) -> Amount:

@@ -26,7 +26,7 @@ from harness.log.private_files import open_private
 from harness.log.query import grep_events
 from harness.log.store import Query, read_all
 from harness.log.stores.files import FileStore
-from harness.views.formatting.amounts import table
+from harness.views.formatting.usage_table import table
 
 if TYPE_CHECKING:
     from harness.interfaces.conversations.local_backend import LocalBackend

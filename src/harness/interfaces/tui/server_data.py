@@ -21,7 +21,7 @@ from harness.interfaces.tui.fleet_data import RemoteFleets
 from harness.interfaces.tui.source_data import LISTED, SourceData
 from harness.ledger import Amount
 from harness.log.codec import decode_lines
-from harness.views.formatting.amounts import table
+from harness.views.formatting.usage_table import table
 
 _SILENT_S = 60.0
 """A stream says that it lives every 15 s."""

@@ -175,7 +175,7 @@ PHRASES: tuple[Phrase, ...] = (
 Hit: TypeAlias = tuple[int, int]
 """The literal's number, and where it ends."""
 _FIRST_BYTES = 32 * 1024
-"""So much is looked through literal by literal."""
+"""So much is looked through literal by literal, by all searches of the process together."""
 
 
 class LiteralSearch:
@@ -184,10 +184,12 @@ class LiteralSearch:
     once: further literals, numbered after the others, of which one occurrence is enough, any of them.
     """
 
+    seen_bytes = 0
+    """How much was looked through literal by literal so far."""
+
     def __init__(self, literals: Sequence[bytes], once: Sequence[bytes] = ()) -> None:
         self._literals = (*literals, *once)
         self._once_from = len(literals)
-        self._seen_bytes = 0
         self._building = threading.Lock()
         self._database: Any = None
         self._scratch = threading.local()
@@ -195,8 +197,8 @@ class LiteralSearch:
     def hits(self, text: bytes) -> list[Hit]:
         """All occurrences, also those that overlap, in any order."""
         if self._database is None:
-            self._seen_bytes += len(text)
-            if self._seen_bytes <= _FIRST_BYTES:
+            LiteralSearch.seen_bytes += len(text)
+            if LiteralSearch.seen_bytes <= _FIRST_BYTES:
                 return self._one_by_one(text)
             self._build()
         found: list[Hit] = []

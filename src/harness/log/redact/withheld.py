@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import cache
 
 from harness.log.redact.redactor import NUMBER, PATH, PLACEHOLDER, URL, WORDS, secrets_in
 from harness.log.redact.secret_finder import SecretFinder
@@ -77,7 +78,7 @@ _LONGEST_PLAIN = 15
 
 def withheld_from_tools(environ: Mapping[str, str]) -> frozenset[str]:
     """The names of these variables."""
-    finder = SecretFinder({})
+    finder = _shape_finder()
     named = {
         name for name, value in environ.items() if _is_telling(name.upper()) and _may_be_secret(name, value)
     }
@@ -85,6 +86,11 @@ def withheld_from_tools(environ: Mapping[str, str]) -> frozenset[str]:
         name for name, value in environ.items() if finder.spans(value.encode("utf-8", "surrogateescape"))
     }
     return frozenset({*secrets_in(environ), *named, *shaped})
+
+
+@cache
+def _shape_finder() -> SecretFinder:
+    return SecretFinder({})
 
 
 def _is_telling(name: str) -> bool:

@@ -126,7 +126,7 @@ def _as_data(by: str, rows: list[Row], amount: Amount, prices_date: str) -> dict
 
 def _as_table(by: str, rows: list[Row], amount: Amount, charges: list[Charge], store: FileStore) -> str:
     from harness.interfaces.sessions.ids import abbreviated, all_ids, in_order
-    from harness.views.formatting.amounts import table
+    from harness.views.formatting.usage_table import table
 
     known = in_order([*all_ids(store), *(charge.session_id for charge in charges)]) if by == "session" else []
 
