@@ -16,7 +16,7 @@ from harness.sources.registry import all_names, load, load_all
 BROKEN = {
     "raises": "raise RuntimeError('no such\\nsecond line')",
     "exits": "import sys; sys.exit(3)",
-    "needs-more": "import a_module_that_nobody_has",
+    "needs-more": "import a_module_that_is_missing",
     "is-no-agent": "AGENT = 42",
     "has-none": "",
     "has-a-class": "from harness.sources.agent import Agent as AGENT",
@@ -39,14 +39,14 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_who_asks_for_a_broken_one_is_told_which_package_it_is(plugins: Path, name: str) -> None:
+def test_the_error_of_a_broken_plugin_names_its_package(plugins: Path, name: str) -> None:
     with pytest.raises(BrokenPlugin, match=f"package-{name}") as raised:
         load(name.replace("-", "_").upper())
     assert "\n" not in raised.value.words
     assert f"package-{name}" in raised.value.hint
 
 
-def test_all_others_are_there_and_each_broken_one_is_told_of_once(plugins: Path) -> None:
+def test_all_others_are_there_and_each_broken_one_is_reported_once(plugins: Path) -> None:
     agents, broken = load_all()
     assert set(BROKEN) <= set(all_names())
     assert {"claude", "codex", "native"} <= {agent.name for agent in agents}

@@ -183,7 +183,7 @@ def test_a_day_and_a_month_are_those_of_the_local_time_zone(store: FileStore) ->
     )
 
 
-def test_a_run_over_midnight_begins_anew(store: FileStore) -> None:
+def test_a_run_over_midnight_counts_from_zero_again(store: FileStore) -> None:
     noon = time.mktime((2026, 6, 15, 23, 59, 50, 0, 0, -1))
     clock = [noon]
     watch = BudgetGuard((DAY,), PRICES, store, "own", asks=False, now_s=lambda: clock[0])

@@ -28,7 +28,7 @@ def test_deltas_add_up_and_the_result_is_not_added_to_them() -> None:
     assert (amount.input, amount.output, amount.sessions) == (101, 10, 1)
 
 
-def test_a_class_that_nobody_told_is_unknown_and_one_that_was_zero_is_zero() -> None:
+def test_a_class_that_was_not_reported_is_unknown_and_one_that_was_zero_is_zero() -> None:
     amount = sum_of([started("r"), used("r", Usage(input=5, cache_read=0))])
 
     assert (amount.input, amount.cache_read, amount.cache_write, amount.reasoning) == (5, 0, None, None)

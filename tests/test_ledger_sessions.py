@@ -1,4 +1,4 @@
-"""Sessions that are gone on with: nothing is counted twice."""
+"""Sessions that are continued: nothing is counted twice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.log.store import Metadata
 from ledger_logs import DAY_MS, PRICES, charges, cumulative, day_of, ended, started, stated, sum_of, used
 
 
-def test_a_run_that_tells_its_whole_session_counts_for_what_it_adds() -> None:
+def test_a_run_that_reports_its_whole_session_counts_for_what_it_adds() -> None:
     def run(name: str, at: int, count: int, *, whole: bool) -> list[Event]:
         notice = [cumulative(name)] if whole else []
         usage = Usage(input=count, output=count // 10)
@@ -42,7 +42,7 @@ def test_what_it_adds_is_taken_from_its_first_words_on() -> None:
     assert (found["small"].input, found["small"].output) == (7, 1)
 
 
-def test_a_stated_cost_of_the_whole_session_is_told_apart_as_well() -> None:
+def test_a_stated_cost_of_the_whole_session_is_split_as_well() -> None:
     first: list[Event] = [started("a", session_id="t", at=1), used("a", stated(1.0, input=100))]
     second: list[Event] = [
         started("b", session_id="t", at=2),
@@ -55,7 +55,7 @@ def test_a_stated_cost_of_the_whole_session_is_told_apart_as_well() -> None:
     assert (amount.input, amount.cost_usd) == (150, 1.5)
 
 
-def test_a_run_that_was_cut_off_before_it_told_anything_is_counted_with_the_next() -> None:
+def test_a_run_that_was_cut_off_before_it_reported_anything_is_counted_with_the_next() -> None:
     first: list[Event] = [started("a", session_id="t", at=1), used("a", Usage(input=100))]
     lost: list[Event] = [started("b", session_id="t", at=2), ended("b")]
     third: list[Event] = [started("c", session_id="t", at=3), used("c", Usage(input=400)), cumulative("c")]
@@ -79,7 +79,7 @@ def test_only_earlier_runs_of_the_same_session_of_the_same_agent_are_taken_off(o
     assert ledger.unsettled == ["y"]
 
 
-def test_a_total_that_began_anew_is_no_longer_that_of_the_earlier_runs() -> None:
+def test_a_total_that_started_at_zero_again_is_not_that_of_the_earlier_runs() -> None:
     first: list[Event] = [started("a", session_id="t", at=1), used("a", Usage(input=1000))]
     second: list[Event] = [started("b", session_id="t", at=2), used("b", Usage(input=150)), cumulative("b")]
 
@@ -104,7 +104,7 @@ def test_runs_that_tell_only_their_own_usage_add_up() -> None:
     assert sum_of(first, second).input == 250
 
 
-def test_a_model_call_that_a_later_run_of_the_session_tells_again_counts_once() -> None:
+def test_a_model_call_that_a_later_run_of_the_session_reports_again_counts_once() -> None:
     first: list[Event] = [
         started("a", session_id="t", at=1),
         used("a", Usage(input=100, output=10), call="m1"),
@@ -123,7 +123,7 @@ def test_a_model_call_that_a_later_run_of_the_session_tells_again_counts_once() 
     assert [charge.session_id for charge in charges(first, again)] == ["log 0", "log 1"]
 
 
-def test_what_a_call_was_told_to_have_used_later_counts_when_it_is_more() -> None:
+def test_what_a_call_is_reported_to_have_used_later_counts_when_it_is_more() -> None:
     cut_off: list[Event] = [
         started("a", session_id="t", at=1),
         used("a", Usage(input=100, output=1), call="m"),
@@ -142,7 +142,7 @@ def test_what_a_call_was_told_to_have_used_later_counts_when_it_is_more() -> Non
     assert (amount.input, amount.output) == (100, 42)
 
 
-def test_within_a_run_the_pieces_of_a_call_add_up_also_when_it_is_told_again() -> None:
+def test_within_a_run_the_pieces_of_a_call_add_up_also_when_it_is_reported_again() -> None:
     pieces = [Usage(input=100, output=1), Usage(output=41)]
     first: list[Event] = [
         started("a", session_id="t", at=1),
@@ -164,13 +164,13 @@ def test_the_same_id_in_another_session_is_another_call() -> None:
     assert sum_of(first, other).input == 200
 
 
-def test_a_session_id_that_is_told_only_at_the_end_is_the_sessions() -> None:
+def test_a_session_id_that_is_reported_only_at_the_end_is_the_sessions() -> None:
     def run(name: str, at: int) -> list[Event]:
-        told = Info(message="", code="session_id", run_id=name, session_id="t")
+        named = Info(message="", code="session_id", run_id=name, session_id="t")
         return [
             started(name, at=at, session_id=name),
             used(name, Usage(input=100), call="m1"),
-            told,
+            named,
             ended(name),
         ]
 
@@ -200,7 +200,7 @@ def test_a_log_may_hold_many_runs_each_with_its_own_cost() -> None:
     assert total(found).cost_source == "mixed"
 
 
-def test_a_child_that_nobody_called_is_still_part_of_the_run() -> None:
+def test_a_child_without_a_call_is_still_part_of_the_run() -> None:
     events: list[Event] = [
         started("top"),
         started("kid", agent="", model=""),

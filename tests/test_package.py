@@ -107,7 +107,7 @@ def test_what_a_hint_installs_works(python: str, dist: Path, tmp_path: Path) -> 
     assert "complete" in _run(python, *ASKS["completion"], env=env).stdout
 
 
-def test_no_hint_or_document_names_the_package_of_somebody_else() -> None:
+def test_no_hint_or_document_names_another_package() -> None:
     wrong = re.compile(r"(?:pip3?|uvx?|pipx)\b[^\n`]*\s['\"]?harness(?:\[|['\"\s`]|$)")
     files = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
     found = [

@@ -29,24 +29,24 @@ CASES = [case for case in recorded_runs.CASES if case.agent in set(names())]
 
 MAIN = "main"
 WITHOUT_SUB_AGENTS = ("claude/1.0.60", "codex/", "droid/", "goose/1.37", "kilo/", "opencode/")
-"""Who tells only what the agent itself used."""
+"""Agents that report only what the agent itself used."""
 SIDE_MODELS = {"claude/2.0": "claude-haiku-4-5-20251001"}
 """What an agent asks beside its work (titles, topics), of a model of its own, and outside of the script."""
 WARM_UPS = {"claude/2.0": 1}
 """Calls of the main model before the work begins."""
 PLAIN_TEXT = ("hello-text", "text-format", "text_mode")
-OTHERWISE = {
+DIFFERENT = {
     "aider/0.86.2/ask": "aider counts by itself while it streams",
     "grok/1.0.41/background-command": "the script has answers to spare",
     "grok/1.0.41/subagent-background": "the script has answers to spare",
-    "claude/1.0.60/compact-auto": "the tokens before the summary are not told",
-    "claude/1.0.60/err-529-recover": "an answer after a retry is told with zero tokens",
-    "claude/1.0.128/fault-500": "an answer after a retry is told with zero tokens",
+    "claude/1.0.60/compact-auto": "the tokens before the summary are not reported",
+    "claude/1.0.60/err-529-recover": "an answer after a retry is reported with zero tokens",
+    "claude/1.0.128/fault-500": "an answer after a retry is reported with zero tokens",
     "pi/0.50.3/reasoning": "it adds reasoning to an output that includes it",
     "claude/1.0.60/err-sse": "the answer broke off",
     "gemini/0.61.0/subagent": "the sub-agent asks for more answers than it has in its script",
 }
-"""Recordings that tell something else than their script, and why."""
+"""Recordings that differ from their script, and why."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,12 @@ def script_of(case: Case) -> Script:
     """Four kinds of scripted servers made the recordings; the last is the lab of this repository."""
     script = case.meta.script if isinstance(case.meta.script, dict) else {}
     if "turns" in script:
-        # Whoever goes on with a session asks only for the last answer.
+        # A run that continues a session asks only for the last answer.
         own = script["turns"][-1:] if case.name == "resume" else script["turns"]
         lanes = {name: lane["turns"] for name, lane in script.get("lanes", {}).items()}
-        turns = {name: [_lab_turn(turn) for turn in told] for name, told in {MAIN: own, **lanes}.items()}
+        turns = {
+            name: [_lab_turn(turn) for turn in scripted] for name, scripted in {MAIN: own, **lanes}.items()
+        }
         return Script(turns, LAB)
     if "lanes" in script:
         anthropic = {"input": 1200, "cache_read": 900, "cache_write": 300, "output": 42}
@@ -90,9 +92,9 @@ LAB = {"input": 1000, "cache_read": 200, "output": 50}
 def _lab_turn(turn: Any) -> dict[str, Any]:
     """Its parts as one: what it says, and what it uses."""
     parts = turn if isinstance(turn, list) else [turn]
-    told = {name: value for part in parts for name, value in part.items() if name == "usage"}
+    stated = {name: value for part in parts for name, value in part.items() if name == "usage"}
     text = "".join(part.get("text", "") for part in parts)
-    return {"text": text, "usage": {**LAB, **told.get("usage", {})}, "is_plain": True}
+    return {"text": text, "usage": {**LAB, **stated.get("usage", {})}, "is_plain": True}
 
 
 SPELLINGS = {
@@ -106,10 +108,10 @@ SPELLINGS = {
 
 def call_of(case: Case, turn: dict[str, Any], defaults: dict[str, int]) -> Counter[str]:
     """What one turn uses, in classes that do not overlap."""
-    told = turn.get("usage") or {}
+    stated = turn.get("usage") or {}
     used = Counter(
         {
-            name: next((told[key] for key in keys if key in told), defaults.get(name, 0))
+            name: next((stated[key] for key in keys if key in stated), defaults.get(name, 0))
             for name, keys in SPELLINGS.items()
         }
     )
@@ -150,8 +152,8 @@ def why_not(case: Case) -> str:
     """Why it is not known how many of the scripted turns a run has had; empty when it is."""
     script, (*_, result) = script_of(case), events_of(case)
     main = script.lanes.get(MAIN, [])
-    if str(case) in OTHERWISE:
-        return OTHERWISE[str(case)]
+    if str(case) in DIFFERENT:
+        return DIFFERENT[str(case)]
     if case.name.startswith(PLAIN_TEXT):
         return "plain text"
     if not main or script.repeats:
@@ -159,7 +161,7 @@ def why_not(case: Case) -> str:
     if case.meta.signals:
         return "ended by a signal"
     if any(isinstance(event, Warning) and event.code == "usage_cumulative" for event in events_of(case)):
-        return "tells its whole session"
+        return "reports its whole session"
     if any(is_fault(turn) for turns in script.lanes.values() for turn in turns):
         return "an answer broke off"
     assert isinstance(result, Result)
@@ -175,8 +177,8 @@ def sum_of(calls: Iterable[Counter[str]]) -> Counter[str]:
     return added
 
 
-def told_by(case: Case) -> Counter[str]:
-    """The sum of what the run told, without what was used beside it."""
+def reported_by(case: Case) -> Counter[str]:
+    """The sum of what the run reported, without what was used beside it."""
     side = next((model for start, model in SIDE_MODELS.items() if str(case).startswith(start)), None)
     deltas = [event for event in events_of(case) if isinstance(event, UsageDelta) and event.model != side]
     return Counter({name: sum(getattr(delta.usage, name) or 0 for delta in deltas) for name in CLASSES})
@@ -184,7 +186,7 @@ def told_by(case: Case) -> Counter[str]:
 
 @cache
 def classes_of(agent: str, version: str) -> frozenset[str]:
-    """The classes that this version of an agent ever tells."""
+    """The classes that this version of an agent ever reports."""
     return frozenset(
         name
         for case in CASES
@@ -197,7 +199,7 @@ def classes_of(agent: str, version: str) -> frozenset[str]:
 
 
 def merged(used: Counter[str], classes: Iterable[str]) -> Counter[str]:
-    """What is never told apart is part of the input, or of the output."""
+    """What is never reported separately is part of the input, or of the output."""
     found = Counter(used)
     for name, into in (("cache_read", "input"), ("cache_write", "input"), ("reasoning", "output")):
         if name not in classes:
@@ -206,7 +208,7 @@ def merged(used: Counter[str], classes: Iterable[str]) -> Counter[str]:
 
 
 def expectations(case: Case) -> list[Counter[str]]:
-    """What the run may have told: with sub-agents and side agents, as many calls as these had."""
+    """What the run may have reported: with sub-agents and side agents, as many calls as these had."""
     script, classes = script_of(case), classes_of(case.agent, case.version)
     has_children = not str(case).startswith(WITHOUT_SUB_AGENTS)
     seen = codec.encode_lines(events_of(case)).decode()
@@ -235,14 +237,14 @@ def recordings(agent: str, version: str = "") -> list[Case]:
 
 
 @pytest.mark.parametrize(("agent", "version"), VERSIONS)
-def test_a_run_tells_what_its_model_was_scripted_to_use(agent: str, version: str) -> None:
+def test_a_run_reports_what_its_model_was_scripted_to_use(agent: str, version: str) -> None:
     if not classes_of(agent, version):
         return
     compared = [case for case in recordings(agent, version) if not why_not(case)]
     wrong = [
-        f"{case} tells {dict(told)}, and was scripted to use {dict(expected[0])}"
+        f"{case} reports {dict(reported)}, and was scripted to use {dict(expected[0])}"
         for case in compared
-        if (told := +told_by(case)) not in (expected := [+one for one in expectations(case)])
+        if (reported := +reported_by(case)) not in (expected := [+one for one in expectations(case)])
     ]
 
     assert not wrong, "\n".join(wrong)
@@ -257,15 +259,15 @@ def test_enough_recordings_are_compared(agent: str, version: str) -> None:
 
 
 @pytest.mark.parametrize("agent", sorted({agent for agent, _ in VERSIONS}))
-def test_an_agent_says_of_itself_whether_it_tells_its_usage(agent: str) -> None:
-    is_told = any(classes_of(agent, case.version) for case in recordings(agent))
+def test_an_agent_states_whether_it_reports_its_usage(agent: str) -> None:
+    is_reported = any(classes_of(agent, case.version) for case in recordings(agent))
     reveals = load(agent).reveals.get("usage", "never")
 
-    assert is_told != reveals.startswith(("never", "none"))
+    assert is_reported != reveals.startswith(("never", "none"))
 
 
 def test_every_exception_is_a_recording() -> None:
-    assert {*OTHERWISE} <= {str(case) for case in recorded_runs.CASES}
+    assert {*DIFFERENT} <= {str(case) for case in recorded_runs.CASES}
 
 
 def ledger_of(cases: Iterable[Case]) -> Usage:
@@ -286,8 +288,8 @@ def _stamped(event: Event, run_id: str, at_ms: int) -> Event:
 
 
 @pytest.mark.parametrize("version", ["0.98.0", "0.166.0"])
-def test_a_thread_that_was_gone_on_with_is_billed_once(version: str) -> None:
-    """Its last run tells the total of all: what the first one used must not be added to that again."""
+def test_a_thread_that_was_continued_is_billed_once(version: str) -> None:
+    """Its last run reports the total of all: what the first one used must not be added to that again."""
     first, last = (
         next(case for case in CASES if str(case) == f"codex/{version}/{name}")
         for name in ("resume-1", "resume-last")
@@ -298,7 +300,7 @@ def test_a_thread_that_was_gone_on_with_is_billed_once(version: str) -> None:
     assert ledger_of([first]).cache_read == 2 * 900
 
 
-def test_every_recording_that_tells_a_whole_session_says_so_once() -> None:
+def test_every_recording_that_reports_a_whole_session_says_so_once() -> None:
     for case in CASES:
         notices = [
             event

@@ -1,4 +1,4 @@
-"""The repository stands alone: it builds anywhere, says nothing of where it was made, and its parts agree."""
+"""The repository is self-contained: it builds anywhere, does not say where it was made, and its parts agree."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_no_file_names_the_host_of_a_package_registry() -> None:
     expect_none(_mentions(REGISTRY_HOSTS, ".", recordings=True))
 
 
-def test_no_file_tells_where_or_how_it_was_made() -> None:
+def test_no_file_says_where_or_how_it_was_made() -> None:
     expect_none(_mentions(PLACES_OF_DEVELOPMENT, "", recordings=True))
     expect_none(_mentions(WORDS_OF_DEVELOPMENT, "", recordings=False))
 
@@ -143,7 +143,7 @@ def test_every_verb_of_the_makefile_is_explained_by_make_help() -> None:
     assert explained == phony.group(1).split()
 
 
-def test_continuous_integration_runs_what_the_readme_tells_people_to_run() -> None:
+def test_continuous_integration_runs_the_commands_of_the_readme() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     assert "for verb in check test test-portable; do" in script.read_text(encoding="utf-8")

@@ -40,7 +40,7 @@ def scripted_calls(script: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def is_shown(value: str, stdout: str) -> bool:
-    """Whether the recording itself shows it: what an agent hides nobody can find."""
+    """Whether the recording itself shows it: what an agent hides cannot be found."""
     return bool(value.strip()) and json.dumps(value, ensure_ascii=False)[1:-1] in stdout
 
 
@@ -56,12 +56,12 @@ def bookkeeping_in(events: list[Event]) -> set[str]:
     telling = {
         event.tool_name
         for event in starts
-        if event.raw is not None or any(is_told(each) for each in event.operations)
+        if event.raw is not None or any(is_reported(each) for each in event.operations)
     }
     return {event.tool_name for event in starts} - telling
 
 
-def is_told(operation: Operation) -> bool:
+def is_reported(operation: Operation) -> bool:
     return not isinstance(operation, Tasks)
 
 

@@ -188,7 +188,7 @@ class Ledger:
         return charges
 
     def outcomes(self, since_ms: int = -1) -> Counter[tuple[str, str, str]]:
-        """How many runs have begun since then, by agent, project and outcome; sub-agents are parts of their run."""
+        """How many runs have started since then, by agent, project and outcome; sub-agents are parts of their run."""
         return Counter(
             (one.agent, one.cwd, one.outcome) for one in self._invocations if one.started_ms >= since_ms
         )

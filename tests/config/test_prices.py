@@ -87,14 +87,14 @@ def test_every_class_has_its_own_price_and_reasoning_costs_what_output_costs() -
     assert SOME.cost_usd("some-model-4-5", usage) == 1 + 0.1 + 1.25 + 5 + 5
 
 
-def test_what_answers_on_this_machine_costs_nothing_unless_somebody_sets_a_price() -> None:
+def test_a_local_model_costs_nothing_unless_a_price_is_set() -> None:
     used = Usage(input=1_000_000)
 
     assert Prices("", {}).cost_usd("local/small", used) == 0.0
     assert Prices("", {"local/small": Price(input=2.0)}).cost_usd("local/small", used) == 2.0
 
 
-def test_a_model_without_a_price_costs_nobody_knows_what() -> None:
+def test_a_model_without_a_price_has_no_known_cost() -> None:
     assert SOME.cost_usd("unheard-of", Usage(input=1)) is None
 
 
@@ -113,10 +113,10 @@ def test_a_model_that_is_free_costs_nothing() -> None:
 
 
 def test_the_built_in_prices_are_dated_and_each_model_has_input_and_output() -> None:
-    told, by_model = prices.read(prices.BUILT_IN)
+    updated, by_model = prices.read(prices.BUILT_IN)
 
-    assert re.fullmatch(r"20\d\d-\d\d-\d\d", told)
-    date.fromisoformat(told)
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", updated)
+    date.fromisoformat(updated)
     for model, price in by_model.items():
         assert price.input, model
         assert price.output, model
@@ -126,11 +126,11 @@ def test_the_built_in_prices_are_dated_and_each_model_has_input_and_output() -> 
 
 
 def test_the_built_in_prices_give_what_agents_state_themselves() -> None:
-    """Recorded runs in which an agent told the cost of its tokens, model by model: of all runs in it together."""
+    """Recorded runs in which an agent stated the cost of its tokens, model by model: of all runs in it together."""
     built_in = Prices(*prices.read(prices.BUILT_IN))
     compared = set()
     for case in recorded_runs.CASES:
-        # In partial messages tokens are told call by call besides: those of the result are not whole.
+        # In partial messages tokens are also reported call by call: those of the result are not whole.
         if not str(case).startswith(("claude/2", "goose/1.5")) or "partial" in case.name:
             continue
         used: dict[str, list[Usage]] = {}
@@ -150,11 +150,11 @@ def test_the_built_in_prices_give_what_agents_state_themselves() -> None:
 
 def _together(usages: list[Usage]) -> Usage:
     classes = ("input", "cache_read", "cache_write", "output", "reasoning")
-    told = {name: [getattr(usage, name) for usage in usages] for name in classes}
+    reported = {name: [getattr(usage, name) for usage in usages] for name in classes}
     return Usage(
         **{
             name: sum(filter(None, values)) if any(value is not None for value in values) else None
-            for name, values in told.items()
+            for name, values in reported.items()
         }
     )
 
@@ -178,7 +178,7 @@ def test_the_users_own_file_is_read_when_it_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "words"),
     [
         ("[prices.m]\ninput = -1", "prices.m.input: a price of 0 or more dollars was expected, not -1"),
         ("[prices.m]\ninput = 'x'", "prices.m.input: a price of 0 or more dollars was expected, not 'x'"),
@@ -190,14 +190,14 @@ def test_the_users_own_file_is_read_when_it_is_there(tmp_path: Path) -> None:
         ("[prices", "is not valid TOML"),
     ],
 )
-def test_a_wrong_file_is_an_error_that_names_the_place(tmp_path: Path, text: str, told: str) -> None:
+def test_a_wrong_file_is_an_error_that_names_the_place(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(text)
 
     with pytest.raises(BadConfig) as error:
         prices.load(settings(tmp_path), str(file))
     assert str(file) in error.value.message
-    assert told in error.value.message
+    assert words in error.value.message
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:

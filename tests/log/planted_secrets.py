@@ -52,7 +52,7 @@ SHAPES = [
     ),
     ("url-password", f"postgres://admin:{(token := 'x7' + made_up(14))}@db.internal:5432/app", token),
 ]
-# A delta stream is about tokens: what everybody knows of them, and what nobody may see.
+# A delta stream is about tokens: public words, and secrets.
 STREAMED = [
     *[
         (text, text)

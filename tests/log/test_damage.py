@@ -1,4 +1,4 @@
-"""Files that somebody or something has changed: a flipped bit costs one line or one field, never a session."""
+"""Files that were damaged: a flipped bit costs one line or one field, never a session."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_behind_a_flipped_bit_every_event_keeps_its_place(store: FileStore) -> N
         assert len(events) - max(hit) < 2 or sorted(read) == list(range(cursor, len(events)))
 
         writer = store.open("a")
-        assert writer.next_seq >= len(events), "what comes next takes nobody's place"
+        assert writer.next_seq >= len(events), "what comes next overwrites nothing"
         writer.close()
 
 
@@ -148,7 +148,7 @@ def test_an_index_that_holds_nonsense_is_made_again(store: FileStore, nonsense: 
     assert store.messages("a", 1) == 1
 
 
-def test_whoever_asks_whether_a_log_is_written_keeps_nobody_from_writing(store: FileStore) -> None:
+def test_asking_whether_a_log_is_written_does_not_stop_a_writer(store: FileStore) -> None:
     store.create(Metadata(session_id="a")).close()
 
     def ask() -> None:
@@ -213,16 +213,16 @@ def test_a_reader_far_behind_outlives_the_deletion_of_the_log(store: FileStore) 
     assert seen[-1] == 59
 
 
-def test_a_reader_who_fails_keeps_nobody_from_writing(store: FileStore) -> None:
+def test_a_reader_that_fails_does_not_stop_a_writer(store: FileStore) -> None:
     hub = Hub(store, "a", store.create(Metadata(session_id="a")))
-    heard: list[int] = []
+    woken: list[int] = []
 
     def fail() -> None:
         raise RuntimeError("Event loop is closed")
 
     hub.add_waker(fail)
-    hub.add_waker(lambda: heard.append(hub.next_seq))
+    hub.add_waker(lambda: woken.append(hub.next_seq))
     hub.source("r").append([TextDelta(text="x")])
     hub.close()
 
-    assert heard == [1, 1]
+    assert woken == [1, 1]

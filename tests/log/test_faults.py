@@ -101,7 +101,7 @@ def test_a_hub_shows_everything_whichever_append_is_refused() -> None:
 
 
 class Disk:
-    """Stands for the system's calls in the modules of the file store; one of them fails, or all from one on."""
+    """Replaces the system calls in the modules of the file store; one of them fails, or all from one on."""
 
     def __init__(self, fails_at: int, *, for_good: bool) -> None:
         self.calls = 0

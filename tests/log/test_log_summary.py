@@ -28,7 +28,7 @@ def events() -> list[Event]:
     return in_sequence([*conversation(0, turns=3), *nested, *conversation(0, turns=1)])
 
 
-def test_a_digest_goes_on_from_its_saved_form() -> None:
+def test_a_summary_continues_from_its_saved_form() -> None:
     whole = LogSummary()
     expected = whole.feed(events())
     chance = random.Random(1)

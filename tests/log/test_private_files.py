@@ -180,11 +180,11 @@ def test_the_holder_is_who_opened_the_log_last(store: FileStore) -> None:
 
 def test_a_lock_is_free_at_once_when_its_holder_is_killed(store: FileStore) -> None:
     log_id = new_run_id(1)
-    ready, tell = os.pipe()
+    ready, signal_end = os.pipe()
     child = os.fork()
     if not child:
         store.create(Metadata(session_id=log_id))
-        os.write(tell, b"x")
+        os.write(signal_end, b"x")
         signal.pause()
     os.read(ready, 1)
     assert store.is_live(log_id)
@@ -197,7 +197,7 @@ def test_a_lock_is_free_at_once_when_its_holder_is_killed(store: FileStore) -> N
 
 
 def test_a_full_disk_stops_the_log_but_not_the_stream(store: FileStore) -> None:
-    """The limit on file size stands for the disk: first a short write, then a refusal."""
+    """The limit on file size simulates a full disk: first a short write, then a refusal."""
     log_id = new_run_id(1)
     hub = Hub(store, log_id, store.create(Metadata(session_id=log_id)))
     source = hub.source(log_id)

@@ -80,7 +80,7 @@ def unannounced_child(log: Log, chance: random.Random) -> Log:
 
 
 def text_before_the_start(log: Log, chance: random.Random) -> Log:
-    """A run that is only heard: of the one that follows it, or of another."""
+    """Text before any start: of the run that follows, or of another one."""
     return [TextDelta(run_id=chance.choice([TOP, OTHER]), text="early", id="e"), *log]
 
 

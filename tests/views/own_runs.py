@@ -60,7 +60,7 @@ def allowed(raw: str) -> RelayReply:
     return RelayReply(id=f"ask-{raw}", approved=True)
 
 
-def begun(raw: str, arguments: Any) -> ToolStart:
+def started(raw: str, arguments: Any) -> ToolStart:
     return ToolStart(call_id=f"{RUN}/{raw}", tool_name="bash", input=arguments)
 
 
@@ -81,7 +81,7 @@ SINGLE_CALL = of(
     *step(1, "Let me ", "look.", calls={"tc-1": LS}),
     asked("tc-1", LS),
     allowed("tc-1"),
-    begun("tc-1", LS),
+    started("tc-1", LS),
     ended("tc-1", "a.py\n", exit_code=0),
     *step(2, "One file."),
     result("One file."),
@@ -94,8 +94,8 @@ CONCURRENT_CALLS = of(
     allowed("tc-1"),
     asked("tc-2", {"command": "pwd"}),
     allowed("tc-2"),
-    begun("tc-1", LS),
-    begun("tc-2", {"command": "pwd"}),
+    started("tc-1", LS),
+    started("tc-2", {"command": "pwd"}),
     ended("tc-2", "/w\n"),
     ended("tc-1", "a.py\n"),
     *step(2, "Done."),

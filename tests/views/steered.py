@@ -38,7 +38,7 @@ from harness.views.formatting.approval import STEERING
 
 
 def steered(text: str) -> list[Event]:
-    told: list[Event] = [
+    events: list[Event] = [
         ThreadCreated(id=text, resource_id=text, title=text, cloned_from=text),
         ThreadRenamed(title=text, old_title=text, cycle_id=text),
         ModeChanged(mode_id=text, previous_mode_id=text),
@@ -71,8 +71,8 @@ def steered(text: str) -> list[Event]:
         Suspended(),
         Resumed(),
     ]
-    assert {type(event) for event in told} == set(STEERING)
-    return told
+    assert {type(event) for event in events} == set(STEERING)
+    return events
 
 
 def _signals(text: str) -> list[Event]:

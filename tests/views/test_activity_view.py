@@ -36,14 +36,14 @@ def test_a_call_that_has_no_type_here_is_unknown_and_not_lost(operations: list[O
     assert activities(*call(*operations, name="ask")) == [UNKNOWN]
 
 
-def test_a_tool_that_no_rule_knows_is_told_once_by_its_own_record() -> None:
+def test_a_tool_that_no_rule_knows_is_emitted_once_with_its_own_record() -> None:
     start = ToolStart(run_id="r", call_id="c", tool_name="new", raw={"native": 1})
     end = ToolEnd(run_id="r", call_id="c", tool_name="new", success=True)
 
     assert activities(start, end) == [{"sessionId": "s", "type": "unknown", "raw": {"native": 1}}]
 
 
-def test_a_record_that_comes_with_the_end_of_a_call_is_told_once_too() -> None:
+def test_a_record_that_comes_with_the_end_of_a_call_is_emitted_once_too() -> None:
     assert activities(*call(name="mcp__a__b", raw={"native": 2})) == [
         {"sessionId": "s", "type": "unknown", "raw": {"native": 2}}
     ]
@@ -61,12 +61,12 @@ def test_a_sub_agent_whose_call_failed_did_not_start() -> None:
     assert activities(*call(Spawn(name="x"), success=False)) == [{"sessionId": "s", **failed}]
 
 
-def test_a_sub_agent_that_is_a_run_is_told_by_its_run_alone() -> None:
+def test_a_sub_agent_that_is_a_run_is_emitted_by_its_run_alone() -> None:
     start, end = call(Spawn(name="x", agent_id="a"))
     child = SessionStart(run_id="k", parent_id="c", session_id="a", name="x")
-    told = activities(start, child, Result(run_id="k", success=False, outcome="failed"), end)
+    found = activities(start, child, Result(run_id="k", success=False, outcome="failed"), end)
 
-    assert [each["action"] for each in told] == ["subagent_started", "subagent_failed"]
+    assert [each["action"] for each in found] == ["subagent_started", "subagent_failed"]
 
 
 def test_for_a_person_an_unknown_call_is_a_line_too() -> None:

@@ -1,4 +1,4 @@
-"""Every recording, told in events that say who speaks."""
+"""Every recording as run events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from showing import shown
 
 
 @recorded_runs.each(recorded_runs.CASES)
-def test_every_recording_is_told_in_events_of_the_known_shapes(case: Case) -> None:
+def test_every_recording_is_written_in_events_of_the_known_shapes(case: Case) -> None:
     events = [codec.decode(line) for line in case.expected.read_bytes().split(b"\n") if line]
     open_calls: set[str] = set()
     texts: dict[str, str] = {}

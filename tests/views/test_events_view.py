@@ -1,4 +1,4 @@
-"""Events that say who speaks: byte for byte on logs of our own agents."""
+"""Run events: byte for byte on logs of our own agents."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from harness.events import (
 )
 from harness.log import codec
 from harness.sources.model import Attachment, Call
-from own_runs import CONCURRENT_CALLS, LS, RUN, SINGLE_CALL, asked, begin, begun, ended, of, result, step
+from own_runs import CONCURRENT_CALLS, LS, RUN, SINGLE_CALL, asked, begin, ended, of, result, started, step
 from showing import shown
 
 
@@ -41,15 +41,15 @@ def lines(*events: Event) -> list[str]:
     return shown("events", *events).split("\n")[:-1]
 
 
-def told(*events: Event) -> list[dict[str, Any]]:
+def written(*events: Event) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines(*events)]
 
 
 def types(*events: Event) -> list[str]:
-    return [event["type"] for event in told(*events)]
+    return [event["type"] for event in written(*events)]
 
 
-def test_an_agent_with_a_single_call_is_told_as_a_whole() -> None:
+def test_an_agent_with_a_single_call_is_written_as_a_whole() -> None:
     assert lines(*SINGLE_CALL) == [
         '{"type":"harness_start","runId":"run"}',
         '{"type":"text","runId":"step-1","parentId":"run","id":"t1","content":"Let me "}',
@@ -74,7 +74,7 @@ def test_an_agent_with_a_single_call_is_told_as_a_whole() -> None:
 def test_concurrent_calls_are_asked_for_then_allowed_then_carried_out() -> None:
     concise = [
         f"{event['type']} {event.get('toolCallId', event.get('id', ''))}".strip()
-        for event in told(*CONCURRENT_CALLS)
+        for event in written(*CONCURRENT_CALLS)
     ]
 
     assert concise == [
@@ -99,14 +99,14 @@ def test_a_call_of_a_model_alone_is_its_text_then_its_usage() -> None:
     assert types(*of(RUN, *step(1, "a", "b", "c"))) == ["text", "text", "text", "usage"]
 
 
-def test_a_call_of_a_model_that_asks_for_a_tool_tells_it_after_the_text() -> None:
+def test_a_model_call_that_asks_for_a_tool_emits_it_after_the_text() -> None:
     assert types(*of(RUN, *step(1, "a", "b", calls={"tc-1": LS}))) == ["text", "text", "tool_call", "usage"]
 
 
-def test_a_request_is_told_also_when_it_still_is_a_struct() -> None:
+def test_a_request_that_is_still_a_struct_is_written() -> None:
     message = Message(role="assistant", text="", parts=[Call("tc-1", "bash", LS)])
 
-    assert told(*of(RUN, StepStart(id="s"), message)) == [
+    assert written(*of(RUN, StepStart(id="s"), message)) == [
         {"type": "tool_call", "runId": "s", "parentId": "run", "id": "tc-1", "name": "bash", "input": LS}
     ]
 
@@ -143,7 +143,7 @@ def test_an_agent_without_steps_speaks_for_itself() -> None:
 
 
 def test_a_subagent_hangs_on_the_call_that_began_it_with_each_of_its_events() -> None:
-    call = begun("tc-1", {"task": "look"})
+    call = started("tc-1", {"task": "look"})
     child = [*begin("look", parent_id="run/tc-1"), *step(2, "found"), result("found")]
     grandchild = of("grandkid", SessionStart(parent_id="kid/tc-9"), Result(success=True))
     inner = ToolStart(call_id="kid/tc-9", tool_name="agent")
@@ -155,7 +155,8 @@ def test_a_subagent_hangs_on_the_call_that_began_it_with_each_of_its_events() ->
     ]
 
     assert [
-        (event["type"], event["runId"], event.get("parentId"), event.get("depth")) for event in told(*events)
+        (event["type"], event["runId"], event.get("parentId"), event.get("depth"))
+        for event in written(*events)
     ] == [
         ("harness_start", "run", None, None),
         ("tool_call", "run", None, None),
@@ -178,8 +179,8 @@ def test_a_subagent_hangs_on_the_call_that_began_it_with_each_of_its_events() ->
     ids=["asked", "by policy"],
 )
 def test_a_refused_call_has_a_result_and_never_was(refused: list[Event]) -> None:
-    never_was = [begun("tc-1", LS), ended("tc-1", "no", success=False)]
-    events = told(*of(RUN, *step(1, calls={"tc-1": LS}), *refused, *never_was))
+    never_was = [started("tc-1", LS), ended("tc-1", "no", success=False)]
+    events = written(*of(RUN, *step(1, calls={"tc-1": LS}), *refused, *never_was))
 
     assert [event["id"] for event in events if event["type"] == "tool_call"] == ["tc-1"]
     assert events[-1] == {
@@ -191,10 +192,10 @@ def test_a_refused_call_has_a_result_and_never_was(refused: list[Event]) -> None
     }
 
 
-def test_a_call_that_had_begun_before_it_asked_ends_refused() -> None:
+def test_a_call_that_had_started_before_it_asked_ends_refused() -> None:
     refusal = RelayReply(id="ask-tc-1", approved=False)
-    events = told(
-        *of(RUN, begun("tc-1", LS), asked("tc-1", LS), refusal, ended("tc-1", "rejected", success=False))
+    events = written(
+        *of(RUN, started("tc-1", LS), asked("tc-1", LS), refusal, ended("tc-1", "rejected", success=False))
     )
 
     assert [event["type"] for event in events] == ["tool_call", "relay", "tool_result"]
@@ -224,21 +225,23 @@ def test_a_call_that_had_begun_before_it_asked_ends_refused() -> None:
     ],
 )
 def test_a_result_has_the_shape_of_what_happened(end: dict[str, Any], output: Any) -> None:
-    assert told(*of(RUN, begun("tc-1", LS), ended("tc-1", **{"output": "", **end})))[-1]["output"] == output
+    assert (
+        written(*of(RUN, started("tc-1", LS), ended("tc-1", **{"output": "", **end})))[-1]["output"] == output
+    )
 
 
-def test_malformed_arguments_are_told_as_they_are() -> None:
+def test_malformed_arguments_are_written_as_they_are() -> None:
     malformed = {"__toolParseError": True, "parseError": "eof", "rawArguments": "{"}
 
     assert [
         event["input"]
-        for event in told(*of(RUN, *step(1, calls={"tc-1": malformed}), begun("tc-1", malformed)))
+        for event in written(*of(RUN, *step(1, calls={"tc-1": malformed}), started("tc-1", malformed)))
         if "input" in event
     ] == [malformed] * 2
 
 
-def test_an_error_of_a_model_is_told_under_its_call() -> None:
-    assert told(*of(RUN, StepStart(id="s1"), Error(message="overloaded")))[-1] == {
+def test_an_error_of_a_model_is_written_under_its_call() -> None:
+    assert written(*of(RUN, StepStart(id="s1"), Error(message="overloaded")))[-1] == {
         "type": "error",
         "runId": "s1",
         "parentId": "run",
@@ -246,7 +249,7 @@ def test_an_error_of_a_model_is_told_under_its_call() -> None:
     }
 
 
-def test_a_model_that_writes_programs_is_told_with_them() -> None:
+def test_a_model_that_writes_programs_is_written_with_them() -> None:
     events = of(
         RUN,
         SessionStart(agent="rlm"),
@@ -287,17 +290,17 @@ def test_a_model_that_writes_programs_is_told_with_them() -> None:
 def test_a_run_ends_for_a_reason_where_there_is_a_word_for_it(
     outcome: Any, programs: int, reason: str | None
 ) -> None:
-    written: list[Event] = [ReplInput(id="p1", code="1"), ReplOutput(id="p1")] * programs
-    end = told(*of(RUN, *written, Result(success=False, outcome=outcome, turns=3)))[-1]
+    run: list[Event] = [ReplInput(id="p1", code="1"), ReplOutput(id="p1")] * programs
+    end = written(*of(RUN, *run, Result(success=False, outcome=outcome, turns=3)))[-1]
 
     assert end.get("reason") == reason
     assert end.get("iterations") == (3 if programs else None)
 
 
-def test_questions_of_other_kinds_are_told_too() -> None:
+def test_questions_of_other_kinds_are_written_too() -> None:
     relay = Relay(id="q", kind="question", question="Which?", options=["a", "b"])
 
-    assert told(*of(RUN, relay)) == [
+    assert written(*of(RUN, relay)) == [
         {
             "type": "relay",
             "runId": "run",
@@ -310,7 +313,7 @@ def test_questions_of_other_kinds_are_told_too() -> None:
     ]
 
 
-def test_an_answer_that_was_never_said_is_told_before_the_end() -> None:
+def test_an_answer_that_is_only_in_the_result_comes_before_the_end() -> None:
     assert types(*of(RUN, SessionStart(), Result(success=True, text="42"))) == [
         "harness_start",
         "text",
@@ -331,13 +334,13 @@ def test_no_two_streams_share_an_id() -> None:
         *of("b", *said("1", "x"), *said("", "y")),
     ]
 
-    assert [event["id"] for event in told(*events)] == ["1", "a:text", "a:text:2", "1:2", "b:text"]
+    assert [event["id"] for event in written(*events)] == ["1", "a:text", "a:text:2", "1:2", "b:text"]
 
 
-def test_a_message_that_differs_from_what_was_streamed_is_told_whole() -> None:
+def test_a_message_that_differs_from_what_was_streamed_is_written_whole() -> None:
     events = of(RUN, TextDelta(id="m", text="Hello"), Message(role="assistant", id="m", text="Goodbye, all"))
 
-    assert [(event["id"], event["content"]) for event in told(*events)] == [
+    assert [(event["id"], event["content"]) for event in written(*events)] == [
         ("m", "Hello"),
         ("m:2", "Goodbye, all"),
     ]
@@ -346,10 +349,10 @@ def test_a_message_that_differs_from_what_was_streamed_is_told_whole() -> None:
 def test_a_new_try_of_a_model_is_a_new_stream() -> None:
     events = of(RUN, TextDelta(id="m", text="Hel"), TextRetracted(id="m"), TextDelta(id="m", text="Hello"))
 
-    assert [(event["id"], event["content"]) for event in told(*events)] == [("m", "Hel"), ("m:2", "Hello")]
+    assert [(event["id"], event["content"]) for event in written(*events)] == [("m", "Hel"), ("m:2", "Hello")]
 
 
-def test_what_people_say_and_what_has_no_word_is_not_told() -> None:
+def test_messages_of_users_and_events_without_an_equivalent_are_not_written() -> None:
     image = Attachment("image/png", "aGk=")
     events = [
         Message(role="user", text="Hi", parts=[image]),
@@ -365,4 +368,4 @@ def test_what_people_say_and_what_has_no_word_is_not_told() -> None:
 
 
 def test_half_a_character_does_not_stop_the_stream() -> None:
-    assert told(*of(RUN, TextDelta(text="\ud83d")))[0]["content"] == "\ufffd"
+    assert written(*of(RUN, TextDelta(text="\ud83d")))[0]["content"] == "\ufffd"

@@ -1,4 +1,4 @@
-"""A new event is one class: whoever reads a log ignores what it does not know, wherever it stands."""
+"""A new event is one class: every reader of a log ignores what it does not know."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ def _facts(log: list[Event]) -> Any:
 def _runner_events(log: list[Event]) -> list[str]:
     """Each event of the log is one of a runner; what is none of its kinds is called `log`."""
     translation = RunnerTranslation()
-    told = [one for event in log if type(event) is not FromTheFuture for one in translation.feed(event)]
+    known = [one for event in log if type(event) is not FromTheFuture for one in translation.feed(event)]
     future = [one for event in log if type(event) is FromTheFuture for one in translation.feed(event)]
     assert {one.name for one in future} <= {"log"}
-    return [one.name for one in told]
+    return [one.name for one in known]
 
 
 def _terminal_lines(log: list[Event]) -> list[str]:

@@ -31,7 +31,7 @@ from harness.testing.golden import Case
 from harness.views import graph as graph_view
 from harness.views.conversation.data import graph_data
 from harness.views.graph import Graph, GraphView, project_messages, project_repl, project_thread, run_status
-from own_runs import CONCURRENT_CALLS, RUN, SINGLE_CALL, begin, begun, ended, of, result, step
+from own_runs import CONCURRENT_CALLS, RUN, SINGLE_CALL, begin, ended, of, result, started, step
 from showing import shown
 
 MOST_PREFIXES = 4
@@ -49,9 +49,9 @@ def test_the_view_is_the_fold() -> None:
 
 
 def test_the_graph_of_a_run_with_a_single_call() -> None:
-    told = json.loads(shown("graph", *SINGLE_CALL))
+    found = json.loads(shown("graph", *SINGLE_CALL))
 
-    assert [(node["id"], node["kind"]) for node in told["nodes"].values()] == [
+    assert [(node["id"], node["kind"]) for node in found["nodes"].values()] == [
         ("run:harness_start", "harness_start"),
         ("run:user", "user"),
         ("t1", "text"),
@@ -64,8 +64,8 @@ def test_the_graph_of_a_run_with_a_single_call() -> None:
         ("step-2:usage:2", "usage"),
         ("run:harness_end", "harness_end"),
     ]
-    assert told["nodes"]["t1"] == {"id": "t1", "runId": "step-1", "kind": "text", "content": "Let me look."}
-    assert told["edges"] == {
+    assert found["nodes"]["t1"] == {"id": "t1", "runId": "step-1", "kind": "text", "content": "Let me look."}
+    assert found["edges"] == {
         "run:harness_start": ["run:user"],
         "run:user": ["t1", "ask-tc-1"],
         "t1": ["tc-1"],
@@ -75,7 +75,7 @@ def test_the_graph_of_a_run_with_a_single_call() -> None:
         "run/tc-1:result": ["t2", "run:harness_end"],
         "t2": ["step-2:usage:2"],
     }
-    assert told["lastNodeByRunId"] == {
+    assert found["lastNodeByRunId"] == {
         "run": "run:harness_end",
         "step-1": "step-1:usage:1",
         "step-2": "step-2:usage:2",
@@ -124,7 +124,7 @@ def test_an_answer_that_was_cut_off_is_no_message() -> None:
 def test_a_subagent_is_a_branch_of_the_call_that_began_it() -> None:
     child = of("kid", *begin("look", parent_id="run/tc-1"), *step(2, "found"), result("found"))
     ending = of(RUN, ended("tc-1", "found"), result("done"))
-    graph = fold(*of(RUN, *begin("go"), begun("tc-1", {})), *child, *ending).value
+    graph = fold(*of(RUN, *begin("go"), started("tc-1", {})), *child, *ending).value
     [_, call, *_] = project_thread(graph)
 
     assert [[view.content.__struct_config__.tag for view in branch] for branch in call.branches] == [
@@ -149,7 +149,7 @@ def _logged(events: Sequence[Event]) -> list[Event]:
 
 
 def _check(graph: Graph) -> None:
-    """What holds of any graph: edges lead on to nodes that came later, and nothing stands alone in its run."""
+    """What holds of any graph: edges lead on to nodes that came later, and no node of a run is alone."""
     place = {node_id: number for number, node_id in enumerate(graph.nodes)}
     led_to = [target for targets in graph.edges.values() for target in targets]
     firsts: dict[str, str] = {}

@@ -13,7 +13,7 @@ def result(*events: Event) -> Any:
     return json.loads(shown("result", *events))
 
 
-def test_a_run_that_succeeded_is_told_with_all_that_is_known() -> None:
+def test_a_run_that_succeeded_is_reported_with_all_that_is_known() -> None:
     text = shown(
         "result",
         SessionStart(session_id="s-1", agent="claude"),
@@ -53,14 +53,14 @@ def test_a_run_that_succeeded_is_told_with_all_that_is_known() -> None:
     )
 
 
-def test_a_run_that_failed_is_told_with_its_error() -> None:
-    told = result(
+def test_a_run_that_failed_is_reported_with_its_error() -> None:
+    found = result(
         SessionStart(session_id="s-1", agent="codex"),
         Error(message="timed out after 5s", code="timeout"),
         Result(success=False, outcome="timed_out", signal=15),
     )
 
-    assert told == {
+    assert found == {
         "type": "result",
         "success": False,
         "result": "",
@@ -73,9 +73,9 @@ def test_a_run_that_failed_is_told_with_its_error() -> None:
 
 
 def test_a_log_that_breaks_off_counts_as_interrupted_and_keeps_what_was_said() -> None:
-    told = result(SessionStart(session_id="s", agent="a"), Message(role="assistant", text="so far"))
+    found = result(SessionStart(session_id="s", agent="a"), Message(role="assistant", text="so far"))
 
-    assert told == {
+    assert found == {
         "type": "result",
         "success": False,
         "result": "so far",
@@ -90,7 +90,7 @@ def test_an_empty_log_gives_a_result_too() -> None:
 
 
 def test_the_result_of_a_child_is_not_the_result() -> None:
-    told = result(
+    found = result(
         SessionStart(session_id="s", agent="a", run_id="top"),
         SessionStart(run_id="kid", parent_id="c"),
         Message(role="assistant", text="child", run_id="kid"),
@@ -98,17 +98,17 @@ def test_the_result_of_a_child_is_not_the_result() -> None:
         Result(success=True, text="child", run_id="kid"),
     )
 
-    assert (told["success"], told["result"], told.get("error")) == (False, "", None)
+    assert (found["success"], found["result"], found.get("error")) == (False, "", None)
 
 
-def test_a_logged_run_tells_where_it_is_logged_and_whose_ids_are_whose() -> None:
-    told = result(
+def test_a_logged_run_names_its_log_and_the_session_of_the_agent() -> None:
+    found = result(
         SessionStart(session_id="s", agent="a", run_id="log"),
         Result(success=True, run_id="log", log_id="log"),
     )
-    untold = result(
+    unnamed = result(
         SessionStart(session_id="log", agent="a", run_id="log"), Result(success=True, run_id="log")
     )
 
-    assert (told["log_id"], told["session_id"], told["agent_session_id"]) == ("log", "s", "s")
-    assert (untold["log_id"], untold["session_id"], untold.get("agent_session_id")) == ("log", "log", None)
+    assert (found["log_id"], found["session_id"], found["agent_session_id"]) == ("log", "s", "s")
+    assert (unnamed["log_id"], unnamed["session_id"], unnamed.get("agent_session_id")) == ("log", "log", None)

@@ -41,25 +41,25 @@ def logged(events: Sequence[Event]) -> list[Event]:
 def test_deltas_lead_to_the_state_at_every_moment_of_every_recording(case: Case) -> None:
     events = logged(translate(case)[1])
     fold = StateFold("log", "a title")
-    state, told, moments = fold.value, [], [fold.value]
+    state, sent, moments = fold.value, [], [fold.value]
     for event in events:
         operations = fold.feed(event)
         state = apply(state, wired(operations))
         assert state == fold.value
         assert state["seq"] == event.seq + 1
-        told.append(operations)
+        sent.append(operations)
         moments.append(state)
     source = random.Random(len(events))
     for _ in range(10):
         start, end = sorted(source.choices(range(len(moments)), k=2))
-        merged = merge(operation for operations in told[start:end] for operation in operations)
+        merged = merge(operation for operations in sent[start:end] for operation in operations)
         assert apply(moments[start], wired(merged)) == moments[end]
     for before, after in list(pairwise(moments))[:20]:
         assert apply(before, wired(diff(before, after))) == after
 
 
 @recorded_runs.each(CASES[::7])
-def test_a_fold_goes_on_from_its_snapshot(case: Case) -> None:
+def test_a_fold_continues_from_its_snapshot(case: Case) -> None:
     events = logged(translate(case)[1])
     for cut in {0, len(events) // 3, len(events) // 2, len(events) - 1}:
         fold = StateFold("log")

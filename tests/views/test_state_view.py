@@ -112,7 +112,7 @@ def test_the_answer_is_pending_then_streaming_then_complete() -> None:
     ]
 
 
-def test_a_piece_of_text_is_told_as_a_piece() -> None:
+def test_a_piece_of_text_is_sent_as_a_piece() -> None:
     fold = StateFold()
     for event in (START, Message(role="user", text="q"), TextDelta(text="a")):
         fold.feed(event)
@@ -140,7 +140,7 @@ def test_a_run_that_was_cancelled_keeps_what_it_said_and_is_no_error() -> None:
     assert state["messages"][0]["status"] == "complete"
 
 
-def test_a_run_that_never_ended_is_interrupted_once_nobody_writes_the_log() -> None:
+def test_a_run_that_never_ended_is_interrupted_once_the_log_has_no_writer() -> None:
     fold = StateFold()
     for event in (START, ToolStart(call_id="c", tool_name="Bash")):
         fold.feed(event)
@@ -213,7 +213,7 @@ def test_the_first_answer_to_a_relay_counts() -> None:
     assert (call["status"], call["output"]) == ("error", "no")
 
 
-def test_a_call_that_was_denied_is_an_error_though_its_agent_tells_an_end_of_it() -> None:
+def test_a_call_that_was_denied_is_an_error_though_its_agent_reports_its_end() -> None:
     state = state_of(
         START,
         Relay(id="relay", call_id="c", tool_name="bash", input={}),
@@ -225,12 +225,12 @@ def test_a_call_that_was_denied_is_an_error_though_its_agent_tells_an_end_of_it(
     assert (call["status"], call["output"]) == ("error", "not approved")
 
 
-def test_a_relay_that_nobody_answered_ends_with_its_run() -> None:
+def test_a_relay_without_an_answer_ends_with_its_run() -> None:
     state = state_of(START, Relay(id="relay"), Result(success=False, outcome="interrupted"))
     assert state["relays"][0]["status"] == "denied"
 
 
-def test_what_was_retracted_is_gone_and_what_differs_from_the_whole_is_corrected() -> None:
+def test_retracted_text_is_removed_and_what_differs_from_the_whole_is_corrected() -> None:
     state = state_of(
         START,
         TextDelta(id="1", text="wrong"),
@@ -249,7 +249,7 @@ def test_a_warning_does_not_cut_a_text_in_two() -> None:
     assert [part["type"] for part in state["messages"][0]["parts"]] == ["text", "notice"]
 
 
-def test_what_is_told_before_the_run_begins_is_in_its_message() -> None:
+def test_notices_before_the_run_begins_are_in_its_message() -> None:
     state = state_of(Warning(message="no such option"), START, Message(role="user", text="q"))
     assert [message["role"] for message in state["messages"]] == ["user", "assistant"]
     assert state["messages"][1]["parts"][0]["text"] == "no such option"
@@ -285,7 +285,7 @@ def test_a_queued_prompt_is_a_pending_message_until_its_turn_comes() -> None:
 
 
 def test_what_is_said_comes_before_the_prompts_that_wait() -> None:
-    """Even before its run has begun, and when somebody speaks to a run that goes on."""
+    """Even before its run has started, and when a user writes to a run that continues."""
     state = state_of(
         FollowUpsChanged(pending=[{"id": "f1", "content": "second"}]),
         SessionStart(run_id="one"),
@@ -306,7 +306,7 @@ def test_what_is_said_comes_before_the_prompts_that_wait() -> None:
     ]
 
 
-def test_a_thread_tells_its_own_id_title_tasks_and_usage_over_all_runs() -> None:
+def test_a_thread_shows_its_own_id_title_tasks_and_usage_over_all_runs() -> None:
     state = state_of(
         ThreadCreated(id="thread"),
         SessionStart(run_id="one", agent="a"),
@@ -324,7 +324,7 @@ def test_a_thread_tells_its_own_id_title_tasks_and_usage_over_all_runs() -> None
     assert (state["usage"]["input"], state["usage"]["costUsd"]) == (3, 1.5)
 
 
-def test_long_output_is_cut_and_its_length_is_told() -> None:
+def test_long_output_is_cut_and_its_length_is_shown() -> None:
     state = state_of(
         START,
         ToolStart(call_id="c", tool_name="Bash"),

@@ -149,7 +149,7 @@ def test_what_the_format_has_no_word_for_is_left_out(event: Event) -> None:
     assert shown("stream", event, usage=True) == ""
 
 
-def test_usage_is_told_only_when_asked_for() -> None:
+def test_usage_is_written_only_on_request() -> None:
     assert shown("stream", UsageDelta(usage=USAGE)) == ""
 
 
@@ -166,7 +166,7 @@ def test_the_input_of_a_tool_is_a_string_of_json(value: object) -> None:
 
 
 @pytest.mark.parametrize("top", ["", "0198-top"], ids=["unstamped", "stamped"])
-def test_a_child_run_is_told_without_its_own_start_and_result(top: str) -> None:
+def test_a_child_run_is_written_without_its_own_start_and_result(top: str) -> None:
     lines = _types(
         SessionStart(session_id="parent", agent="claude", run_id=top),
         ToolStart(call_id="call_1", tool_name="Task", run_id=top),
@@ -196,7 +196,7 @@ def test_a_child_run_is_told_without_its_own_start_and_result(top: str) -> None:
     assert lines[-1]["session_id"] == "parent"
 
 
-def test_a_child_that_nobody_announced_is_still_a_child() -> None:
+def test_a_child_that_was_not_announced_is_still_a_child() -> None:
     lines = _types(
         SessionStart(session_id="parent", agent="codex"),
         SessionStart(run_id="orphan"),
@@ -208,7 +208,7 @@ def test_a_child_that_nobody_announced_is_still_a_child() -> None:
 
 
 @pytest.mark.parametrize(("output", "success"), [("hi", True), ("", True), (None, False)])
-def test_a_call_whose_success_nobody_tells_succeeded_if_it_was_answered(
+def test_a_call_without_a_reported_success_succeeded_if_it_was_answered(
     output: str | None, success: bool
 ) -> None:
     [line] = _types(ToolEnd(call_id="c", tool_name="shell", output=output, **AT))
@@ -301,12 +301,12 @@ def _types(*events: Event, **options: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in shown("stream", *events, **options).split("\n") if line]
 
 
-def test_the_end_of_a_logged_run_tells_where_it_is_logged() -> None:
-    told = shown(
+def test_the_end_of_a_logged_run_names_its_log() -> None:
+    lines = shown(
         "stream",
         SessionStart(session_id="s", agent="a", run_id="log"),
         Result(success=True, run_id="log", log_id="log"),
     )
-    end = json.loads(told.split("\n")[1])
+    end = json.loads(lines.split("\n")[1])
 
     assert (end["session_id"], end["agent_session_id"], end["log_id"]) == ("s", "s", "log")

@@ -89,7 +89,7 @@ def test_after_retracted_text_the_new_answer_begins_on_its_own_line() -> None:
     assert text == "This is cut o\nWhole.\n"
 
 
-def test_an_answer_that_is_told_only_at_the_end_is_written() -> None:
+def test_an_answer_that_is_only_in_the_result_is_written() -> None:
     assert shown("text", SessionStart(agent="a"), Result(success=True, text="42")) == "42\n"
 
 

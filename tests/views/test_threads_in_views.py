@@ -73,7 +73,7 @@ def test_text_is_what_all_runs_say() -> None:
     assert shown("text", *THREAD) == "First.\nSecond.\nThird.\n"
 
 
-def test_a_run_that_only_answers_at_its_end_is_heard_after_one_that_spoke() -> None:
+def test_a_run_that_only_answers_at_its_end_is_shown_after_one_that_wrote_text() -> None:
     silent = [SessionStart(run_id="r4"), Result(success=True, text="Fourth.", run_id="r4")]
 
     assert shown("text", *THREAD, *silent).endswith("Third.\nFourth.\n")
@@ -102,7 +102,7 @@ def test_usage_adds_all_runs() -> None:
     assert [one["run_id"] for one in report["runs"]] == ["r1", "r2", "r3"]
 
 
-def test_what_a_run_only_states_at_its_end_is_added_to_what_others_told() -> None:
+def test_what_a_run_only_states_at_its_end_is_added_to_what_others_reported() -> None:
     silent = [
         SessionStart(run_id="r4"),
         Result(success=True, usage=Usage(input=5, output=0), total_cost_usd=0.5, run_id="r4"),
@@ -116,7 +116,7 @@ def test_what_a_run_only_states_at_its_end_is_added_to_what_others_told() -> Non
 
 
 @pytest.mark.parametrize("split", range(len(THREAD) + 1))
-def test_usage_goes_on_from_any_snapshot(split: int) -> None:
+def test_usage_continues_from_any_snapshot(split: int) -> None:
     module = import_module("harness.views.usage")
     first, second = module.open(ViewOptions()), module.open(ViewOptions())
     for event in THREAD[:split]:
@@ -210,7 +210,7 @@ def test_waiting_and_going_on_are_lines_of_the_transcript() -> None:
 
     page = shown("transcript", *events)
 
-    places = [page.index(text) for text in ("? Which?", "· waits for an answer", "› that", "· goes on")]
+    places = [page.index(text) for text in ("? Which?", "· waits for an answer", "› that", "· continues")]
     assert places == sorted(places)
 
 
@@ -225,8 +225,8 @@ def test_words_of_a_person_that_come_as_a_signal_look_like_a_prompt() -> None:
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("text", ["", "x", "\ud800 half", "many\nlines"])
 def test_whatever_is_steered_every_view_shows_it_or_passes_it_over(view: str, text: str) -> None:
-    told: list[Event] = steered(text)
-    mixed: list[Any] = [*THREAD[:4], *told, *THREAD[4:], *told]
+    events: list[Event] = steered(text)
+    mixed: list[Any] = [*THREAD[:4], *events, *THREAD[4:], *events]
 
     for options in (ViewOptions(), ViewOptions(live=True, reasoning=True, usage=True)):
         stage = import_module(f"harness.views.{view}").open(options)

@@ -191,7 +191,7 @@ def test_a_sub_agent_works_below_its_call() -> None:
     )
 
 
-def test_sub_agents_at_the_same_time_are_told_apart() -> None:
+def test_sub_agents_at_the_same_time_are_shown_separately() -> None:
     events: list[Event] = [TOP]
     for letter in "AB":
         spawn = Spawn(name="general", task=f"Job {letter}")
@@ -255,7 +255,7 @@ def test_the_last_line_says_how_it_ended(result: Result, line: str) -> None:
     assert page(TOP, result).split("\n")[-2] == line
 
 
-def test_an_answer_that_is_told_only_at_the_end_is_shown() -> None:
+def test_an_answer_that_is_only_in_the_result_is_shown() -> None:
     assert "\n42\n" in page(TOP, Result(success=True, text="42"))
 
 

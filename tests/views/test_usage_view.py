@@ -1,4 +1,4 @@
-"""Who used how much, with silence kept apart from zero."""
+"""What was used by which run and model; unknown is not zero."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def report(*events: Event) -> Any:
     return json.loads(shown("usage", *events))
 
 
-def test_totals_models_and_runs_are_told_apart() -> None:
+def test_totals_models_and_runs_are_separate() -> None:
     own = {
         **NOTHING,
         "input": 100,
@@ -96,11 +96,11 @@ def test_silence_is_null_and_a_stated_zero_is_zero() -> None:
 
 
 def test_a_run_that_used_nothing_is_listed_with_nothing() -> None:
-    told = report(SessionStart(agent="a"), Result(success=True))
+    found = report(SessionStart(agent="a"), Result(success=True))
 
-    assert told["total"] == NOTHING
-    assert told["models"] == []
-    assert [run["usage"] for run in told["runs"]] == [NOTHING]
+    assert found["total"] == NOTHING
+    assert found["models"] == []
+    assert [run["usage"] for run in found["runs"]] == [NOTHING]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_the_run_says_at_its_end_counts_if_it_is_more() -> None:
 
 
 @pytest.mark.parametrize("cut", range(len(RUN) + 1))
-def test_a_snapshot_restored_goes_on_as_if_nothing_had_happened(cut: int) -> None:
+def test_a_restored_snapshot_continues_as_if_nothing_had_happened(cut: int) -> None:
     before = fold(*RUN[:cut])
     snapshot = json.loads(json.dumps(before.snapshot()))
     after = UsageFold()

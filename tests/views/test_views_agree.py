@@ -98,8 +98,8 @@ class Reading:
             self.tops |= {ended.id: ended.outcome for ended in self.tree.ended if not ended.depth}
             if isinstance(event, Message) and event.role == "assistant" and not run.depth:
                 self.said.append(event.text)
-            elif self.tree.unheard and not run.depth:
-                self.said.append(self.tree.unheard)
+            elif self.tree.answer_in_result and not run.depth:
+                self.said.append(self.tree.answer_in_result)
             for reader in (self.state, self.inbox, self.changes):
                 reader.feed(event)
             self.facts.take(event)

@@ -4,7 +4,7 @@ Precedence: flag, then environment, then the project's harness.toml, then the us
 Older names still hold: `.harnessrc.toml` counts between the project's file and the user's.
 
 A project's file comes with the project and may be hostile. By itself it can only narrow what the user allows;
-the rest of it counts once the user trusts exactly this content (`trust`).
+everything else in it counts once the user trusts exactly this content (`trust`).
 
 A file that cannot be read gives a warning and is left out. A value that is there but wrong is an
 error: to guess could give an agent more rights than it was meant to have.

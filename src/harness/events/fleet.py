@@ -34,7 +34,7 @@ class CaseStarted(Event, frozen=True, kw_only=True):
 
 
 class CaseSession(Event, frozen=True, kw_only=True):
-    """The run of a case has begun: its log can be followed."""
+    """The run of a case has started: its log can be followed."""
 
     case: str
     attempt: int

@@ -24,7 +24,7 @@ Outcome: TypeAlias = Literal[
 
 
 class SessionStart(Event, frozen=True, kw_only=True):
-    """The run has begun. The first event of its run, apart from notices that came earlier."""
+    """The run has started. The first event of its run, apart from notices that came earlier."""
 
     agent: str = ""
     model: str = ""

@@ -87,7 +87,7 @@ class RawControl(
 
 
 class RawExit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="exit"):
-    """The run is over: mostly, the agent is gone. `lost`: unseen, because the harness itself was killed."""
+    """The run is over, usually because the process of the agent has ended. `lost`: it was not seen, because the harness itself was killed."""
 
     at_ms: int
     code: int | None = None

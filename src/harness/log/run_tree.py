@@ -147,7 +147,7 @@ class RunTree:
         """Runs that end with this event, inner ones first. They still contain what they left open."""
         self.shown: Shown | None = None
         """What was shown of the text that this event completes or retracts."""
-        self.unheard = ""
+        self.answer_in_result = ""
         """Of a result: the answer, if the run has emitted no text before."""
         self.call: ToolStart | None = None
         """The call that this event continues, ends or repeats."""
@@ -261,7 +261,7 @@ class RunTree:
 
     def _clear(self) -> None:
         self._is_clear = True
-        self.began, self.shown, self.unheard, self.call, self.relays = False, None, "", None, ()
+        self.began, self.shown, self.answer_in_result, self.call, self.relays = False, None, "", None, ()
         if not self.ended:
             return
         ended_ids = self._state.ended
@@ -336,7 +336,7 @@ class RunTree:
     def _on_result(self, event: Result, run: RunNode | None) -> RunNode:
         run = run if run is not None else self._begin(event.run_id, None, self.open_top)
         if run.status != "ended":
-            self.unheard = event.text if event.success and not run.has_spoken else ""
+            self.answer_in_result = event.text if event.success and not run.has_spoken else ""
             self._end(run, event.outcome)
         return run
 
@@ -356,11 +356,11 @@ class RunTree:
                 self._take_over(run)
         return run
 
-    def _speaker(self, event: Event, run: RunNode | None) -> RunNode:
+    def _of_output(self, event: Event, run: RunNode | None) -> RunNode:
         return run if run is not None else self._begin(event.run_id, None, self.open_top)
 
     def _on_text(self, event: TextDelta, run: RunNode | None) -> RunNode:
-        run = self._speaker(event, run)
+        run = self._of_output(event, run)
         self._is_clear = not self.began
         if event.text:
             run.has_spoken = True
@@ -368,14 +368,14 @@ class RunTree:
         return run
 
     def _on_retraction(self, event: TextRetracted, run: RunNode | None) -> RunNode:
-        run = self._speaker(event, run)
+        run = self._of_output(event, run)
         self.shown = run.texts.pop(event.id, None)
         return run
 
     def _on_message(self, event: Message, run: RunNode | None) -> RunNode | None:
         if event.role != "assistant":
             return run
-        run = self._speaker(event, run)
+        run = self._of_output(event, run)
         self.shown = run.texts.pop(event.id, None)
         run.has_spoken = run.has_spoken or bool(event.text)
         return run
@@ -385,7 +385,7 @@ class RunTree:
         return None if self.shown is None else self.shown.rest(event.id, event.text)
 
     def _on_tool_start(self, event: ToolStart, run: RunNode | None) -> RunNode:
-        run = self._speaker(event, run)
+        run = self._of_output(event, run)
         self.call = run.calls.get(event.call_id)
         run.calls[event.call_id] = event
         if run.depth:
@@ -396,42 +396,42 @@ class RunTree:
         return run
 
     def _on_progress(self, event: ToolProgress, run: RunNode | None) -> RunNode:
-        run = self._speaker(event, run)
+        run = self._of_output(event, run)
         self.call = run.calls.get(event.call_id)
         return run
 
     def _on_tool_end(self, event: ToolEnd, run: RunNode | None) -> RunNode:
-        run = self._speaker(event, run)
+        run = self._of_output(event, run)
         self.call = run.calls.pop(event.call_id, None)
         return run
 
     def _on_repl_input(self, event: ReplInput, run: RunNode | None) -> RunNode:
         code = {"code": event.code}
         start = ToolStart(call_id=event.id, tool_name=REPL_TOOL, input=code, timestamp_ms=event.timestamp_ms)
-        return self._on_tool_start(start, self._speaker(event, run))
+        return self._on_tool_start(start, self._of_output(event, run))
 
     def _on_repl_progress(self, event: ReplProgress, run: RunNode | None) -> RunNode:
-        run = self._speaker(event, run)
+        run = self._of_output(event, run)
         self.call = run.calls.get(event.id)
         return run
 
     def _on_repl_output(self, event: ReplOutput, run: RunNode | None) -> RunNode:
-        run = self._speaker(event, run)
+        run = self._of_output(event, run)
         self.call = run.calls.pop(event.id, None)
         return run
 
     def _on_step(self, event: StepStart, run: RunNode | None) -> RunNode:
-        run = self._speaker(event, run)
+        run = self._of_output(event, run)
         run.step, run.texts = event.id, {}
         return run
 
     def _on_step_end(self, event: StepEnd, run: RunNode | None) -> RunNode:
-        run = self._speaker(event, run)
+        run = self._of_output(event, run)
         run.step = ""
         return run
 
     def _on_relay(self, event: Relay, run: RunNode | None) -> RunNode:
-        run = self._speaker(event, run)
+        run = self._of_output(event, run)
         if run.status != "ended":
             self._state.relays[event.id] = event
         return run
@@ -453,10 +453,10 @@ _HANDLERS: Mapping[type[Event], Callable[[RunTree, Any, RunNode | None], RunNode
     Suspended: RunTree._on_suspended,
     Resumed: RunTree._on_resumed,
     TextDelta: RunTree._on_text,
-    ReasoningDelta: RunTree._speaker,
+    ReasoningDelta: RunTree._of_output,
     TextRetracted: RunTree._on_retraction,
     Message: RunTree._on_message,
-    ToolInputDelta: RunTree._speaker,
+    ToolInputDelta: RunTree._of_output,
     ToolStart: RunTree._on_tool_start,
     ToolProgress: RunTree._on_progress,
     ToolEnd: RunTree._on_tool_end,

@@ -16,7 +16,7 @@ Contract (proved for every store by `harness.testing.stores`)
   events below that `seq`, then its own. A log that has forks is hidden when it is deleted, and is
   removed with the last of them.
 - A log's id is any text of 1 to 128 letters, digits, `_` and `-`; no other id names anything.
-- Snapshots are a cache: any of them may be gone at any time.
+- Snapshots are a cache: any of them may be deleted at any time.
 - Where the storage fails, `append` raises OSError, everything else StoreError, and the same call works
   again when the storage does.
 """

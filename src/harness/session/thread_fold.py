@@ -81,7 +81,7 @@ class Facts(msgspec.Struct, kw_only=True):
         return "waiting" if self.relays or self.is_suspended else "running"
 
 
-_VERSION = 5
+_VERSION = 6
 _OF_RUNS = frozenset((SessionStart, Result, Suspended, Resumed, Relay, RelayReply))
 _MOST_TOLD = 50
 """How many notifications that are no longer pending are stored: the most recently changed."""

@@ -287,7 +287,7 @@ def _state_parent_group(pid: str) -> tuple[bytes, int, int]:
 
 
 def _move_variable(libc: Any, name: bytes, start: int, end: int) -> None:
-    """Let the C library store the variable elsewhere, as it does with every variable that is set anew."""
+    """Let the C library store the variable elsewhere, as it does with every variable that is set again."""
     if start <= _address(libc, name) < end and (value := os.environb.get(name)) is not None:
         os.environb[name] = value
 

@@ -112,7 +112,7 @@ def some_are_left_out_and_all_are_counted(store: Store) -> None:
             )
         ).close()
 
-    assert found(store, Query(excluding=("d", "b", "nobody"))) == ["c", "a"]
+    assert found(store, Query(excluding=("d", "b", "unknown"))) == ["c", "a"]
     assert found(store, Query(excluding=("d",), limit=1, offset=1)) == ["b"]
     assert found(store, Query(excluding=("c",), text="needle", kind="run")) == ["a"]
     for query, count in (
@@ -196,7 +196,7 @@ def the_last_messages_can_be_read_without_the_others(store: Store) -> None:
     writer.append(conversation(21, turns=1))
     assert store.messages("t", 2) == 21
     writer.close()
-    expect(UnknownSession, lambda: store.messages("nobody", 3))
+    expect(UnknownSession, lambda: store.messages("unknown", 3))
 
 
 def messages_of_sub_agents_are_not_counted(store: Store) -> None:
@@ -244,7 +244,7 @@ def usage_adds_up_and_a_fork_begins_anew(store: Store) -> None:
 
     assert store.usage("a") == Usage(input=30, output=3, cost_usd=1.5)
     assert store.usage("b") == Usage()
-    expect(UnknownSession, lambda: store.usage("nobody"))
+    expect(UnknownSession, lambda: store.usage("unknown"))
 
 
 def the_newest_snapshot_is_kept(store: Store) -> None:
@@ -259,7 +259,7 @@ def the_newest_snapshot_is_kept(store: Store) -> None:
     assert store.snapshot("a", "other") == (2, b"two")
     store.save_snapshot("a", "display", 11, b"of what is not stored")
     assert store.snapshot("a", "display") == (8, b"\x00\xff")
-    for ask in (lambda: store.snapshot("nobody", "x"), lambda: store.save_snapshot("nobody", "x", 0, b"")):
+    for ask in (lambda: store.snapshot("unknown", "x"), lambda: store.save_snapshot("unknown", "x", 0, b"")):
         expect(UnknownSession, ask)
 
 
@@ -295,32 +295,32 @@ def a_new_log_has_nothing_of_an_old_one_of_its_name(store: Store) -> None:
 
 def whoever_watches_hears_of_changes(store: Store) -> None:
     writer = store.create(Metadata(session_id="t"))
-    heard = threading.Event()
-    stop = store.watch("t", heard.set)
+    woken = threading.Event()
+    stop = store.watch("t", woken.set)
     writer.append(numbered("t", range(1)))
-    assert heard.wait(_SOON_S), "an append was not heard"
+    assert woken.wait(_SOON_S), "an append was not notified"
 
-    heard.clear()
+    woken.clear()
     metadata = store.metadata("t")
     metadata.name = "new"
     store.save_metadata(metadata)
-    assert heard.wait(_SOON_S), "new metadata was not heard"
+    assert woken.wait(_SOON_S), "new metadata was not notified"
     stop()
     stop()
     writer.close()
-    expect(UnknownSession, lambda: store.watch("nobody", heard.set))
+    expect(UnknownSession, lambda: store.watch("unknown", woken.set))
 
 
 def one_who_fails_when_woken_does_not_stop_the_others(store: Store) -> None:
     writer = store.create(Metadata(session_id="t"))
-    heard = threading.Event()
+    woken = threading.Event()
 
     def fail() -> None:
         raise RuntimeError("another listener")
 
-    stops = [store.watch("t", fail), store.watch("t", heard.set)]
+    stops = [store.watch("t", fail), store.watch("t", woken.set)]
     writer.append(numbered("t", range(1)))
-    assert heard.wait(_SOON_S)
+    assert woken.wait(_SOON_S)
     for stop in stops:
         stop()
     writer.close()
@@ -330,8 +330,8 @@ def a_closed_store_can_be_used_again(store: Store) -> None:
     write(store, "t", range(3))
     assert found(store, Query()) == ["t"]
     writer = store.open("t")
-    heard: list[str] = []
-    stop = store.watch("t", lambda: heard.append("x"))
+    woken: list[str] = []
+    stop = store.watch("t", lambda: woken.append("x"))
     store.close()
     stop()
     writer.append(numbered("t", range(3, 4)))
@@ -340,7 +340,7 @@ def a_closed_store_can_be_used_again(store: Store) -> None:
     assert found(store, Query()) == ["t"]
     assert texts(store, "t") == ["t 0", "t 1", "t 2", "t 3"]
     store.open("t").close()
-    assert heard == []
+    assert woken == []
 
 
 CHECKS = (

@@ -280,7 +280,7 @@ def a_fork_of_what_is_not_there_is_refused(store: Store) -> None:
             StoreError,
             lambda seq=seq: store.create(Metadata(session_id="child", fork=Fork("parent", seq))),  # type: ignore[misc]
         )
-    expect(UnknownSession, lambda: store.create(Metadata(session_id="child", fork=Fork("nobody", 0))))
+    expect(UnknownSession, lambda: store.create(Metadata(session_id="child", fork=Fork("unknown", 0))))
     assert [metadata.session_id for metadata in store.list()] == ["parent"]
     store.create(Metadata(session_id="child")).close()
 
@@ -329,7 +329,7 @@ def a_hub_goes_on_in_a_fork(store: Store) -> None:
         seen += [event.seq for event in batch]
     assert seen == [0, 1, 2]
     hub.close()
-    expect(UnknownSession, lambda: store.reader("nobody"))
+    expect(UnknownSession, lambda: store.reader("unknown"))
     expect(LogLocked, lambda: _twice(store, "a"))
 
 

@@ -66,7 +66,7 @@ class AtifView:
         trajectory = self._trajectory(run)
         trajectory.add(event)
         if isinstance(event, Result) and tree.ended and (run.depth or run.id == tree.latest):
-            trajectory.end(event, tree.unheard)
+            trajectory.end(event, tree.answer_in_result)
         return ()
 
     def finish(self) -> Sequence[bytes]:
@@ -109,9 +109,9 @@ class _Trajectory:
         self._id = self._id or run_id
         self._open = self._result = None
 
-    def end(self, event: Result, unheard: str) -> None:
-        if unheard:
-            self._speak(Message(role="assistant", text=unheard, timestamp_ms=event.timestamp_ms))
+    def end(self, event: Result, answer: str) -> None:
+        if answer:
+            self._speak(Message(role="assistant", text=answer, timestamp_ms=event.timestamp_ms))
         self._result = event
 
     def add(self, event: Event) -> None:

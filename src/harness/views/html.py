@@ -154,7 +154,7 @@ class HtmlDocument:
         self._block(event, _notice("", "The agent shortened its context."))
 
     def _on_result(self, event: Result) -> None:
-        if self._tree.unheard:
+        if self._tree.answer_in_result:
             at_ms = event.timestamp_ms
             self._on_message(
                 Message(role="assistant", text=event.text, run_id=event.run_id, timestamp_ms=at_ms)

@@ -1,6 +1,6 @@
 """The result of a run, as one JSON object after the end; also of a run that failed, or has not ended.
 
-For a thread with several runs, the result of the run that was begun or resumed last.
+For a thread with several runs, the result of the run that was started or resumed last.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class TextView:
             case SessionStart():
                 return self._end_line()
             case Result():
-                return self._end_line() + self._whole(self._tree.unheard)
+                return self._end_line() + self._whole(self._tree.answer_in_result)
             case _:
                 return ""
 

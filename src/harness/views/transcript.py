@@ -283,7 +283,7 @@ class Transcript:
         if self._tree.run.depth:
             self._on_child_result(event, mark)
             return
-        text = self._tree.unheard
+        text = self._tree.answer_in_result
         if not (event.success or self._tree.run.has_spoken or event.run_id == self._failed_run):
             text = event.text
         self._say(object(), text)

@@ -32,7 +32,7 @@ LOGS = 12
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Some threads, one of them a fork, and nobody has asked for an index so far."""
+    """Some threads, one of them a fork, no index has been needed so far."""
     store = FileStore(str(tmp_path))
     for number in range(LOGS):
         fork = Fork("t0", 7) if number == LOGS - 1 else None
@@ -70,7 +70,7 @@ def answers(folder: Path) -> dict[str, Any]:
         store.close()
 
 
-def test_nobody_pays_for_an_index_who_does_not_ask(tmp_path: Path) -> None:
+def test_an_index_costs_nothing_until_it_is_needed(tmp_path: Path) -> None:
     program = f"""
 import sys
 import harness
@@ -82,9 +82,9 @@ writer.close()
 list(read_all(store, "t", 5)), list(store.list()), store.is_live("t"), store.save_metadata(store.metadata("t"))
 print("sqlite3" in sys.modules, "harness.log.index.database" in sys.modules)
 """
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-    assert told.stdout == "False False\n"
+    assert done.stdout == "False False\n"
     assert sorted(os.listdir(tmp_path)) == ["t.meta.json", "t.ndjson"]
 
 
@@ -247,7 +247,7 @@ def test_only_what_is_new_is_read(folder: Path) -> None:
     store.close()
 
 
-def test_a_log_that_was_written_anew_is_read_anew(folder: Path) -> None:
+def test_a_log_that_was_rewritten_is_read_again(folder: Path) -> None:
     store = FileStore(str(folder))
     assert store.messages("t1", 1) == 16
     path = Path(store.path("t1"))
@@ -410,8 +410,8 @@ def test_a_watcher_hears_what_another_process_writes(tmp_path: Path) -> None:
     store = FileStore(str(tmp_path))
     writer = store.create(Metadata(session_id="t"))
     writer.close()
-    heard = threading.Event()
-    stop = store.watch("t", heard.set)
+    woken = threading.Event()
+    stop = store.watch("t", woken.set)
 
     def work() -> None:
         writer = FileStore(str(tmp_path)).open("t")
@@ -419,6 +419,6 @@ def test_a_watcher_hears_what_another_process_writes(tmp_path: Path) -> None:
         writer.close()
 
     assert child_process.end(child_process.begin(work)) == 0
-    assert heard.wait(60)
+    assert woken.wait(60)
     assert [event.seq for event in read_all(store, "t")] == [0, 1]
     stop()

@@ -1,4 +1,4 @@
-"""An index that is told what changes in its folder looks at nothing else, and knows the same as one that looks at all."""
+"""An index that is notified of changes in its folder looks at nothing else, and finds the same as one that looks at everything."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_what_another_process_does_is_found_without_looking_at_everything(
 
 
 @needs_notices
-def test_more_changes_than_are_told_are_found_by_looking_at_everything(
+def test_more_changes_than_are_notified_are_found_by_looking_at_everything(
     tmp_path: Path, looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = FileStore(str(tmp_path))
@@ -105,7 +105,7 @@ def test_more_changes_than_are_told_are_found_by_looking_at_everything(
     store.close()
 
 
-def test_where_nothing_is_told_everything_is_looked_at(
+def test_without_notifications_everything_is_looked_at(
     tmp_path: Path, looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(access, "system", posix)
@@ -121,7 +121,7 @@ def test_where_nothing_is_told_everything_is_looked_at(
 
 
 @needs_notices
-def test_a_child_process_takes_nothing_from_what_its_parent_is_told(tmp_path: Path) -> None:
+def test_a_child_process_takes_no_notification_of_its_parent(tmp_path: Path) -> None:
     store = FileStore(str(tmp_path))
     entered(store, "a")
     found(store)

@@ -312,5 +312,5 @@ SETTINGS = {
 }
 
 
-def test_credentials_of_an_environment_are_told_from_its_settings() -> None:
+def test_credentials_of_an_environment_are_distinguished_from_its_settings() -> None:
     assert secrets_in(ENVIRONMENT | SETTINGS) == ENVIRONMENT | IN_URLS

@@ -61,8 +61,8 @@ def cut_all_connections(url: str) -> None:
 def test_two_processes_see_each_others_events(store: PostgresStore, url: str) -> None:
     mine = store.create(Metadata(session_id="mine"))
     store.create(Metadata(session_id="theirs")).close()
-    heard = threading.Event()
-    stop = store.watch("theirs", heard.set)
+    woken = threading.Event()
+    stop = store.watch("theirs", woken.set)
 
     def work() -> None:
         other = PostgresStore(url)
@@ -84,8 +84,8 @@ def test_two_processes_see_each_others_events(store: PostgresStore, url: str) ->
     reader = store.reader("theirs")
     read: list[int] = []
     while len(read) < 4:
-        assert heard.wait(_DEADLINE_S)
-        heard.clear()
+        assert woken.wait(_DEADLINE_S)
+        woken.clear()
         read += [event.seq for event in reader.read()]
         if len(read) == 3:
             mine.append(numbered("mine", range(3)))
@@ -96,12 +96,12 @@ def test_two_processes_see_each_others_events(store: PostgresStore, url: str) ->
 
 
 def test_a_lock_is_free_at_once_when_its_holder_is_killed(store: PostgresStore, url: str) -> None:
-    ready, tell = os.pipe()
+    ready, signal_end = os.pipe()
 
     def hold() -> None:
         writer = PostgresStore(url).create(Metadata(session_id="t"))
         writer.append(numbered("t", range(3)))
-        os.write(tell, b"x")
+        os.write(signal_end, b"x")
         signal.pause()
 
     child = child_process.begin(hold)
@@ -190,14 +190,14 @@ def test_questions_are_answered_after_the_connection_broke(store: PostgresStore,
 
 def test_a_watcher_hears_again_after_the_connection_broke(store: PostgresStore, url: str) -> None:
     writer = store.create(Metadata(session_id="t"))
-    heard = threading.Event()
-    stop = store.watch("t", heard.set)
+    woken = threading.Event()
+    stop = store.watch("t", woken.set)
     cut_all_connections(url)
-    assert heard.wait(_DEADLINE_S), "whoever may have missed something is woken"
+    assert woken.wait(_DEADLINE_S), "a watcher that may have missed something is woken"
 
     until(lambda: _appended(writer))
-    heard.clear()
-    until(lambda: bool(_appended(writer) and heard.wait(0.2)))
+    woken.clear()
+    until(lambda: bool(_appended(writer) and woken.wait(0.2)))
     stop()
     writer.close()
 
@@ -235,8 +235,8 @@ def test_the_driver_is_not_imported_before_it_is_needed() -> None:
     import subprocess
 
     program = "import sys, harness.log.stores.postgres.store, harness.log.stores.open_store; print('psycopg' in sys.modules)"
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert told.stdout == "False\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_a_database_of_the_first_version_becomes_a_current_one(url: str) -> None:

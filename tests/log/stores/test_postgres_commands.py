@@ -1,4 +1,4 @@
-"""Commands for whoever has a log open, left in PostgreSQL by those who have not."""
+"""Commands to the process that has a log open, sent through PostgreSQL."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_result_is_fetched_once_and_nothing_is_left_of_the_command(
     assert (found.taken_by, found.has_result, found.is_held) == ("", False, True)
     holder.commands.take()
     assert not asker.commands.withdraw("key")
-    asker.commands.answer("key", b"by somebody who never took it")
+    asker.commands.answer("key", b"from a process that never took it")
     assert asker.commands.fetch("key") is None
     holder.commands.answer("key", b"done")
     assert woken.wait(60)
@@ -101,7 +101,7 @@ def test_a_command_is_taken_back_only_from_one_who_has_lost_the_log(
     assert found is not None
     assert found.is_being_done
     writer.close()
-    other = asker.open("one")  # somebody has it, but not he who took the command
+    other = asker.open("one")  # it is open, but not in the process that took the command
     found = asker.commands.look("key")
     assert found is not None
     assert (found.is_being_done, found.is_held) == (False, True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.views.conversation.data import graph_data, graph_from, snapshot_of
 from harness.views.conversation.graph import Graph
 from harness.views.run_events.events import AnyWireEvent, RetractedEvent, TextEvent
-from told import call, end, graph_after, result, start, text, told, user
+from wire_events import call, end, graph_after, result, start, text, user, wire_event
 
 
 def test_a_new_graph_is_empty() -> None:
@@ -27,7 +27,7 @@ def test_each_text_is_a_node() -> None:
 
 
 def test_chunks_of_one_stream_are_one_node_and_add_no_edge() -> None:
-    graph = graph_after(start(), text("t1", "Hel"), told("usage", inputTokens=1, outputTokens=2))
+    graph = graph_after(start(), text("t1", "Hel"), wire_event("usage", inputTokens=1, outputTokens=2))
     grown = graph.reduce(text("t1", "lo"))
 
     assert graph_data(grown)["nodes"]["t1"]["content"] == "Hello"
@@ -124,7 +124,11 @@ def test_a_run_that_claims_to_be_its_own_parent_is_no_circle() -> None:
 
 def test_usages_are_counted_over_the_whole_graph() -> None:
     used = {"inputTokens": 1, "outputTokens": 2}
-    events = [told("usage", "a", **used), told("usage", "b", **used), told("usage", "a", **used)]
+    events = [
+        wire_event("usage", "a", **used),
+        wire_event("usage", "b", **used),
+        wire_event("usage", "a", **used),
+    ]
 
     assert list(graph_after(*events).nodes) == ["a:usage:1", "b:usage:2", "a:usage:3"]
     assert list(graph_after(*events).nodes) == ["a:usage:1", "b:usage:2", "a:usage:3"]
@@ -133,10 +137,10 @@ def test_usages_are_counted_over_the_whole_graph() -> None:
 def test_a_run_may_fail_and_be_spoken_to_more_than_once() -> None:
     graph = graph_after(
         user("one", "r1"),
-        told("error", message="first"),
+        wire_event("error", message="first"),
         user("two", "r1"),
-        told("error", message="second"),
-        told("error", "r2", message="other"),
+        wire_event("error", message="second"),
+        wire_event("error", "r2", message="other"),
     )
 
     assert list(graph.nodes) == ["r1:user", "r1:error", "r1:user:2", "r1:error:2", "r2:error"]
@@ -147,18 +151,18 @@ def test_a_run_may_fail_and_be_spoken_to_more_than_once() -> None:
     }
 
 
-def test_a_node_that_is_told_again_says_the_new_and_keeps_its_place() -> None:
+def test_a_node_that_is_emitted_again_has_the_new_content_in_the_same_place() -> None:
     graph = graph_after(call("c1", input=1), text("t1", "a"), call("c1", input=2), text("t2", "b"))
 
     assert graph_data(graph)["nodes"]["c1"]["input"] == 2
     assert graph.edges == {"c1": ("t1",), "t1": ("t2",)}
 
 
-def test_an_id_that_is_taken_by_another_run_or_kind_is_told_apart() -> None:
+def test_an_id_that_is_taken_by_another_run_or_kind_is_made_unique() -> None:
     graph = graph_after(
         text("x", "a", "r1"),
         text("x", "b", "r2"),
-        told("reasoning", "r1", id="x", content="c"),
+        wire_event("reasoning", "r1", id="x", content="c"),
         text("x", "B", "r2"),
         text("x", "A", "r1"),
     )
@@ -180,24 +184,24 @@ def test_text_that_does_not_stand_is_emptied() -> None:
 NODES: list[tuple[AnyWireEvent, dict[str, Any]]] = [
     (start(depth=1, maxIterations=9), {"agentId": "r1", "depth": 1, "maxIterations": 9}),
     (end(), {"agentId": "r1"}),
-    (told("reasoning", id="x", content="hm"), {"content": "hm"}),
+    (wire_event("reasoning", id="x", content="hm"), {"content": "hm"}),
     (call("x", input={"q": 1}), {"name": "search", "input": {"q": 1}}),
     (
-        told("tool_progress", id="x", toolCallId="c", name="bash", content="50%"),
+        wire_event("tool_progress", id="x", toolCallId="c", name="bash", content="50%"),
         {"toolCallId": "c", "name": "bash", "content": "50%"},
     ),
-    (told("error", message="boom"), {"message": "boom"}),
+    (wire_event("error", message="boom"), {"message": "boom"}),
     (
-        told("usage", inputTokens=0, outputTokens=2, cacheReadTokens=0),
+        wire_event("usage", inputTokens=0, outputTokens=2, cacheReadTokens=0),
         {"inputTokens": 0, "outputTokens": 2, "cacheReadTokens": 0},
     ),
     (
-        told("relay", kind="permission", id="x", toolCallId="c", tool="bash", params={"command": "ls"}),
+        wire_event("relay", kind="permission", id="x", toolCallId="c", tool="bash", params={"command": "ls"}),
         {"relayKind": "permission", "toolCallId": "c", "tool": "bash", "params": {"command": "ls"}},
     ),
-    (told("repl_input", id="x", code="1", iteration=0), {"code": "1", "iteration": 0}),
-    (told("repl_progress", id="x", chunk="1", stream="stderr"), {"chunk": "1", "stream": "stderr"}),
-    (told("repl_output", id="x", stdout="1", done=False), {"stdout": "1", "done": False}),
+    (wire_event("repl_input", id="x", code="1", iteration=0), {"code": "1", "iteration": 0}),
+    (wire_event("repl_progress", id="x", chunk="1", stream="stderr"), {"chunk": "1", "stream": "stderr"}),
+    (wire_event("repl_output", id="x", stdout="1", done=False), {"stdout": "1", "done": False}),
 ]
 
 
@@ -210,9 +214,9 @@ def test_a_node_carries_what_its_kind_has_to_say(event: AnyWireEvent, carried: d
 
 def test_the_ids_of_programs_and_what_they_print_belong_together() -> None:
     graph = graph_after(
-        told("repl_input", id="p", code="1"),
-        told("repl_progress", id="p:1", chunk="1", stream="stdout"),
-        told("repl_output", id="p", stdout="1", done=True),
+        wire_event("repl_input", id="p", code="1"),
+        wire_event("repl_progress", id="p:1", chunk="1", stream="stdout"),
+        wire_event("repl_output", id="p", stdout="1", done=True),
     )
 
     assert list(graph.nodes) == ["p", "p:1:progress", "p:output"]

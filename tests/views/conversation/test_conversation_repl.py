@@ -9,21 +9,23 @@ import pytest
 
 from harness.views.conversation.repl import ReplAgent, project_repl
 from harness.views.run_events.events import AnyWireEvent
-from told import call, end, graph_after, start, text, told
+from wire_events import call, end, graph_after, start, text, wire_event
 
 RUN = [
     start(maxIterations=5),
-    told("reasoning", id="x", content="Hm. "),
+    wire_event("reasoning", id="x", content="Hm. "),
     text("t1", "Look."),
-    told("usage", inputTokens=10, outputTokens=2),
-    told("repl_input", id="p1", code="print(1)", iteration=0),
-    told("repl_progress", id="p1:1", chunk="1\n", stream="stdout"),
-    told("relay", kind="permission", id="q", toolCallId="p1", tool="exec", params={"command": "ls"}),
-    told("repl_progress", id="p1:2", chunk="[exec] pid=1\n", stream="stderr"),
-    told("repl_output", id="p1", stdout="1\n", error="NameError", done=False, iteration=0, durationMs=5),
+    wire_event("usage", inputTokens=10, outputTokens=2),
+    wire_event("repl_input", id="p1", code="print(1)", iteration=0),
+    wire_event("repl_progress", id="p1:1", chunk="1\n", stream="stdout"),
+    wire_event("relay", kind="permission", id="q", toolCallId="p1", tool="exec", params={"command": "ls"}),
+    wire_event("repl_progress", id="p1:2", chunk="[exec] pid=1\n", stream="stderr"),
+    wire_event(
+        "repl_output", id="p1", stdout="1\n", error="NameError", done=False, iteration=0, durationMs=5
+    ),
     text("t2", "Again."),
-    told("repl_input", id="p2", code="FINAL(1)", iteration=1),
-    told("repl_output", id="p2", stdout="", done=True, iteration=1),
+    wire_event("repl_input", id="p2", code="FINAL(1)", iteration=1),
+    wire_event("repl_output", id="p2", stdout="", done=True, iteration=1),
     text("t3", "The answer "),
     text("t3", "is 1."),
     end(reason="final", iterations=2, totalUsage={"inputTokens": 20, "outputTokens": 4}),
@@ -97,7 +99,9 @@ def test_a_turn_is_in_the_phase_that_its_last_event_says(count: int, phases: lis
 
 
 def test_an_answer_without_a_program_is_a_turn_that_failed() -> None:
-    [agent] = agents(start(), text("t1", "No code."), told("error", message="one block"), text("t2", "Oh."))
+    [agent] = agents(
+        start(), text("t1", "No code."), wire_event("error", message="one block"), text("t2", "Oh.")
+    )
 
     assert [(turn.phase, turn.reasoning, turn.error_message) for turn in agent.turns] == [
         ("error", "No code.", "one block"),
@@ -109,8 +113,8 @@ def test_an_answer_without_a_program_is_a_turn_that_failed() -> None:
     ("ending", "status"),
     [
         ([end(reason="max_iterations")], "max_iterations"),
-        ([told("error", message="boom"), end()], "error"),
-        ([told("error", message="boom"), end(reason="final")], "done"),
+        ([wire_event("error", message="boom"), end()], "error"),
+        ([wire_event("error", message="boom"), end(reason="final")], "done"),
         ([end()], "done"),
         ([], "running"),
     ],
@@ -122,8 +126,8 @@ def test_an_agent_has_ended_as_its_end_says(ending: list[AnyWireEvent], status: 
 def test_children_are_in_the_turn_that_asked_for_them() -> None:
     kid = [
         start("kid", parentId="p2", depth=1),
-        told("repl_input", "kid", parentId="p2", id="k1", code="FINAL(2)"),
-        told("repl_output", "kid", parentId="p2", id="k1", stdout="", done=True),
+        wire_event("repl_input", "kid", parentId="p2", id="k1", code="FINAL(2)"),
+        wire_event("repl_output", "kid", parentId="p2", id="k1", stdout="", done=True),
         text("k2", "two", "kid", parentId="p2"),
         end("kid", parentId="p2", reason="final"),
     ]

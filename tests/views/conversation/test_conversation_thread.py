@@ -10,7 +10,7 @@ import pytest
 from harness.views.conversation.messages import project_messages
 from harness.views.conversation.thread import ViewNode, project_thread, run_status
 from harness.views.run_events.events import AnyWireEvent, RetractedEvent
-from told import call, end, graph_after, result, start, text, told, user
+from wire_events import call, end, graph_after, result, start, text, user, wire_event
 
 
 def thread(*events: AnyWireEvent) -> list[ViewNode]:
@@ -56,7 +56,7 @@ def test_texts_that_follow_each_other_in_a_run_are_one() -> None:
 
 
 def test_reasoning_and_text_are_two() -> None:
-    assert shape(thread(start(), told("reasoning", id="x", content="Hmm"), text("t1", "Answer"))) == [
+    assert shape(thread(start(), wire_event("reasoning", id="x", content="Hmm"), text("t1", "Answer"))) == [
         "reasoning Hmm",
         "text Answer",
     ]
@@ -100,7 +100,7 @@ def test_a_subagent_stays_a_branch_while_the_result_of_its_call_is_to_come() -> 
     assert shape(thread(*SUBAGENT[:5])) == ["text Searching", "tool_call search", ["text Found it"]]
 
 
-def test_a_run_that_has_only_begun_is_pending() -> None:
+def test_a_run_that_has_only_started_is_pending() -> None:
     [branch] = thread(*SUBAGENT[:4])[1].branches
 
     assert [(view.content, view.run_id, view.status) for view in branch] == [
@@ -115,9 +115,9 @@ def test_a_run_that_has_only_begun_is_pending() -> None:
     [
         ([start(), text("t1", "a")], "streaming"),
         ([start(), text("t1", "a"), end()], "complete"),
-        ([start(), text("t1", "a"), told("error", message="boom"), end()], "error"),
-        ([start(), told("error", message="no code"), text("t1", "a"), end(reason="final")], "complete"),
-        ([start(), told("error", message="no code"), end(reason="max_iterations")], "error"),
+        ([start(), text("t1", "a"), wire_event("error", message="boom"), end()], "error"),
+        ([start(), wire_event("error", message="no code"), text("t1", "a"), end(reason="final")], "complete"),
+        ([start(), wire_event("error", message="no code"), end(reason="max_iterations")], "error"),
         ([text("t1", "a")], "complete"),
         ([], "complete"),
     ],
@@ -130,7 +130,7 @@ def test_a_run_is_as_its_last_lifecycle_event_says(events: list[AnyWireEvent], s
 
 
 def test_an_error_is_shown() -> None:
-    views = thread(start(), told("error", message="boom"))
+    views = thread(start(), wire_event("error", message="boom"))
 
     assert shape(views) == ["error boom"]
     assert views[0].status == "error"
@@ -178,7 +178,7 @@ def test_text_may_have_branches_too_also_when_it_is_joined_to_other_text() -> No
 
 def test_progress_belongs_to_its_call() -> None:
     def progress(number: int, content: Any) -> AnyWireEvent:
-        return told("tool_progress", id=f"p{number}", toolCallId="c1", name="bash", content=content)
+        return wire_event("tool_progress", id=f"p{number}", toolCallId="c1", name="bash", content=content)
 
     [words] = contents(thread(start(), call("c1"), progress(1, "1\n"), progress(2, "2\n")))
     [data] = contents(thread(start(), call("c1"), progress(1, {"done": 1}), progress(2, {"done": 2})))
@@ -188,7 +188,9 @@ def test_progress_belongs_to_its_call() -> None:
 
 
 def test_a_question_is_shown() -> None:
-    relay = told("relay", kind="permission", id="q", toolCallId="c", tool="bash", params={"command": "ls"})
+    relay = wire_event(
+        "relay", kind="permission", id="q", toolCallId="c", tool="bash", params={"command": "ls"}
+    )
 
     assert contents(thread(start(), relay)) == [
         {
@@ -211,10 +213,10 @@ def test_a_program_is_shown_with_what_it_gave_and_its_children_below_it() -> Non
     views = thread(
         start(),
         text("t1", "Let me see."),
-        told("repl_input", id="p1", code="llm_query(context)"),
+        wire_event("repl_input", id="p1", code="llm_query(context)"),
         start("kid", parentId="p1"),
         text("t2", "42", "kid", parentId="p1"),
-        told("repl_output", id="p1", stdout="42\n", done=True),
+        wire_event("repl_output", id="p1", stdout="42\n", done=True),
         text("t3", "It is 42."),
     )
 
@@ -232,7 +234,7 @@ STEPS = [
     text("t1", "I look.", "s1", parentId="r1"),
     _request("tc-1", "s1"),
     _request("tc-2", "s1"),
-    told("usage", "s1", parentId="r1", inputTokens=1, outputTokens=1),
+    wire_event("usage", "s1", parentId="r1", inputTokens=1, outputTokens=1),
     call("r1/tc-1", name="bash", input={"command": "ls"}),
     result("r1/tc-2", {"status": "denied", "reason": "no"}, name="bash"),
     result("r1/tc-1", {"context": "a.py", "result": {"exitCode": 0}}, name="bash"),
@@ -241,7 +243,7 @@ STEPS = [
 ]
 
 
-def test_calls_of_a_model_are_told_in_their_place_in_the_run_that_made_them() -> None:
+def test_model_calls_are_emitted_in_their_place_in_the_run_that_made_them() -> None:
     views = thread(*STEPS)
 
     assert shape(views) == ["user Look", "text I look.", "tool_call bash", "tool_call bash", "text One file."]
@@ -312,13 +314,13 @@ def test_text_after_calls_is_another_turn() -> None:
 
 
 def test_calls_of_one_turn_are_one_message_with_the_results_behind_it() -> None:
-    told_messages = messages(
+    shown_messages = messages(
         start(), call("c1"), result("c1", "a"), call("c2"), result("c2", {"n": 1}), end()
     )
 
-    assert [message["role"] for message in told_messages] == ["assistant", "tool", "tool"]
-    assert told_messages[0]["content"] is None
-    assert [message["content"] for message in told_messages[1:]] == ["a", '{"n":1}']
+    assert [message["role"] for message in shown_messages] == ["assistant", "tool", "tool"]
+    assert shown_messages[0]["content"] is None
+    assert [message["content"] for message in shown_messages[1:]] == ["a", '{"n":1}']
 
 
 def test_a_call_without_a_result_has_no_tool_message() -> None:
@@ -326,10 +328,10 @@ def test_a_call_without_a_result_has_no_tool_message() -> None:
 
 
 def test_reasoning_errors_and_branches_are_no_messages() -> None:
-    extra = [told("reasoning", id="x", content="Hmm"), told("error", message="boom")]
-    told_messages = messages(*SUBAGENT[:2], *extra, *SUBAGENT[2:])
+    extra = [wire_event("reasoning", id="x", content="Hmm"), wire_event("error", message="boom")]
+    shown_messages = messages(*SUBAGENT[:2], *extra, *SUBAGENT[2:])
 
-    assert [message["content"] for message in told_messages] == ["Searching", '["auth.ts"]', "Done"]
+    assert [message["content"] for message in shown_messages] == ["Searching", '["auth.ts"]', "Done"]
 
 
 def test_the_model_reads_what_is_meant_for_it_also_that_it_was_refused() -> None:
@@ -340,7 +342,10 @@ def test_the_model_reads_what_is_meant_for_it_also_that_it_was_refused() -> None
 
 
 def test_what_a_model_says_after_its_program_has_run_is_another_turn() -> None:
-    ran = [told("repl_input", id="p1", code="1"), told("repl_output", id="p1", stdout="1", done=True)]
+    ran = [
+        wire_event("repl_input", id="p1", code="1"),
+        wire_event("repl_output", id="p1", stdout="1", done=True),
+    ]
 
     assert messages(start(), text("t1", "Let me see."), *ran, text("t2", "It is 1."), end()) == [
         {"role": "assistant", "content": "Let me see."},

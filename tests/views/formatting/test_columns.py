@@ -123,7 +123,7 @@ def test_a_long_text_is_shown_by_its_beginning(text: str, most: int, expected: l
     assert wrapped(text, 9, most=most) == expected
 
 
-def test_an_item_of_a_list_goes_on_below_its_text() -> None:
+def test_an_item_of_a_list_continues_below_its_text() -> None:
     text = "- first item of these\n  10. nested and long\nplain words again"
 
     assert wrapped(text, 16, most=9) == [

@@ -97,7 +97,7 @@ def test_any_value_can_be_written_as_json() -> None:
 
 
 def test_runs_hang_below_the_calls_that_began_them() -> None:
-    lineage = RunTree()
+    tree = RunTree()
     early = SessionStart(run_id="early", parent_id="call_0")
     for event in (
         early,
@@ -109,19 +109,19 @@ def test_runs_hang_below_the_calls_that_began_them() -> None:
         SessionStart(run_id="second"),
         SessionStart(run_id="top"),
     ):
-        lineage.feed(event)
+        tree.feed(event)
 
-    depths = {run: lineage.depth(run) for run in ("top", "kid", "grandkid", "second", "early", "unheard of")}
+    depths = {run: tree.depth(run) for run in ("top", "kid", "grandkid", "second", "early", "unheard of")}
     assert depths == {"top": 0, "kid": 1, "grandkid": 2, "second": 1, "early": 1, "unheard of": 1}
-    assert lineage.ancestors("grandkid") == ["kid", "top"]
-    assert [lineage.feed(TextDelta(text="", run_id=run)).depth for run in ("top", "early")] == [0, 1]
+    assert tree.ancestors("grandkid") == ["kid", "top"]
+    assert [tree.feed(TextDelta(text="", run_id=run)).depth for run in ("top", "early")] == [0, 1]
 
 
 def test_before_the_top_run_is_known_only_announced_children_are_children() -> None:
-    lineage = RunTree()
-    lineage.feed(SessionStart(run_id="kid", parent_id="c"))
+    tree = RunTree()
+    tree.feed(SessionStart(run_id="kid", parent_id="c"))
 
-    assert [lineage.depth("kid"), lineage.depth("whoever")] == [1, 0]
+    assert [tree.depth("kid"), tree.depth("unknown")] == [1, 0]
 
 
 def test_a_message_is_known_by_its_pieces() -> None:

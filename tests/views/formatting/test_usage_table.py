@@ -24,5 +24,5 @@ def test_numbers_stand_under_each_other_whatever_the_names_are() -> None:
     assert "$1,234.5000  stated" in lines[2]
 
 
-def test_a_name_that_nobody_told_is_shown_as_unknown() -> None:
+def test_a_name_that_was_not_reported_is_shown_as_unknown() -> None:
     assert table("model", [("", amount(input=1))], amount(input=1)).split("\n")[1].startswith("(unknown)")

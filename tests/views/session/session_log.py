@@ -1,4 +1,4 @@
-"""Small logs of threads, and what is told of them."""
+"""Small logs of threads, and the session events that they give."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def logged(*events: Event) -> list[Event]:
     ]
 
 
-def told(*events: Event) -> list[HarnessEvent]:
+def emitted(*events: Event) -> list[HarnessEvent]:
     translation = SessionTranslation()
     return [one for event in logged(*events) for one in translation.feed(event)]
 

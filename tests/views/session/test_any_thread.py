@@ -1,4 +1,4 @@
-"""Whatever stands in a log, in whatever order: it can be told, from any point on, and what is told is in order."""
+"""Any events in any order are translated, from any point on, and what is emitted is in order."""
 
 from __future__ import annotations
 
@@ -128,10 +128,10 @@ def thread(seed: int, length: int = 80) -> list[Event]:
     return logged(*events)
 
 
-def _check_order(told: Sequence[HarnessEvent]) -> None:
+def _check_order(emitted: Sequence[HarnessEvent]) -> None:
     running, calls, inputs = 0, set(), set()
     writing: set[str] = set()
-    for event in told:
+    for event in emitted:
         match event:
             case wire.AgentStart():
                 running += 1
@@ -160,23 +160,23 @@ def _check_order(told: Sequence[HarnessEvent]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_is_told_is_in_order(seed: int) -> None:
+def test_what_is_emitted_is_in_order(seed: int) -> None:
     for number in range(10):
         fold = DisplayFold()
-        told = [one for event in thread(seed * 1000 + number) for one in fold.feed(event)]
-        _check_order(told)
+        emitted = [one for event in thread(seed * 1000 + number) for one in fold.feed(event)]
+        _check_order(emitted)
         history_messages(thread(seed * 1000 + number))
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_it_goes_on_from_any_snapshot(seed: int) -> None:
+def test_it_continues_from_any_snapshot(seed: int) -> None:
     events = thread(seed)
     whole = DisplayFold()
-    live = [to_wire(told) for event in events for told in whole.feed(event)]
+    live = [to_wire(emitted) for event in events for emitted in whole.feed(event)]
     for split in range(0, len(events), 7):
         first, second = DisplayFold(), DisplayFold()
-        told = [to_wire(one) for event in events[:split] for one in first.feed(event)]
+        emitted = [to_wire(one) for event in events[:split] for one in first.feed(event)]
         second.restore(first.snapshot())
-        told += [to_wire(one) for event in events[split:] for one in second.feed(event)]
-        assert told == live
+        emitted += [to_wire(one) for event in events[split:] for one in second.feed(event)]
+        assert emitted == live
         assert to_wire(second.value) == to_wire(whole.value)

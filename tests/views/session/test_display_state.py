@@ -169,7 +169,7 @@ def test_the_answer_to_one_of_two_leaves_the_other() -> None:
 
 
 @pytest.mark.parametrize("event", [tool_start("q"), tool_end("q")])
-def test_a_call_that_goes_on_waits_no_more(event: HarnessEvent) -> None:
+def test_a_call_that_continues_waits_no_more(event: HarnessEvent) -> None:
     approval = wire.ToolApprovalRequired(tool_call_id="q", tool_name="x", args={})
 
     state = shown(suspended("q"), approval, event)
@@ -177,7 +177,7 @@ def test_a_call_that_goes_on_waits_no_more(event: HarnessEvent) -> None:
     assert (state.pending_suspensions, state.pending_approval) == ({}, None)
 
 
-def test_a_suspension_that_was_cancelled_is_gone() -> None:
+def test_a_suspension_that_was_cancelled_is_removed() -> None:
     cancelled = wire.ToolSuspensionCancelled(tool_call_id="q", tool_name="ask_user", reason="")
 
     assert shown(suspended("q"), cancelled).pending_suspensions == {}
@@ -209,7 +209,7 @@ def test_arguments_are_gathered_as_they_are_written() -> None:
     assert to_wire(state.active_tools) == {"c": {"name": "bash", "args": {"a": 1}, "status": "running"}}
 
 
-def test_what_a_call_tells_and_gives_is_kept() -> None:
+def test_the_progress_and_result_of_a_call_are_stored() -> None:
     state = shown(
         tool_start(),
         wire.ToolUpdate(tool_call_id="c", partial_result={"done": 1}),
@@ -335,7 +335,7 @@ THREAD = wire.HarnessThread(id="t", resource_id="", created_at=0, updated_at=0)
         (wire.ThreadDeleted(thread_id="other"), False),
     ],
 )
-def test_another_thread_shows_nothing_of_the_last_but_that_a_run_goes_on(
+def test_another_thread_shows_nothing_of_the_last_but_that_a_run_continues(
     event: HarnessEvent, is_reset: bool
 ) -> None:
     before: list[HarnessEvent] = [

@@ -1,4 +1,4 @@
-"""Every recorded run, whoever wrote it, can be followed as a session: everything that begins ends, once."""
+"""Every recorded run can be followed as a session: everything that begins ends, once."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ def _logged(case: Case) -> list[Event]:
     return [event for batch in hub.batches() for event in batch]
 
 
-def _told(events: Sequence[Event]) -> list[HarnessEvent]:
+def _emitted(events: Sequence[Event]) -> list[HarnessEvent]:
     translation = SessionTranslation()
-    return [told for event in events for told in translation.feed(event)]
+    return [emitted for event in events for emitted in translation.feed(event)]
 
 
 @recorded_runs.each(recorded_runs.CASES)
 def test_everything_that_begins_ends_once(case: Case) -> None:
-    told = _told(_logged(case))
+    emitted = _emitted(_logged(case))
 
-    counts = Counter(event.type for event in told)
+    counts = Counter(event.type for event in emitted)
     for start, end in SCOPES.items():
         assert counts[start] == counts[end], (start, counts)
     assert counts["agent_start"] == 1
-    assert told[-1].type == "agent_end"
-    started = [event.tool_call_id for event in told if isinstance(event, wire.ToolStart)]
-    ended = [event.tool_call_id for event in told if isinstance(event, wire.ToolEnd)]
+    assert emitted[-1].type == "agent_end"
+    started = [event.tool_call_id for event in emitted if isinstance(event, wire.ToolStart)]
+    ended = [event.tool_call_id for event in emitted if isinstance(event, wire.ToolEnd)]
     assert sorted(started) == sorted(ended)
     assert len(set(started)) == len(started)
 
@@ -75,7 +75,7 @@ def test_what_is_said_is_said_once(case: Case) -> None:
         for part in message.content
         if isinstance(part, wire.TextPart)
     ]
-    if said != whole:  # the last of it was cut off, or is told by the result alone
+    if said != whole:  # the last of it was cut off, or is only in the result
         assert said[:-1] == whole
         assert said[-1] in (result.text, _streamed(events, result.run_id))
 
@@ -95,14 +95,14 @@ def _streamed(events: Sequence[Event], run_id: str) -> str:
 def test_from_any_snapshot_on_it_goes_as_without_one(case: Case) -> None:
     events = _logged(case)
     whole = DisplayFold()
-    live = [to_wire(told) for event in events for told in whole.feed(event)]
+    live = [to_wire(emitted) for event in events for emitted in whole.feed(event)]
     step = max(1, len(events) // MOST_SPLITS)
     for split in range(0, len(events) + 1, step):
         first, second = DisplayFold(), DisplayFold()
-        told = [to_wire(one) for event in events[:split] for one in first.feed(event)]
+        emitted = [to_wire(one) for event in events[:split] for one in first.feed(event)]
         second.restore(first.snapshot())
-        told += [to_wire(one) for event in events[split:] for one in second.feed(event)]
-        assert told == live
+        emitted += [to_wire(one) for event in events[split:] for one in second.feed(event)]
+        assert emitted == live
         assert to_wire(second.value) == to_wire(whole.value)
 
 
@@ -113,8 +113,8 @@ def test_the_same_state_comes_of_the_wire_as_of_the_log(case: Case) -> None:
 
     here, there = DisplayFold(), DisplayState()
     for event in _logged(case):
-        for told in here.feed(event):
-            reduce(there, wire.from_wire(to_wire(told)))
+        for emitted in here.feed(event):
+            reduce(there, wire.from_wire(to_wire(emitted)))
     assert to_wire(there) == to_wire(here.value)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
-from session_log import DONE, START, WAITING, logged, told, types, wired
+from session_log import DONE, START, WAITING, emitted, logged, types, wired
 
 from harness.events import (
     Error,
@@ -33,7 +33,7 @@ from harness.views.session.translation import SessionTranslation
 
 
 def test_permission_is_an_approval_and_every_other_relay_a_suspension() -> None:
-    events = told(
+    events = emitted(
         START,
         Relay(id="1", kind="permission", call_id="c", tool_name="bash", input={"x": 1}),
         RelayReply(id="1", approved=True),
@@ -70,7 +70,7 @@ def test_permission_is_an_approval_and_every_other_relay_a_suspension() -> None:
 
 
 def test_a_run_that_waits_ends_as_suspended_and_begins_again_with_its_answer() -> None:
-    events = told(
+    events = emitted(
         *WAITING,
         RelayReply(id="q", approved=True, answer="this"),
         Resumed(),
@@ -96,8 +96,8 @@ def test_a_run_that_waits_ends_as_suspended_and_begins_again_with_its_answer() -
     }
 
 
-def test_a_call_that_is_told_again_when_it_goes_on_is_not_told_twice() -> None:
-    events = told(
+def test_a_call_that_is_logged_again_when_it_continues_is_not_emitted_twice() -> None:
+    events = emitted(
         *WAITING,
         RelayReply(id="q", approved=True, answer="this"),
         Resumed(),
@@ -110,7 +110,7 @@ def test_a_call_that_is_told_again_when_it_goes_on_is_not_told_twice() -> None:
 
 
 def test_a_run_that_is_stopped_while_it_waits_cancels_what_it_waits_for_and_ends_only_once() -> None:
-    events = told(*WAITING, Result(success=False, outcome="interrupted"))
+    events = emitted(*WAITING, Result(success=False, outcome="interrupted"))
 
     assert types(events)[-3:] == ["agent_end", "tool_suspension_cancelled", "tool_end"]
     assert wired(events[-2]) == {
@@ -122,19 +122,19 @@ def test_a_run_that_is_stopped_while_it_waits_cancels_what_it_waits_for_and_ends
 
 
 def test_an_answer_that_is_none_cancels() -> None:
-    events = told(*WAITING, RelayReply(id="q", approved=False, reason="gone home"))
+    events = emitted(*WAITING, RelayReply(id="q", approved=False, reason="gone home"))
 
     assert wired(events[-1])["reason"] == "gone home"
 
 
-def test_a_run_whose_process_died_while_it_waited_goes_on_in_balance() -> None:
-    events = told(*WAITING[:-1], RelayReply(id="q", approved=True, answer="this"), Resumed(), DONE)
+def test_a_run_whose_process_died_while_it_waited_continues_in_balance() -> None:
+    events = emitted(*WAITING[:-1], RelayReply(id="q", approved=True, answer="this"), Resumed(), DONE)
 
     assert types(events).count("agent_start") == types(events).count("agent_end") == 2
 
 
 def test_a_run_that_begins_while_another_has_not_ended_ends_that() -> None:
-    events = told(
+    events = emitted(
         ThreadCreated(id="t", run_id="t"),
         START,
         TextDelta(text="half"),
@@ -149,7 +149,7 @@ def test_a_run_that_begins_while_another_has_not_ended_ends_that() -> None:
 
 def test_a_run_inside_of_a_run_is_a_sub_agent_of_its_call() -> None:
     child = {"run_id": "kid"}
-    events = told(
+    events = emitted(
         START,
         ToolStart(
             call_id="c",
@@ -193,8 +193,8 @@ def test_a_run_inside_of_a_run_is_a_sub_agent_of_its_call() -> None:
     assert types(events).count("message_start") == 1
 
 
-def test_two_sub_agents_of_one_call_are_told_apart() -> None:
-    events = told(
+def test_two_sub_agents_of_one_call_have_different_ids() -> None:
+    events = emitted(
         START,
         ToolStart(call_id="c", tool_name="swarm"),
         SessionStart(run_id="k1", parent_id="c"),
@@ -207,7 +207,7 @@ def test_two_sub_agents_of_one_call_are_told_apart() -> None:
     assert wired(events[-1])["toolCallId"] == "c#2"
 
 
-def test_a_forked_sub_agent_is_told_by_the_events_of_its_own_log() -> None:
+def test_a_forked_sub_agent_is_shown_by_the_events_of_its_own_log() -> None:
     translation = SessionTranslation()
     own = logged(
         START,
@@ -270,8 +270,8 @@ def test_a_forked_sub_agent_does_not_end_with_a_sub_agent_of_its_own() -> None:
     assert "below" not in str([wired(one) for one in events])
 
 
-def test_a_fork_that_nobody_followed_ends_with_its_call() -> None:
-    events = told(
+def test_a_fork_without_a_listener_ends_with_its_call() -> None:
+    events = emitted(
         START,
         ToolStart(call_id="c", tool_name="subagent"),
         Forked(call_id="c", log_id="fork", agent_type="explore"),
@@ -282,7 +282,7 @@ def test_a_fork_that_nobody_followed_ends_with_its_call() -> None:
     assert (end.result, end.is_error, end.duration_ms) == ("Seen.", False, 1)
 
 
-def test_usage_is_told_per_step_and_added_up_over_all_runs() -> None:
+def test_usage_is_emitted_per_step_and_added_up_over_all_runs() -> None:
     translation = SessionTranslation()
     usage = Usage(input=10, cache_read=5, cache_write=1, output=3, reasoning=2)
     (event,) = translation.feed(UsageDelta(usage=usage))
@@ -299,8 +299,8 @@ def test_usage_is_told_per_step_and_added_up_over_all_runs() -> None:
     assert translation.usage.total_tokens == 22
 
 
-def test_files_that_a_call_wrote_are_told_whatever_the_tool_is_called() -> None:
-    events = told(
+def test_files_that_a_call_wrote_are_emitted_for_any_tool_name() -> None:
+    events = emitted(
         START,
         ToolStart(call_id="c", tool_name="Edit", operations=[Write(path="a.py")]),
         ToolEnd(call_id="c", tool_name="Edit", success=True),
@@ -313,8 +313,8 @@ def test_files_that_a_call_wrote_are_told_whatever_the_tool_is_called() -> None:
     assert ends[0].timestamp == 1002
 
 
-def test_a_program_that_a_model_runs_is_told_as_a_call() -> None:
-    events = told(
+def test_a_program_that_a_model_runs_is_emitted_as_a_call() -> None:
+    events = emitted(
         START,
         ReplInput(id="p", code="print(1)"),
         ReplProgress(id="p", text="1\n", stream="stderr"),

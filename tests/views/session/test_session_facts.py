@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from session_log import DONE, START, logged, told, types, wired
+from session_log import DONE, START, emitted, logged, types, wired
 
 from harness.events import (
     BufferingFailed,
@@ -88,8 +88,8 @@ SIGNALS = [
 
 @pytest.mark.parametrize(("event", "part"), SIGNALS, ids=[part["type"] for _, part in SIGNALS])  # type: ignore[misc]
 def test_each_kind_of_signal_is_a_part_and_an_event(event: Signal, part: dict[str, Any]) -> None:
-    live = told(START, event)
-    idle = told(event)
+    live = emitted(START, event)
+    idle = emitted(event)
     (stored,) = history_messages(logged(START, event, DONE))
 
     assert types(live) == ["agent_start", "message_start", part["type"], "message_update"]
@@ -106,7 +106,7 @@ def test_words_of_a_person_with_attributes_are_a_message_with_attributes() -> No
         [{"type": "text", "text": "see"}, {"type": "file", "data": "aGk=", "mediaType": "image/png"}],
         attributes={"from": "web"},
     )
-    events = told(START, TextDelta(text="x"), event)
+    events = emitted(START, TextDelta(text="x"), event)
 
     assert types(events)[-3:] == ["message_end", "message_start", "message_end"]
     assert wired(events[-1])["message"] == {
@@ -137,8 +137,8 @@ def test_files_of_a_message_are_parts_and_what_cannot_be_read_is_passed_over() -
     ]
 
 
-def test_the_whole_state_is_told_with_what_changed() -> None:
-    events = told(StateChanged(changes={"a": 1}), StateChanged(changes={"b": 2, "a": 3}))
+def test_the_whole_state_is_emitted_with_what_changed() -> None:
+    events = emitted(StateChanged(changes={"a": 1}), StateChanged(changes={"b": 2, "a": 3}))
 
     assert wired(events[0]) == {"type": "state_changed", "state": {"a": 1}, "changedKeys": ["a"]}
     assert wired(events[1]) == {
@@ -223,13 +223,13 @@ FACTS: list[tuple[Event, list[dict[str, Any]]]] = [
 
 
 @pytest.mark.parametrize(("event", "expected"), FACTS, ids=[type(event).__name__ for event, _ in FACTS])
-def test_facts_are_told_exactly_so(event: Event, expected: list[dict[str, Any]]) -> None:
-    assert [wired(one) for one in told(event)] == expected
+def test_facts_are_emitted_in_this_form(event: Event, expected: list[dict[str, Any]]) -> None:
+    assert [wired(one) for one in emitted(event)] == expected
 
 
-def test_a_failure_of_memory_is_an_error_that_is_told_once() -> None:
+def test_a_failure_of_memory_is_an_error_that_is_emitted_once() -> None:
     text = "Observational memory observation run failed: no model"
-    events = told(
+    events = emitted(
         START,
         ObservationFailed(cycle_id="c", error="no model"),
         Error(message=text),
@@ -239,12 +239,12 @@ def test_a_failure_of_memory_is_an_error_that_is_told_once() -> None:
     assert types(events) == ["agent_start", "om_observation_failed", "error", "agent_end"]
     assert events[2].error.message == text  # type: ignore[attr-defined]
     assert wired(events[-1])["reason"] == "aborted"
-    buffering = told(BufferingFailed(cycle_id="c", error="x", operation_type="reflection"))
+    buffering = emitted(BufferingFailed(cycle_id="c", error="x", operation_type="reflection"))
     assert wired(buffering[1])["error"]["message"] == "Observational memory reflection buffering failed: x"
 
 
 def test_a_try_of_memory_that_is_made_again_or_was_stopped_is_no_error() -> None:
-    events = told(
+    events = emitted(
         START,
         ObservationFailed(cycle_id="a", error="stopped", stopped=True),
         ReflectionFailed(cycle_id="b", error="stopped", stopped=True),
@@ -308,7 +308,7 @@ def test_a_message_has_a_mark_where_its_conversation_was_noted_down() -> None:
 
 def test_a_run_that_has_said_nothing_yet_begins_its_message_with_the_mark() -> None:
     failed = ObservationFailed(cycle_id="c", error="no model")
-    events = told(START, ObservationStart(cycle_id="c", tokens_to_observe=700), failed)
+    events = emitted(START, ObservationStart(cycle_id="c", tokens_to_observe=700), failed)
 
     assert types(events) == [
         "agent_start",
@@ -323,5 +323,5 @@ def test_a_run_that_has_said_nothing_yet_begins_its_message_with_the_mark() -> N
 
 def test_what_was_noted_of_another_thread_or_between_runs_marks_no_message() -> None:
     other = ObservationEnd(cycle_id="c", observations="* x", thread_id="another")
-    assert types(told(START, TextDelta(text="Hi."), other))[-1] == "om_observation_end"
-    assert types(told(ObservationStart(cycle_id="c"))) == ["om_observation_start"]
+    assert types(emitted(START, TextDelta(text="Hi."), other))[-1] == "om_observation_end"
+    assert types(emitted(ObservationStart(cycle_id="c"))) == ["om_observation_start"]

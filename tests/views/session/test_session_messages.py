@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from session_log import DONE, START, logged, texts, told, types, wired
+from session_log import DONE, START, emitted, logged, texts, types, wired
 
 from harness.events import (
     Error,
@@ -26,8 +26,8 @@ from harness.views.session import events as wire
 from harness.views.session.translation import SessionTranslation, history_messages
 
 
-def test_a_run_with_a_call_is_told_in_this_order() -> None:
-    events = told(
+def test_a_run_with_a_call_is_emitted_in_this_order() -> None:
+    events = emitted(
         START,
         Message(role="user", id="u1", text="Hi"),
         StepStart(id="s"),
@@ -80,7 +80,9 @@ def test_a_run_with_a_call_is_told_in_this_order() -> None:
 def test_an_event_that_was_kept_does_not_change() -> None:
     updates = [
         event
-        for event in told(START, *(TextDelta(id="t", text=letter) for letter in "abc"), TextRetracted(id="t"))
+        for event in emitted(
+            START, *(TextDelta(id="t", text=letter) for letter in "abc"), TextRetracted(id="t")
+        )
         if isinstance(event, wire.MessageUpdate)
     ]
 
@@ -88,8 +90,8 @@ def test_an_event_that_was_kept_does_not_change() -> None:
     assert [texts(update.message) for update in updates] == [["a"], ["ab"], ["abc"], []]
 
 
-def test_a_message_that_was_not_streamed_is_told_whole_and_one_that_was_is_not_told_again() -> None:
-    events = told(
+def test_a_message_that_was_not_streamed_is_emitted_whole_and_one_that_was_is_not_emitted_again() -> None:
+    events = emitted(
         START,
         Message(role="assistant", text="One."),
         TextDelta(text="Tw"),
@@ -109,13 +111,13 @@ def test_a_message_that_was_not_streamed_is_told_whole_and_one_that_was_is_not_t
 
 
 def test_the_answer_of_a_run_that_said_nothing_else_is_that_of_its_result() -> None:
-    events = told(START, Result(success=True, text="42"))
+    events = emitted(START, Result(success=True, text="42"))
 
     assert types(events) == ["agent_start", "message_start", "message_update", "message_end", "agent_end"]
 
 
 def test_streams_that_are_written_at_the_same_time_stay_apart() -> None:
-    events = told(
+    events = emitted(
         START,
         TextDelta(id="a", text="1"),
         ReasoningDelta(id="b", text="x"),
@@ -131,7 +133,7 @@ def test_streams_that_are_written_at_the_same_time_stay_apart() -> None:
 
 
 def test_words_of_the_user_end_the_message_before_them() -> None:
-    events = told(
+    events = emitted(
         START, TextDelta(id="a", text="1"), Message(role="user", text="more"), TextDelta(text="2"), DONE
     )
 
@@ -145,7 +147,7 @@ def test_words_of_the_user_end_the_message_before_them() -> None:
 
 
 def test_a_judged_goal_ends_the_message_so_that_the_next_attempt_is_another() -> None:
-    events = told(
+    events = emitted(
         START,
         TextDelta(text="try 1"),
         GoalEvaluated(payload={"passed": False}),
@@ -167,15 +169,15 @@ def test_a_judged_goal_ends_the_message_so_that_the_next_attempt_is_another() ->
     ],
 )
 def test_how_a_run_ends(result: Result, reason: str) -> None:
-    events = told(START, TextDelta(text="x"), result)
+    events = emitted(START, TextDelta(text="x"), result)
 
     assert wired(events[-1]) == {"type": "agent_end", "reason": reason}
     assert wired(events[-2])["message"]["stopReason"] == reason
     assert ("error" in types(events)) == (reason == "error")
 
 
-def test_an_error_is_told_once_and_stands_in_the_message() -> None:
-    events = told(
+def test_an_error_is_emitted_once_and_is_in_the_message() -> None:
+    events = emitted(
         START,
         TextDelta(text="x"),
         Error(message="no credit", code="billing"),
@@ -189,7 +191,7 @@ def test_an_error_is_told_once_and_stands_in_the_message() -> None:
 
 @pytest.mark.parametrize("stop_reason", ["length", "refusal", "content-filter", "max_tokens"])
 def test_an_answer_that_was_cut_off_is_an_error_even_if_the_run_succeeds(stop_reason: str) -> None:
-    events = told(START, TextDelta(text="x"), StepEnd(id="s", stop_reason=stop_reason), DONE)
+    events = emitted(START, TextDelta(text="x"), StepEnd(id="s", stop_reason=stop_reason), DONE)
 
     assert types(events)[-3:] == ["error", "message_end", "agent_end"]
     assert wired(events[-1])["reason"] == "error"
@@ -197,17 +199,17 @@ def test_an_answer_that_was_cut_off_is_an_error_even_if_the_run_succeeds(stop_re
 
 @pytest.mark.parametrize("stop_reason", ["end", "tool_calls", "", "whatever"])
 def test_any_other_reason_to_stop_is_none_to_worry(stop_reason: str) -> None:
-    assert wired(told(START, StepEnd(id="s", stop_reason=stop_reason), DONE)[-1])["reason"] == "complete"
+    assert wired(emitted(START, StepEnd(id="s", stop_reason=stop_reason), DONE)[-1])["reason"] == "complete"
 
 
-def test_an_answer_that_was_cut_off_and_gone_on_with_is_no_error() -> None:
-    events = told(START, StepEnd(id="s", stop_reason="length"), StepStart(id="t"), StepEnd(id="t"), DONE)
+def test_an_answer_that_was_cut_off_and_continued_is_no_error() -> None:
+    events = emitted(START, StepEnd(id="s", stop_reason="length"), StepStart(id="t"), StepEnd(id="t"), DONE)
 
     assert wired(events[-1])["reason"] == "complete"
 
 
 def test_what_comes_after_the_end_of_a_run_is_passed_over() -> None:
-    events = told(
+    events = emitted(
         START,
         Result(success=False, outcome="interrupted"),
         TextDelta(text="late"),
@@ -219,7 +221,7 @@ def test_what_comes_after_the_end_of_a_run_is_passed_over() -> None:
     assert types(events) == ["agent_start", "agent_end"]
 
 
-def test_a_log_that_is_read_from_its_middle_is_told_as_well_as_can_be() -> None:
+def test_a_log_that_is_read_from_its_middle_is_translated_as_well_as_possible() -> None:
     events = logged(
         START, Message(role="user", text="a"), TextDelta(text="b"), Message(role="user", text="c")
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from session_log import DONE, START, told
+from session_log import DONE, START, emitted
 
 from harness.events import TextDelta, ToolEnd, ToolStart
 from harness.views.session import events as wire
@@ -60,7 +60,7 @@ def test_what_is_optional_is_absent_and_what_may_be_null_is_null() -> None:
 
 
 def test_events_survive_the_wire() -> None:
-    events = told(
+    events = emitted(
         START,
         TextDelta(text="x"),
         ToolStart(call_id="c", tool_name="t"),
@@ -78,7 +78,7 @@ def test_whatever_an_agent_wrote_can_be_encoded() -> None:
     deep: object = 1
     for _ in range(3000):
         deep = [deep]
-    events = told(
+    events = emitted(
         START,
         TextDelta(text="half \ud83d"),
         ToolStart(call_id="c", tool_name="t", input={"n": 10**30, "deep": deep, "s": "\ud800"}),
@@ -89,7 +89,7 @@ def test_whatever_an_agent_wrote_can_be_encoded() -> None:
         assert json.loads(encode(event))["type"] == event.type
 
 
-def test_a_draft_goes_on_where_it_was_written_down() -> None:
+def test_a_draft_continues_where_it_was_stored() -> None:
     draft = MessageDraft("m", 1)
     first, second = (draft.begin(TextPart(text="")) for _ in range(2))
     draft.write(first, "a")

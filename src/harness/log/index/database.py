@@ -178,7 +178,7 @@ class Index:
             there = scan(self._directory)
         else:
             there = {log_id: found for log_id in log_ids if (found := look(self._directory, log_id))}
-        gone = [row.number for log_id, row in rows.items() if log_id not in there]
+        deleted = [row.number for log_id, row in rows.items() if log_id not in there]
         new = [found for log_id, found in there.items() if not _is_known(found, rows.get(log_id))]
         new.sort(key=lambda found: found.written_ns, reverse=True)
         batch: list[_Change] = []
@@ -192,8 +192,8 @@ class Index:
                 self._enter(batch, ())
                 batch, size = [], 0
                 yield
-        if batch or gone:
-            self._enter(batch, gone)
+        if batch or deleted:
+            self._enter(batch, deleted)
 
     def clear(self) -> None:
         with _Transaction(self._connection):
@@ -362,14 +362,14 @@ class Index:
         except OSError:  # it was deleted meanwhile, or may not be read
             return None
 
-    def _enter(self, changes: Sequence[_Change], gone: Iterable[int]) -> None:
+    def _enter(self, changes: Sequence[_Change], deleted: Iterable[int]) -> None:
         self._asked_for = (), 0, None
         with _Transaction(self._connection):
             known = self._rows([change.found.log_id for change in changes])
             for change in changes:
                 if known.get(change.found.log_id) == change.row:
                     self._write(change)
-            for number in gone:
+            for number in deleted:
                 self._remove(number)
 
     def _write(self, change: _Change) -> None:

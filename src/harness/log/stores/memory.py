@@ -80,10 +80,14 @@ class MemoryStore(Store):
             if log.is_live:
                 raise LogLocked(f"session {log_id} is being written", hint="stop the run first")
             log.metadata.deleted = True
-            gone: str | None = log_id
-            while gone is not None and self._logs[gone].metadata.deleted and not self._has_forks(gone):
-                fork = self._logs.pop(gone).metadata.fork
-                gone = None if fork is None else fork.log_id
+            deleted_id: str | None = log_id
+            while (
+                deleted_id is not None
+                and self._logs[deleted_id].metadata.deleted
+                and not self._has_forks(deleted_id)
+            ):
+                fork = self._logs.pop(deleted_id).metadata.fork
+                deleted_id = None if fork is None else fork.log_id
         log.notify()
 
     def find(self, query: Query) -> builtins.list[Metadata]:

@@ -274,7 +274,7 @@ class ConversationFold:
             self._losses = replace(self._losses, is_compacted=True)
 
     def _on_result(self, event: Result) -> None:
-        if self._tree.unheard:
+        if self._tree.answer_in_result:
             self._answer(event.text, event.timestamp_ms)
         self._end_answer()
 

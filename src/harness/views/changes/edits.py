@@ -1,6 +1,6 @@
 """What a call changed in files, read from its arguments.
 
-No agent is known here: arguments are told apart by what is in them, since what agents call the same thing differs by
+No agent is known here: arguments are distinguished by what is in them, since what agents call the same thing differs by
 little more than a name. Which files were written, and whether that succeeded, the operations of the call say.
 """
 
@@ -96,13 +96,13 @@ def _unpacked(asked: Any) -> Any:
     return _decoded(asked, asked)
 
 
-def _decoded(text: Any, otherwise: Any) -> Any:
+def _decoded(text: Any, default: Any) -> Any:
     if isinstance(text, str) and text[:1] == "{":
         try:
             return msgspec.json.decode(text)
         except msgspec.DecodeError:
-            return otherwise
-    return otherwise
+            return default
+    return default
 
 
 def _patched(asked: Any, writes: Sequence[Write]) -> Iterator[PatchedFile]:

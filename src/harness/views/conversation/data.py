@@ -16,7 +16,7 @@ from harness.views.run_events import events as wire
 from harness.views.run_events.events import RunEvent, WireEvent
 from harness.views.run_events.translation import WireTranslation
 
-_TOLD_OTHERWISE = {"id", "run_id", "parent_id"}
+_LEFT_OUT = {"id", "run_id", "parent_id"}
 """Fields of an event that a node does not repeat: it has its own id and run, and the edges have the parent."""
 _NAMES_IN_NODES: dict[tuple[type[WireEvent], str], str] = {(wire.RelayEvent, "kind"): "relayKind"}
 
@@ -61,7 +61,7 @@ def _carried(kind: type[WireEvent]) -> list[tuple[str, str, Any]]:
     return [
         (field.name, _NAMES_IN_NODES.get((kind, field.name), field.encode_name), field.default)
         for field in msgspec.structs.fields(kind)
-        if field.name not in _TOLD_OTHERWISE
+        if field.name not in _LEFT_OUT
     ]
 
 

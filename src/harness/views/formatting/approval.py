@@ -205,7 +205,7 @@ def _subagent_model(event: SubagentModelChanged) -> str:
 
 
 def _fork(event: Forked) -> str:
-    return f"{event.agent_type or 'a sub-agent'} goes on with a fork of this conversation"
+    return f"{event.agent_type or 'a sub-agent'} continues with a fork of this conversation"
 
 
 def _workspace(event: WorkspaceChanged) -> str:
@@ -252,7 +252,7 @@ _WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     SteeringQueued: lambda event: f"said meanwhile: {' '.join(event.text.split())}",
     Briefed: briefing_words,
     Suspended: lambda _: "waits for an answer",
-    Resumed: lambda _: "goes on",
+    Resumed: lambda _: "continues",
     Forked: _fork,
     WorkspaceChanged: _workspace,
     Signal: _signal,

@@ -41,7 +41,7 @@ _ONE_CALL = "only this call can be allowed"
 
 
 def arguments_hash(relay: Relay) -> str:
-    """Of run, call, tool and arguments: the same for the same ask, whoever computes it."""
+    """Of run, call, tool and arguments: the same for the same ask in every process."""
     asked = [relay.run_id, relay.call_id, relay.tool_name, storable(relay.input)]
     if relay.kind != "permission":
         asked += [relay.kind, relay.question, storable(relay.payload)]

@@ -15,8 +15,8 @@ from harness.events import (
     ToolStart,
 )
 from harness.views.page_state import shapes
+from harness.views.page_state.messages import CallPlace, MessageWriter, ShownRun
 from harness.views.page_state.object_stream import Path
-from harness.views.page_state.speech import CallPlace, Speaker, Speech
 from harness.views.page_state.tree import Tree
 
 LONGEST_OUTPUT = 100_000
@@ -25,18 +25,18 @@ _REPL = "repl"
 
 
 class Calls:
-    def __init__(self, tree: Tree, speech: Speech) -> None:
+    def __init__(self, tree: Tree, messages: MessageWriter) -> None:
         self._tree = tree
-        self._speech = speech
+        self._messages = messages
 
-    def place(self, speaker: Speaker, call_id: str, name: str, at_ms: int) -> CallPlace:
+    def place(self, shown: ShownRun, call_id: str, name: str, at_ms: int) -> CallPlace:
         """The place of a call; an unknown call is added."""
-        found = speaker.calls.get(call_id)
+        found = shown.calls.get(call_id)
         if found is None:
-            found = self._adopted(speaker, call_id)
+            found = self._adopted(shown, call_id)
         if found is None:
-            message = self._speech.current(speaker, at_ms, begins=True)
-            part = self._speech.add_part(speaker, {"type": "tool", "callId": call_id}, at_ms)
+            message = self._messages.current(shown, at_ms, begins=True)
+            part = self._messages.add_part(shown, {"type": "tool", "callId": call_id}, at_ms)
             calls = (*message, "toolCalls")
             call = shapes.tool_call(call_id, name)
             if "toolCalls" in self._tree.at(message):
@@ -44,34 +44,34 @@ class Calls:
             else:
                 self._tree.set(calls, [call])
                 place = (*calls, "0")
-            found = speaker.calls[call_id] = CallPlace(place, part, at_ms)
+            found = shown.calls[call_id] = CallPlace(place, part, at_ms)
         elif name:
             self._tree.change((*found.place, "name"), name)
         return found
 
-    def writing(self, speaker: Speaker, event: ToolInputDelta) -> None:
-        call = self.place(speaker, event.call_id, event.tool_name, event.timestamp_ms)
+    def writing(self, shown: ShownRun, event: ToolInputDelta) -> None:
+        call = self.place(shown, event.call_id, event.tool_name, event.timestamp_ms)
         if call.is_open and not call.is_started and event.text:
             self._tree.append((*call.place, "inputText"), event.text)
 
     def waiting(
-        self, speaker: Speaker, call_id: str, name: str, value: Any, relay_id: str, at_ms: int
+        self, shown: ShownRun, call_id: str, name: str, value: Any, relay_id: str, at_ms: int
     ) -> None:
         """The call waits for an answer."""
-        call = self.place(speaker, call_id, name, at_ms)
+        call = self.place(shown, call_id, name, at_ms)
         if not call.is_started:
             self._tree.change((*call.place, "inputText"), "")
             self._tree.set((*call.place, "input"), value)
         self._tree.set((*call.place, "relayId"), relay_id)
 
-    def asks(self, speaker: Speaker, call_id: str, relay_id: str, at_ms: int) -> None:
+    def asks(self, shown: ShownRun, call_id: str, relay_id: str, at_ms: int) -> None:
         """The sub-agent of the call waits for an answer; the call itself continues."""
-        call = self.place(speaker, call_id, "", at_ms)
+        call = self.place(shown, call_id, "", at_ms)
         self._tree.set((*call.place, "relayId"), relay_id)
 
-    def refused(self, speaker: Speaker, call_id: str, reason: str) -> None:
+    def refused(self, shown: ShownRun, call_id: str, reason: str) -> None:
         """It will never be carried out."""
-        call = speaker.calls.get(call_id) or self._adopted(speaker, call_id)
+        call = shown.calls.get(call_id) or self._adopted(shown, call_id)
         if call is not None and call.is_open and not call.is_started:
             if reason:
                 self._tree.set((*call.place, "output"), reason)
@@ -79,11 +79,11 @@ class Calls:
             call.is_refused = True
             self._close(call, "error")
 
-    def start(self, speaker: Speaker, event: ToolStart) -> None:
-        known = speaker.calls.get(event.call_id)
+    def start(self, shown: ShownRun, event: ToolStart) -> None:
+        known = shown.calls.get(event.call_id)
         if known is not None and known.is_started and not known.is_open:
-            del speaker.calls[event.call_id]  # some agents use ids again
-        call = self.place(speaker, event.call_id, event.tool_name, event.timestamp_ms)
+            del shown.calls[event.call_id]  # some agents use ids again
+        call = self.place(shown, event.call_id, event.tool_name, event.timestamp_ms)
         call.is_started, call.started_ms = True, event.timestamp_ms
         if self._tree.text((*call.place, "inputText")):
             self._tree.set((*call.place, "inputText"), "")
@@ -92,13 +92,13 @@ class Calls:
         if event.operations:
             self._tree.set((*call.place, "operations"), event.operations)
 
-    def progress(self, speaker: Speaker, event: ToolProgress) -> None:
-        call = speaker.calls.get(event.call_id)
+    def progress(self, shown: ShownRun, event: ToolProgress) -> None:
+        call = shown.calls.get(event.call_id)
         if call is not None and call.is_open and event.text:
             self._grow(call, event.text)
 
-    def end(self, speaker: Speaker, event: ToolEnd) -> None:
-        call = self.place(speaker, event.call_id, event.tool_name, event.timestamp_ms)
+    def end(self, shown: ShownRun, event: ToolEnd) -> None:
+        call = self.place(shown, event.call_id, event.tool_name, event.timestamp_ms)
         if event.output is not None:
             self._settle_output(call, event.output)
         if event.operations is not None:
@@ -112,20 +112,20 @@ class Calls:
         self._tree.change((*call.place, "durationMs"), duration_ms)
         self._close(call, "error" if event.success is False or call.is_refused else "complete")
 
-    def repl_input(self, speaker: Speaker, event: ReplInput) -> None:
+    def repl_input(self, shown: ShownRun, event: ReplInput) -> None:
         code = {"code": event.code}
         self.start(
-            speaker,
+            shown,
             ToolStart(call_id=event.id, tool_name=_REPL, input=code, timestamp_ms=event.timestamp_ms),
         )
 
-    def repl_progress(self, speaker: Speaker, event: ReplProgress) -> None:
-        self.progress(speaker, ToolProgress(call_id=event.id, text=event.text))
+    def repl_progress(self, shown: ShownRun, event: ReplProgress) -> None:
+        self.progress(shown, ToolProgress(call_id=event.id, text=event.text))
 
-    def repl_output(self, speaker: Speaker, event: ReplOutput) -> None:
+    def repl_output(self, shown: ShownRun, event: ReplOutput) -> None:
         output = "\n".join(text for text in (event.stdout, event.error) if text)
         self.end(
-            speaker,
+            shown,
             ToolEnd(
                 call_id=event.id,
                 tool_name=_REPL,
@@ -136,17 +136,17 @@ class Calls:
             ),
         )
 
-    def forked(self, speaker: Speaker, event: Forked) -> None:
-        call = self.place(speaker, event.call_id, "", event.timestamp_ms)
+    def forked(self, shown: ShownRun, event: Forked) -> None:
+        call = self.place(shown, event.call_id, "", event.timestamp_ms)
         self._tree.set((*call.place, "logId"), event.log_id)
 
-    def close_all(self, speaker: Speaker) -> None:
+    def close_all(self, shown: ShownRun) -> None:
         """The run has ended, and with it all its calls."""
-        for call in speaker.calls.values():
+        for call in shown.calls.values():
             if call.is_open:
                 self._close(call, "complete" if call.is_started else "error")
 
-    def home_below(self, caller: Speaker, call_id: str, at_ms: int) -> Path:
+    def home_below(self, caller: ShownRun, call_id: str, at_ms: int) -> Path:
         """The list in which a sub-agent's messages are."""
         call = self.place(caller, call_id, "", at_ms)
         home = (*call.place, "messages")
@@ -154,13 +154,13 @@ class Calls:
             self._tree.set(home, [])
         return home
 
-    def _adopted(self, speaker: Speaker, call_id: str) -> CallPlace | None:
+    def _adopted(self, shown: ShownRun, call_id: str) -> CallPlace | None:
         """The same call under the id that the model gave it while it was streamed."""
-        own_id = call_id.removeprefix(f"{speaker.run_id}/")
-        call = speaker.calls.get(own_id)
+        own_id = call_id.removeprefix(f"{shown.run_id}/")
+        call = shown.calls.get(own_id)
         if own_id == call_id or call is None or call.is_started or not call.is_open:
             return None
-        speaker.calls[call_id] = speaker.calls.pop(own_id)
+        shown.calls[call_id] = shown.calls.pop(own_id)
         self._tree.set((*call.place, "id"), call_id)
         self._tree.set((*call.part, "callId"), call_id)
         return call
@@ -172,11 +172,11 @@ class Calls:
             self._tree.append((*call.place, "output"), piece)
 
     def _settle_output(self, call: CallPlace, output: str) -> None:
-        shown = self._tree.text((*call.place, "output"))
+        current = self._tree.text((*call.place, "output"))
         cut = output[:LONGEST_OUTPUT]
-        if cut.startswith(shown) and len(cut) > len(shown) > 0:
-            self._tree.append((*call.place, "output"), cut[len(shown) :])
-        elif cut != shown:
+        if cut.startswith(current) and len(cut) > len(current) > 0:
+            self._tree.append((*call.place, "output"), cut[len(current) :])
+        elif cut != current:
             self._tree.set((*call.place, "output"), cut)
         self._tree.change((*call.place, "outputLength"), len(output))
 

@@ -43,8 +43,8 @@ from harness.views.formatting.amounts import settled, top_of
 from harness.views.formatting.approval import briefing_words
 from harness.views.page_state import shapes
 from harness.views.page_state.calls import Calls
+from harness.views.page_state.messages import MessageWriter, ShownRun
 from harness.views.page_state.object_stream import Operation, Path
-from harness.views.page_state.speech import Speaker, Speech
 from harness.views.page_state.tree import Tree
 
 # Approvals and questions, and their answers.
@@ -62,28 +62,28 @@ class Relays:
     def use(self, runs: RunTree) -> None:
         self._runs = runs
 
-    def asked(self, speaker: Speaker, event: Relay) -> None:
+    def asked(self, shown: ShownRun, event: Relay) -> None:
         known = self._positions.get(event.id)
         is_open = known is not None and self._tree.at(("relays", str(known), "status")) == "pending"
         if is_open or event.id not in self._runs.open_relays:
             return
         place = self._tree.push(("relays",), shapes.relay(event))
         self._positions[event.id] = int(place[-1])
-        if speaker.is_hidden:
+        if shown.is_hidden:
             return
-        if event.spawn_call_id and speaker.parent_call != event.spawn_call_id:
+        if event.spawn_call_id and shown.parent_call != event.spawn_call_id:
             # A sub-agent with a log of its own: here, the call that started it waits.
-            self._calls.asks(speaker, event.spawn_call_id, event.id, event.timestamp_ms)
+            self._calls.asks(shown, event.spawn_call_id, event.id, event.timestamp_ms)
         elif event.call_id:
             self._calls.waiting(
-                speaker, event.call_id, event.tool_name, event.input, event.id, event.timestamp_ms
+                shown, event.call_id, event.tool_name, event.input, event.id, event.timestamp_ms
             )
 
-    def answered(self, speaker: Speaker, event: RelayReply) -> None:
+    def answered(self, shown: ShownRun, event: RelayReply) -> None:
         if not self._runs.relays:
             # A policy refuses without an approval request: the reply then has the id of the call.
             if event.id not in self._positions and not event.approved:
-                self._calls.refused(speaker, event.id, event.reason)
+                self._calls.refused(shown, event.id, event.reason)
             return
         self._settle(event.id, "approved" if event.approved else "denied", event.reason)
         place = ("relays", str(self._positions[event.id]))
@@ -93,7 +93,7 @@ class Relays:
             self._tree.set((*place, "answer"), event.answer)
         if not event.approved:
             call_id = self._tree.at((*place, "callId"))
-            self._calls.refused(speaker, call_id, event.reason or "denied")
+            self._calls.refused(shown, call_id, event.reason or "denied")
 
     def close(self) -> None:
         """Runs have ended: their approvals and questions are closed."""
@@ -114,11 +114,11 @@ _LONGEST_UNKNOWN = 2_000
 class Conversation:
     """`queued` belongs to the fold and is part of its snapshot."""
 
-    def __init__(self, tree: Tree, speech: Speech, queued: dict[str, str]) -> None:
+    def __init__(self, tree: Tree, messages: MessageWriter, queued: dict[str, str]) -> None:
         self._tree = tree
-        self._speech = speech
+        self._messages = messages
         self._queued = queued
-        self.handlers: dict[type[Event], Callable[[Speaker, Any], None]] = {
+        self.handlers: dict[type[Event], Callable[[ShownRun, Any], None]] = {
             ThreadCreated: self._created,
             ThreadRenamed: self._renamed,
             ModeChanged: self._mode,
@@ -134,50 +134,50 @@ class Conversation:
             Unknown: self._unknown,
         }
 
-    def was_queued(self, speaker: Speaker, event: Message) -> bool:
+    def was_queued(self, shown: ShownRun, event: Message) -> bool:
         """Whether a user's message was queued; if so, it moves out of the queue."""
         follow_up_id = event.id if event.id in self._queued else ""
         if not follow_up_id:
             waiting = (key for key, at in self._queued.items() if self._text_at(at) == event.text)
             follow_up_id = next(waiting, "")
-        if not follow_up_id or speaker.parent_call:
+        if not follow_up_id or shown.parent_call:
             return False
         place = ("messages", self._queued.pop(follow_up_id))
         steering = self._tree.at(("steering",))
         if any(one["id"] == follow_up_id for one in steering):
             self._tree.set(("steering",), [one for one in steering if one["id"] != follow_up_id])
-        self._speech.close(speaker, "complete")
+        self._messages.close(shown, "complete")
         self._tree.change((*place, "runId"), event.run_id)
         self._tree.set((*place, "status"), "complete")
         for file in shapes.files_of(event.parts):
             self._tree.push((*place, "parts"), file)
-        if not speaker.is_ended and speaker.position >= 0:
-            self._speech.current(speaker, event.timestamp_ms)
+        if not shown.is_ended and shown.position >= 0:
+            self._messages.current(shown, event.timestamp_ms)
         return True
 
     def _text_at(self, position: str) -> str:
         return self._tree.text(("messages", position, "content"))
 
-    def _created(self, _speaker: Speaker, event: ThreadCreated) -> None:
+    def _created(self, _shown: ShownRun, event: ThreadCreated) -> None:
         self._tree.change(("sessionId",), event.id)
         if event.title:
             self._tree.change(("title",), event.title)
 
-    def _renamed(self, _speaker: Speaker, event: ThreadRenamed) -> None:
+    def _renamed(self, _shown: ShownRun, event: ThreadRenamed) -> None:
         self._tree.change(("title",), event.title)
 
-    def _mode(self, _speaker: Speaker, event: ModeChanged) -> None:
+    def _mode(self, _shown: ShownRun, event: ModeChanged) -> None:
         self._tree.change(("mode",), event.mode_id)
 
-    def _model(self, _speaker: Speaker, event: ModelChanged) -> None:
+    def _model(self, _shown: ShownRun, event: ModelChanged) -> None:
         if not event.mode_id or event.mode_id == self._tree.at(("mode",)):
             self._tree.change(("model",), event.model_id)
 
-    def _tasks(self, speaker: Speaker, event: TasksChanged) -> None:
-        if not speaker.parent_call:
+    def _tasks(self, shown: ShownRun, event: TasksChanged) -> None:
+        if not shown.parent_call:
             self._tree.set(("tasks",), [shapes.task(task) for task in event.tasks])
 
-    def _follow_ups(self, _speaker: Speaker, event: FollowUpsChanged) -> None:
+    def _follow_ups(self, _shown: ShownRun, event: FollowUpsChanged) -> None:
         queue = event.queue(self._tree.at(("followUps",)))
         waiting = [shapes.follow_up(pending, number) for number, pending in enumerate(queue)]
         self._tree.set(("followUps",), waiting)
@@ -190,54 +190,54 @@ class Conversation:
                 queued = _waiting(one["id"], one["text"], event)
                 self._queued[one["id"]] = self._tree.push(("messages",), queued)[-1]
 
-    def _steering(self, speaker: Speaker, event: SteeringQueued) -> None:
+    def _steering(self, shown: ShownRun, event: SteeringQueued) -> None:
         """Insert it before the messages that wait for another run."""
-        if speaker.parent_call or event.id in self._queued:
+        if shown.parent_call or event.id in self._queued:
             return
         self._tree.push(("steering",), {"id": event.id, "text": event.text})
         follow_ups = {one["id"] for one in self._tree.at(("followUps",))}
         later = [key for key in self._queued if key in follow_ups]
-        place = self._speech.add_before(_waiting(event.id, event.text, event), later)
+        place = self._messages.add_before(_waiting(event.id, event.text, event), later)
         self._queued[event.id] = place[-1]
 
-    def _briefed(self, speaker: Speaker, event: Briefed) -> None:
-        self._speech.notice(speaker, "info", briefing_words(event), "briefing", event.timestamp_ms)
+    def _briefed(self, shown: ShownRun, event: Briefed) -> None:
+        self._messages.notice(shown, "info", briefing_words(event), "briefing", event.timestamp_ms)
 
-    def _signal(self, speaker: Speaker, event: Signal) -> None:
+    def _signal(self, shown: ShownRun, event: Signal) -> None:
         text = shapes.text_of(event.contents)
         if event.category == "user":
-            self._speech.said_by_user(
-                speaker, text, event.contents, message_id=event.id, at_ms=event.timestamp_ms
+            self._messages.add_user_message(
+                shown, text, event.contents, message_id=event.id, at_ms=event.timestamp_ms
             )
         elif text and event.category != "state":  # the state itself is shown elsewhere
-            self._speech.notice(speaker, "info", text, event.tag_name, event.timestamp_ms)
+            self._messages.notice(shown, "info", text, event.tag_name, event.timestamp_ms)
 
-    def _compacted(self, speaker: Speaker, event: Compacted) -> None:
+    def _compacted(self, shown: ShownRun, event: Compacted) -> None:
         sizes = [str(size) for size in (event.before_tokens, event.after_tokens) if size is not None]
         change = f" ({' → '.join(sizes)} tokens)" if sizes else ""
-        self._speech.notice(
-            speaker, "info", f"the context was shortened{change}", "compacted", event.timestamp_ms
+        self._messages.notice(
+            shown, "info", f"the context was shortened{change}", "compacted", event.timestamp_ms
         )
 
-    def _warning(self, speaker: Speaker, event: Warning) -> None:
-        self._speech.notice(speaker, "warning", event.message, event.code, event.timestamp_ms)
+    def _warning(self, shown: ShownRun, event: Warning) -> None:
+        self._messages.notice(shown, "warning", event.message, event.code, event.timestamp_ms)
 
-    def _info(self, speaker: Speaker, event: Info) -> None:
+    def _info(self, shown: ShownRun, event: Info) -> None:
         if event.message:
-            self._speech.notice(speaker, "info", event.message, event.code, event.timestamp_ms)
+            self._messages.notice(shown, "info", event.message, event.code, event.timestamp_ms)
 
-    def _unknown(self, speaker: Speaker, event: Unknown) -> None:
+    def _unknown(self, shown: ShownRun, event: Unknown) -> None:
         text = event.raw if isinstance(event.raw, str) else event.reason
         if text:
-            self._speech.notice(speaker, "info", text[:_LONGEST_UNKNOWN], "unknown", event.timestamp_ms)
+            self._messages.notice(shown, "info", text[:_LONGEST_UNKNOWN], "unknown", event.timestamp_ms)
 
 
 def _waiting(message_id: str, text: str, event: Event) -> shapes.Data:
     """A user's message that is still queued."""
-    said = shapes.message(message_id, "user", status="pending", created_ms=event.timestamp_ms, run_id="")
-    said["content"] = text
-    said["parts"] = [{"type": "text", "text": text}]
-    return said
+    written = shapes.message(message_id, "user", status="pending", created_ms=event.timestamp_ms, run_id="")
+    written["content"] = text
+    written["parts"] = [{"type": "text", "text": text}]
+    return written
 
 
 _CALM = ("completed", "interrupted")
@@ -249,7 +249,7 @@ _OF_HIDDEN_RUNS = frozenset((vocabulary.UsageDelta, Relay, RelayReply))
 class _Index(msgspec.Struct):
     """What the fold stores besides the state itself."""
 
-    speakers: dict[str, Speaker] = {}
+    runs: dict[str, ShownRun] = {}
     before: Usage = Usage()
     """The usage of the top runs that have ended, and of runs that have no place in the state."""
     messages: int = 0
@@ -294,11 +294,11 @@ class StateFold:
             self._note_runs(event, run)
         handler = self._handlers.get(type(event))
         if handler is not None:
-            speaker = self._speaker(event.run_id)
-            if not speaker.is_hidden or type(event) in _OF_HIDDEN_RUNS:
-                handler(speaker, event)
-            if speaker.is_ended:
-                self._close_late(speaker)
+            shown = self._shown_run(event.run_id)
+            if not shown.is_hidden or type(event) in _OF_HIDDEN_RUNS:
+                handler(shown, event)
+            if shown.is_ended:
+                self._close_late(shown)
         self._tree.set(("seq",), event.seq + 1 if event.seq >= 0 else self.seq + 1)
         return self._tree.take_operations()
 
@@ -331,20 +331,20 @@ class StateFold:
     def _set_up(self, state: dict[str, Any], index: _Index) -> None:
         self._index = index
         self._tree = Tree(state)
-        self._speech = Speech(self._tree, self._new_id, index.queued)
-        self._calls = Calls(self._tree, self._speech)
+        self._messages = MessageWriter(self._tree, self._new_id, index.queued)
+        self._calls = Calls(self._tree, self._messages)
         self._relays = Relays(self._tree, self._calls, index.relays, self._runs)
-        self._conversation = Conversation(self._tree, self._speech, index.queued)
+        self._conversation = Conversation(self._tree, self._messages, index.queued)
         self._handlers = self._all_handlers()
 
-    def _all_handlers(self) -> dict[type[Event], Callable[[Speaker, Any], None]]:
-        speech, calls = self._speech, self._calls
+    def _all_handlers(self) -> dict[type[Event], Callable[[ShownRun, Any], None]]:
+        messages, calls = self._messages, self._calls
         return {
             SessionStart: self._begin,
             Result: self._end,
-            vocabulary.TextDelta: speech.text,
-            vocabulary.ReasoningDelta: speech.reasoning,
-            vocabulary.TextRetracted: speech.retract,
+            vocabulary.TextDelta: messages.text,
+            vocabulary.ReasoningDelta: messages.reasoning,
+            vocabulary.TextRetracted: messages.retract,
             vocabulary.Message: self._message,
             vocabulary.ToolInputDelta: calls.writing,
             vocabulary.ToolStart: calls.start,
@@ -363,74 +363,74 @@ class StateFold:
             **self._conversation.handlers,
         }
 
-    def _speaker(self, run_id: str) -> Speaker:
-        speaker = self._index.speakers.get(run_id)
-        if speaker is None:
-            speaker = self._index.speakers[run_id] = Speaker(run_id)
-        return speaker
+    def _shown_run(self, run_id: str) -> ShownRun:
+        shown = self._index.runs.get(run_id)
+        if shown is None:
+            shown = self._index.runs[run_id] = ShownRun(run_id)
+        return shown
 
     def _note_runs(self, event: Event, run: RunNode) -> None:
         """Handle runs that ended without a `Result`, and a run that begins without a start."""
         self._end_all(one for one in self._runs.ended if one is not run)
-        speaker = self._speaker(event.run_id)
-        if speaker.is_hidden:
+        shown = self._shown_run(event.run_id)
+        if shown.is_hidden:
             self._relays.close()
         if self._runs.began:
-            speaker.is_hidden = bool(run.depth) and not self._has_place(run)
-            if not speaker.is_hidden and type(event) is not SessionStart:
-                self._begin(speaker, SessionStart(run_id=run.id, timestamp_ms=event.timestamp_ms))
+            shown.is_hidden = bool(run.depth) and not self._has_place(run)
+            if not shown.is_hidden and type(event) is not SessionStart:
+                self._begin(shown, SessionStart(run_id=run.id, timestamp_ms=event.timestamp_ms))
 
     def _has_place(self, run: RunNode) -> bool:
         """Whether the call that started a sub-agent is known, and shown."""
         is_known = bool(run.call_id) and self._runs.get(run.parent) is not None
-        return is_known and not self._speaker(run.parent).is_hidden
+        return is_known and not self._shown_run(run.parent).is_hidden
 
     def _end_all(self, runs: Iterable[RunNode]) -> None:
         for run in runs:
             ended = Result(success=False, outcome="interrupted", run_id=run.id)
-            self._end(self._speaker(run.id), ended)
+            self._end(self._shown_run(run.id), ended)
 
     def _new_id(self) -> str:
         self._index.messages += 1
         return f"message-{self._index.messages}"
 
-    def _begin(self, speaker: Speaker, event: SessionStart) -> None:
-        if speaker.position >= 0:
-            self._continue(speaker, event)
+    def _begin(self, shown: ShownRun, event: SessionStart) -> None:
+        if shown.position >= 0:
+            self._continue(shown, event)
             return
-        speaker.is_ended = False
-        speaker.position = len(self._tree.at(("runs",)))
+        shown.is_ended = False
+        shown.position = len(self._tree.at(("runs",)))
         self._tree.push(("runs",), shapes.run(event))
         run = self._runs.run
         if run.depth:
-            speaker.parent_call = run.call_id
-            caller = self._speaker(run.parent)
-            speaker.home = self._calls.home_below(caller, run.call_id, event.timestamp_ms)
+            shown.parent_call = run.call_id
+            caller = self._shown_run(run.parent)
+            shown.home = self._calls.home_below(caller, run.call_id, event.timestamp_ms)
             if caller.is_ended:
                 self._close_late(caller)
             return
-        if speaker.used:
-            self._index.before = self._index.before.minus(speaker.used)
+        if shown.used:
+            self._index.before = self._index.before.minus(shown.used)
         if not self._tree.at(("sessionId",)):
             self._tree.set(("sessionId",), event.run_id)
         self._describe((), agent=event.agent, model=event.model, cwd=event.cwd)
         self._show_running()
 
-    def _continue(self, speaker: Speaker, event: Event) -> None:
+    def _continue(self, shown: ShownRun, event: Event) -> None:
         """A run that is shown already has its start now, or is open again after it was suspended or had ended."""
-        run = ("runs", str(speaker.position))
+        run = ("runs", str(shown.position))
         if isinstance(event, SessionStart):
             self._describe(run, agent=event.agent, model=event.model, name=event.name)
         self._tree.change((*run, "status"), "running")
-        if not speaker.parent_call:
-            if speaker.is_ended:
-                self._index.before = self._index.before.minus(speaker.used)
-            if self._speech.is_followed(speaker):
-                self._speech.close(speaker, "complete")
+        if not shown.parent_call:
+            if shown.is_ended:
+                self._index.before = self._index.before.minus(shown.used)
+            if self._messages.is_followed(shown):
+                self._messages.close(shown, "complete")
             if isinstance(event, SessionStart):
                 self._describe((), agent=event.agent, model=event.model, cwd=event.cwd)
             self._show_running()
-        speaker.is_ended = False
+        shown.is_ended = False
 
     def _describe(self, place: Path, **values: str) -> None:
         for name, value in values.items():
@@ -442,71 +442,71 @@ class StateFold:
         if self._tree.at(()).get("error") is not None:
             self._tree.set(("error",), None)
 
-    def _end(self, speaker: Speaker, event: Result) -> None:
-        if speaker.is_ended:
+    def _end(self, shown: ShownRun, event: Result) -> None:
+        if shown.is_ended:
             return
         is_error = not event.success and event.outcome not in _CALM
-        if self._runs.unheard and not speaker.is_hidden and speaker.run_id == event.run_id:
+        if self._runs.answer_in_result and not shown.is_hidden and shown.run_id == event.run_id:
             answer = vocabulary.Message(role="assistant", text=event.text, timestamp_ms=event.timestamp_ms)
-            self._speech.message(speaker, answer)
-        self._calls.close_all(speaker)
-        if speaker.message is None and speaker.early_notices:
-            self._speech.current(speaker, event.timestamp_ms)
-        self._speech.close(speaker, "error" if is_error else "complete")
-        speaker.streams.clear()
-        if speaker.position >= 0:
-            run = ("runs", str(speaker.position))
+            self._messages.message(shown, answer)
+        self._calls.close_all(shown)
+        if shown.message is None and shown.early_notices:
+            self._messages.current(shown, event.timestamp_ms)
+        self._messages.close(shown, "error" if is_error else "complete")
+        shown.streams.clear()
+        if shown.position >= 0:
+            run = ("runs", str(shown.position))
             self._tree.set((*run, "status"), event.outcome)
             self._tree.change((*run, "durationMs"), event.duration_ms)
         self._relays.close()
-        if not speaker.parent_call and not speaker.is_hidden:
-            speaker.used = settled(speaker.used, event.usage, event.total_cost_usd)
-            self._index.before = self._index.before.plus(speaker.used)
-            self._show_usage(speaker)
+        if not shown.parent_call and not shown.is_hidden:
+            shown.used = settled(shown.used, event.usage, event.total_cost_usd)
+            self._index.before = self._index.before.plus(shown.used)
+            self._show_usage(shown)
             if is_error:
-                self._tree.set(("error",), speaker.error or event.outcome.replace("_", " "))
+                self._tree.set(("error",), shown.error or event.outcome.replace("_", " "))
             if self._runs.open_top is None:
                 self._tree.change(("status",), "error" if is_error else "idle")
-        speaker.is_ended = True
+        shown.is_ended = True
 
-    def _close_late(self, speaker: Speaker) -> None:
+    def _close_late(self, shown: ShownRun) -> None:
         """What comes after the end of its run is shown, but never as open."""
-        self._calls.close_all(speaker)
-        if speaker.message is not None:
-            self._tree.change((*speaker.message, "status"), "complete")
+        self._calls.close_all(shown)
+        if shown.message is not None:
+            self._tree.change((*shown.message, "status"), "complete")
 
-    def _message(self, speaker: Speaker, event: vocabulary.Message) -> None:
-        if event.role != "user" or not self._conversation.was_queued(speaker, event):
-            self._speech.message(speaker, event)
+    def _message(self, shown: ShownRun, event: vocabulary.Message) -> None:
+        if event.role != "user" or not self._conversation.was_queued(shown, event):
+            self._messages.message(shown, event)
 
-    def _usage(self, speaker: Speaker, event: vocabulary.UsageDelta) -> None:
+    def _usage(self, shown: ShownRun, event: vocabulary.UsageDelta) -> None:
         """Add it to the run and to the top run above it; if the run is unknown, only to the latest top run."""
-        top = self._speaker(top_of(self._runs, event))
+        top = self._shown_run(top_of(self._runs, event))
         is_known = self._runs.get(event.run_id) is not None
-        for one in (speaker, top) if is_known and top is not speaker else (top,):
+        for one in (shown, top) if is_known and top is not shown else (top,):
             one.used = one.used.plus(event.usage)
             if one is top and (one.is_ended or one.position < 0):
                 self._index.before = self._index.before.plus(event.usage)
             self._show_usage(one)
 
-    def _show_usage(self, speaker: Speaker) -> None:
-        if speaker.position >= 0:
-            self._tree.set(("runs", str(speaker.position), "usage"), shapes.usage(speaker.used))
-        if not speaker.parent_call:
+    def _show_usage(self, shown: ShownRun) -> None:
+        if shown.position >= 0:
+            self._tree.set(("runs", str(shown.position), "usage"), shapes.usage(shown.used))
+        if not shown.parent_call:
             used = self._index.before
             for run in self._runs.unfinished:
                 if not run.depth:
-                    used = used.plus(self._speaker(run.id).used)
+                    used = used.plus(self._shown_run(run.id).used)
             self._tree.set(("usage",), shapes.usage(used))
 
-    def _error(self, speaker: Speaker, event: vocabulary.Error) -> None:
-        speaker.error = event.message
-        self._speech.notice(speaker, "error", event.message, event.code, event.timestamp_ms)
+    def _error(self, shown: ShownRun, event: vocabulary.Error) -> None:
+        shown.error = event.message
+        self._messages.notice(shown, "error", event.message, event.code, event.timestamp_ms)
 
-    def _suspended(self, speaker: Speaker, _event: vocabulary.Suspended) -> None:
-        if speaker.position >= 0 and not speaker.is_ended:
-            self._tree.change(("runs", str(speaker.position), "status"), "suspended")
+    def _suspended(self, shown: ShownRun, _event: vocabulary.Suspended) -> None:
+        if shown.position >= 0 and not shown.is_ended:
+            self._tree.change(("runs", str(shown.position), "status"), "suspended")
 
-    def _resumed(self, speaker: Speaker, event: vocabulary.Resumed) -> None:
-        if speaker.position >= 0 and not speaker.is_ended:
-            self._continue(speaker, event)
+    def _resumed(self, shown: ShownRun, event: vocabulary.Resumed) -> None:
+        if shown.position >= 0 and not shown.is_ended:
+            self._continue(shown, event)

@@ -208,10 +208,10 @@ class WireTranslation:
         return ()
 
     def snapshot(self) -> dict[str, Any]:
-        return {"tree": self._tree.snapshot(), "told": msgspec.to_builtins(self._state)}
+        return {"tree": self._tree.snapshot(), "state": msgspec.to_builtins(self._state)}
 
     def restore(self, snapshot: dict[str, Any], /) -> None:
-        self._state = msgspec.convert(snapshot["told"], _State)
+        self._state = msgspec.convert(snapshot["state"], _State)
         self._tree.restore(snapshot["tree"])
 
     def _run(self, run_id: str) -> OpenRun:
@@ -226,8 +226,8 @@ class WireTranslation:
         return wire.HarnessEnd(run_id=run.run_id, parent_id=run.parent_id, reason="aborted")
 
     def _on_result(self, run: OpenRun, event: Result) -> Sequence[WireEvent]:
-        unheard = self._tree.unheard
-        events = [self._whole_text(run, "", unheard)] if unheard else []
+        answer = self._tree.answer_in_result
+        events = [self._whole_text(run, "", answer)] if answer else []
         del self._state.runs[run.run_id]
         run.speak_as("")
         reason = "aborted" if event.outcome == "interrupted" else ""

@@ -171,12 +171,12 @@ def _memory_model(event: MemoryModelChanged) -> Sequence[HarnessEvent]:
     return (wire.OmModelChanged(role=event.role, model_id=event.model_id),)
 
 
-_TOLD_WITH_THE_STEP = frozenset({"length", "refusal"})
+_EMITTED_WITH_THE_STEP = frozenset({"length", "refusal"})
 """Reasons why an answer was cut off. Its step ends with the same reason, which is emitted as an error."""
 
 
 def _notice(event: Warning | Info) -> Sequence[HarnessEvent]:
-    if not event.message or event.code in _TOLD_WITH_THE_STEP:
+    if not event.message or event.code in _EMITTED_WITH_THE_STEP:
         return ()
     return (wire.Info(message=event.message),)
 

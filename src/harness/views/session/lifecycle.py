@@ -123,13 +123,13 @@ class State(msgspec.Struct):
     """Top runs that have not ended: the active one, and those that wait. By id."""
     children: dict[str, ChildRun] = {}
     """By run id."""
-    begun: dict[str, int] = {}
+    started: dict[str, int] = {}
     """How many sub-agents each call has started, by call id. Reset when the last top run ends."""
     forks: dict[str, ChildRun] = {}
     """By call id."""
     messages: int = 0
     """How many messages without an id were numbered."""
-    told_failure: str = ""
+    emitted_failure: str = ""
     """An error that was emitted before its `Error` event is in the log."""
 
 
@@ -169,7 +169,7 @@ class Lifecycle:
         call = None if caller is None else caller.calls.get(node.call_id)
         number = 1
         if call is not None:
-            number = self.state.begun[node.call_id] = self.state.begun.get(node.call_id, 0) + 1
+            number = self.state.started[node.call_id] = self.state.started.get(node.call_id, 0) + 1
         child, events = started(event, None if call is None else OpenCall.of(call), number)
         self.state.children[event.run_id] = child
         return events
@@ -189,15 +189,15 @@ class Lifecycle:
             if not self.tree.began or self.tree.run.depth:
                 return ()
             events, run = self.begin(self.tree.run)
-        unheard: Sequence[HarnessEvent] = ()
-        if self.tree.unheard and run.is_running:
-            unheard = [*run.begin_message(event), *run.complete("", event.text)]
+        answer: Sequence[HarnessEvent] = ()
+        if self.tree.answer_in_result and run.is_running:
+            answer = [*run.begin_message(event), *run.complete("", event.text)]
         reason: Ending = "complete" if event.success else "error"
         if event.outcome == "interrupted":
             reason = "aborted"
         elif run.cut_off:
             reason = "error"
-        return [*events, *unheard, *self._end_run(run, reason, event.outcome)]
+        return [*events, *answer, *self._end_run(run, reason, event.outcome)]
 
     def _end_run(self, run: TopRun, reason: Ending, outcome: str = "") -> list[HarnessEvent]:
         state = self.state
@@ -206,7 +206,7 @@ class Lifecycle:
         if len(state.runs) == 1:
             for fork in state.forks.values():
                 events += fork.cut_off(is_stopped=reason == "aborted")
-            state.forks, state.begun = {}, {}
+            state.forks, state.started = {}, {}
         if reason == "error" and not run.failure:
             run.failure = f"the run ended badly: {outcome.replace('_', ' ')}"
             events.append(wire.Error(error=wire.Problem(message=run.failure), error_type=outcome))
@@ -257,8 +257,8 @@ class Lifecycle:
         run = self.state.runs.get(event.run_id)
         events: list[HarnessEvent] = []
         if self.tree.began and not self.tree.run.depth:
-            begun, run = self.begin(self.tree.run)
-            events += begun
+            start, run = self.begin(self.tree.run)
+            events += start
         if run is not None and run.inputs.pop(call_id, None) is not None:
             events.append(wire.ToolInputEnd(tool_call_id=call_id))
         if event.kind == "permission":

@@ -76,7 +76,7 @@ class TopRun(msgspec.Struct):
     is_running: bool = True
     draft: MessageDraft | None = None
     texts: dict[str, TextStream] = {}
-    heard: dict[str, str] = {}
+    streamed: dict[str, str] = {}
     """The emitted part of a text that is still being streamed, when another message ended the one it began in."""
     thoughts: dict[str, int] = {}
     """Positions of the reasoning parts that are being streamed."""
@@ -110,7 +110,7 @@ class TopRun(msgspec.Struct):
         if draft is None:
             return []
         for stream_id, stream in self.texts.items():
-            self.heard[stream_id] = self.heard.get(stream_id, "") + "".join(stream.pieces)
+            self.streamed[stream_id] = self.streamed.get(stream_id, "") + "".join(stream.pieces)
         self.draft, self.texts, self.thoughts = None, {}, {}
         frame = Frame("assistant", stop_reason, error or None)
         return [wire.MessageEnd(message=HarnessMessage(draft, len(draft.changes), frame))]
@@ -161,9 +161,9 @@ class TopRun(msgspec.Struct):
         self.draft.rewrite(stream.place, None)
         return self.update()
 
-    def unheard(self, stream_id: str, text: str) -> str:
+    def not_streamed(self, stream_id: str, text: str) -> str:
         """The part of a complete text that is not in a message that has ended."""
-        return text.removeprefix(self.heard.pop(stream_id, "")) if self.heard else text
+        return text.removeprefix(self.streamed.pop(stream_id, "")) if self.streamed else text
 
     def complete(self, stream_id: str, text: str) -> list[HarnessEvent]:
         """A text is complete: emit what was not streamed of it."""
@@ -277,7 +277,7 @@ def _retraction(run: TopRun, event: TextRetracted) -> Sequence[HarnessEvent]:
 
 
 def _message(run: TopRun, event: Message) -> Sequence[HarnessEvent]:
-    files, text = files_of(event.parts or ()), run.unheard(event.id, event.text)
+    files, text = files_of(event.parts or ()), run.not_streamed(event.id, event.text)
     events = run.begin_message(event) if text or files else []
     return [*events, *run.complete(event.id, text), *run.add(files), *run.end_inputs()]
 

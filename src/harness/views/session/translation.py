@@ -180,12 +180,12 @@ class SessionTranslation:
 
     def snapshot(self) -> dict[str, Any]:
         """What is needed to continue from here; nothing that has ended."""
-        return {"tree": self.tree.snapshot(), "told": to_wire(self._runs.state)}
+        return {"tree": self.tree.snapshot(), "state": to_wire(self._runs.state)}
 
     def restore(self, snapshot: dict[str, Any], /) -> None:
         """Raises msgspec.ValidationError if it is not a snapshot of this version."""
         self.tree.restore(snapshot["tree"])
-        self._runs.restore(read(snapshot["told"], State))
+        self._runs.restore(read(snapshot["state"], State))
 
     def _of_run(self, event: Event) -> Sequence[HarnessEvent]:
         state = self._runs.state
@@ -222,7 +222,7 @@ class SessionTranslation:
         state = self._runs.state
         if self._is_below() or self.tree.run.status == "ended":
             return ()
-        known, state.told_failure = state.told_failure, ""
+        known, state.emitted_failure = state.emitted_failure, ""
         if event.message == known:
             return ()
         run = state.runs.get(event.run_id)
@@ -334,7 +334,7 @@ class SessionTranslation:
             return emitted
         if event.stopped:
             return emitted
-        self._runs.state.told_failure = text
+        self._runs.state.emitted_failure = text
         if self._runs.active is not None:
             self._runs.active.failure = text
         return [*emitted, wire.Error(error=wire.Problem(message=text))]

@@ -113,12 +113,12 @@ class PostgresCommands:
         self._notify(_TOPIC)
 
     def look(self, key: str) -> CommandStatus | None:
-        """None: it is gone, with its log or because it expired long ago."""
+        """None: it was deleted, with its log or because it expired long ago."""
         rows = self._reading.ask(lambda connection: connection.execute(_LOOK, (key,)).fetchall())
         return CommandStatus(rows[0][0] or "", *rows[0][1:]) if rows else None
 
     def fetch(self, key: str) -> bytes | None:
-        """The result, which is gone from the database then."""
+        """The result, which is then deleted from the database."""
         return self._removed("result IS NOT NULL", "result", key)
 
     def withdraw(self, key: str) -> bool:

@@ -44,7 +44,7 @@ class PostgresConnection:
         self._lock = threading.RLock()
         self._not_before_s = 0.0
         self.generation = 0
-        """Changes with every new connection: what the server held for the last one is gone."""
+        """Changes with every new connection: the server has dropped what it held for the last one."""
 
     @contextmanager
     def use(self) -> Iterator[Connection[Any]]:

@@ -1,4 +1,4 @@
-"""Events that say who speaks, written as they stand in a stream, and the graphs that they make."""
+"""Run events as they are on the wire, and the graphs that they give."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.views.conversation.graph import Graph
 from harness.views.run_events.events import AnyWireEvent
 
 
-def told(type: str, runId: str = "r1", **fields: Any) -> AnyWireEvent:  # noqa: N803 # as on the wire
+def wire_event(type: str, runId: str = "r1", **fields: Any) -> AnyWireEvent:  # noqa: N803 # as on the wire
     return msgspec.convert({"type": type, "runId": runId, **fields}, AnyWireEvent)
 
 
@@ -22,24 +22,24 @@ def graph_after(*events: AnyWireEvent) -> Graph:
 
 
 def text(id: str, content: str, runId: str = "r1", **fields: Any) -> AnyWireEvent:  # noqa: N803
-    return told("text", runId, id=id, content=content, **fields)
+    return wire_event("text", runId, id=id, content=content, **fields)
 
 
 def call(id: str, runId: str = "r1", name: str = "search", **fields: Any) -> AnyWireEvent:  # noqa: N803
-    return told("tool_call", runId, **{"id": id, "name": name, "input": {}, **fields})
+    return wire_event("tool_call", runId, **{"id": id, "name": name, "input": {}, **fields})
 
 
 def result(id: str, output: Any, runId: str = "r1", name: str = "search") -> AnyWireEvent:  # noqa: N803
-    return told("tool_result", runId, id=id, name=name, output=output)
+    return wire_event("tool_result", runId, id=id, name=name, output=output)
 
 
 def start(runId: str = "r1", **fields: Any) -> AnyWireEvent:  # noqa: N803
-    return told("harness_start", runId, **fields)
+    return wire_event("harness_start", runId, **fields)
 
 
 def end(runId: str = "r1", **fields: Any) -> AnyWireEvent:  # noqa: N803
-    return told("harness_end", runId, **fields)
+    return wire_event("harness_end", runId, **fields)
 
 
 def user(content: Any, runId: str = "u1", **fields: Any) -> AnyWireEvent:  # noqa: N803
-    return told("user", runId, content=content, **fields)
+    return wire_event("user", runId, content=content, **fields)

@@ -33,7 +33,7 @@ class CallPlace(msgspec.Struct):
     """It was denied; some agents report an end of it nevertheless."""
 
 
-class Speaker(msgspec.Struct):
+class ShownRun(msgspec.Struct):
     """One run. Contract: plain data, so that a snapshot can hold it."""
 
     run_id: str
@@ -51,7 +51,7 @@ class Speaker(msgspec.Struct):
     streams: dict[str, OpenStream] = {}
     calls: dict[str, CallPlace] = {}
     early_notices: list[dict[str, str]] = []
-    """Notices that came before the run had begun."""
+    """Notices that came before the run had started."""
     error: str = ""
     is_ended: bool = False
     used: Usage = Usage()
@@ -62,7 +62,7 @@ _TEXT, _REASONING = "text", "reasoning"
 _CONVERSATION: Path = ("messages",)
 
 
-class Speech:
+class MessageWriter:
     """`queued`: the positions of the queued messages. New messages are inserted before them."""
 
     def __init__(self, tree: Tree, new_id: Callable[[], str], queued: dict[str, str]) -> None:
@@ -70,30 +70,32 @@ class Speech:
         self._new_id = new_id
         self._queued = queued
 
-    def text(self, speaker: Speaker, event: TextDelta) -> None:
+    def text(self, shown: ShownRun, event: TextDelta) -> None:
         if event.text:
-            self._stream(speaker, _TEXT, event.id, event.text, event.timestamp_ms)
+            self._stream(shown, _TEXT, event.id, event.text, event.timestamp_ms)
 
-    def reasoning(self, speaker: Speaker, event: ReasoningDelta) -> None:
+    def reasoning(self, shown: ShownRun, event: ReasoningDelta) -> None:
         if event.text:
-            self._stream(speaker, _REASONING, event.id, event.text, event.timestamp_ms)
+            self._stream(shown, _REASONING, event.id, event.text, event.timestamp_ms)
 
-    def retract(self, speaker: Speaker, event: TextRetracted) -> None:
+    def retract(self, shown: ShownRun, event: TextRetracted) -> None:
         for kind in (_TEXT, _REASONING):
-            stream = speaker.streams.pop(f"{kind}:{event.id}", None)
+            stream = shown.streams.pop(f"{kind}:{event.id}", None)
             if stream is not None:
                 self._rewrite(stream, "", is_text=kind == _TEXT)
-        speaker.last_stream = ""
+        shown.last_stream = ""
 
-    def message(self, speaker: Speaker, event: Message) -> None:
+    def message(self, shown: ShownRun, event: Message) -> None:
         if event.role == "user":
-            self.said_by_user(speaker, event.text, event.parts, message_id=event.id, at_ms=event.timestamp_ms)
+            self.add_user_message(
+                shown, event.text, event.parts, message_id=event.id, at_ms=event.timestamp_ms
+            )
         elif event.role == "assistant":
-            self._said(speaker, event)
+            self._add_assistant_message(shown, event)
 
-    def said_by_user(
+    def add_user_message(
         self,
-        speaker: Speaker,
+        shown: ShownRun,
         text: str,
         parts: Any,
         *,
@@ -102,31 +104,31 @@ class Speech:
         status: str = "complete",
     ) -> Path:
         """Add a user's message, to which an answer is expected."""
-        self.close(speaker, "complete")
-        said = shapes.message(
-            message_id or self._new_id(), "user", status=status, created_ms=at_ms, run_id=speaker.run_id
+        self.close(shown, "complete")
+        written = shapes.message(
+            message_id or self._new_id(), "user", status=status, created_ms=at_ms, run_id=shown.run_id
         )
-        said["content"] = text
-        said["parts"] = [{"type": "text", "text": text}] if text else []
-        said["parts"] += shapes.files_of(parts)
-        place = self._add(speaker.home, said)
-        if not speaker.is_ended and speaker.position >= 0:
-            self.current(speaker, at_ms)
+        written["content"] = text
+        written["parts"] = [{"type": "text", "text": text}] if text else []
+        written["parts"] += shapes.files_of(parts)
+        place = self._add(shown.home, written)
+        if not shown.is_ended and shown.position >= 0:
+            self.current(shown, at_ms)
         return place
 
-    def current(self, speaker: Speaker, at_ms: int, *, begins: bool = False) -> Path:
+    def current(self, shown: ShownRun, at_ms: int, *, begins: bool = False) -> Path:
         """The message that the run writes into. `begins`: content is added to it now."""
-        if speaker.message is None:
+        if shown.message is None:
             status = "streaming" if begins else "pending"
             blank = shapes.message(
-                self._new_id(), "assistant", status=status, created_ms=at_ms, run_id=speaker.run_id
+                self._new_id(), "assistant", status=status, created_ms=at_ms, run_id=shown.run_id
             )
-            blank["parts"] = speaker.early_notices
-            speaker.message = self._add(speaker.home, blank)
-            speaker.early_notices = []
+            blank["parts"] = shown.early_notices
+            shown.message = self._add(shown.home, blank)
+            shown.early_notices = []
         elif begins:
-            self._tree.change((*speaker.message, "status"), "streaming")
-        return speaker.message
+            self._tree.change((*shown.message, "status"), "streaming")
+        return shown.message
 
     def _add(self, home: Path, message: dict[str, Any]) -> Path:
         return (
@@ -146,76 +148,76 @@ class Speech:
                 self._queued[key] = str(int(position) + 1)
         return self._tree.insert(_CONVERSATION, first, message)
 
-    def add_part(self, speaker: Speaker, part: dict[str, Any], at_ms: int) -> Path:
-        speaker.last_stream = ""
-        return self._tree.push((*self.current(speaker, at_ms, begins=True), "parts"), part)
+    def add_part(self, shown: ShownRun, part: dict[str, Any], at_ms: int) -> Path:
+        shown.last_stream = ""
+        return self._tree.push((*self.current(shown, at_ms, begins=True), "parts"), part)
 
-    def notice(self, speaker: Speaker, level: str, text: str, code: str, at_ms: int) -> None:
+    def notice(self, shown: ShownRun, level: str, text: str, code: str, at_ms: int) -> None:
         """Add a notice. It does not split the text that is being streamed."""
         remark = shapes.notice(level, text, code)
-        if speaker.message is None and speaker.position < 0:
-            speaker.early_notices.append(remark)
+        if shown.message is None and shown.position < 0:
+            shown.early_notices.append(remark)
         else:
-            self._tree.push((*self.current(speaker, at_ms), "parts"), remark)
+            self._tree.push((*self.current(shown, at_ms), "parts"), remark)
 
-    def is_followed(self, speaker: Speaker) -> bool:
+    def is_followed(self, shown: ShownRun) -> bool:
         """Whether messages of other runs come after the one that a top run is writing."""
-        if speaker.message is None:
+        if shown.message is None:
             return False
-        later = self._tree.at(_CONVERSATION)[int(speaker.message[-1]) + 1 :]
-        return any(message["runId"] not in ("", speaker.run_id) for message in later)
+        later = self._tree.at(_CONVERSATION)[int(shown.message[-1]) + 1 :]
+        return any(message["runId"] not in ("", shown.run_id) for message in later)
 
-    def close(self, speaker: Speaker, status: str) -> None:
+    def close(self, shown: ShownRun, status: str) -> None:
         """The message is complete."""
-        if speaker.message is not None:
-            self._tree.change((*speaker.message, "status"), status)
-        speaker.message = None
-        speaker.last_stream = ""
+        if shown.message is not None:
+            self._tree.change((*shown.message, "status"), status)
+        shown.message = None
+        shown.last_stream = ""
 
-    def _stream(self, speaker: Speaker, kind: str, stream_id: str, text: str, at_ms: int) -> None:
+    def _stream(self, shown: ShownRun, kind: str, stream_id: str, text: str, at_ms: int) -> None:
         key = f"{kind}:{stream_id}"
-        message = self.current(speaker, at_ms, begins=True)
-        stream = speaker.streams.get(key)
+        message = self.current(shown, at_ms, begins=True)
+        stream = shown.streams.get(key)
         if stream is None or stream.message != message:
-            stream = speaker.streams[key] = OpenStream(message, [])
-        if speaker.last_stream != key or not stream.parts:
-            self._open_part(speaker, key, stream, kind, text)
+            stream = shown.streams[key] = OpenStream(message, [])
+        if shown.last_stream != key or not stream.parts:
+            self._open_part(shown, key, stream, kind, text)
             return
         self._tree.append((*stream.parts[-1], "text"), text)
         if kind == _TEXT:
             self._tree.append((*message, "content"), text)
 
-    def _open_part(self, speaker: Speaker, key: str, stream: OpenStream, kind: str, text: str) -> None:
+    def _open_part(self, shown: ShownRun, key: str, stream: OpenStream, kind: str, text: str) -> None:
         content = (*stream.message, "content")
         stream.parts.append(self._tree.push((*stream.message, "parts"), {"type": kind, "text": text}))
-        speaker.last_stream = key
+        shown.last_stream = key
         if kind == _TEXT:
             is_first = not self._tree.at(content)
             self._tree.append(content, text if is_first else f"\n\n{text}")
 
-    def _said(self, speaker: Speaker, event: Message) -> None:
+    def _add_assistant_message(self, shown: ShownRun, event: Message) -> None:
         key = f"{_TEXT}:{event.id}"
-        stream = speaker.streams.pop(key, None)
-        if speaker.last_stream == key:
-            speaker.last_stream = ""
+        stream = shown.streams.pop(key, None)
+        if shown.last_stream == key:
+            shown.last_stream = ""
         if stream is None:
             if event.text:
-                message = self.current(speaker, event.timestamp_ms, begins=True)
-                self._open_part(speaker, "", OpenStream(message, []), _TEXT, event.text)
+                message = self.current(shown, event.timestamp_ms, begins=True)
+                self._open_part(shown, "", OpenStream(message, []), _TEXT, event.text)
         else:
             self._settle(stream, event.text)
         for file in shapes.files_of(event.parts):
-            self.add_part(speaker, file, event.timestamp_ms)
+            self.add_part(shown, file, event.timestamp_ms)
 
     def _settle(self, stream: OpenStream, text: str) -> None:
         """The complete message is known: it replaces what was streamed of it."""
-        said = "".join(self._tree.text((*part, "text")) for part in stream.parts)
-        if text == said or not text:
+        written = "".join(self._tree.text((*part, "text")) for part in stream.parts)
+        if text == written or not text:
             return
-        if text.startswith(said) and self._is_last_text(stream):
-            self._tree.append((*stream.parts[-1], "text"), text[len(said) :])
-            self._tree.append((*stream.message, "content"), text[len(said) :])
-        elif text.strip() != said.strip():
+        if text.startswith(written) and self._is_last_text(stream):
+            self._tree.append((*stream.parts[-1], "text"), text[len(written) :])
+            self._tree.append((*stream.message, "content"), text[len(written) :])
+        elif text.strip() != written.strip():
             self._rewrite(stream, text, is_text=True)
 
     def _is_last_text(self, stream: OpenStream) -> bool:
