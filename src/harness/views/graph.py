@@ -16,9 +16,8 @@ from harness.events import Event
 from harness.stage import Fold, ViewOptions
 from harness.views.conversation.data import GraphFold, graph_data
 from harness.views.conversation.graph import Graph
-from harness.views.conversation.messages import project_messages
 from harness.views.conversation.repl import project_repl
-from harness.views.conversation.thread import project_thread, run_status
+from harness.views.conversation.thread import project_messages, project_thread, run_status
 from harness.views.formatting.json_text import pretty
 
 __all__ = ["Graph", "GraphView", "open", "project_messages", "project_repl", "project_thread", "run_status"]

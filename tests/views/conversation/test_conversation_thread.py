@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.views.conversation.messages import project_messages
-from harness.views.conversation.thread import ViewNode, project_thread, run_status
+from harness.views.conversation.thread import ViewNode, project_messages, project_thread, run_status
 from harness.views.run_events.events import AnyWireEvent, RetractedEvent
 from wire_events import call, end, graph_after, result, start, text, user, wire_event
 

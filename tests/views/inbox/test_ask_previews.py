@@ -8,7 +8,7 @@ import pytest
 
 from harness.events import Relay
 from harness.events.operation import Write
-from harness.views.changes.asked import asked_preview
+from harness.views.inbox.asks import asked_preview
 
 PATH = "/w/cart.py"
 
