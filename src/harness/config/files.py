@@ -152,10 +152,6 @@ class Settings:
         """Where the value of a key comes from: file and line, variable, or `default`."""
         return next((layer.place(key) for layer in self.layers if key in layer.values), "default")
 
-    def agent_value(self, agent_names: Iterable[str], field: str) -> Any:
-        """A setting of `[agents.<agent>]`, under any name of the agent."""
-        return self.value(*(f"agents.{name}.{field}" for name in agent_names))
-
     def binary_for(self, agent_names: Iterable[str]) -> str:
         """The agent's program; a relative path is one from the folder of the file that says so."""
         keys = [f"agents.{name}.binary" for name in agent_names]
@@ -289,6 +285,19 @@ def _from_environment(environ: Mapping[str, str]) -> Layer:
         if text:
             _take(layer, setting.key, KINDS[setting.kind].parse(text), setting)
     return layer
+
+
+def read_toml(path: str) -> dict[str, Any]:
+    """The tables of one file. Raises BadConfig, naming the file."""
+    import tomllib
+
+    try:
+        with open(path, "rb") as file:
+            return tomllib.loads(file.read().decode("utf-8-sig"))
+    except OSError as error:
+        raise BadConfig(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise BadConfig(f"{path} is not valid TOML: {error}") from error
 
 
 def read_file(path: str, *, is_personal: bool) -> Layer:

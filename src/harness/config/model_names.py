@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from harness.config import Settings
+from harness.config.files import Settings, read_toml
 from harness.errors import BadConfig
 
 BUILT_IN = os.path.join(os.path.dirname(__file__), "models.toml")
@@ -80,16 +80,7 @@ def load(settings: Settings) -> ModelAliases:
 
 def read(path: str) -> dict[str, ModelAlias]:
     """The models of one file. Raises BadConfig, naming the place."""
-    import tomllib
-
-    try:
-        with open(path, "rb") as file:
-            tables = tomllib.loads(file.read().decode("utf-8-sig"))
-    except OSError as error:
-        raise BadConfig(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise BadConfig(f"{path} is not valid TOML: {error}") from error
-    models = tables.get("models", {})
+    models = read_toml(path).get("models", {})
     if not isinstance(models, dict):
         raise BadConfig(f"{path}: models: a table was expected", hint="write [models.NAME] tables")
     for name, fields in models.items():

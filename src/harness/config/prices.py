@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from harness.config import Settings, config_directory
+from harness.config.files import Settings, config_directory, read_toml
 from harness.config.settings import KINDS
 from harness.errors import BadConfig
 from harness.events.usage import CLASSES, Usage
@@ -85,15 +85,7 @@ def load(settings: Settings, path: str = "") -> Prices:
 
 def read(path: str) -> tuple[str, dict[str, Price]]:
     """The date and the prices of one file. Raises BadConfig, naming the place."""
-    import tomllib
-
-    try:
-        with open(path, "rb") as file:
-            tables = tomllib.loads(file.read().decode("utf-8-sig"))
-    except OSError as error:
-        raise BadConfig(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise BadConfig(f"{path} is not valid TOML: {error}") from error
+    tables = read_toml(path)
     prices = tables.get("prices", {})
     if not isinstance(prices, dict):
         raise BadConfig(f"{path}: prices: a table was expected", hint='write [prices."MODEL"] tables')

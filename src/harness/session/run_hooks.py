@@ -151,7 +151,8 @@ class RunHooks:
     def notice(self, event: Event) -> None:
         """Called with every logged event."""
         session = self._session
-        if isinstance(event, SessionStart) and not event.parent_id:
+        run = session.bus.fold.tree.feed(event)
+        if isinstance(event, SessionStart) and not run.depth:
             self._begin_span(event.run_id, event.agent, event.model)
         elif isinstance(event, Resumed) and (self._span is None or self._span[0] != event.run_id):
             self._begin_span(event.run_id, session.bus.fold.facts.last_agent, session.model.get())
