@@ -18,9 +18,11 @@ from harness.log.codec import decode, encode
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
+from harness.session.agent_driver import NativeDriver
 from harness.session.config import BackingAgent, Mode, Subagent
 from harness.session.harness import Harness
 from harness.session.open_thread import OpenThread
+from harness.session.session_core import SessionCore
 from harness.session.thread_fold import ThreadFold
 from harness.session.thread_memory import Memory
 from harness.views.session.encoding import to_wire
@@ -200,7 +202,7 @@ def test_keys_that_differ_by_half_a_character_stay_two() -> None:
     assert sorted(event.changes.values()) == [1, 2]
 
 
-@pytest.mark.parametrize("what", ["snapshot", "hub"])
+@pytest.mark.parametrize("what", ["snapshot", "hub", "driver", "drivers"])
 def test_a_thread_is_free_after_its_release_whatever_fails(
     what: str, storage: StoreMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +215,11 @@ def test_a_thread_is_free_after_its_release_whatever_fails(
             first = await harness.create_thread()
             if what == "snapshot":
                 monkeypatch.setattr(ThreadFold, "snapshot", fail)
+            elif what == "driver":
+                assert harness.session.internals.driver
+                monkeypatch.setattr(NativeDriver, "close", fail)
+            elif what == "drivers":
+                monkeypatch.setattr(SessionCore, "close_drivers", fail)
             else:
                 close = OpenThread.close
                 monkeypatch.setattr(OpenThread, "close", lambda bound: (close(bound), fail())[0])

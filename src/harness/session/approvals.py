@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import UsageError
 from harness.events import Relay, RelayReply, Signal
 from harness.session.builtin.submit_plan import is_approved
+from harness.session.bus import Bus
 from harness.session.config import RequestContext, check_event
 from harness.session.permissions import NOT_APPROVED
-from harness.session.runs import RunRequest, UserMessage
+from harness.session.runs import RunRequest, Runs, UserMessage
 from harness.sources.loop.approvals import check_reply
 from harness.views.session.display_state import PendingApproval, PendingSuspension
 from harness.views.session.events import DisplayState
@@ -170,33 +171,33 @@ class Suspensions:
 class FollowUps:
     """`session.follow_ups`: messages that wait for the end of the run."""
 
-    def __init__(self, session: SessionCore) -> None:
-        self._session = session
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
 
     def count(self) -> int:
         """How many messages are queued."""
-        return len(self._session.runs.queued)
+        return len(self._runs.queued)
 
     def is_empty(self) -> bool:
         """Whether no message is queued."""
-        return not self._session.runs.queued
+        return not self._runs.queued
 
     def enqueue(self, *, content: str, request_context: RequestContext | None = None) -> None:
         """Queue a message for after the current run, without sending it now."""
-        self._session.runs.queue(UserMessage(text=content), request_context)
+        self._runs.queue(UserMessage(text=content), request_context)
 
     def dequeue(self) -> UserMessage | Signal | None:
         """Remove the first one from the queue and return it."""
-        return self._session.runs.dequeue()
+        return self._runs.dequeue()
 
     def requeue(self, message: UserMessage) -> None:
         """Put a message back at the front of the queue."""
-        self._session.runs.requeue(message)
+        self._runs.requeue(message)
 
     def clear(self) -> None:
         """Drop all queued messages."""
-        if self._session.runs.queued:
-            self._session.runs.clear_queue()
+        if self._runs.queued:
+            self._runs.clear_queue()
 
     async def send(self) -> None:
         """Send the queued messages, one run after the other, and wait for the last run to end.
@@ -204,7 +205,7 @@ class FollowUps:
         They are left over when a run, or the process, was stopped. While a run is active or waits for an
         answer this does nothing: they are sent when it ends.
         """
-        await self._session.runs.drain()
+        await self._runs.drain()
 
 
 class RunState:
@@ -267,16 +268,16 @@ class StreamState:
 class SessionDisplay:
     """`session.display_state`: everything that a user interface shows of the thread."""
 
-    def __init__(self, session: SessionCore) -> None:
-        self._session = session
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
 
     def get(self) -> DisplayState:
         """The current display state itself, not a copy."""
-        return self._session.bus.fold.display
+        return self._bus.fold.display
 
     def restore_tasks(self, tasks: list[Any]) -> None:
         """Show these tasks without emitting an event."""
-        shown = self._session.bus.fold.display
+        shown = self._bus.fold.display
         shown.previous_tasks, shown.tasks = shown.tasks, list(tasks)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -44,6 +45,9 @@ from harness.views.session.encoding import to_wire
 
 if TYPE_CHECKING:
     from harness.session.harness_parts import HarnessParts
+
+
+_logger = logging.getLogger("harness.session")
 
 
 class AskingSession(NamedTuple):
@@ -171,10 +175,10 @@ class SessionCore:
         self.runs = Runs(self)
         self.approval = Approvals(self)
         self.suspensions = Suspensions(self)
-        self.follow_ups = FollowUps(self)
+        self.follow_ups = FollowUps(self.runs)
         self.run = RunState(self)
         self.stream = StreamState(self)
-        self.display_state = SessionDisplay(self)
+        self.display_state = SessionDisplay(self.bus)
         self.host = SessionHost(self)
         self.hooks = RunHooks(self)
 
@@ -358,7 +362,10 @@ class SessionCore:
     async def close_drivers(self) -> None:
         """The thread is left: end what lasts from one run to the next."""
         for _, driver in self._drivers:
-            await driver.close()
+            try:
+                await driver.close()
+            except Exception:  # the others are closed all the same
+                _logger.exception("a driver of %s could not be closed", driver.agent_name)
 
     def forget_conversations(self) -> None:
         for _, driver in self._drivers:

@@ -358,8 +358,10 @@ class Threads:
     async def _close(self, opened: OpenThread) -> None:
         """Close the thread and release its lock, whatever fails."""
         try:
-            await self._session.close_drivers()
-            opened.close()
+            try:
+                await self._session.close_drivers()
+            finally:
+                opened.close()
         except Exception:
             _logger.exception("thread %s could not be closed in order", opened.id)
         finally:
@@ -377,7 +379,7 @@ class Threads:
 
     def _check_there(self, thread_id: str) -> None:
         if not self._session.harness.holds(thread_id):
-            raise UnknownSession(f"Thread not found: {thread_id}", hint="self.list() shows them")
+            raise UnknownSession(f"Thread not found: {thread_id}", hint="session.thread.list() shows them")
 
     def _metadata(self, thread_id: str, title: str, settings: dict[str, Any]) -> Metadata:
         return Metadata(
