@@ -94,7 +94,7 @@ def _trouble(result: dict[str, Any], version: str) -> str:
     return ""
 
 
-_EXIT_PATIENCE_S = 2.0
+_EXIT_TIMEOUT_S = 2.0
 """How long a server may take to end once its input has ended."""
 _MOST_UNREAD_LINES = 1000
 _LAST_WORDS_BYTES = 2048
@@ -142,7 +142,7 @@ class ServerProcess:
         if self._child is not None:
             self._child.close_stdin()
             try:
-                async with asyncio.timeout(_EXIT_PATIENCE_S):
+                async with asyncio.timeout(_EXIT_TIMEOUT_S):
                     await self._ended.wait()
             except TimeoutError:
                 pass
@@ -228,11 +228,11 @@ async def transport(process: ServerProcess) -> AsyncIterator[tuple[Any, Any]]:
         await process.close()
 
 
-CONNECT_PATIENCE_S = 30.0
+CONNECT_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 600.0
-_END_PATIENCE_S = 5.0
+_END_TIMEOUT_S = 5.0
 """For a connection to be closed: first in good order, then by force."""
-_LIST_PATIENCE_S = 5.0
+_LIST_TIMEOUT_S = 5.0
 MOST_TOOLS = 500
 _USUAL_VERSION = "2025-11-25"
 
@@ -294,10 +294,10 @@ class Connection:
     async def _answered(self) -> None:
         """Raises ToolFailure: why there is no connection."""
         try:
-            async with asyncio.timeout(CONNECT_PATIENCE_S):
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await asyncio.shield(self._listed)
         except TimeoutError:
-            raise ToolFailure(f"no answer within {CONNECT_PATIENCE_S:g} s") from None
+            raise ToolFailure(f"no answer within {CONNECT_TIMEOUT_S:g} s") from None
         except Exception as error:
             raise ToolFailure(self._message_of(error)) from None
 
@@ -338,7 +338,7 @@ class Connection:
         """A call may change the list of tools: its caller sees that with the next step."""
         await asyncio.sleep(0)  # what came before the answer is handled before it
         with suppress(TimeoutError):
-            async with asyncio.timeout(_LIST_PATIENCE_S):
+            async with asyncio.timeout(_LIST_TIMEOUT_S):
                 await self._is_current.wait()
 
     async def close(self) -> None:
@@ -347,10 +347,10 @@ class Connection:
         self._is_over.set()
         # A server that has not started to serve has nothing to shut down in order.
         if self._listed.done():
-            await asyncio.wait([self._task], timeout=_END_PATIENCE_S)
+            await asyncio.wait([self._task], timeout=_END_TIMEOUT_S)
         if not self._task.done():
             self._task.cancel()
-            await asyncio.wait([self._task], timeout=_END_PATIENCE_S)
+            await asyncio.wait([self._task], timeout=_END_TIMEOUT_S)
         if self._listed.done() and not self._listed.cancelled():
             self._listed.exception()  # marks it as retrieved
 

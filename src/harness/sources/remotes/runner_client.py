@@ -150,7 +150,7 @@ def _message(answer: HTTPResponse) -> str:
         return f"the runner refuses ({answer.status})"
 
 
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 """How long one thing is tried."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
@@ -210,7 +210,7 @@ class CommandSender:
 
     def _send(self, command: PendingCommand) -> bool:
         """Whether it was taken."""
-        until_s, pause_s = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
+        until_s, pause_s = time.monotonic() + _TIMEOUT_S, _FIRST_PAUSE_S
         while True:
             try:
                 return self._client.send(self._run_id, command.action, command.body)
