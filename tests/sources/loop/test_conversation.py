@@ -131,7 +131,7 @@ async def test_a_run_at_a_time() -> None:
     talk = Talk(never_ending)
     running = asyncio.create_task(talk.send())
     await talk.until(TextDelta)
-    with pytest.raises(UsageError, match="going on already"):
+    with pytest.raises(UsageError, match="active already"):
         await talk.send("me too")
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

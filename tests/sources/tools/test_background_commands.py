@@ -139,7 +139,7 @@ def test_the_end_of_a_command_is_waited_for(bench: Bench) -> None:
 def test_one_that_heeds_no_signal_is_stopped_with_all_it_started(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(async_process, "_PATIENCE", ChildTimeouts(interrupt_s=0.2, terminate_s=0.2))
+    monkeypatch.setattr(async_process, "_TIMEOUTS", ChildTimeouts(interrupt_s=0.2, terminate_s=0.2))
 
     async def work(desk: Desk) -> None:
         await desk.begin(
