@@ -77,7 +77,7 @@ class Sequence:
         """What is wrong; empty: nothing is."""
         cases = set(self.fleet.plan.cases)
         events = list(read_all(self.fleet.log_store, self.fleet.log_id))
-        said = Counter(event.case for event in events if type(event) is CaseScored)
+        scored = Counter(event.case for event in events if type(event) is CaseScored)
         results = self.fleet.records.results()
         logged = {(event.case, event.attempt) for event in events if type(event) is CaseLost}
         lost = {(one.case, one.number) for group in self.fleet.records.faults().values() for one in group}
@@ -85,8 +85,8 @@ class Sequence:
         work = os.path.dirname(self.fleet.workspace("-"))
         found = {
             "cases without a result": cases - results.keys(),
-            "cases scored twice": {case for case, times in said.items() if times > 1},
-            "results that were not said": cases - said.keys(),
+            "cases scored twice": {case for case, times in scored.items() if times > 1},
+            "results that are not in the log": cases - scored.keys(),
             "attempts that are not in the log": lost - logged,
             "cases that failed": {case for case, one in results.items() if not one.passed},
             "processes left": left,

@@ -28,17 +28,17 @@ def conversation(*answers: dict[str, Any], prompt: str = "Go.") -> dict[str, Any
     return body
 
 
-def said(port: int, body: dict[str, Any], wire: str = "chat") -> str:
+def answer_text(port: int, body: dict[str, Any], wire: str = "chat") -> str:
     with Client(port) as client:
         return READERS[wire, False](client.ask("POST", ROUTES[wire], body)).text
 
 
 def test_the_turn_is_found_by_the_answers_that_the_conversation_holds(serve: Serve) -> None:
     port = serve({"turns": [{"text": "one"}, {"text": "two"}, {"text": "three"}]}).port
-    assert said(port, conversation()) == "one"
-    assert said(port, conversation({"content": "one"}, {"content": "two"})) == "three"
-    assert said(port, conversation({"content": "one"})) == "two"
-    assert said(port, conversation({"content": "one"})) == "two"
+    assert answer_text(port, conversation()) == "one"
+    assert answer_text(port, conversation({"content": "one"}, {"content": "two"})) == "three"
+    assert answer_text(port, conversation({"content": "one"})) == "two"
+    assert answer_text(port, conversation({"content": "one"})) == "two"
 
 
 @pytest.mark.parametrize("wire", sorted(ROUTES))
@@ -78,31 +78,32 @@ def test_calls_of_one_answer_that_come_back_one_by_one_are_one_answer(serve: Ser
     port = serve({"turns": [[SHELL, SHELL], {"text": "two"}]}).port
     with Client(port) as client:
         calls = client.ask("POST", CHAT, conversation()).data["choices"][0]["message"]["tool_calls"]
-    assert said(port, conversation(*({"tool_calls": [call]} for call in calls))) == "two"
+    assert answer_text(port, conversation(*({"tool_calls": [call]} for call in calls))) == "two"
 
 
 def test_a_server_that_is_to_remember_is_reminded_by_the_id(serve: Serve) -> None:
     port = serve({"turns": [{"text": "one"}, {"text": "two"}]}).port
     first = ask(port, "responses", stream=False).data
     body = question("responses", "And?", stream=False) | {"previous_response_id": first["id"]}
-    assert said(port, body, "responses") == "two"
+    assert answer_text(port, body, "responses") == "two"
 
 
 def test_a_conversation_is_chosen_by_its_marker_in_the_opening_or_the_system_prompt(serve: Serve) -> None:
     lanes = {"child": {"marker": "CHILD-MARK", "turns": [{"text": "child one"}, {"text": "child two"}]}}
     server = serve({"turns": [{"text": "main one"}, {"text": "main two"}], "lanes": lanes})
-    assert said(server.port, conversation(prompt="Do CHILD-MARK now")) == "child one"
+    assert answer_text(server.port, conversation(prompt="Do CHILD-MARK now")) == "child one"
     assert (
-        said(server.port, conversation({"content": "child one"}, prompt="Do CHILD-MARK now")) == "child two"
+        answer_text(server.port, conversation({"content": "child one"}, prompt="Do CHILD-MARK now"))
+        == "child two"
     )
     answers = conversation()
     answers["messages"].insert(
         0, {"role": "system", "content": [{"type": "text", "text": "You are CHILD-MARK."}]}
     )
-    assert said(server.port, answers) == "child one"
+    assert answer_text(server.port, answers) == "child one"
     later = conversation({"content": "main one. I start CHILD-MARK."})
     later["messages"].append({"role": "user", "content": "CHILD-MARK is back"})
-    assert said(server.port, later) == "main two"
+    assert answer_text(server.port, later) == "main two"
     assert [(entry.lane, entry.turn) for entry in server.requests] == [
         ("child", 0),
         ("child", 1),
@@ -113,19 +114,19 @@ def test_a_conversation_is_chosen_by_its_marker_in_the_opening_or_the_system_pro
 
 def test_a_script_that_is_over_says_so_or_repeats_its_last_turn(serve: Serve) -> None:
     server = serve({"turns": [{"text": "one"}]})
-    assert said(server.port, conversation({"content": "one"})) == OVER
+    assert answer_text(server.port, conversation({"content": "one"})) == OVER
     assert server.requests[0].outcome == "over"
     port = serve({"turns": [{"text": "one"}], "repeat_last": True}).port
-    assert said(port, conversation({"content": "one"}, {"content": "one"})) == "one"
+    assert answer_text(port, conversation({"content": "one"}, {"content": "one"})) == "one"
     only_lanes = serve({"lanes": {"a": {"marker": "MARK", "turns": [{"text": "one"}]}}})
-    assert said(only_lanes.port, conversation()) == OVER
+    assert answer_text(only_lanes.port, conversation()) == OVER
 
 
 def test_turns_may_be_taken_in_order_of_arrival(serve: Serve) -> None:
     turns = [[{"fault": "500"}, {"text": "one"}], {"text": "two"}]
     port = serve({"turns": turns, "order": "arrival"}).port
     assert ask(port, "chat").status == 500
-    assert [said(port, conversation()) for _ in range(3)] == ["one", "two", OVER]
+    assert [answer_text(port, conversation()) for _ in range(3)] == ["one", "two", OVER]
 
 
 def test_many_conversations_may_be_open_at_once(serve: Serve) -> None:
@@ -140,7 +141,7 @@ def test_many_conversations_may_be_open_at_once(serve: Serve) -> None:
         answers = []
         for number in range(5):
             body = conversation(*({"content": f"{lane}/{n}"} for n in range(number)), prompt=f"MARK-{lane}.")
-            answers.append(said(server.port, body))
+            answers.append(answer_text(server.port, body))
         return answers
 
     with ThreadPoolExecutor(8) as pool:
@@ -155,16 +156,16 @@ def test_side_requests_are_answered_beside_the_script(serve: Serve) -> None:
         "side": {"text": "A title", "toolless": True, "markers": ["MEMORY"]},
     }
     server = serve(script)
-    assert said(server.port, question("chat", "Name it", stream=False, tools=())) == "A title"
-    assert said(server.port, question("chat", "MEMORY agent", stream=False)) == "A title"
-    assert said(server.port, conversation()) == "one"
+    assert answer_text(server.port, question("chat", "Name it", stream=False, tools=())) == "A title"
+    assert answer_text(server.port, question("chat", "MEMORY agent", stream=False)) == "A title"
+    assert answer_text(server.port, conversation()) == "one"
     assert [entry.outcome for entry in server.requests] == ["side", "side", "answered"]
     assert server.requests[0].lane == "side"
 
 
 def test_by_default_a_request_without_tools_is_a_conversation(serve: Serve) -> None:
     port = serve({"turns": [{"text": "one"}]}).port
-    assert said(port, question("chat", "Hi", stream=False, tools=())) == "one"
+    assert answer_text(port, question("chat", "Hi", stream=False, tools=())) == "one"
 
 
 SCHEMA = {
@@ -196,7 +197,7 @@ def test_a_side_request_for_json_gets_json_that_fits(serve: Serve, wire: str, mo
 
     port = serve({"turns": [[]], "side": {"toolless": True}}).port
     body = question(wire, "Classify", stream=False, tools=()) | more
-    assert json.loads(said(port, body, wire)) == SAMPLE
+    assert json.loads(answer_text(port, body, wire)) == SAMPLE
 
 
 def test_a_tool_that_must_be_called_is_called(serve: Serve) -> None:
@@ -293,7 +294,7 @@ def test_a_thread_that_the_server_remembers_is_continued(serve: Serve) -> None:
     port = serve({"turns": [{"text": "one"}, {"text": "two"}]}).port
     first = ask(port, "anthropic", stream=False).data
     thread = {"thread": {"type": "continue", "previous_message_id": first["id"]}}
-    assert said(port, question("anthropic", "And?", stream=False) | thread, "anthropic") == "two"
+    assert answer_text(port, question("anthropic", "And?", stream=False) | thread, "anthropic") == "two"
 
 
 def test_a_stream_says_what_was_used_only_where_that_is_asked_for(serve: Serve) -> None:

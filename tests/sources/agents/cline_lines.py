@@ -28,7 +28,7 @@ def piece(text: str, whole: str) -> dict[str, Any]:
     return event("content_start", contentType="text", text=text, accumulated=whole)
 
 
-def said(text: str) -> dict[str, Any]:
+def text_end(text: str) -> dict[str, Any]:
     return event("content_end", contentType="text", text=text)
 
 

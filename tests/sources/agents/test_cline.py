@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from agent_runs import of
-from cline_lines import CASES, DONE, event, hook, piece, play, said
+from cline_lines import CASES, DONE, event, hook, piece, play, text_end
 
 from harness.events import (
     Compacted,
@@ -148,7 +148,7 @@ def test_a_refused_permission_is_a_warning_and_the_run_continues() -> None:
 
 
 def test_a_text_that_begins_again_takes_back_what_was_cut_off() -> None:
-    events = play(piece("Hel", "Hel"), piece("lo", "Hello"), piece("Hi", "Hi"), said("Hi"), DONE)
+    events = play(piece("Hel", "Hel"), piece("lo", "Hello"), piece("Hi", "Hi"), text_end("Hi"), DONE)
 
     [taken_back] = of(TextRetracted, events)
     assert [delta.id for delta in of(TextDelta, events)][:2] == [taken_back.id] * 2
@@ -177,7 +177,7 @@ def test_the_model_is_stated_by_the_verbose_stream() -> None:
 def test_a_session_id_is_taken_but_never_that_of_a_task() -> None:
     assert of(SessionStart, play({**hook("agent_start"), "taskId": "conv_1"}))[0].session_id == ""
     assert of(SessionStart, play({**hook("agent_start"), "sessionId": "s-1"}))[0].session_id == "s-1"
-    late = play(hook("agent_start"), said("Hi."), {**DONE, "session_id": "s-2"})
+    late = play(hook("agent_start"), text_end("Hi."), {**DONE, "session_id": "s-2"})
     assert of(Info, late)[0].session_id == "s-2"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from agent_runs import of
-from cline_lines import CASES, DONE, begin, end, event, hook, play, said, used
+from cline_lines import CASES, DONE, begin, end, event, hook, play, text_end, used
 
 from harness.events import (
     Error,
@@ -158,7 +158,7 @@ def test_a_failed_sub_agent_has_its_own_error() -> None:
         *(hook("agent_start"), hook("tool_call"), begin("spawn_agent", task="look")),
         *(hook("agent_start", "sub", "main"), hook("agent_error", "sub", "main")),
         event("error", error={"message": "no model"}, errorClass="auth", recoverable=False),
-        *(end({"error": "no model"}), said("It failed."), DONE),
+        *(end({"error": "no model"}), text_end("It failed."), DONE),
     )
 
     assert [(error.run_id, error.code) for error in of(Error, events)] == [("c1", "auth")]

@@ -37,7 +37,7 @@ OK = {"type": "result", "subtype": "success", "is_error": False, "result": "Done
 ALWAYS = ("--print", "--output-format", "stream-json", "--stream-partial-output")
 
 
-def said(events: list[Event]) -> list[str]:
+def assistant_texts(events: list[Event]) -> list[str]:
     return [message.text for message in of(Message, events) if message.role == "assistant"]
 
 
@@ -116,13 +116,13 @@ def test_text_comes_in_pieces_and_once_more_as_a_whole() -> None:
         ("text-1", "king."),
         ("text-2", "Found."),
     ]
-    assert said(events) == ["Looking.", "Found."]
+    assert assistant_texts(events) == ["Looking.", "Found."]
     assert [message.id for message in of(Message, events)][1:] == ["text-1", "text-2"]
     assert end_of(events).text == "Found."
 
 
 def test_pieces_that_are_not_repeated_are_a_message_all_the_same() -> None:
-    assert said(play(INIT, says("Half a", timestamp_ms=1), exit_code=1)) == ["Half a"]
+    assert assistant_texts(play(INIT, says("Half a", timestamp_ms=1), exit_code=1)) == ["Half a"]
 
 
 def test_reasoning_ends_where_it_is_said_to_end() -> None:
@@ -223,7 +223,7 @@ def test_in_plan_mode_the_plan_is_the_answer() -> None:
     asked = {"createPlanRequestQuery": {"args": {"plan": "# Plan"}}}
     query = {"type": "interaction_query", "subtype": "request", "query": asked}
 
-    assert said(play(INIT, query, OK)) == ["# Plan"]
+    assert assistant_texts(play(INIT, query, OK)) == ["# Plan"]
 
 
 def test_usage_keeps_the_cache_apart() -> None:

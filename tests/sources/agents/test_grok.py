@@ -110,7 +110,7 @@ def test_a_total_that_forgets_an_answer_is_completed() -> None:
     assert end_of(unpriced).total_cost_usd is None
 
 
-def said_by(events: list[Event], run_id: str) -> list[str]:
+def texts_of_run(events: list[Event], run_id: str) -> list[str]:
     return [message.text for message in of(Message, events, run_id) if message.role == "assistant"]
 
 
@@ -118,8 +118,8 @@ def said_by(events: list[Event], run_id: str) -> list[str]:
 def test_what_a_sub_agent_does_between_the_lines_is_its_own(name: str) -> None:
     events = recorded("grok", name)
 
-    assert said_by(events, "call_0004") == ["Child works.", "Child result: 42."]
-    assert said_by(events, "") == ["Done."]
+    assert texts_of_run(events, "call_0004") == ["Child works.", "Child result: 42."]
+    assert texts_of_run(events, "") == ["Done."]
     assert [start.tool_name for start in of(ToolStart, events, "call_0004")] == ["run_terminal_command"]
     assert len(of(UsageDelta, events, "call_0004")) == 2
     result = of(Result, events, "call_0004")[0]
@@ -135,7 +135,7 @@ def test_of_two_sub_agents_at_work_it_is_not_known_which_one_answers() -> None:
     done = [update("completed", "y", call_id, {"type": "SubagentCompleted"}) for call_id in ("a", "b")]
     events = play("grok", used(1), *spawns, text("Who?"), used(1), *done, END)
 
-    assert said_by(events, "") == ["Who?"]
+    assert texts_of_run(events, "") == ["Who?"]
 
 
 def test_calls_of_one_answer_belong_to_the_same_agent() -> None:
@@ -143,7 +143,7 @@ def test_calls_of_one_answer_belong_to_the_same_agent() -> None:
     events = play("grok", used(1), spawn, call("read_file", "b", target_file="f"), text("Child."), used(1))
 
     assert {start.call_id: start.run_id for start in of(ToolStart, events)} == {"a": "", "b": ""}
-    assert said_by(events, "a") == ["Child."]
+    assert texts_of_run(events, "a") == ["Child."]
 
 
 def test_a_sub_agent_within_a_sub_agent_is_found() -> None:
@@ -155,7 +155,7 @@ def test_a_sub_agent_within_a_sub_agent_is_found() -> None:
 
     starts = {start.run_id: start.parent_id for start in of(SessionStart, events) if start.run_id}
     assert starts == {"a": "a", "b": "b"}
-    assert said_by(events, "b") == ["Deep."]
+    assert texts_of_run(events, "b") == ["Deep."]
 
 
 def test_a_failed_command_is_a_failed_call_though_it_completed() -> None:
