@@ -1,7 +1,6 @@
-"""What a client may ask of a conversation: one closed union, `type` on the wire, camelCase names.
+"""The commands that a client sends to a conversation: one closed union, `type` on the wire, camelCase names.
 
-Fire and forget: what comes of a command is seen in the state. What a command does not know is ignored, what has the
-wrong shape is refused.
+The result of a command is seen in the state. Unknown fields are ignored, wrong shapes are refused.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ class _Command(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", tag_field="type"
 ):
     id: str = ""
-    """The client's own, given back with an error."""
+    """Chosen by the client, and returned with an error."""
 
 
 class Attached(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -57,11 +56,11 @@ class Approve(_Command, frozen=True, kw_only=True, tag="approve"):
     tool_call_id: str = ""
     relay_id: str = ""
     always: bool = False
-    """From now on as well: what the first option `allow-always` of the `Relay` grants."""
+    """Also grant what the first option `allow-always` of the `Relay` grants."""
     option_id: str = ""
     """The id of another option of the `Relay`."""
     arguments_hash: str = ""
-    """Of the ask that was shown (`RowAsk.argumentsHash`): if another one is open, nothing happens."""
+    """Of the ask that was shown (`RowAsk.argumentsHash`): if another one is open, the command is refused."""
 
 
 class Deny(_Command, frozen=True, kw_only=True, tag="deny"):
@@ -107,7 +106,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Configure(_Command, frozen=True, kw_only=True, tag="configure"):
-    """How the runs that come are to be run."""
+    """Change the setup of the following runs."""
 
     config: Configuration
 

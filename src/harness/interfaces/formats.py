@@ -1,4 +1,4 @@
-"""Which ways of showing there are: the files of `views/`, under the names that people give them."""
+"""The output formats: the files of `views/`, under the names of `--format`."""
 
 from __future__ import annotations
 

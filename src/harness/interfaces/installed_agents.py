@@ -91,7 +91,7 @@ def player() -> Agent | None:
 
 
 def names_of(agent: Agent) -> tuple[str, ...]:
-    """Every spelling under which settings may speak of an agent."""
+    """Every spelling of an agent's name in settings."""
     spellings = (agent.name, *agent.aliases)
     return tuple(dict.fromkeys([*spellings, *(name.replace("-", "_") for name in spellings)]))
 

@@ -43,9 +43,9 @@ def add_listening(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME[:PORT]",
-        help="let other machines in, under this host name: anyone with the token can then run commands as you, "
-        "and without a proxy that encrypts, everything crosses the network in the clear (may be repeated). PORT: "
-        "where they reach it, if that is neither 80, 443 nor the port it listens on",
+        help="accept other machines, under this host name (may be repeated). Anyone with the token can then run commands "
+        "as you, and without a proxy with TLS nothing is encrypted. PORT: if it is neither 80, 443 nor the port it "
+        "listens on",
     )
     parser.add_argument(
         "--public-url",
@@ -57,8 +57,8 @@ def add_listening(parser: argparse.ArgumentParser) -> None:
 
 def add_token(parser: argparse.ArgumentParser) -> None:
     help_text = (
-        "where the token is, or is to be made (default: in your data directory; HARNESS_SERVER_TOKEN has the token "
-        "itself)"
+        "file with the token; it is created if it is missing (default: in your data directory). The variable "
+        "HARNESS_SERVER_TOKEN has the token itself"
     )
     parser.add_argument("--token-file", default="", metavar="FILE", help=help_text)
 
@@ -92,7 +92,7 @@ def token_path() -> str:
 
 
 def browsers_path() -> str:
-    """What lets browsers in again."""
+    """The file with the keys of browsers."""
     return os.path.join(data_directory(), "server", "browsers.json")
 
 
@@ -109,7 +109,7 @@ def leave_address(url: str) -> None:
 
 
 def forget_address(url: str) -> None:
-    """When the server ends, unless another one has begun."""
+    """Remove the address when the server ends, unless another one was started."""
     if _read(_address_path()) == url:
         with suppress(OSError):
             os.unlink(_address_path())
@@ -144,8 +144,8 @@ def own_server(token_file: str = "") -> tuple[str, str]:
 
 
 def proof_of(token: str, challenge: str, url: str) -> str:
-    """What only a program with the token can answer. It names the address, so that no other program can have it
-    answered by the server.
+    """The answer to a challenge, which needs the token. It contains the address, so that another program cannot pass the
+    challenge on to the server.
     """
     return hmac.digest(token.encode(), f"harness serve\n{url}\n{challenge}".encode(), "sha256").hex()
 

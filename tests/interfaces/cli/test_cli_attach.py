@@ -226,7 +226,7 @@ def test_a_chat_is_followed_steered_and_answered_from_another_terminal(world: Wo
             first.type("y\r")
             other.until("$ while")
             other.type("and this\r")
-            other.until("· given to Harness agent")
+            other.until("· sent to Harness agent")
             (world.project / "go").touch()
             other.until("Done.")
             first.until("Done.")

@@ -123,7 +123,7 @@ def test_what_is_typed_while_the_agent_works_is_given_to_it(world: World) -> Non
         terminal.type("/mode plan\r")
         terminal.until("a turn is in progress")
         terminal.type("also thiss\x7f\r")
-        terminal.until("· given to Harness agent")
+        terminal.until("· sent to Harness agent")
         (world.project / "go").touch()
         terminal.until("Heard.")
         terminal.until("completed")

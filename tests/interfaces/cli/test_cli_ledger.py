@@ -176,7 +176,7 @@ def test_a_store_without_sessions_says_so(world: World) -> None:
 def test_sessions_that_tell_nothing_are_mentioned(world: World) -> None:
     record(world, None)
 
-    assert "1 session says nothing of what was used" in world.call("usage").err
+    assert "1 session has no usage" in world.call("usage").err
 
 
 def test_a_real_run_is_counted_and_its_replay_is_not(world: World) -> None:

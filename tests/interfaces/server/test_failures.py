@@ -34,7 +34,7 @@ def test_a_mistake_in_a_route_is_one_line_with_its_kind_and_the_route_and_a_trac
         assert (answer.status_code, SECRET in answer.text) == (500, False)
         assert http.get("/api/sessions").status_code == 200
         line, trace = world.failures
-        assert line == "harness: ZeroDivisionError in POST /api/sessions: a mistake of the server"
+        assert line == "harness: ZeroDivisionError in POST /api/sessions: an internal error"
         assert "test_failures.py" in trace
         assert SECRET not in trace
         world.failures.clear()
@@ -57,7 +57,7 @@ def test_a_mistake_in_a_socket_is_told_as_well_and_the_client_is_let_go(tmp_path
 
     with world.serving_now(Broken):
         run(work())
-        assert world.failures[0] == "harness: KeyError in WEBSOCKET /ws: a mistake of the server"
+        assert world.failures[0] == "harness: KeyError in WEBSOCKET /ws: an internal error"
         assert SECRET not in "".join(world.failures)
         world.failures.clear()
 

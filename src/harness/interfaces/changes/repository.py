@@ -28,7 +28,7 @@ _MOST_CHANGED = 2_000
 
 
 class Stale(UsageError):
-    """What was expected is not so any more."""
+    """The files or the branch have changed since they were shown."""
 
 
 class CommittedFile(NamedTuple):

@@ -1,7 +1,7 @@
-"""Take changes of a conversation back: only the agent's lines, and only where they are found as it left them.
+"""Revert changes of a conversation: only the agent's lines, and only where they are still as it left them.
 
-What the files said is saved first, so that a revert can be undone. A file that is not as it was when the revert was
-shown is refused, and with it all of them: nothing is done by halves.
+The files are saved first, so that a revert can be undone. When a file has changed since the revert was shown, nothing is
+reverted.
 """
 
 from __future__ import annotations

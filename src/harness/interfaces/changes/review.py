@@ -1,8 +1,8 @@
-"""The changes of a conversation, seen with the files as they are now: a list, and the diff of each file.
+"""The changes of a conversation, with the files as they are now: a list, and the diff of each file.
 
-Scopes: `conversation` and `turn:<run id>` show what the log says was written; `uncommitted` and `base` compare the files
-with git, whoever changed them. From the log alone nothing is known of the rest of a file: its whole text follows from
-the file as it is now, or from the last commit, if what the agent replaced is found there.
+Scopes: `conversation` and `turn:<run id>` show what was written according to the log; `uncommitted` and `base` compare
+the files with git. The log may have only the parts of a file that the agent replaced: its whole text follows from the
+file as it is now, or from the last commit, if these parts are found there.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _LONGEST_LINE = 5_000
 
 
 def is_generated(path: str, text: str = "") -> bool:
-    """By its name, or by what its first lines say."""
+    """By its name, or by its first lines."""
     name = path.rsplit("/", 1)[-1].lower()
     if name in _NAMES or _PATTERNS.search(path):
         return True
@@ -135,7 +135,7 @@ class Reviewed(msgspec.Struct, kw_only=True):
     """Whether it is in the folder, on this machine."""
     source: str = "log"
     is_of_log: bool = True
-    """Whether it is in the scope because the log says so, wherever its texts are from."""
+    """Whether it is in the scope because of the log, wherever its texts are from."""
     committed: bytes | None = None
     moved_from: str = ""
     """The path that it had before the scope moved it."""
@@ -173,7 +173,7 @@ class Reviewed(msgspec.Struct, kw_only=True):
 
 class Review:
     def __init__(self, history: ChangeHistory, *, folder: str = "", is_running: bool = False) -> None:
-        """`folder`: where the files are, if not where the log says."""
+        """`folder`: where the files are, if not in the folder of the log."""
         self.history = history
         root = folder or ("" if history.runner else history.cwd)
         self.folder = RunFolder(root) if root and os.path.isdir(root) else None

@@ -130,37 +130,37 @@ class RunFolder:
         return absolute.startswith(self.root if self.root.endswith(os.sep) else self.root + os.sep)
 
 
-# The change histories of logs, read on from where they were left when they are asked for again.
+# The change histories of logs: cached, and continued when they are needed again.
 
 
-_MOST_KEPT = 8
+_MOST_CACHED = 8
 
 
 class ChangeHistories:
-    """Contract: thread-safe. A history that is in use is taken out, so that no two threads read it on."""
+    """Contract: thread-safe. A history that is in use is taken out, so that no two threads feed it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._kept: dict[str, ChangeHistory] = {}
+        self._cached: dict[str, ChangeHistory] = {}
         """Most recently used last."""
 
     def take(self, log_id: str) -> ChangeHistory:
         """The history up to now; `put` it back. Raises UnknownSession and StoreError."""
         self._store.metadata(log_id)
         with self._lock:
-            history = self._kept.pop(log_id, None) or ChangeHistory()
+            history = self._cached.pop(log_id, None) or ChangeHistory()
         for event in read_all(self._store, log_id, history.next_seq):
             history.feed(event)
         return history
 
     def put(self, log_id: str, history: ChangeHistory) -> None:
         with self._lock:
-            self._kept[log_id] = history
-            while len(self._kept) > _MOST_KEPT:
-                del self._kept[next(iter(self._kept))]
+            self._cached[log_id] = history
+            while len(self._cached) > _MOST_CACHED:
+                del self._cached[next(iter(self._cached))]
 
     def forget(self, log_id: str) -> None:
-        """It was deleted, or begins otherwise."""
+        """It was deleted, or replaced."""
         with self._lock:
-            self._kept.pop(log_id, None)
+            self._cached.pop(log_id, None)

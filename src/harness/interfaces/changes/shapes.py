@@ -1,4 +1,4 @@
-"""What is said of changes: by the server, and by the command line."""
+"""The shapes of changes, on the wire and for the command line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FileSummary(_Shape, frozen=True, kw_only=True):
     source: Literal["log", "git"]
     """Where the texts are from."""
     has_before: bool
-    """Whether the whole text before it is known; otherwise only what the agent replaced is shown."""
+    """Whether the whole text before it is known; else only what the agent replaced is shown."""
     is_generated: bool = False
     is_binary: bool = False
     is_reverted: bool = False

@@ -1,4 +1,4 @@
-"""Messages for people: on standard error, never in between the output."""
+"""Messages for people, on standard error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WARN, _INFO, _DEBUG = (LOG_LEVELS.index(name) for name in ("warn", "info", "deb
 
 
 class Console:
-    """Contract: never raises; when standard error is gone, messages are dropped."""
+    """Contract: never raises; when standard error is closed, messages are dropped."""
 
     def __init__(self, level: str = "warn") -> None:
         self._level = LOG_LEVELS.index(level)
@@ -39,7 +39,7 @@ class Console:
         self._at(_DEBUG, f"harness: {message}")
 
     def say(self, text: str) -> None:
-        """What is said whatever the level."""
+        """Print it at every level."""
         self.put(text + "\n")
 
     def put(self, text: str) -> None:
@@ -80,7 +80,7 @@ def width_of(fd: int, environ: Mapping[str, str]) -> int:
 
 
 def screen_width(environ: Mapping[str, str]) -> int:
-    """Columns of whatever terminal there is, also when standard output goes through `less` or `head`."""
+    """Columns of the terminal, also when standard output goes through `less` or `head`."""
     return width_of(next(filter(is_terminal, (1, 2, 0)), 1), environ)
 
 
@@ -97,12 +97,12 @@ def is_terminal(fd: int) -> bool:
 
 
 def open_terminal() -> int:
-    """The terminal of this process, whatever its standard streams are. Raises OSError."""
+    """Open the terminal of this process, also when its standard streams are redirected. Raises OSError."""
     return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
 
 
 def can_answer() -> bool:
-    """Whether a person sits here who sees a question on standard error, and can type an answer."""
+    """Whether a person can see a question on standard error, and type an answer."""
     if not is_terminal(2):
         return False
     if is_terminal(0):

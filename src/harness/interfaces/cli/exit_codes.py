@@ -21,7 +21,7 @@ Harness gives 128 + that signal: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP
 BUG = 70
 """Harness itself broke."""
 READER_GONE = 141
-"""The reader of standard output is gone: as if SIGPIPE had ended us."""
+"""The reader of standard output has closed it: as if SIGPIPE had ended us."""
 
 
 def of_signal(number: int) -> int:

@@ -1,4 +1,4 @@
-"""A run on the screen: events into a view, bytes to standard output, the rest to people; and the files of `--record`."""
+"""Shows a run in the terminal: events through a view to standard output, messages to standard error; and `--record`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def run_and_show(
         raise screen.failure
     if screen.is_cut_off(result):
         return exit_codes.READER_GONE
-    _say_goodbye(run, screen, showing)
+    _print_end(run, screen, showing)
     if result.outcome == "interrupted":
         return interruption.exit_code
     return exit_codes.OUTCOMES[result.outcome]
@@ -122,14 +122,12 @@ def _asks_at_limit(run: Run) -> bool:
 
 
 def _follow(run: Run, screen: Screen) -> Result:
-    """To the end, whatever happens: an agent is never left alone."""
+    """Until the run has ended. When showing it fails, it is cancelled first."""
     try:
         screen.show()
         return run.wait()
     except HarnessError as error:
-        raise (
-            error.__cause__ or error
-        ) from None  # the run's own thread broke: this is a bug, and its cause says which
+        raise (error.__cause__ or error) from None  # a bug in the thread of the run: its cause shows which
     except BaseException:
         run.cancel()
         run.wait()
@@ -147,7 +145,7 @@ def _print_command(run: Run, console: Console) -> None:
 
 
 class Screen:
-    """Writes a run's events as they come. When the reader is gone, the agent is stopped."""
+    """Writes a run's events as they come. When the reader closes the output, the agent is stopped."""
 
     def __init__(self, run: Run, view: View, showing: RunDisplay) -> None:
         self.failure: HarnessError | None = None
@@ -166,7 +164,7 @@ class Screen:
         if (run.launch.request.on_ask == "wait" or _asks_at_limit(run)) and can_answer():
             from harness.interfaces.cli.questions import Questions
 
-            self._questions = Questions(run, self._say_aside)
+            self._questions = Questions(run, self._print_message)
             self._noted |= self._questions.noted
         if showing.view_name in formats.SUMMED_UP:
             self._noted |= {UsageDelta: self.bill.note, Result: self.bill.note}
@@ -197,7 +195,7 @@ class Screen:
                 note(event)
 
     def is_cut_off(self, result: Result) -> bool:
-        """Whether the reader left before the end; one who has read everything may leave."""
+        """Whether the reader closed the output before the end of the run."""
         return self._has_lost_bytes or (self._has_lost_reader and result.outcome == "interrupted")
 
     def _batches(self) -> Iterator[Sequence[Event]]:
@@ -245,14 +243,14 @@ class Screen:
         if self._showing.view_name not in formats.SHOW_ERRORS_THEMSELVES:
             from harness.views.formatting.escapes import neutralised
 
-            self._say_aside(f"error: {neutralised(event.message)}")
+            self._print_message(f"error: {neutralised(event.message)}")
 
-    def _say_aside(self, text: str) -> None:
+    def _print_message(self, text: str) -> None:
         self._showing.console.say(f"{self._line_end()}{text}")
         self._showing.output.ends_with_newline = True
 
     def _line_end(self) -> str:
-        """On a screen that shows both streams, what is said aside begins a line."""
+        """Where the terminal shows both streams, a message starts on a line of its own."""
         is_within = self._showing.is_on_terminal and not self._showing.output.ends_with_newline
         return "\n" if is_within and is_terminal(_STDERR) else ""
 
@@ -288,7 +286,7 @@ class UsageLine:
         return summary(self._fold.value)
 
 
-def _say_goodbye(run: Run, screen: Screen, showing: RunDisplay) -> None:
+def _print_end(run: Run, screen: Screen, showing: RunDisplay) -> None:
     console = showing.console
     if screen.bill.line:
         console.say(screen.bill.line)

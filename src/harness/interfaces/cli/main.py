@@ -1,4 +1,4 @@
-"""`harness`: finds the command, and turns every mistake into one clear line.
+"""`harness`: finds the command, and turns every error into one clear line.
 
 Nothing but `sys` and `os` is imported here: `harness --version` and shell completion must be quick,
 and each command loads only what it needs.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.interfaces.cli.console import Console
 
 _LEADING_OPTIONS = ("-v", "--verbose", "--no-color")
-"""May also stand before the command."""
+"""They are also accepted before the command."""
 
 
 def entry() -> NoReturn:
@@ -27,15 +27,15 @@ def entry() -> NoReturn:
     _fill_standard_streams()
     words = sys.argv[1:]
     if not _asks_version(words):
-        _hurry()
+        _speed_up_start()
     _leave(main(words))
 
 
 def _leave_on_interrupt() -> None:
-    """Until there is something to tidy up, Ctrl-C ends the program at once.
+    """Until there is something to clean up, Ctrl-C ends the program at once.
 
-    An exception would come up anywhere, also amid the imports: extension modules that are being set up
-    have crashed on it, and others have swallowed it. `interruption` says what happens later.
+    An exception could occur anywhere, also during imports: extension modules that are being set up
+    have crashed on it, and others have swallowed it. `interruption.py` has what happens later.
     """
     import signal
 
@@ -47,11 +47,11 @@ def _asks_version(words: Sequence[str]) -> bool:
     return bool(words) and words[0] in ("--version", "-V")
 
 
-def _hurry() -> None:
-    """Leave out what would take a fifth of the start-up and give nothing."""
+def _speed_up_start() -> None:
+    """Skip work that would take a fifth of the start-up."""
     import gc
 
-    gc.set_threshold(50_000, 20, 100)  # modules and classes are no garbage, however often one looks
+    gc.set_threshold(50_000, 20, 100)  # modules and classes are no garbage
     if sys.modules.setdefault("typing_extensions", None) is None:  # type: ignore[arg-type]
         # msgspec takes it where it is installed, though it finds the same in `typing`.
         try:
@@ -61,10 +61,10 @@ def _hurry() -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """At once: everything is written and closed, and tidying up the memory would only take time."""
+    """Exit at once: everything is written and closed, and freeing the memory would only take time."""
     import atexit
 
-    atexit._run_exitfuncs()  # noqa: SLF001 # libraries may have something to tidy up that is not memory
+    atexit._run_exitfuncs()  # noqa: SLF001 # libraries may have something to clean up that is not memory
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

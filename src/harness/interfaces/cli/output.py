@@ -1,4 +1,4 @@
-"""Standard output as bytes: each batch in one write, teed into a file if wanted, quiet when the reader is gone."""
+"""Standard output as bytes: each batch in one write, optionally copied to a file; a reader that closes it is no error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STDOUT = 1
 
 
 class ReaderGone(Exception):
-    """The reader of our output is gone (`| head -1`)."""
+    """The reader of our output has closed it (`| head -1`)."""
 
 
 class OutputWriter:
@@ -123,7 +123,7 @@ def _write_all(fd: int, pieces: Sequence[bytes]) -> None:
 
 
 def _written(fd: int, pieces: Sequence[bytes | memoryview]) -> int:
-    """How much of it was written, at once; waits until there is room for any."""
+    """How many bytes were written; waits until some can be."""
     while True:
         try:
             return os.writev(fd, pieces)

@@ -1,4 +1,4 @@
-"""argparse as we want it: mistakes are exceptions, output goes where it belongs, commands load when chosen."""
+"""The command line with argparse: errors are exceptions, and a command is loaded when it is chosen."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """An empty value is a variable that was not set, and never means what its absence would."""
+        """An empty value is probably a variable that was not set: it is an error."""
         if action.option_strings and "" in arg_strings:
             raise UsageError(
                 f"{action.option_strings[-1]} was given an empty value", hint="leave it out, or give a value"
@@ -114,7 +114,7 @@ def action_of(parser: Parser, action: str) -> Parser:
 
 
 def overview() -> str:
-    """What `harness` alone says."""
+    """The output of `harness` without a command."""
     first = ("run", "sessions")
     ordered = sorted(names(), key=lambda name: (name not in first, name))
     commands_text = "\n".join(f"  {name:<12}{load(name).SUMMARY}" for name in ordered)
@@ -207,7 +207,7 @@ def count_or_zero(text: str) -> int:
 
 
 def port(text: str) -> int:
-    """Of TCP; 0 stands for any that is free."""
+    """A port of TCP; 0: any that is free."""
     number = _whole(text, 0, _PORT)
     if number > _HIGHEST_PORT:
         raise argparse.ArgumentTypeError(f"{_PORT} was expected, not {text!r}")

@@ -1,4 +1,4 @@
-"""A recorded session on the screen: as it is, as it was with its timing, or as it is being written."""
+"""Shows a recorded session: at once, with its original timing, or while it is being written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--usage", action="store_true", help=help_text)
     help_text = "in pretty and activity: also the model's reasoning"
     parser.add_argument("--reasoning", action="store_true", help=help_text)
-    help_text = "talk: only what was said; calls: also what was done; all (default): inputs and outputs too"
+    help_text = "talk: only messages; calls: also tool calls; all (default): also their inputs and outputs"
     parser.add_argument("--level", choices=LEVELS, default="all", metavar="LEVEL", help=help_text)
     help_text = "replace the path of your home and your user name, before you pass it on"
     parser.add_argument("--hide-names", action="store_true", help=help_text)
@@ -46,7 +46,7 @@ def show(
     *,
     is_live: bool = False,
 ) -> None:
-    """Raises ReaderGone when the reader is gone."""
+    """Raises ReaderGone when the reader has closed the output."""
     on_terminal = is_terminal(STDOUT)
     options = ViewOptions(
         usage=arguments.usage,
@@ -107,13 +107,13 @@ def followed(store: FileStore, log_id: str) -> Iterator[Sequence[Event]]:
 
 
 def timed(batches: Iterable[Sequence[Event]], speed: float) -> Iterator[Sequence[Event]]:
-    """The same events, each as long after the first as it once was, divided by `speed`."""
-    begun_s = time.monotonic()
+    """The same events with their original timing, divided by `speed`."""
+    started_s = time.monotonic()
     first_ms: int | None = None
     for batch in batches:
         for event in batch:
             if first_ms is None:
                 first_ms = event.timestamp_ms
-            due_s = begun_s + (event.timestamp_ms - first_ms) / 1000 / speed
+            due_s = started_s + (event.timestamp_ms - first_ms) / 1000 / speed
             time.sleep(max(0.0, due_s - time.monotonic()))
             yield (event,)

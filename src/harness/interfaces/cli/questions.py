@@ -23,7 +23,7 @@ from harness.views.page_state.shapes import relay as shape_of
 
 _STDIN = 0
 _SETTLED_S = 0.05
-"""Rules answer at once what they can answer: so long a question waits before a person is bothered with it."""
+"""How long a question waits before it is shown: rules answer at once what they can answer."""
 _CLOSED = "the terminal was closed"
 
 
@@ -84,7 +84,7 @@ class Questions:
         os.write(self._wake_write, b"\0")
 
     def _answered(self, reply: RelayReply) -> None:
-        """By the person, by the rules or by the deadline."""
+        """A question was answered by the person, by rules or by its timeout."""
         with self._lock:
             self._waiting.pop(reply.id, None)
         if reply.by == "timeout":
@@ -150,7 +150,7 @@ class Questions:
                     self._waiting.pop(asking.id, None)
 
     def _refuse_all(self) -> None:
-        """No one can answer any more."""
+        """Refuse all open questions: the terminal is closed."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}
         for relay_id in waiting:

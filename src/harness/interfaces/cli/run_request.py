@@ -27,7 +27,7 @@ _LONGEST_STDIN = 2000
 
 
 def request_of(arguments: argparse.Namespace, settings: Settings, console: Console) -> Request:
-    """Flags go before settings. Raises UsageError for what cannot be asked."""
+    """Options override settings. Raises UsageError when they are invalid."""
     permissions = permissions_of(arguments.permissions or settings.value("default_permissions"))
     agent = agent_of(arguments.agent, settings, recording=arguments.recording, model=arguments.model)
     if installed_agents.is_part_of_harness(agent) and not arguments.recording:
@@ -115,7 +115,7 @@ def _on_ask(arguments: argparse.Namespace, agent: Agent, permissions: Permission
         return "wait"
     if asks and not arguments.dry_run:
         raise UsageError(
-            "--permissions ask needs a person who answers, and there is no terminal here",
+            "--permissions ask needs a terminal to ask in, and there is none",
             hint="--on-ask deny refuses what would be asked, --on-ask allow allows it,\n"
             "  --on-ask wait waits until `harness attach` answers it in another terminal",
         )

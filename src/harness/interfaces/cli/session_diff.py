@@ -1,7 +1,7 @@
 """`harness sessions diff`: what a session changed, as a patch.
 
-Its texts are from the log, and from the files as they are now where the log has only parts of them. What is not known is
-said on the error stream, so that the patch itself can be given to `git apply`.
+Its texts are from the log, and from the files as they are now where the log has only parts of them. What is unknown is
+reported on standard error, so that the patch can be piped to `git apply`.
 """
 
 from __future__ import annotations

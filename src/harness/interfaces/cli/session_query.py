@@ -1,7 +1,7 @@
 """`harness sessions query`: SQL over the recorded sessions and fleets, by DuckDB, without changing anything.
 
-The logs are read into a database in memory. Only then, with access to files and to the network switched off for good,
-is the question asked. docs/sql.md describes the tables.
+The logs are read into a database in memory. Then access to files and to the network is switched off, and the query is
+run. docs/sql.md describes the tables.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class SessionDatabase:
             try:
                 fleet = open_fleet(name)
                 rows += [list(row.values()) for row in export.rows(fleet, overview(fleet))]
-            except (HarnessError, msgspec.DecodeError):  # `harness fleet list` says what is wrong with it
+            except (HarnessError, msgspec.DecodeError):  # `harness fleet list` reports what is wrong with it
                 continue
         if rows:
             marks = ", ".join("?" for _ in export.COLUMNS)

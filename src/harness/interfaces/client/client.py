@@ -34,7 +34,7 @@ from harness.interfaces.commands import Command
 from harness.views.page_state.object_stream import BadOperation, apply
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
-_KEPT_ERRORS = 100
+_MOST_ERRORS = 100
 _UNKNOWN_SESSION = 4404
 
 State = dict[str, Any]
@@ -57,7 +57,7 @@ class HarnessClient:
         self._on_error = on_error
         self.state: State = {"status": "idle", "messages": []}
         self.seq = 0
-        self.errors: deque[str] = deque(maxlen=_KEPT_ERRORS)
+        self.errors: deque[str] = deque(maxlen=_MOST_ERRORS)
         self.is_connected = False
         self.connections = 0
         """How often it was connected."""
@@ -89,7 +89,7 @@ class HarnessClient:
             self._task = None
 
     async def send(self, command: Command | Mapping[str, Any]) -> None:
-        """Give a command; returns at once. Raises what made the connection impossible."""
+        """Queue a command; returns at once. Raises the error that made the connection impossible."""
         if self._failure is not None:
             raise self._failure
         self._outbox.append(msgspec.json.encode({"type": "commands", "commands": [command]}).decode())
@@ -106,7 +106,7 @@ class HarnessClient:
                 await self._wait()
 
     async def until(self, is_so: Callable[[State], Any]) -> State:
-        """The first state that is as wanted; asked again whenever anything has come."""
+        """Wait for the first state for which `is_so` returns true."""
         while not is_so(self.state):
             await self._wait()
         return self.state
@@ -129,7 +129,7 @@ class HarnessClient:
             try:
                 await self._connected()
             except (OSError, TimeoutError, ConnectionClosed, InvalidHandshake, BadOperation) as error:
-                self._failure = _hopeless(error)
+                self._failure = _final_error(error)
             finally:
                 self.is_connected = False
                 self._notify()
@@ -145,7 +145,7 @@ class HarnessClient:
             try:
                 async for text in socket:
                     self._take(msgspec.json.decode(text))
-                # The loop just ends when the server closes: the code says whether to reconnect.
+                # The loop just ends when the server closes: the code shows whether to reconnect.
                 if socket.close_code == _UNKNOWN_SESSION:
                     raise ConnectionClosed(socket.protocol.close_rcvd, None)
             finally:
@@ -176,7 +176,7 @@ class HarnessClient:
         self._notify()
 
     def _note_session(self) -> None:
-        """A conversation that has begun is found again under its own id."""
+        """Connect to the same conversation next time."""
         session = self.state.get("sessionId")
         if session:
             self._url = _socket_url(self._server, session)
@@ -191,8 +191,8 @@ def _socket_url(url: str, session: str) -> str:
     return f"{schemes[parts.scheme]}://{parts.netloc}/ws{query}"
 
 
-def _hopeless(error: Exception) -> Exception | None:
-    """What no new attempt would change."""
+def _final_error(error: Exception) -> Exception | None:
+    """The error that another attempt would not change."""
     if isinstance(error, InvalidStatus) and error.response.status_code in (401, 403, 421):
         return UsageError(
             f"the server refused the request ({error.response.status_code})",

@@ -1,4 +1,4 @@
-"""The contract between the server and what runs conversations: commands in, status and logs out."""
+"""The contract of what runs conversations: commands in, status and logs out."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     agent_session: str = ""
     """The id of a session that the agent has stored itself, and that is continued. Empty: a new one."""
     before: str = ""
-    """A person's message there: only what was said before it. Empty: all of it."""
+    """The id of a user message there: only what came before it is continued. Empty: everything."""
 
 
 class ConversationStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be asked of a conversation now."""
+    """What a conversation does now, and which commands it accepts."""
 
     is_ours: bool = False
     """Whether this server runs it, or may take it up."""
     is_elsewhere: bool = False
     """Whether another server has it and carries out the commands given here. `can_steer` and `can_cancel` then hold
-    while a run is in progress, which only the log says."""
+    while a run is in progress, which only the log shows."""
     is_running: bool = False
     is_waiting: bool = False
     """For an answer."""
@@ -52,7 +52,7 @@ class ConversationStatus(msgspec.Struct, frozen=True, kw_only=True):
     can_answer: bool = False
     can_cancel: bool = False
     can_branch: bool = False
-    """Whether another conversation can begin with what was said before one of its messages."""
+    """Whether another conversation can start from an earlier message of this one."""
     grants: tuple[dict[str, str], ...] = ()
     """What is always allowed in it: `{id, label}` each."""
 
@@ -74,11 +74,11 @@ class Backend(Protocol):
     """
 
     def check(self, setup: Setup, prompt: Submit | None = None) -> None:
-        """Raises what `create` raises for a setup that cannot be, and `carry_out` for such a first prompt."""
+        """Raises what `create` raises for an invalid setup, and `carry_out` for an invalid first prompt."""
         ...
 
     async def create(self, setup: Setup) -> str:
-        """A new conversation; its id, which is that of its log."""
+        """Create a conversation; returns its id, which is that of its log."""
         ...
 
     async def carry_out(self, log_id: str, command: Command) -> None: ...
@@ -86,11 +86,11 @@ class Backend(Protocol):
     def status(self, log_id: str) -> ConversationStatus: ...
 
     def hub(self, log_id: str) -> Hub | None:
-        """Where the conversation is written, while it is loaded."""
+        """The hub that writes its log, while it is loaded."""
         ...
 
     def bus(self, log_id: str) -> Bus | None:
-        """The reader that the conversation's log already has, while it is loaded."""
+        """The reader of its log, while it is loaded."""
         ...
 
     def listen(self, listener: Callable[[str], None]) -> None:
@@ -98,7 +98,7 @@ class Backend(Protocol):
         ...
 
     def listen_to_replacements(self, listener: Callable[[str], None]) -> None:
-        """Call the listener with the id of every conversation whose log was replaced: what was read of it is void."""
+        """Call the listener with the id of every conversation whose log was replaced: what was read of it is invalid."""
         ...
 
     async def unload_idle(self, is_watched: Callable[[str], bool]) -> None:

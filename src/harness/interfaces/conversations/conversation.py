@@ -36,11 +36,11 @@ from harness.sources.request import OWN_AGENT
 from harness.views.inbox.asks import check_shown
 
 MOST_QUEUED = 100
-_LEFT_TO_THE_OTHER = "It is answered in the session that this one continues."
+_ANSWERED_THERE = "It is answered in the session that this one continues."
 
 
 class HostedConversation:
-    """Contract: lives in one event loop; `begin` or `wake` first, `close` last."""
+    """Contract: lives in one event loop; `create` or `open` first, `close` last."""
 
     def __init__(self, store: Store, setup: Setup, on_change: Callable[[], None]) -> None:
         self._setup = setup
@@ -63,18 +63,18 @@ class HostedConversation:
         self._core = self._session.internals
         self._session.permissions.on_grants = on_change
 
-    async def begin(self, thread_id: str) -> None:
-        """As a new one. Raises StoreError."""
+    async def create(self, thread_id: str) -> None:
+        """Create the thread. Raises StoreError."""
         await self._harness.init()
         session, setup = self._session, self._setup
         session.mode.enter(setup.mode)
         if setup.model:
             session.model.select(setup.model)
         await session.thread.create(title=setup.title, id=thread_id)
-        self._keep()
+        self._save_settings()
 
-    async def wake(self, thread_id: str, *, is_new: bool = False) -> None:
-        """As one that is there. `is_new`: it never was in a session. Raises UnknownSession, LogLocked."""
+    async def open(self, thread_id: str, *, is_new: bool = False) -> None:
+        """Open a thread. `is_new`: no session has had it open before. Raises UnknownSession, LogLocked."""
         await self._harness.init()
         session = self._session
         try:
@@ -83,18 +83,18 @@ class HostedConversation:
             await self._harness.destroy()
             raise
         if is_new:
-            self._leave_open_to_the_other()
+            self._close_inherited()
         if is_new and self._setup.mode != session.mode.get():
             await session.mode.switch(mode_id=self._setup.mode)
         if is_new and self._setup.model:
             await session.model.switch(model_id=self._setup.model)
         if is_new:
-            self._keep()
+            self._save_settings()
 
-    def _leave_open_to_the_other(self) -> None:
+    def _close_inherited(self) -> None:
         opened = self._session.thread.current
         assert opened is not None, "a thread is open"
-        opened.close_inherited(_LEFT_TO_THE_OTHER)
+        opened.close_inherited(_ANSWERED_THERE)
         self._core.bus.deliver()
 
     @property
@@ -102,8 +102,8 @@ class HostedConversation:
         return self._setup
 
     @property
-    def has_begun(self) -> bool:
-        """Whether anything was ever said in it."""
+    def has_messages(self) -> bool:
+        """Whether it has messages, or a run."""
         opened, facts = self._session.thread.current, self._core.bus.fold.facts
         is_known = opened is not None and bool(opened.metadata.prompt)
         return is_known or self.is_running or bool(facts.last_agent or facts.follow_ups)
@@ -139,18 +139,18 @@ class HostedConversation:
     async def submit(self, command: Submit) -> None:
         text, files = check_prompt(self._setup.agent, command)
         session, prompt = self._session, command.prompt
-        said = UserMessage(text=text, attachments=files, id=self._core.harness.new_id())
+        message = UserMessage(text=text, attachments=files, id=self._core.harness.new_id())
         if len(self._core.runs.queued) >= MOST_QUEUED:
             raise UsageError(f"{MOST_QUEUED} prompts are queued already", hint="wait, or withdraw some")
         opened = session.thread.current
         if opened is not None and not opened.metadata.prompt:
             opened.metadata.prompt = prompt[:2000]
             opened.save()
-        self._do(self._core.runs.send_last(said))
+        self._start(self._core.runs.send_last(message))
         await asyncio.sleep(0)  # so that the next command finds it running, or queued
 
     async def send_queued(self) -> None:
-        """Send what is queued. Raises UsageError where there is nothing to send, or something to wait for."""
+        """Send what is queued. Raises UsageError while a run is in progress or waits, and when nothing is queued."""
         runs = self._core.runs
         if self.is_running:
             raise UsageError("a run is in progress", hint="queued prompts are sent when it has ended")
@@ -160,7 +160,7 @@ class HostedConversation:
             )
         if not runs.queued:
             raise UsageError("the queue is empty", hint="submit a prompt")
-        self._do(runs.drain())
+        self._start(runs.drain())
         await asyncio.sleep(0)
 
     def withdraw(self, follow_up_id: str) -> None:
@@ -187,20 +187,21 @@ class HostedConversation:
             )
 
     async def answer(self, command: Approve | Deny | AnswerCommand) -> None:
-        """Pass it to the call that waits; the first answer counts. Raises UsageError for a later one, and for what is
-        no answer: then the call still waits.
+        """Give an answer to the call that waits for it; the first answer counts.
+
+        Raises UsageError for a later one, and for an invalid answer: then the call still waits.
         """
-        relay = self._wanted(command)
+        relay = self._open_relay(command)
         if relay.kind == "permission":
             decision, reason, option = _decision(command)
             if not self._session.approval.respond(decision, relay.id, reason, None, option):
                 raise _answered_already()
-            self._do(self._session.wait_until_idle())
+            self._start(self._session.wait_until_idle())
         else:
             data = _resume_data(relay, command)
             self._session.suspensions.check(relay, data)
-            self._do(self._session.suspensions.respond(data, relay.id, None))
-            await asyncio.sleep(0)  # so that a second answer comes too late
+            self._start(self._session.suspensions.respond(data, relay.id, None))
+            await asyncio.sleep(0)  # so that a second answer is too late
 
     def revoke(self, grant_id: str) -> None:
         permissions = self._session.permissions
@@ -214,7 +215,7 @@ class HostedConversation:
         changes = {name: value for name in names if (value := getattr(config, name)) is not None}
         is_another = bool(config.agent) and load(str(config.agent)).name != self._setup.agent
         if is_another:
-            changes.setdefault("model", "")  # the other one may not even know it
+            changes.setdefault("model", "")  # the other agent may not know it
             changes.setdefault("runner", "")
             changes.setdefault("agent_session", "")
         setup = checked(replace(self._setup, **{"mode": self._session.mode.get(), **changes}))
@@ -233,7 +234,7 @@ class HostedConversation:
         self._harness.internals.agent = backing_of(setup)
         self._harness.internals.modes = {mode.id: mode for mode in modes_of(setup)}
         self._harness.internals.instructions = setup.system_prompt
-        self._keep()
+        self._save_settings()
 
     async def rename(self, title: str) -> None:
         await self._session.thread.rename(title=title)
@@ -244,7 +245,7 @@ class HostedConversation:
         for task in self._tasks:
             task.cancel()
 
-    def _keep(self) -> None:
+    def _save_settings(self) -> None:
         """Store what a restarted server must know."""
         opened = self._session.thread.current
         assert opened is not None, "a thread is open"
@@ -255,7 +256,7 @@ class HostedConversation:
         settings["runner"] = setup.runner
         opened.save_settings({**settings, "maxTurns": setup.max_turns, "effort": setup.effort})
 
-    def _wanted(self, command: Approve | Deny | AnswerCommand) -> Relay:
+    def _open_relay(self, command: Approve | Deny | AnswerCommand) -> Relay:
         self._core.bus.deliver()
         suspensions = self._session.suspensions
         for relay in self._core.runs.relays:
@@ -267,8 +268,8 @@ class HostedConversation:
                 return relay
         raise _answered_already()
 
-    def _do(self, work: Coroutine[Any, Any, Any]) -> None:
-        """In the background: what comes of it is in the log."""
+    def _start(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Start it in the background: its result is in the log."""
 
         async def done() -> None:
             try:
@@ -288,16 +289,16 @@ def check_prompt(agent: str, command: Submit) -> tuple[str, tuple[Attachment, ..
     takes_files = accepts_files(load(agent))
     if not command.prompt.strip() and not (command.attachments and takes_files):
         raise UsageError("the prompt is empty", hint="write what the agent should do")
-    return spoken(command.prompt, command.attachments, takes_files=takes_files)
+    return message_of(command.prompt, command.attachments, takes_files=takes_files)
 
 
 def accepts_files(agent: Agent) -> bool:
-    """Whether pictures and documents can be given to it beside the prompt."""
+    """Whether pictures and documents can be attached to its prompts."""
     two_way = installed_two_way(agent)
     return agent.work is not None or (two_way is not None and "files" in two_way.capabilities)
 
 
-def spoken(
+def message_of(
     prompt: str, attachments: Sequence[Attached], *, takes_files: bool
 ) -> tuple[str, tuple[Attachment, ...]]:
     """The text and the files of a message; without `takes_files`, text files become part of the text. Raises UsageError."""

@@ -1,4 +1,4 @@
-"""The conversations of this server: created, opened when asked for, unloaded when idle; and where a rewind cuts a log."""
+"""The conversations of this process: created, loaded when needed, unloaded when idle; and where a rewind cuts a log."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from harness.sources.request import OWN_AGENT
 _IDLE_S = 300.0
 _SHARED_IDLE_S = 30.0
 _MOST_IDLE = 16
-"""How many idle, unwatched conversations stay loaded: each holds a file, and memory."""
+"""How many idle, unwatched conversations stay loaded: each takes a file and memory."""
 
 
 class LocalBackend:
-    """A `Backend`. `default`: how a conversation is run of which nothing else is said. `is_shared`: other servers have
-    the same store, and get a conversation in which nothing happens soon, though it is watched here.
+    """A `Backend`. `default`: the setup for what a request leaves open. `is_shared`: other servers have the same store:
+    an idle conversation is unloaded soon, even while it is watched, so that they can load it.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class LocalBackend:
 
     async def create(self, setup: Setup) -> str:
         before = self._store.metadata(setup.continues) if setup.continues else None
-        setup = self._settled(setup, before)
+        setup = self._completed(setup, before)
         if setup.before and setup.agent != OWN_AGENT:
             raise UsageError(
                 f"{setup.agent} has its own memory of the conversation: it cannot go back to an earlier message",
@@ -62,22 +62,22 @@ class LocalBackend:
         log_id = new_run_id(self._clock())
         conversation = HostedConversation(self._store, setup, lambda: self._changed(log_id))
         if before is None:
-            await conversation.begin(log_id)
+            await conversation.create(log_id)
         else:
             await asyncio.to_thread(self._fork, before, log_id, setup)
-            await conversation.wake(log_id, is_new=True)
+            await conversation.open(log_id, is_new=True)
         self._open[log_id] = conversation
         self._changed(log_id)
         return log_id
 
     def check(self, setup: Setup, prompt: commands.Submit | None = None) -> None:
         before = self._store.metadata(setup.continues) if setup.continues else None
-        agent = self._settled(setup, before).agent
+        agent = self._completed(setup, before).agent
         if prompt is not None:
             check_prompt(agent, prompt)
 
-    def _settled(self, setup: Setup, before: Metadata | None) -> Setup:
-        """With everything that it does not say. Raises UsageError for what cannot be."""
+    def _completed(self, setup: Setup, before: Metadata | None) -> Setup:
+        """The setup with missing values filled in. Raises UsageError when it is invalid."""
         fallbacks = [self._default] if before is None else [setup_of(before), self._default]
         for fallback in fallbacks:
             setup = _filled(setup, fallback)
@@ -91,7 +91,7 @@ class LocalBackend:
             raise LogLocked("the session is still being written", hint="wait until it has ended")
 
     def _fork(self, before: Metadata, log_id: str, setup: Setup) -> None:
-        """A log that begins with the history of another one. Raises LogLocked while that one runs."""
+        """Create a log that continues another one. Raises LogLocked while that one runs."""
         self._check_ended(before.session_id)
         complete(self._store, before.session_id)
         events = read_all(self._store, before.session_id)
@@ -149,9 +149,9 @@ class LocalBackend:
     async def _continuing(
         self, log_id: str, empty: HostedConversation, session_id: str
     ) -> HostedConversation:
-        """The same conversation, which now begins with the history of a session that has ended."""
+        """Replace an empty conversation by one that continues a session that has ended."""
         before = self._store.metadata(session_id)
-        if empty.has_begun:
+        if empty.has_messages:
             raise UsageError(
                 "this conversation has messages already, so it cannot start with another session's history",
                 hint="resume that session in a new conversation, or submit the prompt here",
@@ -162,7 +162,7 @@ class LocalBackend:
         await asyncio.to_thread(self._store.delete, log_id)
         await asyncio.to_thread(self._fork, before, log_id, empty.setup)
         conversation = HostedConversation(self._store, empty.setup, lambda: self._changed(log_id))
-        await conversation.wake(log_id, is_new=True)
+        await conversation.open(log_id, is_new=True)
         self._open[log_id] = conversation
         for listener in self._replacement_listeners:
             listener(log_id)
@@ -235,7 +235,7 @@ class LocalBackend:
             setup = setup_of(metadata)
             setup = checked(replace(setup, agent=setup.agent or self._default.agent))
             conversation = HostedConversation(self._store, setup, lambda: self._changed(log_id))
-            await conversation.wake(log_id)
+            await conversation.open(log_id)
             self._open[log_id] = conversation
             self._changed(log_id)
         return self._open[log_id]
@@ -254,7 +254,7 @@ def _filled(setup: Setup, fallback: Setup) -> Setup:
 
 
 def place_before(events: Iterable[Event], message_id: str) -> int:
-    """The `seq` of the first event that came of a person's message. Raises UsageError."""
+    """The `seq` of the first event that a user message led to. Raises UsageError."""
     beginnings: dict[str, int] = {}
     """Of the runs of the conversation itself: where each was taken from the queue, or began."""
     addressed: set[str] = set()

@@ -1,4 +1,4 @@
-"""Reading a log as it grows, written by a hub in this process or by another process."""
+"""Reads a log as it grows, written by a hub in this process or by another process."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class LogTail:
         self._follower: Follower | None = None
         self._reader: LogReader | None = None
         self._stop: Callable[[], None] | None = None
-        self._is_void = False
+        self._is_invalid = False
         self.refresh()
 
     def refresh(self) -> None:
-        """Check again which process writes."""
+        """Check again whether this process writes the log, and read it accordingly."""
         hub = self._find_hub(self._log_id)
         if hub is not None and hub is self._hub:
             return
@@ -56,7 +56,7 @@ class LogTail:
         self._wake()
 
     def seek(self, cursor: int) -> None:
-        """Read on from there."""
+        """Continue at another position."""
         if cursor != self.cursor:
             self.close()
             self.cursor = cursor
@@ -67,14 +67,14 @@ class LogTail:
         """The hub that writes the log, if this process does."""
         return self._hub
 
-    def give_up(self) -> None:
-        """The log was replaced: what was read of it is void."""
-        self._is_void = True
+    def invalidate(self) -> None:
+        """The log was replaced: what was read of it is invalid, and `poll` raises."""
+        self._is_invalid = True
         self._wake()
 
     def poll(self) -> list[Event]:
-        """What has come since; more may be there when it is much. Raises StoreError and UnknownSession."""
-        if self._is_void:
+        """The next events, at most a few thousand. Raises StoreError and UnknownSession."""
+        if self._is_invalid:
             raise UnknownSession("the session was replaced", hint="read it from its beginning")
         if self._follower is not None:
             events = self._follower.poll()

@@ -38,7 +38,7 @@ SUBAGENT = "subagent"
 _READING = ("read", "grep", "glob", "list", "skill", "fetch")
 
 _AGENT_SESSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,127}")
-"""Never what an agent would take for an option."""
+"""It cannot be taken for an option of the agent."""
 _MOST_STEPS = 200
 _ACCESS: dict[str, AgentAccess] = {
     "": "ask",
@@ -57,10 +57,7 @@ _RULES: dict[str, dict[str, str]] = {
 
 
 def permissions_state(permission_mode: str) -> dict[str, Any]:
-    """What a session's state says of a permission mode.
-
-    A sub-agent is under the same rules: in a read-only conversation it is read-only as well.
-    """
+    """The state of a session for a permission mode. Sub-agents are under the same rules."""
     tools = {SUBAGENT: "allow"} if permission_mode == "readOnly" else {}
     rules = {"categories": _RULES[permission_mode], "tools": tools}
     return {"yolo": permission_mode == "fullAuto", "permissionRules": rules}
@@ -73,7 +70,7 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
         access = _ACCESS[setup.permission_mode]
         two_way = installed_two_way(agent)
         if access == "ask" and (two_way is None or two_way.unasked):
-            access = "agent-default"  # it cannot be held to that: its own settings decide what it asks
+            access = "agent-default"  # it cannot be asked: its own settings decide
         return CommandAgent(
             name=agent.name,
             permissions=access,
@@ -127,7 +124,7 @@ def _checked_runner(setup: Setup, agent: str) -> str:
 
 
 def checked(setup: Setup) -> Setup:
-    """With an absolute directory and the agent's own name. Raises UsageError for what cannot be."""
+    """With an absolute directory and the agent's own name. Raises UsageError when it is invalid."""
     from msgspec.structs import replace
 
     if not setup.agent:

@@ -1,13 +1,13 @@
-"""Conversations that several servers have in common: the server that has one loaded also carries
-out the commands of the others' clients.
+"""Conversations that several servers share: the server that has one loaded carries out the commands of the others'
+clients, too.
 
 Rules
-1. What this server has loaded, or no server has, it carries out itself.
-2. Everything else is left in the database for the server that has it, and its result is awaited. The client
-   gets the error message of the server that found the error.
-3. A server that dies gives up what it had: what it did not take is carried out by the one that asked. What it took and
-   did not answer is carried out again only if the log does not show that it was carried out.
-4. What no server takes in time is withdrawn, and the client gets an error: then it is never carried out.
+1. A command for a conversation that this server has loaded, or that no server has, is carried out here.
+2. Every other command is put into the database for the server that has the conversation, and its result is awaited.
+   The client gets the error message of that server.
+3. When that server dies: a command that it did not take is carried out by the server that sent it. One that it took
+   and did not answer is carried out again only if the log does not show that it was carried out.
+4. A command that no server takes in time is withdrawn, and the client gets an error.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from harness.sources.agent import Agent
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, REMOTE_AGENT
 
-# The backend of a server that is alone with its files: what other programs of the user run takes commands too.
+# The backend of a server that has its files for itself: sessions of other programs of the user take commands, too.
 
 
 class LinkedBackend:
@@ -111,7 +111,7 @@ class LinkedBackend:
             listener(log_id)
 
 
-_LOOKS_EVERY_S = 1.0
+_POLL_S = 1.0
 _KINDS: dict[str, type[HarnessError]] = {
     name: kind
     for name, kind in vars(errors).items()
@@ -119,7 +119,7 @@ _KINDS: dict[str, type[HarnessError]] = {
 }
 _TAKEN_WITHIN_S = 15.0
 _ANSWERED_WITHIN_S = 45.0
-"""Both from the moment of asking."""
+"""Both since the command was sent."""
 
 
 class Release(msgspec.Struct, frozen=True, tag_field="type", tag="let_go"):
@@ -156,12 +156,12 @@ class SharedBackend:
 
     async def create(self, setup: Setup) -> str:
         if setup.continues:
-            await self._let_go_elsewhere(setup.continues)
+            await self._release_elsewhere(setup.continues)
         return await self._own.create(setup)
 
     async def carry_out(self, log_id: str, command: Command) -> None:
         if isinstance(command, commands.Resume) and command.session_id not in ("", log_id):
-            await self._let_go_elsewhere(command.session_id)
+            await self._release_elsewhere(command.session_id)
         await self._carry_out(log_id, command)
 
     async def _carry_out(self, log_id: str, wanted: Wanted) -> None:
@@ -178,18 +178,18 @@ class SharedBackend:
                     return found.check()
                 seen_seq = found.seen_seq
             try:
-                return await self._here(log_id, wanted, seen_seq)
+                return await self._carry_out_here(log_id, wanted, seen_seq)
             except LogLocked:
                 if self._loop.time() > deadlines.taken_s or not await self._is_elsewhere(log_id):
                     raise
-                # another server was faster: it is asked
+                # another server was faster: it gets the command
 
     async def _is_elsewhere(self, log_id: str) -> bool:
         """Whether another process has it."""
         return self._own.hub(log_id) is None and await asyncio.to_thread(self._store.is_live, log_id)
 
-    async def _here(self, log_id: str, wanted: Wanted, seen_seq: int | None) -> None:
-        """`seen_seq`: a server that died may have carried it out already; the log from here on says so."""
+    async def _carry_out_here(self, log_id: str, wanted: Wanted, seen_seq: int | None) -> None:
+        """`seen_seq`: a server that died may have carried it out already; the log from there on shows that."""
         if seen_seq is not None and await asyncio.to_thread(self._is_logged, log_id, wanted, seen_seq):
             return
         if isinstance(wanted, Release):
@@ -213,9 +213,9 @@ class SharedBackend:
             text = wanted.message
         else:
             return False  # it changes nothing to do it twice
-        return any(_says(event, text) for event in read_all(self._store, log_id, seen_seq))
+        return any(_has_text(event, text) for event in read_all(self._store, log_id, seen_seq))
 
-    async def _let_go_elsewhere(self, log_id: str) -> None:
+    async def _release_elsewhere(self, log_id: str) -> None:
         """Release it there, unless it runs: then opening it here fails."""
         with suppress(HarnessError):
             if await self._is_elsewhere(log_id):
@@ -270,7 +270,7 @@ class SharedBackend:
 
     async def unload(self, log_id: str) -> None:
         await self._own.unload(log_id)
-        await self._let_go_elsewhere(log_id)
+        await self._release_elsewhere(log_id)
 
     async def close(self) -> None:
         self._stop_listening()
@@ -281,27 +281,27 @@ class SharedBackend:
     def _woken(self) -> None:
         """From any thread."""
         with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(lambda: self._do(self._take()))
+            self._loop.call_soon_threadsafe(lambda: self._start(self._take()))
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _take(self) -> None:
-        """What others ask of conversations that are loaded here."""
-        async with self._taking:  # so that what was taken first is begun first
+        """Take commands of other servers for conversations that are loaded here."""
+        async with self._taking:  # so that what was taken first is started first
             try:
                 taken = await asyncio.to_thread(self._mailbox.take)
             except StoreError:
-                return  # the server that asks reminds us
+                return  # the other server reminds us
             for asked in taken:
-                self._do(self._answer(asked))
+                self._start(self._answer(asked))
 
     async def _answer(self, asked: TakenCommand) -> None:
         outcome = Outcome()
         try:
-            await self._here(asked.log_id, _decoder.decode(asked.command), asked.seen_seq)
+            await self._carry_out_here(asked.log_id, _decoder.decode(asked.command), asked.seen_seq)
         except HarnessError as error:
             if isinstance(error, LogLocked) and self._own.hub(asked.log_id) is None:
                 await self._quietly(lambda: self._mailbox.give_back(asked.key))
@@ -310,17 +310,17 @@ class SharedBackend:
         except msgspec.DecodeError as error:
             outcome = Outcome("UsageError", f"the server that runs it does not know this command: {error}")
         except Exception as error:
-            outcome = Outcome("HarnessError", "a mistake of the server that runs it")
+            outcome = Outcome("HarnessError", "an internal error of the server that runs it")
             self._loop.call_exception_handler({"message": "a command of another server", "exception": error})
         await self._quietly(lambda: self._mailbox.answer(asked.key, msgspec.json.encode(outcome)))
 
     async def _quietly(self, work: Callable[[], None]) -> None:
-        with suppress(StoreError):  # the server that asks checks whether we are still there
+        with suppress(StoreError):  # the other server checks whether we are still there
             await asyncio.to_thread(work)
 
 
 def open_backend(store: Store, default: Setup) -> Backend:
-    """Of a server that is alone with its store, or of one of several."""
+    """The backend for a store: one server with its files, or one of several servers."""
     if isinstance(store, FileStore):
         return LinkedBackend(LocalBackend(store, default), store)
     if not isinstance(store, PostgresStore):
@@ -332,8 +332,8 @@ def _takes_steering(agent: Agent | None) -> bool:
     return agent is not None and agent.two_way is not None and "steer" in agent.two_way.capabilities
 
 
-def _says(event: Event, text: str) -> bool:
-    """Whether the event is this text of a user, or has it in the queue."""
+def _has_text(event: Event, text: str) -> bool:
+    """Whether the event is a user message with this text, or a queue with it."""
     if isinstance(event, Message):
         return event.role == "user" and text in event.text
     if isinstance(event, SteeringQueued):
@@ -344,7 +344,7 @@ def _says(event: Event, text: str) -> bool:
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of a command: all empty when it was carried out."""
+    """The result of a command: all empty when it was carried out."""
 
     kind: str = ""
     message: str = ""
@@ -357,10 +357,10 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Lost(NamedTuple):
-    """It will not be carried out: the server that had the log has released it, or died."""
+    """The command was not carried out: the server that had the log has released it, or died."""
 
     seen_seq: int | None
-    """A server that died may have carried it out; the log from here on says so."""
+    """A server that died may have carried it out; the log from there on shows that."""
 
 
 class Deadlines(NamedTuple):
@@ -394,7 +394,7 @@ class RemoteCommand:
             await asyncio.to_thread(self._leave, command, within_s, seen_seq)
             while True:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(woken.wait(), _LOOKS_EVERY_S)
+                    await asyncio.wait_for(woken.wait(), _POLL_S)
                 woken.clear()
                 try:
                     found = await asyncio.to_thread(self._look, seen_seq, self._loop.time())

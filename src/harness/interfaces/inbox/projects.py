@@ -22,7 +22,7 @@ class ProjectPlace(NamedTuple):
 
 
 class Projects:
-    """Looks up folders, each once in a while."""
+    """Looks up the project of a folder; results are cached for a few seconds."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[float, ProjectPlace]] = {}

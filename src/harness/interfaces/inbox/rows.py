@@ -1,4 +1,4 @@
-"""All rows of a store, up to date: logs at rest from the index, logs that change through a fold that is fed on."""
+"""All rows of a store, up to date: of logs at rest from the index, of logs that change from a fold."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Seen(msgspec.Struct):
 
 
 class SeenMarks:
-    """Contract: thread-safe. A file that cannot be read or written is no failure: then marks last as long as this."""
+    """Contract: thread-safe. When the file cannot be read or written, marks last as long as this object."""
 
     def __init__(self, store: Store) -> None:
         folder = store.directory if isinstance(store, FileStore) else data_directory()
@@ -64,8 +64,8 @@ class SeenMarks:
             self._read()
             sessions = {key: at for key, at in self._seen.sessions.items() if key != log_id}
             sessions[log_id] = _now_ms()
-            kept = list(sessions.items())[-_MOST:]
-            self._seen = _Seen(self._seen.since_ms, dict(kept))
+            latest = list(sessions.items())[-_MOST:]
+            self._seen = _Seen(self._seen.since_ms, dict(latest))
             self._write()
 
     def refresh(self) -> bool:
@@ -100,15 +100,15 @@ def _now_ms() -> int:
 
 
 _AT_ONCE = 2_000
-_MOST_OTHERWISE = 500
+_MOST_WITHOUT_INDEX = 500
 """Rows that are read of a store without a local index."""
 _BETWEEN_S = 0.2
-"""Between two rows of one session, unless its state is another one."""
+"""Between two rows of one session, unless its state has changed."""
 _STATUS_KNOWN_S = 1.0
 _FOLLOWED_S = 30.0
 """How long a log without a process stays open after its last change."""
 HIDDEN_SETTING = "forkedSubagent"
-"""Of logs that are part of another session."""
+"""The setting of logs that are part of another session."""
 
 
 class RowStatus(NamedTuple):
@@ -122,9 +122,9 @@ class RowStatus(NamedTuple):
 
 
 def held_status(metadata: Metadata, *, is_reachable: bool) -> RowStatus:
-    """Of a session whose log a process of this machine has open. `is_reachable`: over a socket of its own.
+    """The status of a session whose log a process of this machine has open. `is_reachable`: over a local socket.
 
-    A conversation without one is a server's: a server has many of them open, which wait for nobody.
+    A conversation without a socket is one of a server, which has many of them open while nothing runs in them.
     """
     is_served = metadata.kind == "thread" and not is_reachable
     return RowStatus(is_held=True) if is_served else RowStatus(is_live=True)
@@ -177,7 +177,7 @@ class _Followed:
         self._reader: _Reader | None = None
 
     def is_due(self) -> bool:
-        """Whether its row is to be made: not again and again, unless what it does is something else."""
+        """Whether its row is made now: not too often, unless its state has changed."""
         now_s, urgent = time.monotonic(), self.fold.urgent
         if now_s - self._shown[0] < _BETWEEN_S and self._shown[1] == urgent:
             return False
@@ -197,7 +197,7 @@ class _Followed:
             for event in events:
                 self.fold.feed(event)
         if hub is None and not self.fold.is_open:
-            self.close()  # it may rest for ever, and there may be more of them than open files
+            self.close()  # it may never change again, and there may be more of them than open files
 
     def close(self) -> None:
         if self._reader is not None:
@@ -246,7 +246,7 @@ class InboxRows:
     def read(self) -> list[StoredRow]:
         """What the store has. Raises StoreError."""
         self._reachable = reachable_ids()
-        limit = None if self._store.version() is not None else _MOST_OTHERWISE
+        limit = None if self._store.version() is not None else _MOST_WITHOUT_INDEX
         return self._stored.of(self._store.find(Query(without_settings=(HIDDEN_SETTING,), limit=limit)))
 
     def of(self, found: Iterable[Metadata]) -> dict[str, InboxRow]:
@@ -269,14 +269,14 @@ class InboxRows:
                 self._put(log_id, row)
 
     def show_others(self, rows: Mapping[str, InboxRow]) -> list[str]:
-        """Rows of sessions that are not in the store, instead of those before; returns which are other ones, or gone."""
+        """Replace the rows of sessions that are not in the store; returns the ids of those that changed."""
         with self._lock:
             changed = [log_id for log_id, row in rows.items() if self._others.get(log_id) != row]
-            gone = [log_id for log_id in self._others if log_id not in rows]
+            removed = [log_id for log_id in self._others if log_id not in rows]
             self._others = dict(rows)
-            for log_id in (*changed, *gone):
+            for log_id in (*changed, *removed):
                 self._put(log_id, rows.get(log_id))
-            return [*changed, *gone]
+            return [*changed, *removed]
 
     @property
     def logs(self) -> list[Metadata]:
@@ -285,7 +285,7 @@ class InboxRows:
             return [one.metadata for one in self._base.values()]
 
     def update(self, log_ids: Iterable[str]) -> list[str]:
-        """Read what is new in these logs; returns those whose row is another one now, or gone."""
+        """Read what is new in these logs; returns those whose row has changed or was removed."""
         with self._lock:
             return [] if self._is_closed else [log_id for log_id in log_ids if self._update(log_id)]
 
@@ -308,7 +308,7 @@ class InboxRows:
         return log_id in self._followed
 
     def refresh_status(self, log_id: str) -> bool:
-        """Whether a row is another one because of what can be asked of it, or whether it lives."""
+        """Ask for its status again; returns whether its row has changed."""
         with self._lock:
             base, followed = self._base.get(log_id), self._followed.get(log_id)
             if base is None:
@@ -320,8 +320,8 @@ class InboxRows:
             return self._show(fold.metadata, base.row, is_unfinished=fold.is_open)
 
     def refresh_open(self) -> list[str]:
-        """Refresh the rows that live or have changed lately, of which no end and no socket is notified; returns those
-        that are other ones now.
+        """Refresh the rows of sessions that live or have changed lately, whose end and whose sockets are not notified;
+        returns those that changed.
         """
         with self._lock:
             live = {log_id for log_id, row in self.rows.items() if row.is_live}
@@ -372,7 +372,7 @@ class InboxRows:
             self._base[log_id] = StoredRow(fold.metadata, fold.value, fold.is_open)
 
     def _metadata(self, log_id: str) -> Metadata:
-        """Read again only when its file is another one. Raises HarnessError."""
+        """Read again only when its file has changed. Raises HarnessError."""
         followed = self._followed.get(log_id)
         if followed is None or not isinstance(self._store, FileStore):
             return self._store.metadata(log_id)
@@ -396,7 +396,7 @@ class InboxRows:
             return False
         followed = self._followed.get(log_id)
         if followed is not None and followed.fold.metadata.created_ms != metadata.created_ms:
-            self._forget(log_id)  # another log under its id
+            self._forget(log_id)  # another log with the same id
             followed = None
         if followed is None:
             followed = self._followed[log_id] = _Followed(self._stored.fold(metadata))
@@ -424,7 +424,7 @@ class InboxRows:
         return self._put(log_id, None)
 
     def _show(self, metadata: Metadata, row: InboxRow, *, is_unfinished: bool) -> bool:
-        """Whether the row is another one than before."""
+        """Whether the row has changed."""
         log_id = metadata.session_id
         around = self._around(metadata, is_unfinished=is_unfinished)
         followed = self._followed.get(log_id)

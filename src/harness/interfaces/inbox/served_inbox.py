@@ -1,4 +1,4 @@
-"""The inbox from a server: rows over `/ws/inbox`, over a connection that comes back by itself."""
+"""The inbox from a server: rows over `/ws/inbox`; a lost connection is made again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LISTED = 500
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 _OPENS_WITHIN_S = 10.0
 _ANSWERS = 200
-"""How many of the last ones are remembered."""
+"""How many of the latest are remembered."""
 
 
 class _Answered(msgspec.Struct, rename="camel"):
@@ -156,8 +156,8 @@ class ServedInbox:
                 self._total = message.total
             elif message.type == "rows":
                 self._rows |= {row.id: row for row in message.changed}
-                for gone in message.removed:
-                    self._rows.pop(gone, None)
+                for removed in message.removed:
+                    self._rows.pop(removed, None)
                 new = {(one.session, one.relay_id): one.by for one in message.answered}
                 self._answered = dict(list((self._answered | new).items())[-_ANSWERS:])
             else:
@@ -169,7 +169,7 @@ class ServedInbox:
     def _note(self, *, problem: str) -> None:
         with self._changed:
             if problem and not self._number:
-                return  # never connected: opening it fails
+                return  # never connected: the constructor raises
             self.problem = problem
             self._number += 1
             self._changed.notify_all()

@@ -30,7 +30,7 @@ _LATE_S = 0.2
 _TODAY_EVERY_S = 20.0
 _FIRST_COUNT_S = 0.5
 _COLLECTED_S = 0.15
-"""A person does not see more changes of a row than these; each costs the reading of a log."""
+"""Changes within this time are read together: each costs the reading of a log."""
 _ANSWER_THERE = (
     "answer it there; if that is a server, on its page, or here with --server URL and --token-file FILE"
 )
@@ -67,7 +67,7 @@ class InboxSource(Protocol):
     def mark_seen(self, session: str) -> None: ...
 
     def answered_by(self, session: str, ask: str) -> str:
-        """Who answered it first, as the server names its clients; empty when that is not known."""
+        """The client that answered first, as the server names it; empty: unknown."""
         ...
 
     def close(self) -> None: ...
@@ -184,7 +184,7 @@ class FileInbox:
         except UsageError as error:
             if self._store.is_live(session):
                 raise UsageError(
-                    "it is run by another program, which takes no commands from here", hint=_ANSWER_THERE
+                    "another program runs it, which takes no commands from here", hint=_ANSWER_THERE
                 ) from error
             raise UsageError(
                 "its program has ended", hint=f"`harness chat --resume {session}` continues it"
@@ -212,7 +212,7 @@ class FileInbox:
             self._changes.note()
 
     def _catch_up(self) -> None:
-        """Rows that came too soon after the last one."""
+        """Update rows that were made too soon after the last one."""
         while not self._is_over.wait(_LATE_S):
             if (late := self._rows.take_late()) and self._rows.update(late):
                 self._changes.note()
@@ -222,14 +222,14 @@ class FileInbox:
             self._changes.note()
 
     def _look(self) -> None:
-        """Whether processes still live, and take commands: nothing notifies of it."""
+        """Poll whether processes still live, and take commands."""
         while not self._is_over.wait(_LOOK_EVERY_S):
             changed = self._rows.refresh_open()
             if changed + self._rows.release_idle():
                 self._changes.note()
 
     def _count(self) -> None:
-        """Not before the first screen is shown: it needs the same processor."""
+        """Compute the cost of today; not before the first screen is shown."""
         seen = 0
         self._is_shown.wait()
         self._is_over.wait(_FIRST_COUNT_S)

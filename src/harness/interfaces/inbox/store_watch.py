@@ -1,4 +1,4 @@
-"""Notifies which logs of a store have changed, whichever process changed them: from the system where it says so."""
+"""Notifies which logs of a store have changed, by any process: with the system's notifications, else by polling."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from harness.system.contract import DirectoryWatch, system
 
 _LISTENS_S = 0.5
 _PAUSE_S = 0.05
-_LOOKS_EVERY_S = 1.0
+_POLL_S = 1.0
 _LOOKED_AT = 200
-"""How many logs are looked at where no one reports changes: the last changed."""
+"""How many logs are polled: the last changed."""
 
 Notified = Callable[[set[str] | None], object]
 """Gets the ids of logs; None: any may have changed."""
@@ -49,7 +49,7 @@ class StoreWatch:
     def _work(self, watch: DirectoryWatch | None) -> None:
         while not self._is_over.is_set():
             if watch is None:
-                return self._look_again_and_again()
+                return self._poll()
             try:
                 self._listen(watch)
             finally:
@@ -74,12 +74,12 @@ class StoreWatch:
                 continue
             self._is_over.wait(self._pause_s)
             names = watch.changed()
-            if names is None:  # changes were missed: it begins anew
+            if names is None:  # changes were missed: everything is read again
                 return
             if ids := {log_id for name in names if (log_id := _log_of(name))}:
                 self._notified(ids)
 
-    def _look_again_and_again(self) -> None:
+    def _poll(self) -> None:
         known: dict[str, tuple[int, str]] | None = None
         while not self._is_over.is_set():
             try:
@@ -92,7 +92,7 @@ class StoreWatch:
             elif changed := {key for key in now.keys() | known.keys() if known.get(key) != now.get(key)}:
                 self._notified(changed)
             known = now
-            self._is_over.wait(_LOOKS_EVERY_S)
+            self._is_over.wait(_POLL_S)
 
 
 def _log_of(name: str) -> str:
@@ -101,15 +101,15 @@ def _log_of(name: str) -> str:
     return log_id if is_ours else ""
 
 
-# Sessions of other processes that take commands: `harness chat` and `harness run`, over their sockets.
+# Sessions of other processes that take commands over a local socket: those of `harness chat` and `harness run`.
 
 
 _TRIED_AGAIN_S = 3.0
 
 
 class LiveLinks:
-    """Contract: thread-safe; `on_change` is called from other threads with the id of a session whose status is
-    another one. `status` never waits.
+    """Contract: thread-safe; `on_change` is called from other threads with the id of a session whose status
+    has changed. `status` never waits.
     """
 
     def __init__(self, on_change: Callable[[str], object]) -> None:
@@ -143,7 +143,7 @@ class LiveLinks:
         link = self._link(log_id)
         if link is None:
             raise UsageError(
-                "it is run by another program, which takes no commands from here",
+                "another program runs it, which takes no commands from here",
                 hint="answer it there",
             )
         link.send(command)

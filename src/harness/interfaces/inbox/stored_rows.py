@@ -1,7 +1,7 @@
-"""Rows as the store has them: folded once, and saved in its index, so that a list reads no log.
+"""Rows of logs at rest: folded once, and saved in the index of the store, so that a list reads no log.
 
-A saved row is that of a log without a process. What a reader knows besides (whether it lives, where it is, what can be
-asked of it) is added when it is read.
+A saved row is that of a log without a process. What changes without a change of the log (whether a process has it open,
+its project, which commands it accepts) is added when it is read.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from harness.views.inbox.row import InboxRow
 _ROW, _FOLD = "inbox", "inbox-fold"
 _VERSION = 2
 _AT_REST_MS = 5_000
-"""A log that changed later may still be written: its row is not saved."""
+"""A log that has changed within this time may still be written: its row is not saved."""
 _LONG_EVENTS = 2_000
 """From here on, reading a log again costs more than saving its fold."""
 _SAVED_AT_ONCE = 500
 _FEW = 50
-"""Logs whose rows are asked for one by one."""
+"""Up to so many rows are read one by one."""
 
 
 class StoredRow(NamedTuple):
@@ -47,7 +47,7 @@ class _SavedRow(msgspec.Struct, omit_defaults=True):
 
 
 class StoredRows:
-    """Contract: thread-safe as far as the store is. Nothing in it fails for one log that cannot be read."""
+    """Contract: thread-safe as far as the store is. A log that cannot be read does not make the others fail."""
 
     def __init__(self, store: Store, prices: Prices) -> None:
         self._store = store

@@ -29,7 +29,7 @@ class Today(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def words(self) -> str:
-        """`≥$12.84 of $40`; empty when nothing is known of it."""
+        """`≥$12.84 of $40`; empty: unknown."""
         if self.cost_usd is None and self.limit_usd is None:
             return ""
         limit = "" if self.limit_usd is None else f" of {money(self.limit_usd).removesuffix('.00')}"

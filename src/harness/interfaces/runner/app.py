@@ -31,7 +31,7 @@ _SILENCE_MS = 60_000
 
 
 def drop_lost_clients(listening: socket.socket) -> None:
-    """End connections on which nothing arrives for a while, as when the other machine is gone, so that its lease ends.
+    """End connections on which nothing arrives for a while, as when the other machine has crashed, so that its lease ends.
     Where the system cannot do that, it takes as long as the system waits.
     """
     option = getattr(socket, "TCP_USER_TIMEOUT", None)
@@ -72,7 +72,7 @@ class Runner:
         return Starlette(routes=routes, lifespan=self._life)
 
     async def _start(self, request: Request) -> Response:
-        known = await self._runs.begin(await read_body(request, NewRun))
+        known = await self._runs.start(await read_body(request, NewRun))
         return json_response({"runId": known.run.id, "steerable": known.run.is_steerable}, 201)
 
     async def _list(self, request: Request) -> Response:

@@ -114,7 +114,7 @@ class KnownRuns:
         self._runs: dict[str, KnownRun] = {}
         self._beginning: dict[str, asyncio.Lock] = {}
 
-    async def begin(self, wanted: NewRun) -> KnownRun:
+    async def start(self, wanted: NewRun) -> KnownRun:
         """The one of this key, if there is one. Raises UsageError and its kin, UnknownSession, Conflict."""
         if wanted.key and not is_log_id(wanted.key):
             raise UsageError(f"not a key: {wanted.key[:100]!r}", hint="1 to 128 letters, digits, - and _")

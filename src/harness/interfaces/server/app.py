@@ -1,7 +1,7 @@
-"""The server put together: channels, routes, the files of the page, and the guard before all of them.
+"""The server application: channels, routes, the files of the page, and the guard before all of them.
 
-The page is built into the package and sent as it is. It is open to everyone: it shows nothing but that Harness runs
-here; what it displays, it asks for with the browser's credential.
+The built page is part of the package. It is public: it shows nothing but that Harness runs here. What it displays, it
+requests with the browser's credential.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ Harness is running, but its page is not in this copy of the program.
 It is built with `make web` (which needs node), and is part of every installed package.
 Programs can use the server as it is: see /openapi.json.
 """
-_FOR_EVER = "public, max-age=31536000, immutable"
-"""The names of assets contain a sum of their content."""
+_CACHED_FOREVER = "public, max-age=31536000, immutable"
+"""The names of assets contain a hash of their content."""
 _PLACES = ("", "login")
-"""Every other place within the page is behind a `#`, where no server sees it."""
+"""Every other place within the page is behind a `#`."""
 _READY_KNOWN_S = 1.0
-_LOOKED_OVER_EVERY_S = 300.0
+_CAUGHT_UP_EVERY_S = 300.0
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Gets every internal error."""
     tick_s: float = 1 / 30
     notify: Sequence[NotifyTarget] = ()
-    """Where to send word when a session needs a person, or ends."""
+    """Where notifications are sent when a session needs a person, or ends."""
     fleets: str = ""
     """The PostgreSQL database of fleets; empty: those of the data directory."""
 
@@ -153,7 +153,7 @@ class ServerApp:
         if plan.failures is not None:
             plan.failures.listen(asyncio.get_running_loop())
         catching_up = IndexUpdater(plan.store)
-        keeper = _keeper(plan)
+        keeper = _history_keeper(plan)
         backend = plan.backend()
         self.channels = channels = Channels(plan.store, backend, tick_s=plan.tick_s)
         channels.open()
@@ -237,16 +237,16 @@ class IndexUpdater:
         while not self._is_over.is_set():
             with suppress(HarnessError):  # requests report it
                 self._store.catch_up()
-            self._is_over.wait(_LOOKED_OVER_EVERY_S)
+            self._is_over.wait(_CAUGHT_UP_EVERY_S)
 
 
-def _keeper(plan: Plan) -> HistoryKeeper | None:
+def _history_keeper(plan: Plan) -> HistoryKeeper | None:
     if not isinstance(plan.store, FileStore) or not plan.settings.value("histories.keep"):
         return None
     return HistoryKeeper(plan.store, plan.report or _silently)
 
 
-def _silently(_said: str) -> None:
+def _silently(_text: str) -> None:
     return None
 
 
@@ -281,7 +281,7 @@ class PageFiles:
             path = "index.html"
         if path not in self._files:
             return error_response(NotFound(f"nothing is here: /{path[:100]}", hint="see /openapi.json"))
-        caching = _FOR_EVER if path.startswith("assets/") else "no-cache"
+        caching = _CACHED_FOREVER if path.startswith("assets/") else "no-cache"
         return FileResponse(os.path.join(self._folder, path), headers={"cache-control": caching})
 
 

@@ -39,8 +39,8 @@ _NAME = re.compile(r"(?P<agent>[A-Za-z0-9_-]{1,64}):(?P<id>[A-Za-z0-9_-]{1,128})
 HISTORY = "history"
 """The setting of a session that an agent has stored itself: the agent's display name."""
 _LIVE_KNOWN_S = 0.5
-_KEPT_EVERY_S = 3600.0
-_KEPT_SOON_S = 1.0
+_COPIED_EVERY_S = 3600.0
+_COPIED_SOON_S = 1.0
 _READ_AT_ONCE = 20
 _MOST_ROWS = 5_000
 _LONGEST_TITLE = 80
@@ -82,11 +82,11 @@ class Histories:
         """What they were made of, and the rows."""
 
     def close(self) -> None:
-        """Nothing can be asked any more."""
+        """Stop the thread: nothing can be read after that."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def ask(self, question: Callable[[HistorySessions], _Value]) -> _Value:
-        """Waits for what the thread is doing: a few sessions at most are read at once."""
+        """Run this in the thread, and return its result. The thread reads only a few sessions at once."""
         return self._thread.submit(lambda: question(self._sessions())).result()
 
     def session(self, name: str) -> CataloguedSession:
@@ -113,7 +113,7 @@ class Histories:
         return _described(session, self._activity(session))
 
     def is_open(self, name: str) -> bool:
-        """Whether its agent has it open: as it says, or else as the session has changed a moment ago."""
+        """Whether its agent has it open: as the agent reports, or else when the session has changed a moment ago."""
         session = self.session(name)
         if history_of(session).live is not None:
             return self._activity(session) is not None
@@ -217,7 +217,7 @@ class HistoryKeeper:
                 self._report(f"sessions that will be deleted cannot be copied: {error}")
             if copied:
                 self._report(f"copied {copied} of {count} sessions that their agents will delete")
-            self._is_over.wait(_KEPT_SOON_S if copied else _KEPT_EVERY_S)
+            self._is_over.wait(_COPIED_SOON_S if copied else _COPIED_EVERY_S)
 
 
 def _described(session: CataloguedSession, activity: Activity | None) -> Metadata:

@@ -25,15 +25,15 @@ _LOOK_EVERY_S = 0.25
 
 
 class SessionLook(NamedTuple):
-    """How a session of a history is now: another one when it may have changed."""
+    """How a session of a history is now: it differs when the session may have changed."""
 
     mark: str
-    """Empty: it is gone."""
+    """Empty: it was deleted."""
     is_open: bool
 
 
 class SessionChanges:
-    """Looks at the sessions that are watched, which no agent notifies of. Contract: thread-safe."""
+    """Polls the sessions that are watched: agents do not notify of changes. Contract: thread-safe."""
 
     def __init__(self, histories: Histories) -> None:
         self._histories = histories
@@ -110,7 +110,7 @@ class MachineStore(FileStore):
         super().__init__(directory)
         self.histories = histories
         self.replacement_listeners: list[Callable[[str], None]] = []
-        """Called, from any thread, with the name of a session that does not continue as it began."""
+        """Called, from any thread, with the name of a session that was rewritten."""
         self._changes = SessionChanges(histories)
 
     def path(self, log_id: str, suffix: str = LOG) -> str:
@@ -156,7 +156,7 @@ class StoredSessionReader:
     """A `LogReader` of a session in a history.
 
     What is there is read by the caller. Once that is done, and while the session is watched, another thread reads the
-    session again whenever it has changed, and wakes those who watch it: a session may take long to read.
+    session again whenever it has changed, and wakes its watchers: a session may take long to read.
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class StoredSessionReader:
         return log.batches(is_over=not self._look.is_open, is_prompt=True)
 
     def _read_on(self) -> None:
-        """In a thread of its own. A session that its agent has rewritten begins anew."""
+        """In a thread of its own. A session that its agent has rewritten is read from its beginning."""
         try:
             self._ready.extend(self._new())
         except UnknownSession:

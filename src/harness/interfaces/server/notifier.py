@@ -1,7 +1,7 @@
-"""Calls a person elsewhere: a signed webhook, or a push in the manner of ntfy, when a session needs one or ends.
+"""Notifications when a session needs a person or ends: a signed webhook, or a push as of ntfy.
 
-Where to is named by the command line or the user's own settings alone; a client of the server can neither see nor
-change it. Redirects are not followed, what is sent is redacted and short, and each message is tried a few times.
+The targets are set by the command line or the user's own settings alone; a client of the server can neither see nor
+change them. Redirects are not followed, what is sent is redacted and short, and each message is tried a few times.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from harness.log.private_files import make_private_directory, open_private, repl
 from harness.log.redact.redactor import redact_text, secrets_in
 from harness.version import __version__
 from harness.views.formatting.escapes import single_line
-from harness.views.inbox.row import NEEDS_YOU, InboxRow
+from harness.views.inbox.row import NEEDS_YOU, InboxRow, RowAsk
 
 NotifiedEvent = Literal["needs-you", "end", "test"]
 _ENDS = ("succeeded", "failed", "lost")
-"""A session that a person stopped, the person knows of."""
+"""A session that was stopped is not notified."""
 _PUSH = "ntfy+"
 _TIMEOUT_S = 10.0
 _PAUSES_S = (2.0, 10.0)
@@ -158,7 +158,7 @@ class Notifier:
             known = {ask.id for ask in before.asks} if before is not None else set()
             for ask in row.asks:
                 if ask.id not in known and self._is_new(f"{row.id} {ask.id}"):
-                    self._put(self._about(row, "needs-you", f"asks to {ask.title}"))
+                    self._put(self._about(row, "needs-you", _asks(ask)))
         has_ended = row.state in _ENDS and before is not None and before.state not in _ENDS
         if has_ended and self._choices.ended and self._is_new(f"{row.id} {row.state_since_ms}"):
             words = "is done" if row.state == "succeeded" else "failed"
@@ -226,7 +226,7 @@ class Notifier:
                 return
 
     def _attempt(self, target: NotifyTarget, note: SentNotice) -> str:
-        """The problem; empty when it arrived. One that begins with `refused` stays."""
+        """The problem; empty when it arrived. After one that begins with `refused`, it is not tried again."""
         problem = ""
         try:
             with _opener.open(self._request(target, note), timeout=_TIMEOUT_S):
@@ -279,13 +279,17 @@ class Notifier:
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """A target names one place; what it points to is another one."""
+    """A redirect could lead anywhere."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 _opener = build_opener(_NoRedirects)
+
+
+def _asks(ask: RowAsk) -> str:
+    return f"asks to {ask.title}" if ask.kind == "permission" else f"asks: {ask.question or ask.title}"
 
 
 def _header(text: str) -> str:

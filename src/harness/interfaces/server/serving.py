@@ -1,4 +1,4 @@
-"""Runs the server: a socket, an event loop, and nothing that outlives them."""
+"""Runs the server: a socket and an event loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GRACE_S = 5
 _BACKLOG = 128
 _ACCEPTED_AT_ONCE = 32
 _PAUSE_S = 0.2
-"""Before one tries again to accept, when there was no file for it."""
+"""Before it tries to accept again, when too many files were open."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -68,36 +68,36 @@ class Serving:
 
     def run(self) -> None:
         """Raises HarnessError when it does not even start."""
-        # What a client does wrong concerns that client; it is no news for the terminal.
-        logger, heard = logging.getLogger("uvicorn.error"), _Heard()
+        # Errors of a client are not printed in the terminal.
+        logger, errors = logging.getLogger("uvicorn.error"), _LastError()
         logger.setLevel(logging.ERROR)
         logger.propagate = False
-        logger.addHandler(heard)
+        logger.addHandler(errors)
         try:
             self._uvicorn.run(sockets=[self._socket])
         except SystemExit:
             if self._uvicorn.started:
                 raise
         finally:
-            logger.removeHandler(heard)
+            logger.removeHandler(errors)
         if not self._uvicorn.started:
-            raise HarnessError(f"the server did not start: {heard.last_words or 'unknown reason'}")
+            raise HarnessError(f"the server did not start: {errors.text or 'unknown reason'}")
 
     def stop(self) -> None:
         """From any thread."""
         self._uvicorn.should_exit = True
 
 
-class _Heard(logging.Handler):
-    """Keeps the end of what the server complained of last."""
+class _LastError(logging.Handler):
+    """The last line of the last error that uvicorn logged."""
 
-    last_words = ""
+    text = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        said = record.getMessage().strip().rpartition("\n")[2]
+        message = record.getMessage().strip().rpartition("\n")[2]
         if record.exc_info and record.exc_info[1] is not None:
-            said = repr(record.exc_info[1])
-        self.last_words = self.last_words if said.startswith("Application startup failed") else said
+            message = repr(record.exc_info[1])
+        self.text = self.text if message.startswith("Application startup failed") else message
 
 
 def _protocols(
@@ -125,7 +125,7 @@ def _protocols(
 
 
 class _Acceptor:
-    """Takes connections from a socket. When there is no file for one more, it waits, and does not try without end."""
+    """Accepts connections. When too many files are open, it waits instead of trying without end."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class _Acceptor:
         self._loop.remove_reader(self._listening)
 
     async def wait_closed(self) -> None:
-        """As a server of asyncio's."""
+        """Part of the interface of an asyncio server."""
 
     def _resume(self) -> None:
         self._pause = None
@@ -175,7 +175,7 @@ class _Acceptor:
         try:
             await self._loop.connect_accepted_socket(self._make_protocol, accepted)
         except OSError:
-            accepted.close()  # it is gone already
+            accepted.close()  # it is closed already
 
 
 class _Uvicorn(uvicorn.Server):

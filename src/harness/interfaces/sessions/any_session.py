@@ -21,9 +21,9 @@ _MOST_NAMED = 3
 
 class AnySession(NamedTuple):
     agent: str
-    """The agent's name; empty where the log does not say."""
+    """The agent's name; empty: unknown."""
     session_id: str
-    """The agent's own id of it; empty where the agent never said it."""
+    """The agent's own id of it; empty: unknown."""
     cwd: str
     title: str
     store: FileStore
@@ -124,6 +124,7 @@ def require_folder(session: AnySession, given: str) -> str:
         return given
     if session.cwd and not os.path.isdir(session.cwd):
         raise UsageError(
-            f"the directory of this session is gone: {session.cwd}", hint="name another one with --cwd DIR"
+            f"the directory of this session was deleted: {session.cwd}",
+            hint="name another one with --cwd DIR",
         )
     return session.cwd

@@ -29,12 +29,12 @@ _WORK = (ReasoningDelta, ReplInput, ReplOutput, ReplProgress, ToolInputDelta, To
 
 
 def at_level(batches: Iterable[Sequence[Event]], level: str) -> Iterator[Sequence[Event]]:
-    """`talk`: what was said; `calls`: also what was done, without inputs and outputs; `all`: everything."""
+    """`talk`: only messages; `calls`: also tool calls, without inputs and outputs; `all`: everything."""
     for batch in batches:
         yield (
             batch
             if level == "all"
-            else [kept for event in batch if (kept := _reduced(event, level)) is not None]
+            else [reduced for event in batch if (reduced := _reduced(event, level)) is not None]
         )
 
 
@@ -51,7 +51,7 @@ def _reduced(event: Event, level: str) -> Event | None:
 
 
 def without_secrets(batches: Iterable[Sequence[Event]]) -> Iterator[Sequence[Event]]:
-    """As a log is masked when it is recorded; what is masked already stays as it is."""
+    """Mask secrets, as when a log is recorded."""
     from harness.log import codec
     from harness.log.redact.redactor import Redactor, secrets_in
 
@@ -64,7 +64,7 @@ def without_secrets(batches: Iterable[Sequence[Event]]) -> Iterator[Sequence[Eve
 
 
 def without_names(batches: Iterable[Sequence[Event]]) -> Iterator[Sequence[Event]]:
-    """The path of the home and the name of the user are replaced wherever they stand."""
+    """Replace the path of the home and the name of the user everywhere."""
     from harness.log import codec
 
     changes = [(re.compile(re.escape(_quoted(os.path.expanduser("~")))), _HOME.encode())]
@@ -83,7 +83,7 @@ def without_names(batches: Iterable[Sequence[Event]]) -> Iterator[Sequence[Event
 
 
 def _quoted(text: str) -> bytes:
-    """As it stands in the line of an event."""
+    """As it is in the JSON of an event."""
     import msgspec
 
     return msgspec.json.encode(text.encode("utf-8", "replace").decode())[1:-1]

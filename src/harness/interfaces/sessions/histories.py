@@ -38,7 +38,7 @@ _CATALOGUE = "histories.sqlite"
 
 _READ_AT_ONCE = 50
 _MANY = 200
-"""From this many sessions to read on, a message says so."""
+"""A message is printed before more sessions than this are read."""
 _MOST_NAMED = 3
 _BEGINNING = 7
 """Ids that differ within so many characters are never shown alike."""
@@ -53,7 +53,7 @@ class HistoryList(NamedTuple):
     rest: int
     """How many more there are."""
     ids: list[str]
-    """Of the listed ones, and of all that begin so."""
+    """Of the listed ones, and of all with the same beginning."""
     known: int
     """How many there are in all."""
     by_id: dict[str, CataloguedSession]
@@ -61,7 +61,7 @@ class HistoryList(NamedTuple):
 
 
 class UsedElsewhere(NamedTuple):
-    """What the catalogue says was used."""
+    """The usage in the catalogue."""
 
     charges: list[Charge]
     """Sums over sessions."""
@@ -89,7 +89,7 @@ class HistorySessions:
         self._catalogue.refresh(self.home)
 
     def fingerprint(self) -> tuple[int, ...]:
-        """Another one when something of them is."""
+        """Changes when a session was added or has changed."""
         return self._catalogue.fingerprint()
 
     def live(self) -> dict[tuple[str, str], Activity]:
@@ -110,7 +110,7 @@ class HistorySessions:
         return self._catalogue.read(sessions)
 
     def read_all(self, console: Console, chosen: SessionFilter = EVERYTHING) -> None:
-        """All that are not read and may be meant; a message says so when it takes a while."""
+        """Read all that may match and are not read yet; a message is printed when there are many."""
         unread = self._catalogue.sessions(chosen.before_reading())
         if len(unread) > _MANY:
             console.say(f"reading {len(unread)} sessions of other programs, once")

@@ -1,7 +1,6 @@
 """Which session is meant (`last`, a whole id, or the beginning of one), and the table that shows them.
 
-A name only ever leads to a session of the store: an id is looked up in the folder's listing, and never made into a
-path before it was found there.
+An id is looked up in the listing of the folder, and never used as a path before it was found there.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _SHORTEST_TASK = 12
 
 
 def all_ids(store: FileStore) -> list[str]:
-    """The newest first; then those whose ids an application made, which say nothing of time."""
+    """The newest first; then those with ids of an application, which have no time."""
     try:
         entries = os.listdir(store.directory)
     except FileNotFoundError:
@@ -72,7 +71,7 @@ def find(store: FileStore, text: str) -> str:
 
 
 def unknown(store: FileStore, text: str) -> UnknownSession:
-    """The error that says what there is instead."""
+    """The error for an unknown session, with a hint."""
     known, wanted = all_ids(store), text.strip()
     hint = (
         "`harness sessions list` lists them"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _DAY_MS = 86_400_000
 _WARNED_DAYS = 5
-"""So many days before an agent deletes a session, it is about to."""
+"""A session that its agent deletes within so many days is reported."""
 _MOST_AT_ONCE = 20
 """Sessions that are copied without being asked for, by one command."""
 
@@ -99,7 +99,7 @@ def warn_of_expiring(histories: HistorySessions, store: FileStore, console: Cons
     for agent, count in counts.items():
         noun = "session" if count == 1 else "sessions"
         console.say(
-            f"{agent} will delete {count} {noun} within {_WARNED_DAYS} days, or has begun to:"
+            f"{agent} will delete {count} {noun} within {_WARNED_DAYS} days, or has started to:"
             f" `harness sessions keep --agent {agent}` copies them"
         )
 

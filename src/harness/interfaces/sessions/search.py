@@ -37,7 +37,7 @@ from harness.sources.workspace.git_calls import GitCalls, GitFailed
 from harness.views.formatting.columns import cut
 from harness.views.formatting.escapes import single_line
 
-# Which session may have made a commit, where none has said so: by what it wrote, and when.
+# Which session may have made a commit, where none has reported it: by what it wrote, and when.
 #
 # `sure` is a session whose own `git commit` reported the hash. It is `likely` if a session wrote a file with exactly the
 # content that the commit has, and a `guess` if it only wrote one of its files shortly before. A commit of a bot is never
@@ -280,22 +280,22 @@ def _ours(asked: SessionSearch, choice: SessionChoice, store: FileStore) -> Iter
             continue
         path = store.path(metadata.session_id)
         done = _done(path, asked)
-        said = _said(path, asked.parts, metadata) if done is not None and asked.parts else done
-        if done is None or said is None:
+        found = _message(path, asked.parts, metadata) if done is not None and asked.parts else done
+        if done is None or found is None:
             continue
         yield Hit(
             session_id=metadata.session_id,
             agent=metadata.agent_name or metadata.agent,
             project=metadata.cwd,
             title=metadata.name or metadata.prompt,
-            passage=said._replace(how=done.how),
+            passage=found._replace(how=done.how),
             path=path,
             is_ours=True,
             certainty="sure" if done.how == "committed" else "",
         )
 
 
-def _said(path: str, parts: tuple[str, ...], metadata: Metadata) -> FoundPassage | None:
+def _message(path: str, parts: tuple[str, ...], metadata: Metadata) -> FoundPassage | None:
     best, most = FoundPassage(age(metadata)[0], ""), 0
     for event in _events(path, ("Message", "Signal")):
         text = event.text if isinstance(event, Message) else ""

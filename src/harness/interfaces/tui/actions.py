@@ -117,7 +117,7 @@ class InboxScreen(InboxView):
             (self.pane if self._is_in_list else self.list).focus()
 
     def do_back(self, _event: events.Key) -> None:
-        if self.unsay():
+        if self.clear_message():
             return
         if not self._is_in_list:
             self.open_pane(False)
@@ -377,11 +377,11 @@ class InboxScreen(InboxView):
         if mode in (modes.WRITE, modes.QUEUE):
             self.composer.sent()
             self._leave_field()
-            self._message(session, text, is_queued=event.is_queued or mode is modes.QUEUE)
+            self._send_message(session, text, is_queued=event.is_queued or mode is modes.QUEUE)
         else:
             self._reply(mode, text)
 
-    def _message(self, session: str, text: str, *, is_queued: bool) -> None:
+    def _send_message(self, session: str, text: str, *, is_queued: bool) -> None:
         row = self.rows.get(session)
         works = row is not None and row.state in WORKS | NEEDS_YOU
         steers = works and row is not None and row.can.steer and not is_queued

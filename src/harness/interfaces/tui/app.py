@@ -1,4 +1,4 @@
-"""The program in the terminal: it begins with the inbox, and leaves the terminal as it was, however it ends."""
+"""The application of `harness tui`. However it ends, the terminal is restored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.interfaces.tui.notices import Notices
 from harness.interfaces.tui.source_data import ScreenData
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
-_PATIENCE_S = 5.0
+_EXIT_TIMEOUT_S = 5.0
 
 
 class InboxApp(App[int], inherit_bindings=False):
@@ -46,14 +46,14 @@ class InboxApp(App[int], inherit_bindings=False):
         self.push_screen(InboxScreen(self._data, PLAIN if self._is_plain else COLOURED, self._notices))
 
     def _end(self, code: int) -> None:
-        """By a signal. Where the terminal is gone, giving it back may wait for ever."""
+        """By a signal. Where the terminal is closed, restoring it may wait forever."""
         self.exit(code)
-        last = threading.Timer(_PATIENCE_S, os._exit, (code,))
+        last = threading.Timer(_EXIT_TIMEOUT_S, os._exit, (code,))
         last.daemon = True
         last.start()
 
     def exit_now(self) -> None:
-        """What is written last, before the terminal is given back."""
+        """Restore the title, and close the data."""
         self._notices.close()
         self._data.close()
 

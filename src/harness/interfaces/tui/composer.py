@@ -34,7 +34,7 @@ class ComposerMode(NamedTuple):
 WRITE = ComposerMode(
     "write", "steer, or write what comes next", "↵ steer · alt-↵ queue · @ file · ctrl-g editor"
 )
-QUEUE = ComposerMode("queue", "what it does after this run", "↵ queue · @ file · ctrl-g editor · esc back")
+QUEUE = ComposerMode("queue", "what to do after this run", "↵ queue · @ file · ctrl-g editor · esc back")
 DENY = ComposerMode("deny", "no, because …", "↵ deny with this reason · esc back, nothing is answered")
 ANSWER = ComposerMode("answer", "your own words", "↵ answer · esc back, nothing is answered")
 CONFIRM = ComposerMode("confirm", "write allow", "write allow, then ↵ · esc back, nothing is answered")
@@ -112,7 +112,7 @@ class ComposerText(TextArea):
 
 
 class Composer(Vertical):
-    """Contract: a draft belongs to a session and a mode, and is there again when both are."""
+    """Contract: a draft belongs to a session and a mode, and is shown again with them."""
 
     def __init__(self, styles: dict[str, Style], *, id: str) -> None:
         super().__init__(id=id)
@@ -178,7 +178,7 @@ class Composer(Vertical):
         self.draw()
 
     def sent(self) -> None:
-        """What was written has been sent: there is no draft of it any more."""
+        """What was written has been sent: its draft is removed."""
         field = self.field
         if field is not None:
             if not self.mode.is_live:
@@ -195,7 +195,7 @@ class Composer(Vertical):
         return self._drafts.get((session, WRITE.name), "")
 
     def offer(self, files: Sequence[str]) -> None:
-        """Files that continue what stands after `@`."""
+        """Files that complete the word after `@`."""
         if files != self._offered:
             self._offered = files
             self.draw()
@@ -207,7 +207,7 @@ class Composer(Vertical):
 
     @property
     def at_word(self) -> str | None:
-        """What stands after the `@` before the cursor; None: there is none."""
+        """The word after the `@` before the cursor; None: there is none."""
         field = self.field
         if field is None or not field.display or self.mode.is_live:
             return None

@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from harness.interfaces.conversations.local_backend import LocalBackend
 
 
-# The conversations that run in this program. They are reachable like those of `harness chat`, and end with it.
+# The conversations that run in this program. They have a local socket like those of `harness chat`, and end with it.
 
 
 _Value = TypeVar("_Value")
 
 
 class HostedConversations:
-    """Contract: used from any thread. Its event loop begins with the first conversation."""
+    """Contract: used from any thread. Its event loop starts with the first conversation."""
 
     def __init__(self, store: FileStore, default: Callable[[], Setup]) -> None:
-        """`default`: how a conversation is run of which nothing else is said; asked for when it is needed."""
+        """`default`: the setup for what a conversation leaves open; called when it is needed."""
         self._store = store
         self._default = default
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -57,15 +57,15 @@ class HostedConversations:
 
     def create(self, setup: Setup, prompt: str) -> str:
         """A new conversation; its id. Raises HarnessError."""
-        backend = self._begun()
-        log_id = self._do(backend.create(setup))
+        backend = self._started_backend()
+        log_id = self._run(backend.create(setup))
         self._open(log_id)
-        self._do(backend.carry_out(log_id, Submit(prompt=prompt)))
+        self._run(backend.carry_out(log_id, Submit(prompt=prompt)))
         return log_id
 
     def carry_out(self, log_id: str, command: Command) -> None:
-        """Also of a conversation at rest, which runs here from then on. Raises HarnessError."""
-        self._do(self._begun().carry_out(log_id, command))
+        """Also for a conversation at rest, which is then loaded here. Raises HarnessError."""
+        self._run(self._started_backend().carry_out(log_id, command))
         self._open(log_id)
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class HostedConversations:
             return
         if self._backend is not None:
             with suppress(HarnessError):
-                self._do(self._backend.close())
+                self._run(self._backend.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -91,17 +91,17 @@ class HostedConversations:
     def _status(self, log_id: str) -> ConversationStatus:
         return self._backend.status(log_id) if self._backend is not None else ConversationStatus()
 
-    def _begun(self) -> LocalBackend:
+    def _started_backend(self) -> LocalBackend:
         with self._lock:
             if self._backend is None:
                 default = self._default()
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._loop.run_forever, name="hosted", daemon=True)
                 self._thread.start()
-                self._backend = self._do(self._begin(default))
+                self._backend = self._run(self._new_backend(default))
         return self._backend
 
-    async def _begin(self, default: Setup) -> LocalBackend:
+    async def _new_backend(self, default: Setup) -> LocalBackend:
         from harness.interfaces.conversations.local_backend import LocalBackend
 
         backend = LocalBackend(self._store, default)
@@ -112,7 +112,7 @@ class HostedConversations:
         if (channel := self._channels.get(log_id)) is not None:
             channel.notify()
 
-    def _do(self, work: Coroutine[Any, Any, _Value]) -> _Value:
+    def _run(self, work: Coroutine[Any, Any, _Value]) -> _Value:
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 

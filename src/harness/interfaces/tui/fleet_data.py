@@ -20,7 +20,7 @@ class FleetSource(Protocol):
     """Contract: every method may take its time, is called by one thread at a time, and raises HarnessError."""
 
     def all(self) -> Sequence[FleetSummary]:
-        """What changed last first; one that cannot be read says so in its place."""
+        """The last changed first; one that cannot be read is `broken`."""
         ...
 
     def view(self, name: str) -> FleetView: ...

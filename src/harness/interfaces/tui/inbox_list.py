@@ -43,7 +43,7 @@ class ListPane(LineView):
         self._rows, self._held, self._now_ms = rows, held, now_ms
         self._arrange()
         if rows and self._at(self.selected) is None:
-            # Its row is gone: the one that has its place now.
+            # Its row was removed: select the one that has its place now.
             ids = self.ids
             self.selected = ids[max(0, min(before, len(ids) - 1))]
             self._arrange()
@@ -68,7 +68,7 @@ class ListPane(LineView):
 
     @property
     def place(self) -> int:
-        """How many rows stand before the one at the cursor."""
+        """How many rows are before the one at the cursor."""
         ids = self.ids
         return ids.index(self.selected) if self.selected in ids else 0
 

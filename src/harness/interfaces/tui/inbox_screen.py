@@ -37,8 +37,8 @@ NARROW = 84
 """Below this many columns there is one pane at a time."""
 _ROWS_EVERY_S, _LOG_EVERY_S = 0.1, 0.033
 _RESTED_S = 0.12
-"""So long the cursor rests on a row before its conversation is read."""
-_SAID_S = 6.0
+"""How long the cursor is on a row before its conversation is read."""
+_MESSAGE_S = 6.0
 HELD_S = 5.0
 
 
@@ -75,18 +75,18 @@ class InboxView(Screen[None], inherit_bindings=False):
         self.held: dict[str, Held] = {}
         self.guard = AnswerGuard()
         self.sent: dict[AskKey, str] = {}
-        """Answered here, and what was said."""
+        """The asks that were answered here, with the words to show."""
         self.found: set[str] | None = None
         """The sessions that a search has found; None: all are shown."""
         self.words = ""
         """What was searched for."""
         self.wanted = ""
-        """A session that was begun here: the cursor goes there when its row comes."""
+        """A session that was started here: the cursor moves there when its row comes."""
         self.is_opened = False
-        """Whether the conversation has the screen, where there is room for one pane."""
+        """Whether the conversation is shown, where only one pane fits."""
         self._askings: dict[AskKey, Asking] = {}
         self._notices = notices
-        self._said = ("", 0.0)
+        self._message = ("", 0.0)
         self._is_rows_due = self._is_log_due = False
         self._rows_at_s = 0.0
         self._following = ""
@@ -200,7 +200,7 @@ class InboxView(Screen[None], inherit_bindings=False):
         self.draw()
 
     def _note_lost_ask(self, open_asks: set[AskKey]) -> None:
-        """The ask at the cursor is gone, and was not answered here."""
+        """Show a message when the ask at the cursor was answered elsewhere."""
         key = self._last_ask
         if key is None or key in open_asks or key.session in self.held:
             return
@@ -229,13 +229,13 @@ class InboxView(Screen[None], inherit_bindings=False):
 
     def _each_second(self) -> None:
         now = time.monotonic()
-        self._let_go(now)
-        if self._said[0] and self._said[1] < now:
-            self._said = ("", 0.0)
+        self._release_held(now)
+        if self._message[0] and self._message[1] < now:
+            self._message = ("", 0.0)
         self.draw()
 
-    def _let_go(self, now_s: float) -> None:
-        """Rows that were answered go where they belong, but never under the cursor."""
+    def _release_held(self, now_s: float) -> None:
+        """Rows that were answered move to their section, but never while the cursor is on them."""
         selected = self.list.selected
         for id, held in list(self.held.items()):
             if held.until_s <= now_s and id == selected:
@@ -296,13 +296,13 @@ class InboxView(Screen[None], inherit_bindings=False):
         self.call_after_refresh(self.draw)
 
     def open_pane(self, is_opened: bool) -> None:
-        """Where there is room for one: the conversation, or the list."""
+        """Where only one pane fits: show the conversation, or the list."""
         self.is_opened = is_opened
         self._arrange()
         (self.pane if is_opened else self.list).focus()
 
     def _fit_conversation(self) -> None:
-        """Lines are made for a width: for another one they are made again."""
+        """Lines are made for a width: for another one, the log is read again."""
         if self.pane.size.width and (self.pane.needs_width or not self._following):
             self._following = ""
             self._follow_selected()
@@ -311,11 +311,11 @@ class InboxView(Screen[None], inherit_bindings=False):
 
     def say(self, text: str) -> None:
         """One line at the bottom, for a moment."""
-        self._said = (single_line(text), time.monotonic() + _SAID_S)
+        self._message = (single_line(text), time.monotonic() + _MESSAGE_S)
         self._draw_footer()
 
-    def unsay(self) -> bool:
-        had, self._said = bool(self._said[0]), ("", 0.0)
+    def clear_message(self) -> bool:
+        had, self._message = bool(self._message[0]), ("", 0.0)
         self._draw_footer()
         return had
 
@@ -361,7 +361,7 @@ class InboxView(Screen[None], inherit_bindings=False):
         head, asked = self.query_one("#head", TextBlock), self.query_one("#ask", TextBlock)
         if row is None:
             empty = (
-                "Nothing was found." if self.found is not None else "There is no session yet: c begins one."
+                "Nothing was found." if self.found is not None else "There is no session yet: c starts one."
             )
             head.show([[("dim", f" {empty}")]])
             asked.show([])
@@ -372,7 +372,7 @@ class InboxView(Screen[None], inherit_bindings=False):
             if ask is not None:
                 most = max(self.size.height // 2, 8)
                 lines = box(row, ask, self.asking(row, ask), width, now_ms, most)
-            elif words := next((said for key, said in self.sent.items() if key.session == row.id), ""):
+            elif words := next((text for key, text in self.sent.items() if key.session == row.id), ""):
                 lines = [[("green", f" {words}")]]
             asked.show(lines)
             self.composer.show(row.id, self._composer_hint(row))
@@ -390,8 +390,8 @@ class InboxView(Screen[None], inherit_bindings=False):
         width = self.size.width
         lines: list[Line] = [self._bottom_rule(width)]
         alike = self.alike()
-        if self._said[0]:
-            lines.append(fitted([("yellow", f" {self._said[0]}")], width))
+        if self._message[0]:
+            lines.append(fitted([("yellow", f" {self._message[0]}")], width))
         elif len(alike) > 1:
             lines.append(fitted(_alike_words(alike, is_narrow=self.is_narrow), width))
         elif self.found is not None:

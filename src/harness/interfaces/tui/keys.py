@@ -1,4 +1,4 @@
-"""Every key, in one table: what it does, where, and what `?` says of it."""
+"""Every key, in one table: what it does, where, and its help text."""
 
 from __future__ import annotations
 

@@ -125,8 +125,8 @@ def strip_of(line: Line, width: int, styles: dict[str, Style], base: str = "") -
         used += cell_len(text)
     if used > width:  # Textual measures some characters as wider than we do
         last = segments.pop()
-        kept = width - sum(cell_len(segment.text) for segment in segments)
-        segments.append(Segment(set_cell_size(last.text, max(kept, 0)), last.style))
+        left = width - sum(cell_len(segment.text) for segment in segments)
+        segments.append(Segment(set_cell_size(last.text, max(left, 0)), last.style))
         used = width
     if used < width:
         segments.append(Segment(" " * (width - used), under))

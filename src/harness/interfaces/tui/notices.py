@@ -1,4 +1,4 @@
-"""What the terminal is given besides the screen: a bell, a notification, and the count in its title."""
+"""The bell, notifications of the terminal, and the count in its title."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Notices:
         is_first, self._has_looked = not self._has_looked, True
         if not self._is_on or is_first:
             return
-        said = [words for row in after.values() if (words := _news(before.get(row.id), row))]
-        if said:
-            more = f" (+{len(said) - 1})" if len(said) > 1 else ""
-            text = cut(single_line(said[0]), _LONGEST) + more
+        news = [words for row in after.values() if (words := _news(before.get(row.id), row))]
+        if news:
+            more = f" (+{len(news) - 1})" if len(news) > 1 else ""
+            text = cut(single_line(news[0]), _LONGEST) + more
             self._write(f"\x1b]9;{text}\x07{_BELL}")
 
     def title(self, count: int) -> None:

@@ -20,7 +20,7 @@ from harness.views.formatting.escapes import single_line
 from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, RowChild
 
 _WIDE = 56
-"""From here on there is room for cost and context."""
+"""From this width on, cost and context are shown."""
 _NARROW_TITLE, _WIDE_TITLE = 18, 21
 UNKNOWN = "–"
 
@@ -38,8 +38,8 @@ class ListEntry(NamedTuple):
 def entries(
     rows: Sequence[InboxRow], sections: dict[str, str], selected: str, *, is_inline: bool
 ) -> list[ListEntry]:
-    """The list. `sections`: rows that stay where they were, by id; `is_inline`: the row at the cursor shows what it
-    asks, because there is no room for it elsewhere.
+    """The list. `sections`: rows that stay where they were, by id; `is_inline`: what the row at the cursor asks is
+    shown below it.
     """
     groups: dict[str, list[InboxRow]] = {"needs": [], "running": []}
     for row in rows:
@@ -73,7 +73,7 @@ def _heading(section: str, count: int) -> Line:
 
 
 def row_line(row: InboxRow, width: int, now_ms: int, *, is_selected: bool, words: str = "") -> list[Part]:
-    """`words`: what is said in place of its state, such as the answer that was just given."""
+    """`words`: shown in place of its state, such as the answer that was just given."""
     room = _WIDE_TITLE if width >= _WIDE else _NARROW_TITLE
     title = single_line(row.title[:200]) or row.id[:8]
     code = agent_code(row)
@@ -90,8 +90,8 @@ def row_line(row: InboxRow, width: int, now_ms: int, *, is_selected: bool, words
     at = when(row, now_ms) if not words else ""
     at = _right(at, 6) if width >= _WIDE else f" {at}" if at else ""
     ends.append(("dim" if row.state not in NEEDS_YOU else "", at))
-    said = words or state_words(row, is_wide=width >= _WIDE)
-    return aligned([*lead, ("green" if words else "", said)], [*ends, ("", " ")], width)
+    text = words or state_words(row, is_wide=width >= _WIDE)
+    return aligned([*lead, ("green" if words else "", text)], [*ends, ("", " ")], width)
 
 
 def child_line(entry: ListEntry, width: int, now_ms: int) -> list[Part]:
@@ -140,7 +140,7 @@ def state_words(row: InboxRow, *, is_wide: bool) -> str:
 
 
 def head_lines(row: InboxRow, width: int, now_ms: int) -> list[Line]:
-    """Above the conversation: what it is, where, how it stands."""
+    """The head of the conversation: title, place, state and cost."""
     place = [row.agent_name or row.agent, row.model, home_path(row.cwd), row.branch or row.worktree]
     since = (
         f" {age(now_ms - row.state_since_ms)}"

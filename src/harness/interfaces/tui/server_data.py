@@ -24,13 +24,13 @@ from harness.log.codec import decode_lines
 from harness.views.formatting.usage_table import table
 
 _SILENT_S = 60.0
-"""A stream says that it lives every 15 s."""
+"""A stream sends something every 15 s."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.3, 5.0
 _MOST_WAITING = 20_000
 
 
 class StreamTail:
-    """The log of a session of the server, as it grows; the connection comes back by itself."""
+    """The log of a session of the server, as it grows; a lost connection is made again."""
 
     def __init__(self, calls: ServerCalls, session: str, wake: Callable[[], object], cursor: int) -> None:
         self._calls = calls

@@ -1,4 +1,4 @@
-"""What the data of files and of a server have in common: rows, commands, and what was opened."""
+"""What the screen needs: rows, logs as they grow, and where commands go; and what its two sources have in common."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PAUSE_S = 0.15
 
 
 class SourceData:
-    """Half of a `ScreenData`. The source is opened in a thread: the first screen does not wait for it."""
+    """The base of both `ScreenData`. The source is opened in a thread: the first screen does not wait for it."""
 
     def __init__(self, open_source: Callable[[], InboxSource]) -> None:
         self._open_source = open_source
@@ -59,7 +59,7 @@ class SourceData:
         source.close()
 
     def take_rows(self) -> None:
-        """Those of now."""
+        """Read the current rows."""
         if self._source is not None:
             page = self._source.page(LISTED)
             self._rows, self.total = page.rows, page.total
@@ -100,9 +100,7 @@ class SourceData:
         return self._source.answered_by(session, ask) if self._source is not None else ""
 
 
-# What the screen needs of the world: rows, logs as they grow, and someone who carries out commands.
-#
-# `interfaces/tui/file_data.py` follows the files of this machine, `server_data.py` is a client of `harness serve`.
+# `file_data.py` follows the files of this machine, `server_data.py` is a client of `harness serve`.
 
 
 class EventTail(Protocol):
@@ -121,7 +119,7 @@ class ScreenData(Protocol):
     """
 
     def open(self, wake: Callable[[], object]) -> None:
-        """Begin to follow; `wake` is called when `rows` may give something else."""
+        """Start; `wake` is called when `rows` may have changed."""
         ...
 
     def rows(self) -> Sequence[InboxRow]:
@@ -138,7 +136,7 @@ class ScreenData(Protocol):
 
     @property
     def notice(self) -> str:
-        """Why what is shown may be old; empty: it is not. With one, nothing can be answered."""
+        """Why what is shown may be old; empty: it is current. While there is one, nothing can be answered."""
         ...
 
     @property
@@ -167,7 +165,7 @@ class ScreenData(Protocol):
         ...
 
     def answered_by(self, session: str, ask: str) -> str:
-        """Who answered it first; empty when that is not known. Returns at once."""
+        """The client that answered first; empty: unknown. Returns at once."""
         ...
 
     def find(self, text: str) -> Sequence[str]:
@@ -183,7 +181,7 @@ class ScreenData(Protocol):
         ...
 
     def fleets(self) -> FleetSource:
-        """Returns at once; to be closed by the one who asked."""
+        """Returns at once; the caller closes it."""
         ...
 
     def close(self) -> None: ...

@@ -1,6 +1,6 @@
 """The lines of a conversation, as the transcript view writes them, with what each of them belongs to.
 
-Pure, and append-only: a finished line is never made again. Only the last one may still change.
+Pure, and append-only: a finished line does not change. Only the last one may still change.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ class TranscriptLines:
         self._parents: dict[str, str] = {}
         """Of each sub-agent: the run above it."""
         self._waiting: dict[str, Relay] = {}
-        """What is asked stands in a box of its own, until it is answered."""
+        """Open questions: they are shown in a box of their own until they are answered."""
         self._open = LineTag("")
         """Of the line that is not finished."""
-        self._begun: set[str] = set()
+        self._started: set[str] = set()
         """The sub-agents that have a first line."""
 
     def feed(self, events: Sequence[Event]) -> None:
@@ -109,7 +109,7 @@ class TranscriptLines:
     def _add(self, text: str, event: Event) -> None:
         if text.startswith(_ERASE):
             self.tail, text = "", text[len(_ERASE) :]
-        continued = bool(self.tail)  # then the first line was begun by an earlier event
+        continued = bool(self.tail)  # then the first line was started by an earlier event
         *done, self.tail = (self.tail + text).split("\n")
         tag = self._tag(event)
         before = len(self.lines)
@@ -120,7 +120,7 @@ class TranscriptLines:
             before += 1
         first = next((at for at in range(before, len(self.lines)) if self.lines[at]), None)
         if first is not None:
-            self._begun.add(tag.spawns)
+            self._started.add(tag.spawns)
             self.tags[first] = tag
             if tag.is_turn:
                 self.turns.append(first)
@@ -134,5 +134,5 @@ class TranscriptLines:
             (isinstance(event, Message) and event.role == "user")
             or (isinstance(event, Signal) and event.category == "user")
         )
-        spawns = run_id if is_child and run_id not in self._begun else ""
+        spawns = run_id if is_child and run_id not in self._started else ""
         return LineTag(run_id, call_id, is_turn, spawns)

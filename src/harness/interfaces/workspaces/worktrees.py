@@ -1,7 +1,7 @@
-"""A branch or a worktree of its own for a run, made and removed with git.
+"""A branch or a worktree for a run, created and removed with git.
 
-Making a worktree writes files, and a repository can name programs that run then: hooks are switched off, and a
-repository that has filters of its own is refused.
+Creating a worktree writes files, and a repository can name programs that run then: hooks are switched off, and a
+repository with filters of its own is refused.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def remove_worktree(folder: str, *, is_forced: bool = False) -> None:
         "\n"
     )
     shutil.rmtree(top)
-    with suppress(GitFailed):  # the entry of a folder that is gone is removed by git itself later
+    with suppress(GitFailed):  # git removes the entry of a missing folder itself later
         GitCalls(os.path.dirname(git)).ask("worktree", "prune", "--expire=now")
 
 

@@ -1,6 +1,6 @@
-"""The conversation itself: shows what comes, asks what has to be asked, and does what is typed.
+"""A conversation in the terminal: shows events, asks questions, and carries out what is typed.
 
-     a line is typed                              nothing runs       a run is on             a question waits
+     what is typed                                nothing runs       a run is in progress    a question waits
 text, at a terminal                               prompt             steers it, or queued    answers it
 text, from a pipe                                 prompt             waits for its end       answers it
 Ctrl-C                                            how to leave       stops the turn          stops the turn
@@ -42,9 +42,9 @@ from harness.views.usage import UsageFold
 
 PROMPT, ANSWER = "❯ ", "? "
 _SETTLED_S = 0.05
-"""Rules answer at once what they can answer: so long a question waits before a person is bothered with it."""
+"""How long a question waits before it is shown: rules answer at once what they can answer."""
 _LEAVES_AT = 3
-"""Ctrl-C so often in one turn leaves."""
+"""So many Ctrl-C in one turn end the chat."""
 _CLOSED = "the input has ended"
 
 
@@ -52,7 +52,7 @@ class ChatState(msgspec.Struct):
     """What is shown of a conversation. Empty: not known."""
 
     agent: str
-    """What a person calls it."""
+    """Its display name."""
     folder: str
     model: str = ""
     mode: str = "build"
@@ -60,7 +60,7 @@ class ChatState(msgspec.Struct):
 
 
 class Actions(Protocol):
-    """What depends on whose conversation it is. Both raise HarnessError."""
+    """What differs between an own conversation and an attached one. Both raise HarnessError."""
 
     def resolve_model(self, name: str) -> str:
         """The model that a name or alias means."""
@@ -82,10 +82,10 @@ class TerminalConversation:
         state: ChatState,
         actions: Actions,
         *,
-        only_looks: bool = False,
+        is_read_only: bool = False,
         first: str = "",
     ) -> None:
-        """`only_looks`: until the run has ended, without asking or reading anything. `first`: as if it was typed."""
+        """`is_read_only`: until the run has ended, without asking or reading anything. `first`: as if it was typed."""
         self.link = link
         self.terminal = terminal
         self.state = state
@@ -96,7 +96,7 @@ class TerminalConversation:
         """The latest result of the agent itself."""
         self.has_left = False
         self._view = view
-        self._only_looks = only_looks
+        self._is_read_only = is_read_only
         self._tail: LogTail | None = None
         self._status = ConversationStatus(can_submit=True)
         self._waiting: dict[str, tuple[Relay, float]] = {}
@@ -131,18 +131,18 @@ class TerminalConversation:
         while not self.has_left:
             is_open, self._status = self.link.is_open, self.link.status()
             is_done = self._show()
-            if is_done and (not is_open or (self._only_looks and not self.is_running)):
+            if is_done and (not is_open or (self._is_read_only and not self.is_running)):
                 break
-            self._obey_interrupts()
+            self._handle_interrupts()
             self._ask()
             if self._lines and self._is_ready_for(self._lines[0]):
                 self._do(self._lines.pop(0))
                 continue
             if not self._lines:
                 self.terminal.prompt(self._wanted_prompt())
-            reads = not self._lines and not self._only_looks
+            reads = not self._lines and not self._is_read_only
             if self.terminal.wait(0 if not is_done else self._pause_s(), reads=reads):
-                self._obey_interrupts()  # they came before what is read now
+                self._handle_interrupts()  # they came before what is read now
                 self._lines += self.terminal.read()
                 if None in self._lines and self.terminal.is_interactive and self.is_running:
                     self.terminal.say("· leaves after this turn; Ctrl-C stops it")
@@ -178,7 +178,7 @@ class TerminalConversation:
                 for unanswered in self._runs.relays:  # it ended with its run
                     self._waiting.pop(unanswered.id, None)
             match event:
-                case Relay() if not self._only_looks:
+                case Relay() if not self._is_read_only:
                     self._waiting[event.id] = (event, time.monotonic())
                     continue
                 case RelayReply():
@@ -257,7 +257,7 @@ class TerminalConversation:
             if text.startswith("/") and not text.startswith("//"):
                 carry_out(self, text)
             elif text:
-                self._said(text.removeprefix("/") if text.startswith("//") else text)
+                self._take_text(text.removeprefix("/") if text.startswith("//") else text)
         except HarnessError as error:
             self.terminal.say(error.words)
 
@@ -268,14 +268,14 @@ class TerminalConversation:
             "nothing is waiting for an answer" if asking is None else asking.text(is_whole=True)
         )
 
-    def _said(self, text: str) -> None:
+    def _take_text(self, text: str) -> None:
         has_lost_question, self._has_lost_question = self._has_lost_question, False
         if self._asking is not None:
             self._answer(self._asking, text)
         elif has_lost_question and is_yes_or_no(text):
             self.terminal.say("it was answered already")
         elif self.is_running:
-            self._interject(text)
+            self._steer_or_queue(text)
         else:
             self._send_typed(Submit(prompt=text), text)
 
@@ -288,17 +288,17 @@ class TerminalConversation:
         self._answered.add(asking.id)
         self._waiting.pop(asking.id, None)
 
-    def _interject(self, text: str) -> None:
-        """Say something while the agent works: it takes it, or it is queued."""
+    def _steer_or_queue(self, text: str) -> None:
+        """Send a message while the agent works: it is steered, or the message is queued."""
         try:
             self._send_typed(Steer(message=text), text)
         except HarnessError:
             if not self._status.can_submit:
                 raise
             self._send_typed(Submit(prompt=text), text)
-            self.terminal.say(f"· {self.state.agent} takes no message now: it is queued for after this turn")
+            self.terminal.say(f"· queued: {self.state.agent} takes no messages during a turn")
         else:
-            self.terminal.say(f"· given to {self.state.agent}")
+            self.terminal.say(f"· sent to {self.state.agent}")
 
     def _send_typed(self, command: Command, text: str) -> None:
         if self.terminal.is_interactive:
@@ -323,7 +323,7 @@ class TerminalConversation:
             self.link.send(Cancel(queue="clear"))
             self._waiting.pop(self._asking.id, None)
 
-    def _obey_interrupts(self) -> None:
+    def _handle_interrupts(self) -> None:
         while self._handled < self._interrupts:
             self._handled += 1
             if self.terminal.is_typing:

@@ -1,4 +1,4 @@
-"""What a terminal talks to: a conversation of this process, or one of another process of the same user."""
+"""The session of a terminal: a conversation of this process, or one of another process of the same user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Value = TypeVar("_Value")
 
 
 class ChatLink(Protocol):
-    """Contract: used by one thread; `wake`, which it was made with, is called from any when something has changed."""
+    """Contract: used by one thread; its `wake` is called from any thread when something has changed."""
 
     log_id: str
     """Empty until there is a session."""
@@ -29,7 +29,7 @@ class ChatLink(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether there still is someone to talk to."""
+        """Whether the session can still take commands."""
         ...
 
     def send(self, command: Command) -> None:
@@ -46,10 +46,10 @@ class ChatLink(Protocol):
 
 
 class LocalLink:
-    """Conversations of this process, in an event loop of their own. A session begins with its first command."""
+    """Conversations of this process, in an event loop of their own. The session is created by its first command."""
 
     def __init__(self, store: Store, setup: Setup, wake: Callable[[], object]) -> None:
-        """Raises UsageError for a setup that cannot be."""
+        """Raises UsageError for an invalid setup."""
         self.log_id = ""
         self.is_own = True
         self.setup = setup
@@ -59,10 +59,10 @@ class LocalLink:
         self._thread = threading.Thread(target=self._loop.run_forever, name="chat", daemon=True)
         self._thread.start()
         self._channel: LocalSocketServer | None = None
-        self._backend = self._do(self._begin())
+        self._backend = self._run(self._new_backend())
         self._backend.check(setup)
 
-    async def _begin(self) -> LocalBackend:
+    async def _new_backend(self) -> LocalBackend:
         backend = LocalBackend(self._store, self.setup)
         backend.listen(lambda _: self._changed())
         return backend
@@ -78,9 +78,9 @@ class LocalLink:
         metadata = self._store.metadata(log_id)
         before = self.log_id
         if metadata.kind != "thread":
-            log_id = self._do(self._backend.create(replace(self.setup, continues=log_id)))
+            log_id = self._run(self._backend.create(replace(self.setup, continues=log_id)))
         if before and before != log_id:
-            self._do(self._backend.unload(before))
+            self._run(self._backend.unload(before))
         self._use(log_id)
 
     def _use(self, log_id: str) -> None:
@@ -94,8 +94,8 @@ class LocalLink:
             self._configure(command.config)
             return
         if not self.log_id:
-            self._use(self._do(self._backend.create(self.setup)))
-        self._do(self._backend.carry_out(self.log_id, command))
+            self._use(self._run(self._backend.create(self.setup)))
+        self._run(self._backend.carry_out(self.log_id, command))
 
     def _configure(self, config: Configuration) -> None:
         changes = {
@@ -120,12 +120,12 @@ class LocalLink:
         """Stops what runs."""
         if self._channel is not None:
             self._channel.close()
-        self._do(self._backend.close())
+        self._run(self._backend.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
-    def _do(self, work: Coroutine[Any, Any, _Value]) -> _Value:
+    def _run(self, work: Coroutine[Any, Any, _Value]) -> _Value:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 

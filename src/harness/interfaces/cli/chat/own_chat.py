@@ -1,4 +1,4 @@
-"""`harness chat`: a conversation of this process, from options and settings to its end."""
+"""`harness chat`: a conversation of this process; and `harness attach` to a session of another process."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LISTED = 10
 
 
 def chat_view(color: str, *, reasoning: bool = False) -> View:
-    """What an agent says and does, as it is shown in this terminal."""
+    """The view of a conversation for this terminal."""
     on_terminal = is_terminal(STDOUT)
     return transcript.open(
         ViewOptions(
@@ -72,7 +72,7 @@ class OwnChat:
     ) -> None:
         """`agent_session`: a session that the agent has stored itself, to be continued. `first`: the first prompt.
 
-        Raises HarnessError for options that cannot be.
+        Raises HarnessError for invalid options.
         """
         self._arguments = arguments
         self._settings = settings
@@ -94,8 +94,8 @@ class OwnChat:
             )
         )
 
-    def hold(self) -> int:
-        """Until the person leaves; the exit code."""
+    def run(self) -> int:
+        """Run the chat until the person leaves; returns the exit code."""
         setup = self._setup
         state = ChatState(
             agent=self._agent.title,
@@ -120,7 +120,7 @@ class OwnChat:
             if self._resumed:
                 self.resume(conversation, self._resumed)
             code = run_with_signals(conversation)
-        self._say_goodbye(conversation)
+        self._print_end(conversation)
         return code
 
     # What the conversation asks for
@@ -166,7 +166,7 @@ class OwnChat:
             )
         conversation.terminal.say("/help lists commands, Ctrl-C stops a turn, /quit leaves")
 
-    def _say_goodbye(self, conversation: TerminalConversation) -> None:
+    def _print_end(self, conversation: TerminalConversation) -> None:
         if conversation.link.log_id and conversation.terminal.is_interactive:
             self._console.say(f"continue: harness chat --resume {conversation.link.log_id}")
 
@@ -212,10 +212,10 @@ def run_with_signals(conversation: TerminalConversation) -> int:
     )
 
 
-def _permissions(said: str, settings: Settings) -> str:
-    """What was asked for, else what the settings say, else `ask`: there is a person here."""
+def _permissions(option: str, settings: Settings) -> str:
+    """The option, else the setting, else `ask`."""
     key = "default_permissions"
-    wanted = said or ("ask" if settings.origin(key) == "default" else settings.value(key))
+    wanted = option or ("ask" if settings.origin(key) == "default" else settings.value(key))
     known = PERMISSION_SPELLINGS.get(wanted.strip().lower(), wanted)
     known = "ask" if known == "agent-default" else known
     if known not in PERMISSION_MODES:
@@ -239,13 +239,13 @@ def latest_run(store: FileStore, log_id: str) -> int:
     return seq
 
 
-# `harness attach` to a session that runs in another program of the same user.
+# `harness attach` to a session of another process of the same user.
 
 
 _GREETING = "What you type steers the run, or answers it. /help lists commands, /quit leaves."
 
 
-class _Elsewhere:
+class _AttachedActions:
     """The `Actions` of a conversation that belongs to another program."""
 
     def resolve_model(self, name: str) -> str:
@@ -270,7 +270,12 @@ def follow(store: FileStore, log_id: str, arguments: argparse.Namespace) -> int 
             agent=metadata.agent or "the agent", folder=metadata.cwd, model=metadata.model, mode=""
         )
         conversation = TerminalConversation(
-            link, terminal, chat_view(arguments.color), state, _Elsewhere(), only_looks=arguments.read_only
+            link,
+            terminal,
+            chat_view(arguments.color),
+            state,
+            _AttachedActions(),
+            is_read_only=arguments.read_only,
         )
         if terminal.is_interactive and not arguments.read_only:
             terminal.say(_GREETING)

@@ -1,4 +1,4 @@
-"""What begins with `/` in a conversation: commands to Harness, not to the agent."""
+"""The slash commands of a chat: for Harness, not for the agent."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def _help(conversation: TerminalConversation, argument: str) -> None:
     lines = [f"{f'{name} {one.argument}'.strip():<20} {one.summary}" for name, one in COMMANDS.items()]
     lines += [
         "",
-        "What you type is a prompt. While the agent works it is given to it, or queued where it takes none;",
+        "What you type is a prompt. While the agent works it steers it, or is queued if it takes no messages;",
         "while a question waits it is the answer. Ctrl-C stops the turn, again: by force. //TEXT sends /TEXT.",
     ]
     conversation.terminal.say("\n".join(lines))
 
 
 def _configure(conversation: TerminalConversation, configuration: Configuration, what: str) -> None:
-    """`what`: what is said of it, where no event of the log does."""
+    """`what`: the message to print, where no event of the log shows it."""
     is_logged = bool(conversation.link.log_id) and configuration.permission_mode is None
     conversation.link.send(Configure(config=configuration))
     if not is_logged:

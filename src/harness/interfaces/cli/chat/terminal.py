@@ -1,4 +1,4 @@
-"""Where a person types and reads: output above, at most one line of input below it.
+"""The terminal of a chat: output above, at most one line of input below it.
 
 On a terminal that can be drawn on, keys are read one by one. While something is being typed, output waits, so that
 neither is torn apart. A dumb terminal edits its own lines, and a pipe has nothing to edit.
@@ -49,7 +49,7 @@ class ChatTerminal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(HarnessError, ReaderGone):  # the terminal may be gone
+        with suppress(HarnessError, ReaderGone):  # the terminal may be closed
             self._erase()
             self._release()
         if self._settings is not None:
@@ -109,17 +109,17 @@ class ChatTerminal:
 
     @property
     def is_typing(self) -> bool:
-        """Whether a line was begun."""
+        """Whether a line is being typed."""
         return bool(self._editor.text)
 
     def clear(self) -> None:
-        """Forget the line that was begun."""
+        """Discard the line that is being typed."""
         self._editor.clear()
         self._release()
         self._draw()
 
     def prompt(self, text: str) -> None:
-        """What stands before the line of input; empty: nothing is shown until something is typed."""
+        """Set the prompt before the line of input; empty: nothing is shown until something is typed."""
         if text != self._prompt:
             self._erase()
             self._prompt = text

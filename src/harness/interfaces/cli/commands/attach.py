@@ -1,10 +1,10 @@
 """Follow a running session in this terminal, answer its questions, and steer it: one of `harness serve`, or of
 `harness chat` and `harness run` in another terminal of yours.
 
-In a session of `harness serve` what you type is a prompt (queued while a run is in progress), or the answer to the question that was shown.
-/show shows the whole question, /grants lists what is always allowed and /revoke ID revokes it, /steer TEXT sends a
-message to the current run, /cancel stops it, /cancel all also clears the queue, /continue sends the queue after a
-stop, /quit leaves without stopping anything.
+In a session of `harness serve`, what you type is a prompt (queued while a run is in progress), or the answer to the
+question that was shown. /show shows the whole question, /grants lists what is always allowed and /revoke ID revokes it,
+/steer TEXT sends a message to the current run, /cancel stops it, /cancel all also clears the queue, /continue sends the
+queue after a stop, /quit leaves without stopping anything.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     # Asked in any case: a client waits for a server that is not there, as if it were only starting again.
     newest = newest_session(url, token)
     if arguments.id == "last" and not newest:
-        raise UnknownSession("there is no session yet", hint="`harness attach` begins one")
+        raise UnknownSession("there is no session yet", hint="`harness attach` without an id starts one")
     session = newest if arguments.id == "last" else arguments.id
     with PlainClient(url, token=token, session=session) as client:
         if is_terminal(_STDIN) and not arguments.read_only:
@@ -83,7 +83,7 @@ def _attach_here(arguments: argparse.Namespace, console: Console) -> int | None:
     except UsageError as error:
         if store.is_live(log_id):
             raise UsageError(
-                "it is running, but takes no commands from here",
+                "it is running, but its program takes no commands",
                 hint=f"`harness sessions show {log_id} --follow` shows it as it goes",
             ) from error
         raise UsageError(

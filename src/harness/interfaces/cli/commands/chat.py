@@ -1,6 +1,6 @@
-"""Talk to an agent in this terminal: prompts, answers as they come, approvals, one session for all of it.
+"""Chat with an agent in this terminal: prompts, streamed answers and approvals, in one session.
 
-What you type while the agent works is given to it, or queued where it takes no messages. Ctrl-C stops the turn, not
+What you type while the agent works steers it, or is queued if it takes no messages. Ctrl-C stops the turn, not
 the conversation. /help lists the commands. Lines may also come from a pipe, one prompt each: the next one is sent when
 the turn has ended, and answers a question if one waits.
 """
@@ -12,7 +12,7 @@ import argparse
 from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.parser import completes
 
-SUMMARY = "talk to an agent in this terminal"
+SUMMARY = "chat with an agent in this terminal"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,4 +34,4 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     settings.require_valid()
-    return OwnChat(arguments, settings, preferences.open_store(settings), console).hold()
+    return OwnChat(arguments, settings, preferences.open_store(settings), console).run()

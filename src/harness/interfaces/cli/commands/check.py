@@ -70,7 +70,7 @@ def capabilities_text(able: dict[str, bool], while_running: list[str], reveals: 
 
 
 def _wrapped(head: str, text: str) -> str:
-    """The rest of a long text stands below its beginning."""
+    """Wrap a long text below its beginning."""
     from textwrap import fill
 
     width = max(60, min(120, screen_width(os.environ)))

@@ -1,9 +1,11 @@
 """Run the installed agents against a scripted model, and report which of them have changed.
 
 It costs nothing, and nothing of yours is changed: each scenario has a temporary home and project, and no network but
-loopback where the system allows that. It also says which stored sessions are about to be deleted by their agents. A verdict per scenario: verified, degraded (something is no
-longer visible), drift (unknown records or fields), broken, unfinished (--quick ran out of time). Exit codes:
-0 all verified, or none installed; 1 degraded or drift; 2 broken or unfinished, or none of the named agents
+loopback where the system allows that. A verdict per scenario: verified, degraded (something is no longer visible), drift
+(unknown records or fields), broken, unfinished (--quick ran out of time). It also lists sessions that agents are about
+to delete.
+
+Exit codes: 0 all verified, or none installed; 1 degraded or drift; 2 broken or unfinished, or none of the named agents
 could be run.
 """
 
@@ -106,7 +108,7 @@ def _require_all(names: list[str], statuses: list[ExaminedAgent]) -> None:
 
 
 class _EndedBySignals:
-    """SIGTERM and SIGHUP end the doctor as Ctrl-C does: what it has begun is cleared away."""
+    """SIGTERM and SIGHUP end the doctor as Ctrl-C does: it cleans up first."""
 
     def __enter__(self) -> None:
         import signal

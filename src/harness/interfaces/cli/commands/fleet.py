@@ -22,9 +22,9 @@ from harness.interfaces.cli.parser import (
 SUMMARY = "run tasks with several agents and compare them"
 DEFAULT_ACTION = "list"
 ACTIONS = {
-    "run": "carry out a plan; one that was begun is continued",
+    "run": "run a plan; one that was started is continued",
     "try": "one prompt for several agents in copies of this project; then apply the changes of one",
-    "resume": "continue a fleet that was begun",
+    "resume": "continue a fleet that was started",
     "status": "what is done, what runs, and what is left",
     "list": "list fleets",
     "report": "pass rates with intervals, cost, time and errors of each variant",

@@ -2,7 +2,7 @@
 
 ID is a session's id, the beginning of one, `last`, or an agent's own id of a session (`AGENT:ID` if it is not unique).
 With a PROMPT the other agent is run at once, shown and recorded like any run; without one, the command that continues
-is printed. It is said what is lost each time. `--list` lists what was handed over, `--remove ID` removes what was made.
+is printed. What is lost is listed each time. `--list` lists earlier hand-overs, `--remove ID` removes their files.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "an id, the beginning of one, or `last`"
     completes(add("id", metavar="ID", nargs="?", default="", help=help_text), "sessions")
     add("prompt", metavar="PROMPT", nargs="?", help="what to do next (default: print how to continue)")
-    completes(add("--to", default="", metavar="AGENT", help="who is to continue it"), "agents")
+    completes(add("--to", default="", metavar="AGENT", help="the agent that is to continue it"), "agents")
     help_text = "native: as a session of the agent; briefing: as text before the prompt (default: the best)"
     add("--as", dest="form", choices=("native", "briefing"), default="", metavar="FORM", help=help_text)
     add("--list", action="store_true", help="list what was handed over")
-    add("--remove", default="", metavar="ID", help="remove the files that a hand-over has made")
+    add("--remove", default="", metavar="ID", help="remove the files of a hand-over")
     add("--force", action="store_true", help="with --remove: also files that were changed since")
     add_run_options(parser)
 
@@ -75,7 +75,7 @@ def _hand_over(
 
     session = find_session(preferences.open_store(settings), arguments.id)
     agent = load(arguments.to)
-    wanted = arguments.cwd or session.cwd  # what would be done can be said of a directory that is gone, too
+    wanted = arguments.cwd or session.cwd  # --dry-run also works for a directory that was deleted
     folder_of = wanted if arguments.dry_run else require_folder(session, arguments.cwd)
     arguments.cwd = os.path.abspath(folder_of or os.getcwd())
     target = _target(session, agent, arguments, settings)
@@ -175,7 +175,7 @@ def _remove(folder: HandoverFolder, arguments: argparse.Namespace, console: Cons
     if changed and not arguments.force:
         raise UsageError(
             f"{manifest.agent} has continued this session since: {changed[0]}",
-            hint="--force removes it all the same, with what was said since",
+            hint="--force removes it with its new messages",
         )
     console.say(f"removed {manifest.id}: {len(manifest.files)} files")
     if manifest.is_imported:

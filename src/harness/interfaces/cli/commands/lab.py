@@ -1,6 +1,6 @@
 """A scripted model on loopback that any agent can be run against: offline, at no cost, the same every time.
 
-A script is a TOML or JSON file of turns; docs/scripts.md says how to write one.
+A script is a TOML or JSON file of turns; see docs/scripts.md.
 """
 
 from __future__ import annotations
@@ -190,7 +190,9 @@ def _checked_home(home: str) -> str:
             os.makedirs(home, mode=0o700, exist_ok=True)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise UsageError(f"--home {home!r} cannot be made: {reason}", hint="give another folder") from error
+        raise UsageError(
+            f"--home {home!r} cannot be created: {reason}", hint="give another folder"
+        ) from error
     return os.path.abspath(home) if home else ""
 
 

@@ -53,7 +53,7 @@ def _ours() -> str:
 
     if model := usual_model():
         return f"Without any, `harness run` uses its own agent here, with {model}."
-    return "Or use `--agent native`, which is part of Harness, with any model API: `harness models list` says what is missing."
+    return "Or use `--agent native`, which is part of Harness, with any model API: `harness models list` shows what is missing."
 
 
 def _as_data(found: AgentInstallation, *, is_marked: bool) -> dict[str, Any]:

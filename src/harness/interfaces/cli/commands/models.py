@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--providers", action="store_true", help="only the providers of the built-in agents")
     add("--json", action="store_true", help="print JSON")
     add = actions["resolve"].add_argument
-    add("name", metavar="MODEL", help="a short name, or any other model name model name")
+    add("name", metavar="MODEL", help="a short name, or any other name of a model")
     completes(add("--agent", required=True, metavar="NAME", help="the agent that gets it"), "agents")
     actions["update"].add_argument("file", metavar="FILE", help="TOML with [models.NAME] tables")
     help_text = "local: a small model that runs in this process"

@@ -111,8 +111,8 @@ def _require_resumable(session: AnySession, agent: Agent) -> None:
         )
     if not session.session_id and agent.work is None:
         raise UsageError(
-            f"{agent.title} has never said the id of this session, so it cannot be continued",
-            hint=f"start again with what was said: harness hand-over {session.name} --to {agent.name}",
+            f"{agent.title} has not reported the id of this session, so it cannot be continued",
+            hint=f"start a new session with its messages: harness hand-over {session.name} --to {agent.name}",
         )
 
 
@@ -172,4 +172,4 @@ def _talk(session: AnySession, arguments: argparse.Namespace, settings: Settings
     given.resume = session.log_id
     agent_session = "" if session.log_id else session.session_id
     chat = OwnChat(given, settings, session.store, console, agent_session, arguments.prompt or "")
-    return chat.hold()
+    return chat.run()

@@ -1,7 +1,7 @@
 """Run an agent on a task, show what it does as it happens, and record everything.
 
-On a terminal the output is for reading; otherwise it is one JSON object per line. Arguments after `--` are passed
-to the agent unchanged.
+On a terminal the output is for reading, elsewhere it is one JSON object per line. Arguments after `--` are passed to the
+agent unchanged.
 """
 
 from __future__ import annotations
@@ -103,15 +103,13 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
 def _add_special(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--binary", default="", metavar="PATH", help="the agent's program, if not the one on PATH")
-    add(
-        "--recording", default="", metavar="FILE", help="rereplay recorded output instead of running an agent"
-    )
+    add("--recording", default="", metavar="FILE", help="replay recorded output instead of running an agent")
     add(
         "--as",
         dest="native",
         default="",
         metavar="NAME",
-        help="the agent that wrote the recording, if no metadata beside it says so",
+        help="the agent that wrote the recording, if there is no metadata beside it",
     )
     add(
         "--context",
@@ -139,7 +137,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
     if arguments.words:
         raise UsageError(f"unexpected: {' '.join(arguments.words)}", hint="give the prompt with --prompt")
-    formats.choose(arguments.format, is_terminal=False)  # a wrong one is said first
+    formats.choose(arguments.format, is_terminal=False)  # a wrong one is reported first
     settings = preferences.load(console, has_verbose=arguments.verbose)
     settings.require_valid()
     return carry_out(run_request.request_of(arguments, settings, console), arguments, settings, console)

@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="URL",
-        help="send word there when a session needs you or ends: a signed webhook, or ntfy+https://HOST/TOPIC for a "
+        help="notify this address when a session needs you or ends: a signed webhook, or ntfy+https://HOST/TOPIC for a "
         "push (may be repeated)",
     )
     add_token(parser)
@@ -185,7 +185,9 @@ def _store(where: str) -> Store:
 
 
 def _with_histories(store: Store, arguments: argparse.Namespace, settings: Settings) -> Store:
-    """Not where other machines may see them, unless the user has said so; a shared store belongs to no one machine."""
+    """The store with the sessions that agents have stored themselves; not where other machines may see them, unless that
+    is set, and not for a shared store.
+    """
     from harness.interfaces.server.histories import Histories
     from harness.interfaces.server.machine_store import MachineStore
     from harness.log.stores.files import FileStore

@@ -29,7 +29,7 @@ SUMMARY = "sessions: list, search, show, replay, keep, check, delete …"
 DEFAULT_ACTION = "list"
 ACTIONS = {
     "list": "list sessions: waiting ones first, then running ones, then the newest",
-    "search": "find sessions by what was said in them, and by files, commands and commits",
+    "search": "find sessions by their messages, files, commands and commits",
     "show": "show a session in any format",
     "replay": "show a session with its original timing",
     "diff": "print what a session changed as a patch",
@@ -83,7 +83,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    help_text = "words that were said, by their beginnings; what is in double quotes must stand there exactly"
+    help_text = "words of its messages, also their beginnings; a text in double quotes is searched as it is"
     add("words", metavar="WORDS", nargs="*", help=help_text)
     add(
         "--file",
@@ -232,7 +232,7 @@ def _nothing_found(arguments: argparse.Namespace, store: FileStore, known: int) 
 
 
 def _up_to_date(store: FileStore, log_id: str, console: Console) -> Metadata:
-    """A session's metadata; one whose writer died is completed first, one that runs or waits says so."""
+    """A session's metadata; one whose writer died is completed first; `outcome` is also `running` or `waiting`."""
     from harness.log.query import is_active, waits
 
     metadata = store.metadata(log_id)

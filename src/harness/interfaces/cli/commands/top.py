@@ -1,4 +1,4 @@
-"""All sessions in one list: who needs you, what runs, what has ended; answers, steers, stops and opens them.
+"""All sessions in one list: what needs you, what runs, what has ended; answer, steer, stop and open them.
 
 It reads the files of this machine, or with --server a `harness serve`. Sessions of `harness chat` and `harness run` in
 other terminals are answered over their sockets, those of a server by the server. `?` lists the keys.
@@ -16,7 +16,7 @@ from harness.interfaces.server_address import add_server
 if TYPE_CHECKING:
     from harness.views.inbox.row import InboxRow
 
-SUMMARY = "all sessions: who needs you, what runs; answer, steer, stop"
+SUMMARY = "all sessions: what needs you, what runs; answer, steer, stop"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -109,7 +109,7 @@ def _revoke(directory: str, console: Console) -> int:
     from harness import config
 
     trusted = _trusted(console)
-    # Also what is gone by now: the folder, or a file in it.
+    # Also a folder, or a file in it, that was deleted.
     wanted = {config.trust_key(path) for path in config.project_files(directory)}
     wanted |= {config.trust_key(os.path.join(directory, name)) for name in config.PROJECT_FILES}
     found = sorted(wanted & trusted.keys())
@@ -140,7 +140,7 @@ def _state(path: str, digest: str) -> str:
         with open(path, "rb") as file:
             return "trusted" if digest_of(file.read()) == digest else "changed since, not trusted"
     except OSError:
-        return "gone"
+        return "deleted"
 
 
 def _trusted(console: Console) -> dict[str, str]:

@@ -73,7 +73,7 @@ def _data(arguments: argparse.Namespace, settings: Settings) -> ScreenData:
 
 
 def _default(settings: Settings) -> Setup:
-    """How a conversation is run of which nothing else is said."""
+    """The setup for what a conversation leaves open."""
     from harness.errors import UsageError
     from harness.interfaces.cli.run_request import agent_of
     from harness.interfaces.conversations.backend import Setup

@@ -1,6 +1,6 @@
 """Tokens and cost of everything that was recorded, by Harness or by the agents themselves, with nothing counted twice.
 
-A cost is stated by the agent, or computed from list prices: the table says which. `–` means unknown, `≥` that some
+A cost is stated by the agent, or computed from list prices: the table shows which. `–` means unknown, `≥` that some
 of the tokens have no price.
 """
 
@@ -73,8 +73,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         write_text(_as_table(arguments.by, rows, amount, charges, store))
         _explain(charges, ledger, prices.date, console)
     if not arguments.json and (silent := ledger.silent(arguments.since)):
-        noun = "session says" if silent == 1 else "sessions say"
-        console.say(f"{silent} {noun} nothing of what was used")
+        noun = "session has" if silent == 1 else "sessions have"
+        console.say(f"{silent} {noun} no usage")
     return 0
 
 
@@ -152,5 +152,5 @@ def _explain(charges: list[Charge], ledger: Ledger, prices_date: str, console: C
         shown = ", ".join(single_line(model) or "models that were never named" for model in missing)
         console.say(f'no price is known for {shown} (set it in [prices."MODEL"])')
     if count := len({*ledger.unsettled}):
-        noun = "session tells" if count == 1 else "sessions tell"
-        console.say(f"{count} {noun} a total that began before anything was recorded: it counts as a whole")
+        noun = "session reports" if count == 1 else "sessions report"
+        console.say(f"{count} {noun} a total from before the recording started: it is counted in full")

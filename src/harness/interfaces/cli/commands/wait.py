@@ -1,6 +1,6 @@
 """Wait until sessions need you, or end: for scripts.
 
-Without ID: until the first of all sessions that run now, or begin meanwhile. With several: for `end` until all have
+Without ID: until the first of all sessions that run now, or are started meanwhile. With several: for `end` until all have
 ended, else until the first. What happened is printed: id, state and title, separated by tabs.
 
 Exit codes: 0 it ended well (with `--for needs-you`: it needs you), 1 it failed or its process died, 3 it needs you,

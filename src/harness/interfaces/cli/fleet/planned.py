@@ -20,7 +20,7 @@ from harness.sources.registry import load
 
 
 def fleet_of(arguments: argparse.Namespace, settings: Settings, console: Console) -> Fleet:
-    """Raises UsageError for whatever is wrong with the plan."""
+    """Raises UsageError for an invalid plan."""
     plan = plan_of(arguments, settings)
     return stored(plan, arguments, settings, console)
 
@@ -39,7 +39,7 @@ def stored(plan: FleetPlan, arguments: argparse.Namespace, settings: Settings, c
 
 
 def plan_of(arguments: argparse.Namespace, settings: Settings) -> FleetPlan:
-    """The plan file, or the tasks, with what the command line says over it."""
+    """The plan file, or the tasks, with the options of the command line."""
     paths: list[str] = arguments.paths
     if not paths:
         raise UsageError(

@@ -65,7 +65,7 @@ def comparison_text(one: Comparison) -> str:
 
 
 def show_comparison(arguments: argparse.Namespace) -> int:
-    """The exit code says whether B is worse than A."""
+    """The exit code shows whether B is worse than A."""
     a, b = _sides(arguments)
     found = compare(a, b)
     if arguments.json:

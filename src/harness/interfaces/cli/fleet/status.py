@@ -56,7 +56,7 @@ def list_fleets(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.json:
         write_json(found)
     elif not found:
-        console.say("there are no fleets; `harness fleet run PLAN.toml` begins one")
+        console.say("there are no fleets; `harness fleet run PLAN.toml` starts one")
     else:
         heads = ("cases", *STATES, "cost_usd")
         rows = [

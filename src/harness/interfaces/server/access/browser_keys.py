@@ -1,7 +1,7 @@
-"""What logs a browser in again after a restart of the server: keys that its page can use but not read.
+"""Keys that log a browser in again after a restart of the server, and that its page can use but not read.
 
-Each browser that was let in has a key of its own, in a private file here and, there, in a place from which no page can
-take it out. The content of the file gives access as a browser, as the token's file does as a program.
+Each browser that was logged in has a key of its own, in a private file here and, there, in a storage that no page can
+read. The content of the file gives access as a browser, as the token's file does as a program.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 from harness.errors import StoreError
 from harness.log.private_files import make_private_directory, open_private, replace_private
 
-_KEPT_S = 30 * 24 * 3600
+_EXPIRES_S = 30 * 24 * 3600
 """Since it was last used."""
 _MOST_KEYS = 50
 _MOST_BYTES = 1_000_000
@@ -29,38 +29,40 @@ class _Key(msgspec.Struct, rename="camel", omit_defaults=True):
     secret: str
     used_s: int
     browser: str = ""
-    """What it called itself when it was let in."""
+    """The name that it had when it was logged in."""
 
 
-class _Kept(msgspec.Struct, rename="camel"):
+class _StoredKeys(msgspec.Struct, rename="camel"):
     keys: dict[str, _Key] = msgspec.field(default_factory=dict)
     logouts: int = 0
     """How often all browsers were logged out."""
 
 
 class BrowserKeys:
-    """Contract: several servers may have one file. Without a path nothing outlives the process."""
+    """Contract: several servers may use one file. Without a path, nothing is stored."""
 
     def __init__(self, path: str = "") -> None:
         self._path = path
         self._mark: tuple[int, int, int] | None = None
-        self._kept = _Kept()
+        self._stored = _StoredKeys()
         self.refresh()
 
     @property
     def logouts(self) -> int:
-        return self._kept.logouts
+        return self._stored.logouts
 
     def __contains__(self, name: str) -> bool:
-        return name in self._kept.keys
+        return name in self._stored.keys
 
     def refresh(self) -> None:
         """Read what other servers have changed."""
         if self._path and (mark := _mark(self._path)) != self._mark:
-            logouts = self._kept.logouts
-            self._mark, self._kept = mark, _read(self._path)
-            # A file that is gone or damaged logs everyone out.
-            self._kept.logouts = max(self._kept.logouts, logouts + 1) if mark is None else self._kept.logouts
+            logouts = self._stored.logouts
+            self._mark, self._stored = mark, _read(self._path)
+            # A file that is missing or damaged logs all browsers out.
+            self._stored.logouts = (
+                max(self._stored.logouts, logouts + 1) if mark is None else self._stored.logouts
+            )
 
     def add(self, browser: str = "") -> tuple[str, str]:
         """A new key: its name and its secret. Raises StoreError."""
@@ -72,14 +74,14 @@ class BrowserKeys:
     def listed(self) -> list[tuple[str, str, int]]:
         """The name, the browser and the last use (in seconds) of every key, the last used first."""
         self.refresh()
-        known = sorted(self._kept.keys.items(), key=lambda item: item[1].used_s, reverse=True)
+        known = sorted(self._stored.keys.items(), key=lambda item: item[1].used_s, reverse=True)
         return [(name, key.browser, key.used_s) for name, key in known]
 
     def is_proof(self, name: str, message: str, proof: str) -> bool:
         """Whether it was made with the key of this name; if so, the key stays valid for longer."""
         self.refresh()
-        key = self._kept.keys.get(name)
-        if key is None or time.time() - key.used_s > _KEPT_S:
+        key = self._stored.keys.get(name)
+        if key is None or time.time() - key.used_s > _EXPIRES_S:
             return False
         expected = hmac.new(bytes.fromhex(key.secret), message.encode(), sha256).hexdigest()
         if not hmac.compare_digest(expected, proof.encode("ascii", "replace").decode()):
@@ -101,9 +103,9 @@ class BrowserKeys:
             stored.logouts += 1
 
     @contextmanager
-    def _changing(self) -> Iterator[_Kept]:
+    def _changing(self) -> Iterator[_StoredKeys]:
         if not self._path:
-            yield self._kept
+            yield self._stored
             return
         try:
             make_private_directory(os.path.dirname(self._path))
@@ -115,9 +117,9 @@ class BrowserKeys:
 
             fcntl.flock(fd, fcntl.LOCK_EX)
             self.refresh()
-            yield self._kept
+            yield self._stored
             self._forget_old()
-            replace_private(self._path, msgspec.json.encode(self._kept) + b"\n")
+            replace_private(self._path, msgspec.json.encode(self._stored) + b"\n")
             self._mark = _mark(self._path)
         except OSError as error:
             raise self._unwritable(error) from error
@@ -125,27 +127,27 @@ class BrowserKeys:
             os.close(fd)
 
     def _forget_old(self) -> None:
-        oldest_s = time.time() - _KEPT_S
-        known = sorted(self._kept.keys.items(), key=lambda item: item[1].used_s)[-_MOST_KEYS:]
-        self._kept.keys = {name: key for name, key in known if key.used_s >= oldest_s}
+        oldest_s = time.time() - _EXPIRES_S
+        known = sorted(self._stored.keys.items(), key=lambda item: item[1].used_s)[-_MOST_KEYS:]
+        self._stored.keys = {name: key for name, key in known if key.used_s >= oldest_s}
 
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(
-            f"cannot write who is logged in to {self._path}: {error.strerror}",
+            f"cannot store the logins in {self._path}: {error.strerror}",
             hint="set XDG_DATA_HOME to a place that can be written",
         )
 
 
-def _read(path: str) -> _Kept:
+def _read(path: str) -> _StoredKeys:
     try:
         fd = open_private(path, os.O_RDONLY)
         with os.fdopen(fd, "rb") as file:
             status = os.fstat(fd)
             if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-                return _Kept()
-            return msgspec.json.decode(file.read(_MOST_BYTES), type=_Kept)
+                return _StoredKeys()
+            return msgspec.json.decode(file.read(_MOST_BYTES), type=_StoredKeys)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        return _Kept()
+        return _StoredKeys()
 
 
 def _mark(path: str) -> tuple[int, int, int] | None:

@@ -16,7 +16,7 @@ import resource
 from contextlib import suppress
 
 _MOST_FILES = 8192
-"""More is not asked for: agents inherit the limit, and some programs look at every number below it."""
+"""Not more: agents inherit the limit, and some programs try every number below it."""
 _STRANGERS_OF = 8
 _STRANGERS = (16, 256)
 _TRUSTED_OF = 3
@@ -53,7 +53,7 @@ class Connections:
         self._unasked_s = unasked_s
         self._stranger_s = stranger_s
         self._strangers: dict[Client, _Connection] = {}
-        """The one that came first stands first."""
+        """The oldest first."""
         self._trusted: set[Client] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -115,7 +115,7 @@ class Connections:
 
 
 def raise_open_files() -> int:
-    """How many files this process may have open, after asking for as many as it may ask for."""
+    """Raise the limit on open files as far as allowed; returns the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,13 +1,12 @@
-"""Access: programs use the token of a private file, browsers a credential that they got for a link.
+"""Credentials: programs use the token of a private file, browsers a credential that they got for a link.
 
 Rules
-1. Nothing is a cookie: a browser hands those to every server on the same host, whatever its port.
+1. There are no cookies: a browser sends those to every server on the same host, whatever its port.
 2. A link works once, and for some minutes.
-3. What a browser then sends (its credential) is known to this process alone: it ends with it, after a day
+3. The credential that a browser then sends is known to this process alone. It expires with the process, after a day
    without use, after a week, and when browsers are logged out.
-4. What a browser keeps beyond that is a key which no page can read. With it, the browser proves its identity
-   to a restarted server: it sends no secret, so a program that has taken the port meanwhile learns nothing
-   that gives access to ours.
+4. Beyond that, a browser stores a key that no page can read. With it, it proves its identity to a restarted server
+   without sending a secret: a program that has taken the port meanwhile learns nothing.
 5. The token and the keys may be replaced while the server runs; that is noticed at once.
 """
 
@@ -50,7 +49,7 @@ class AccessGrant:
         self.idle_ends_s = float("inf")
         self.is_revoked = False
 
-    def is_good(self, now_s: float) -> bool:
+    def is_valid(self, now_s: float) -> bool:
         return not self.is_revoked and now_s < min(self.ends_s, self.idle_ends_s)
 
 
@@ -66,7 +65,7 @@ class Login(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Access:
-    """Contract: compares in constant time, and only returns a secret when it is asked for by name."""
+    """Contract: compares in constant time."""
 
     def __init__(
         self,
@@ -104,7 +103,7 @@ class Access:
         return bool(found) and self._clock() < self._links.pop(found[0])
 
     def log_in(self, browser: str = "") -> tuple[str, str, str]:
-        """For a browser whose link is good: its credential, the name of its key and the key. Raises StoreError."""
+        """For a browser with a valid link: its credential, the name of its key and the key. Raises StoreError."""
         name, secret = self._keys.add(browser)
         return self._new_credential(name), name, secret
 
@@ -160,13 +159,13 @@ class Access:
             return self._of_token
         now_s = self._clock()
         login = self._logins.get(_hashed(bearer))
-        if login is None or not login.is_good(now_s):
+        if login is None or not login.is_valid(now_s):
             return None
         login.idle_ends_s = now_s + _IDLE_S
         return login
 
-    def is_good(self, grant: AccessGrant) -> bool:
-        return grant.is_good(self._clock())
+    def is_valid(self, grant: AccessGrant) -> bool:
+        return grant.is_valid(self._clock())
 
     def refresh(self) -> None:
         """Notice a token that was replaced, and that browsers were logged out."""
@@ -185,7 +184,7 @@ class Access:
         now_s = self._clock()
         grant = AccessGrant(key_name, now_s + _LONGEST_S)
         grant.idle_ends_s = now_s + _IDLE_S
-        known = {name: one for name, one in self._logins.items() if one.is_good(now_s)}
+        known = {name: one for name, one in self._logins.items() if one.is_valid(now_s)}
         self._logins = dict([*known.items(), (_hashed(credential), grant)][-_MOST_LOGINS:])
         return credential
 

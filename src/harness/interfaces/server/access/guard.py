@@ -1,12 +1,11 @@
-"""The checks before everything: no request and no socket gets further without passing them.
+"""The checks that every request and every socket must pass.
 
 Rules
-1. The `Host` must be one of ours, exactly (else 421): a name that merely leads here is an attack (rebinding).
-2. An `Origin`, if there is one, must be that of our own page (else 403); so must be what the browser says of the
-   site that a request comes from.
-3. The token, or the credential that a browser's link was changed for (else 401), in a header that no browser sends by
+1. The `Host` must be one of ours, exactly (else 421): another name that resolves to us is an attack (DNS rebinding).
+2. An `Origin`, if there is one, must be that of our own page (else 403); so must `Sec-Fetch-Site`.
+3. The token, or the credential that a browser got for its link (else 401), in a header that no browser sends by
    itself. The files of the page, the login and the health check are public.
-4. What changes something comes as JSON (else 415): no form and no plain text of another page can be that.
+4. A request that changes something must be JSON (else 415): a form of another page cannot send that.
 5. Bodies, the time they take and the rate of changes are limited (413, 408, 429). No answer ever allows another
    origin to read it.
 6. A client that is logged out is disconnected.
@@ -50,7 +49,7 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
-_HOW_TO_GET_IN = "open a link of `harness serve --link`, or send the token: Authorization: Bearer …"
+_HOW_TO_LOG_IN = "open a link of `harness serve --link`, or send the token: Authorization: Bearer …"
 SUBPROTOCOL = "harness"
 _CREDENTIAL = "harness.credential."
 """Begins the subprotocol with which a browser's socket, which cannot have headers of its own, sends its credential."""
@@ -71,7 +70,7 @@ class Refused(Exception):
 
 
 class Bucket:
-    """Lets so many through per second, and some more at once after a pause."""
+    """A token bucket: so many per second, and some more at once after a pause."""
 
     def __init__(self, per_s: float, at_once: float) -> None:
         self._per_s = per_s
@@ -89,7 +88,7 @@ class Bucket:
 
 
 class RequestGuard:
-    """`names`: under which the page may be opened."""
+    """`names`: the host names under which the page may be opened."""
 
     def __init__(
         self,
@@ -134,14 +133,14 @@ class RequestGuard:
                 await _refuse(scope, outgoing, refused)
             else:
                 scope["harness.send"] = send
-                await self._let_through(scope, _limited(scope, receive, outgoing, most_bytes), outgoing)
+                await self._pass_on(scope, _limited(scope, receive, outgoing, most_bytes), outgoing)
         if self._report is not None:
             # Never the query: a link's code is in it.
             spent_ms = (time.monotonic() - began_s) * 1000
             method = scope.get("method", "WEBSOCKET")
             self._report(f"{method} {scope['path']!a} {outgoing.status} {spent_ms:.0f} ms")
 
-    async def _let_through(self, scope: Scope, receive: Receive, send: _Outgoing) -> None:
+    async def _pass_on(self, scope: Scope, receive: Receive, send: _Outgoing) -> None:
         grant: AccessGrant | None = scope.get("harness.grant")
         if grant is not None:
             self._inside[send] = grant
@@ -153,20 +152,20 @@ class RequestGuard:
             if send.status == _SWITCHED:
                 await send.close_socket(_MISTAKE, "a mistake of the server")
             elif not send.is_complete:
-                raise  # what runs below us ends what has begun
+                raise  # uvicorn ends the response that has started
         finally:
             self._inside.pop(send, None)
 
     async def _answer_health(self, scope: Scope, send: _Outgoing) -> None:
-        """The health check of a supervisor, under whatever host name; it learns nothing else. A program of this
-        machine may ask for a proof that this is the server whose token it has.
+        """The health check of a supervisor, under any host name. A program of this machine may ask for a proof that this
+        is the server whose token it has.
         """
         is_well = scope["path"] == LIVENESS or self._is_ready is None or await self._is_ready()
-        told = {"status": "ok" if is_well else "not ready"}
+        answer = {"status": "ok" if is_well else "not ready"}
         asked = _CHALLENGE.fullmatch(scope["query_string"])
         if asked is not None and scope["path"] == LIVENESS:
-            told["proof"] = proof_of(self._access.token, asked[1].decode(), self._names.local_url)
-        await _answer(scope, send, 200 if is_well else 503, encode(told))
+            answer["proof"] = proof_of(self._access.token, asked[1].decode(), self._names.local_url)
+        await _answer(scope, send, 200 if is_well else 503, encode(answer))
 
     def _check(self, scope: Scope) -> int:
         """How many bytes its body may have. Raises Refused."""
@@ -184,7 +183,7 @@ class RequestGuard:
         if headers.get("sec-fetch-site", "none") not in _OWN_SITES and not is_page:
             raise Refused(403, "a page of another site may not ask this")
         if not is_public:
-            self._let_in(scope, headers)
+            self._authorize(scope, headers)
         most_bytes = _LARGEST_OF_STRANGERS_BYTES if is_public else LARGEST_BODY_BYTES
         if is_change:
             _check_body(scope["method"], headers, most_bytes)
@@ -192,13 +191,13 @@ class RequestGuard:
                 raise Refused(429, "too many changes at once", "wait a moment")
         return most_bytes
 
-    def _let_in(self, scope: Scope, headers: Mapping[str, str]) -> None:
+    def _authorize(self, scope: Scope, headers: Mapping[str, str]) -> None:
         kind, _, bearer = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer":
             bearer = _credential(scope) if scope["type"] == "websocket" else ""
         grant = self._access.grant(bearer.strip()) if bearer else None
         if grant is None:
-            raise Refused(401, "not without the token", _HOW_TO_GET_IN)
+            raise Refused(401, "a token is needed", _HOW_TO_LOG_IN)
         if not self.connections.trust(scope["client"]):
             raise Refused(503, "too many connections at once", "close some, or raise the limit on open files")
         scope["harness.grant"] = grant
@@ -208,7 +207,7 @@ class RequestGuard:
             await asyncio.sleep(_LOOK_EVERY_S)
             self._access.refresh()
             for outgoing, grant in list(self._inside.items()):
-                if not self._access.is_good(grant):
+                if not self._access.is_valid(grant):
                     await outgoing.cut_off()
 
 
@@ -222,7 +221,7 @@ def _check_body(method: str, headers: Mapping[str, str], most_bytes: int) -> Non
 
 
 class _Outgoing:
-    """Puts the headers on that every answer has."""
+    """Adds the headers that every response has."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self.status = 0
@@ -234,7 +233,7 @@ class _Outgoing:
 
     async def __call__(self, message: Message) -> None:
         if self.is_cut_off.is_set():
-            return  # as for a client that is gone
+            return  # as for a client that has disconnected
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
             self.status = message["status"]
             present = {name.lower() for name, _ in message.get("headers", ())}
@@ -251,11 +250,11 @@ class _Outgoing:
             self.is_complete = True
 
     async def close_socket(self, code: int, reason: str) -> None:
-        with suppress(OSError, RuntimeError):  # it is gone already
+        with suppress(OSError, RuntimeError):  # it is closed already
             await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
     async def cut_off(self) -> None:
-        """Send nothing more; to the application the client is gone."""
+        """Send nothing more; for the application, the client has disconnected."""
         is_first = not self.is_cut_off.is_set()
         self.is_cut_off.set()
         if self._is_socket and self.status == _SWITCHED and is_first:
@@ -279,7 +278,7 @@ def _credential(scope: Scope) -> str:
 
 
 def _limited(scope: Scope, receive: Receive, outgoing: _Outgoing, most_bytes: int) -> Receive:
-    """Stops a body that is too long or does not come, and the stream to a client that is logged out."""
+    """Ends a body that is too long or does not come, and the stream to a client that is logged out."""
     if scope["type"] != "http":
         return receive
     taken_bytes = 0

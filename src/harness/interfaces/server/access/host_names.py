@@ -21,14 +21,14 @@ class HostNames(msgspec.Struct, frozen=True, kw_only=True):
     origins: frozenset[str]
     """Every `Origin` that a page of ours may have."""
     url: str
-    """Where the page is, as links say it."""
+    """The address of the page, for links."""
     local_url: str
-    """Where programs of this machine find it."""
+    """The address for programs of this machine."""
 
 
 def names_of(port: int, remote: Iterable[str] = (), public_url: str = "") -> HostNames:
-    """`port`: where the server listens. `remote`: NAME or NAME:PORT, under which it is reached besides, be it through
-    a port that was forwarded or a proxy that speaks TLS. `public_url`: where people open it. Raises UsageError.
+    """`port`: where the server listens. `remote`: NAME or NAME:PORT, more names under which it is reached, such as
+    those of a forwarded port or of a proxy with TLS. `public_url`: where people open it. Raises UsageError.
     """
     hosts = {f"{name}:{port}" for name in OWN_NAMES}
     origins = {f"http://{host}" for host in hosts}

@@ -114,7 +114,7 @@ class ChatApi:
     def __init__(self, settings: Settings, default: Setup) -> None:
         self._models_here = ChatModels(settings, default)
         self._clock = new_clock()
-        self._talks: dict[str, ChatRun] = {}
+        self._chats: dict[str, ChatRun] = {}
 
     def routes(self) -> list[Route]:
         return [
@@ -124,7 +124,7 @@ class ChatApi:
         ]
 
     async def close(self) -> None:
-        await asyncio.gather(*(talk.close() for talk in self._talks.values()))
+        await asyncio.gather(*(chat.close() for chat in self._chats.values()))
 
     async def _models(self, request: Request) -> Response:
         del request
@@ -136,40 +136,40 @@ class ChatApi:
         if not wanted.messages:
             raise UsageError("there are no messages", hint="the last one is the message to answer")
         wanted = replace(wanted, model=self._models_here.resolved(wanted.model))
-        talk = _AgentTalk(wanted) if wanted.mode == "agent" else await _rlm_talk(wanted)
+        chat = _AgentChat(wanted) if wanted.mode == "agent" else await _rlm_chat(wanted)
         session_id = new_run_id(self._clock())
-        self._talks[session_id] = talk
+        self._chats[session_id] = chat
         return StreamingResponse(
-            self._stream(session_id, talk), media_type="text/event-stream", headers=HEADERS
+            self._stream(session_id, chat), media_type="text/event-stream", headers=HEADERS
         )
 
     async def _relay(self, request: Request) -> Response:
         wanted = await read_body(request, RelayRequest)
-        talk = self._talks.get(wanted.session_id)
-        if talk is None:
+        chat = self._chats.get(wanted.session_id)
+        if chat is None:
             raise NotFound("session not found", hint="a chat ends with its stream")
-        if not talk.reply(request.path_params["id"], wanted.response):
+        if not chat.reply(request.path_params["id"], wanted.response):
             raise NotFound(
                 "relay not found", hint="it may have been answered already; the first answer counts"
             )
         return json_response({"success": True})
 
-    async def _stream(self, session_id: str, talk: ChatRun) -> AsyncIterator[bytes]:
+    async def _stream(self, session_id: str, chat: ChatRun) -> AsyncIterator[bytes]:
         translation = WireTranslation()
         try:
             yield sse(encode({"type": "connected", "sessionId": session_id}), event="connected")
-            async for event in talk.events():
+            async for event in chat.events():
                 for sent in translation.feed(event):
                     if type(sent) not in UNTOLD:
                         yield sse(encode(sent), event=sent.__struct_config__.tag)  # type: ignore[arg-type]
         except HarnessError as error:
             yield sse(encode({"type": "error", "message": error.message}), event="error")
         finally:
-            self._talks.pop(session_id, None)
-            await talk.close()
+            self._chats.pop(session_id, None)
+            await chat.close()
 
 
-class _AgentTalk:
+class _AgentChat:
     def __init__(self, wanted: ChatRequest) -> None:
         system, turns, prompt = conversation(wanted.messages)
         cwd = os.path.abspath(wanted.cwd or os.getcwd())
@@ -207,7 +207,7 @@ class _AgentTalk:
         await self._agents.close()
 
 
-class _RunTalk:
+class _RunChat:
     def __init__(self, run: Run) -> None:
         self._run = run
 
@@ -230,7 +230,7 @@ class _RunTalk:
             await asyncio.to_thread(self._run.wait)
 
 
-async def _rlm_talk(wanted: ChatRequest) -> ChatRun:
+async def _rlm_chat(wanted: ChatRequest) -> ChatRun:
     _system, _turns, prompt = conversation(wanted.messages)
     depth = () if wanted.max_depth is None else ("--max-depth", str(wanted.max_depth))
     request = asked.Request(
@@ -242,7 +242,7 @@ async def _rlm_talk(wanted: ChatRequest) -> ChatRun:
         extra_args=depth,
         limits=asked.Limits(max_turns=wanted.max_iterations),
     )
-    return _RunTalk(await asyncio.to_thread(start, request, store=MemoryStore()))
+    return _RunChat(await asyncio.to_thread(start, request, store=MemoryStore()))
 
 
 Conversation: TypeAlias = tuple[str, list[Turn], str]
@@ -282,7 +282,7 @@ def _attachments(content: Any) -> list[Attachment]:
 
 
 def _arguments(value: Any) -> Any:
-    """Some write them as JSON text."""
+    """Some clients send them as JSON text."""
     if not isinstance(value, str):
         return value
     try:
@@ -292,7 +292,7 @@ def _arguments(value: Any) -> Any:
 
 
 class ChatModels:
-    """`default`: how the server runs conversations of which nothing else is said."""
+    """`default`: the setup of new conversations."""
 
     def __init__(self, settings: Settings, default: Setup) -> None:
         self._settings = settings

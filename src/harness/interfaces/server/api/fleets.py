@@ -1,6 +1,4 @@
-"""`/api/fleets`: what fleets there are, every case of one, its report, two of its variants or runs compared; stop,
-continue and retry.
-"""
+"""`/api/fleets`: the list, the cases and the report of one, two variants or runs compared; stop, resume and retry."""
 
 from __future__ import annotations
 
@@ -41,11 +39,11 @@ from harness.sources.process.detached import DetachedProcess
 _MOST_PATCH = 2_000_000
 _MOST_STEPS = 2_000
 _STARTS_WITHIN_S = 20.0
-_LOOKS_EVERY_S = 0.05
+_POLL_S = 0.05
 _REAPED_EVERY_S = 1.0
 _ENDED_WELL = (0, 3, 130)
 """Everything is done, the budget is reached, it was stopped."""
-_MOST_SAID = 1_000
+_MOST_OUTPUT = 1_000
 
 
 class FleetList(msgspec.Struct, frozen=True):
@@ -209,15 +207,15 @@ class FleetApi:
             process = _started(watch.fleet, action, options)
             until_s = time.monotonic() + _STARTS_WITHIN_S
             while process.code() is None and not watch.is_attended and time.monotonic() < until_s:
-                time.sleep(_LOOKS_EVERY_S)
+                time.sleep(_POLL_S)
             return process
 
         process = await self._read(request, start)
         self._started.append(process)
         self._reap(asyncio.get_running_loop())
         if process.code() not in (None, *_ENDED_WELL):
-            said = await self._read(request, lambda watch: _said(watch.fleet))
-            raise Conflict(f"the fleet could not be started: {said or 'it said nothing'}")
+            output = await self._read(request, lambda watch: _last_output(watch.fleet))
+            raise Conflict(f"the fleet could not be started: {output or 'without output'}")
         return json_response(await self._read(request, FleetWatch.summary))
 
     def _reap(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -323,14 +321,14 @@ def _started(fleet: Fleet, action: str, options: list[str]) -> DetachedProcess:
         raise Conflict(f"cannot write {output}: {error.strerror}") from error
 
 
-def _said(fleet: Fleet) -> str:
+def _last_output(fleet: Fleet) -> str:
     """Why it ended: the lines that are no events."""
     try:
         with open(_output(fleet), encoding="utf-8", errors="replace") as file:
             lines = [line.strip() for line in file if not line.startswith("{")]
     except OSError:
         return ""
-    return " ".join(filter(None, lines))[-_MOST_SAID:]
+    return " ".join(filter(None, lines))[-_MOST_OUTPUT:]
 
 
 def _file(data: bytes, media_type: str, name: str) -> Response:

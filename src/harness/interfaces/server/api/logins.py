@@ -1,4 +1,4 @@
-"""`/api/login`: login and logout of one browser, logout of all browsers. See `access` for the rules."""
+"""`/api/login`: login and logout of one browser, logout of all browsers. See `access/credentials.py` for the rules."""
 
 from __future__ import annotations
 
@@ -107,9 +107,7 @@ class LoginApi:
             )
             return json_response(LoggedIn(credential=credential, key=LoginKey(name, secret)))
         if not wanted.key_id:
-            raise UsageError(
-                "neither the code of a link nor a key was given was given", hint="see /openapi.json"
-            )
+            raise UsageError("neither the code of a link nor a key was given", hint="see /openapi.json")
         credential = self._access.log_in_again(wanted.key_id, wanted.nonce, wanted.proof)
         if not credential:
             raise Unauthorized("this browser is logged out", hint="open a link of `harness serve --link`")

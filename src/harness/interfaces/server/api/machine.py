@@ -150,7 +150,7 @@ def _price(prices: Prices, model: str) -> dict[str, float | None]:
 
 
 def _provider_models(prices: Prices) -> list[dict[str, Any]]:
-    """One of each provider: whatever else it has can be named as well."""
+    """One of each provider; its other models can be named as well."""
     from harness.sources.models.local import USUAL
     from harness.sources.models.registry import PROVIDERS, usable
 
@@ -247,7 +247,7 @@ def _rows(charges: list[Charge], by: By, split: By | None) -> Iterator[dict[str,
             yield from ({name: row.key or None, **inner} for inner in _rows(group, split, None))
 
 
-# `/api/histories` and `/api/demonstration`: for a person who is here for the first time.
+# `/api/histories` and `/api/demonstration`: for the first start.
 
 
 _SCRATCH = "demonstration"
@@ -273,7 +273,7 @@ class FirstApi:
         return json_response(await asyncio.to_thread(self._store.histories.ask, _stored))
 
     async def _demonstrate(self, request: Request) -> Response:
-        """A folder in which nothing can be spoiled; the conversation itself is begun as any other."""
+        """Create a scratch folder; the conversation itself is started like any other."""
         del request
         folder = await asyncio.to_thread(_scratch_folder)
         return json_response(Demonstration(folder=folder, model=DEMO, prompt=_PROMPT), 201)

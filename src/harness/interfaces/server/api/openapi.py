@@ -1,4 +1,4 @@
-"""`/openapi.json`: what the server can be asked, and what it answers, for programs."""
+"""`/openapi.json`: the routes of the server, with the shapes of requests and responses."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ _ERRORS = {
     500: "The log cannot be read or written",
     503: "Too many connections at once",
 }
-_OF_EVERYBODY = (403, 421)
-_OF_WHO_IS_LET_IN = (401, 403, 421, 500, 503)
+_OF_ALL = (403, 421)
+_OF_LOGGED_IN = (401, 403, 421, 500, 503)
 _OF_CHANGES = (400, 408, 413, 415, 429)
 _NUMBERS = ("limit", "offset", "at", "from", "lines", "context")
 _FLAGS = ("hideNames", "follow", "usage", "reasoning", "human", "live", "passages")
@@ -63,7 +63,7 @@ _TEXTS: dict[Any, tuple[str, ...]] = {
 """What is no JSON."""
 _REFERENCE = "#/components/schemas/"
 _PUBLISHED_NAMES = {"ErrorBody": "Error", "UsageTotals": "Bill"}
-"""Schemas that are called otherwise in the document: generated clients have these names."""
+"""Schemas with another name in the document: generated clients have these names."""
 
 
 class Endpoint(NamedTuple):
@@ -80,7 +80,7 @@ class Endpoint(NamedTuple):
 
     @property
     def all_errors(self) -> list[int]:
-        found = {*self.errors, *(_OF_EVERYBODY if self.is_public else _OF_WHO_IS_LET_IN)}
+        found = {*self.errors, *(_OF_ALL if self.is_public else _OF_LOGGED_IN)}
         found |= {*_OF_CHANGES} if self.method != "get" else {400} if self.query else set()
         return sorted(found | ({404} if "{" in self.path else set()))
 

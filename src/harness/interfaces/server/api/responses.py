@@ -1,4 +1,4 @@
-"""How a handler reads what it is asked and how it answers: JSON both ways, mistakes with what to do next."""
+"""Requests and responses of handlers: JSON both ways, errors with what to do next."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Failures:
         self._is_verbose = is_verbose
 
     def report(self, where: str, error: BaseException) -> None:
-        self._say(f"harness: {type(error).__name__} in {where}: a mistake of the server")
+        self._say(f"harness: {type(error).__name__} in {where}: an internal error")
         if self._is_verbose:
             self._say("".join(traceback.format_tb(error.__traceback__)).rstrip("\n"))
 

@@ -23,7 +23,7 @@ from harness.sources.imports.catalogue_search import SessionSearch
 _TITLE_CHARACTERS = 80
 _WAITS, _LIVE, _AT_REST = range(3)
 """The order in which sessions are listed."""
-_UNTOLD = {"run": "interrupted", "thread": ""}
+_NO_OUTCOME = {"run": "interrupted", "thread": ""}
 """The outcome of a session without one: its run has died, or the conversation had no run."""
 
 
@@ -95,13 +95,13 @@ class Listing:
         return list(self._described_hits(hits[: wanted.most])), len(hits)
 
     def _found(self, store: FileStore, wanted: ListQuery) -> tuple[list[SessionData], int]:
-        """What was asked for, with its passages; what waits or runs comes first, then the last said or done."""
+        """The sessions that match, with their passages: waiting and running ones first, then the latest."""
         asked, choice, most = wanted.asked, wanted.choice, wanted.most + 1
         if self.histories is None:
             hits = find_hits(asked, choice, store, None, most)
         else:
             hits = self.histories.ask(lambda sessions: find_hits(asked, choice, store, sessions, most))
-        found = sorted(self._described_hits(hits), key=lambda one: (_order(one)[0], -_said_ms(one)))
+        found = sorted(self._described_hits(hits), key=lambda one: (_order(one)[0], -_passage_ms(one)))
         shown = found[wanted.offset : wanted.most]
         total = store.total(Query(text=wanted.text)) if asked == SessionSearch(parts=asked.parts) else 0
         return shown, max(total, len(hits)) if shown else 0
@@ -175,12 +175,12 @@ class Listing:
         is_live, waits = _life(log_id, self._store, self._backend)
         if not is_live and not waits and log_id not in self._completed:
             self._completed.add(log_id)
-            complete(self._store, log_id)  # its process died: only the log says whether it waits
+            complete(self._store, log_id)  # its process died: only the log shows whether it waits
             is_live, waits = _life(log_id, self._store, self._backend)
         return (_WAITS if waits else _LIVE if is_live else _AT_REST), is_live, waits
 
     def _at_rest(self, metadata: Metadata) -> SessionData:
-        """Idle, as far as its metadata says; of what is loaded here more is known."""
+        """Idle, by its metadata; for a session that is loaded here, by its status."""
         if self._backend.hub(metadata.session_id) is not None:
             return describe(metadata, self._store, self._backend)
         return _described(metadata, is_live=False, waits=False)
@@ -197,7 +197,7 @@ def _order(data: SessionData) -> tuple[int, int]:
     return (_WAITS if data.waits else _LIVE if is_at_work else _AT_REST), -data.updated_ms
 
 
-def _said_ms(data: SessionData) -> int:
+def _passage_ms(data: SessionData) -> int:
     return data.updated_ms if data.passage is None else data.passage.at_ms
 
 
@@ -219,7 +219,7 @@ def _described(metadata: Metadata, is_live: bool, waits: bool) -> SessionData:
         started_ms=started_ms,
         updated_ms=metadata.updated_ms or started_ms + (metadata.duration_ms or 0),
         duration_ms=metadata.duration_ms,
-        outcome="" if is_live else metadata.outcome or _UNTOLD[metadata.kind],
+        outcome="" if is_live else metadata.outcome or _NO_OUTCOME[metadata.kind],
         is_live=is_live,
         waits=waits,
         cost_usd=metadata.total_cost_usd,

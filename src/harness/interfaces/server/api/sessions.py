@@ -43,7 +43,7 @@ from harness.views.page_state.fold import StateFold
 from harness.views.page_state.shapes import files_of, state_message
 from harness.views.usage import UsageFold
 
-_MOST_KEPT = 2
+_MOST_FOLDS = 2
 _MOST_LISTED = 500
 _MOST_MOMENTS = 1_000
 _MOST_SKIPPED = 100_000
@@ -52,7 +52,7 @@ _LONGEST_QUERY = 500
 
 
 class NewSession(Setup, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """And what is said first in it."""
+    """A setup, and the first prompt."""
 
     prompt: str = ""
     attachments: tuple[Attached, ...] = ()
@@ -77,7 +77,7 @@ class SessionsApi:
         self._name = token_hex(8)
         """Distinguishes the versions of this process from those of another."""
         self._changes = 0
-        """Of what conversations can be asked."""
+        """How often the status of a conversation has changed."""
         self._backend.listen(self._note_change)
         self._backend.listen_to_replacements(self._past.forget)
 
@@ -104,7 +104,7 @@ class SessionsApi:
 
     async def _list(self, request: Request) -> Response:
         wanted = ListQuery(
-            asked=_asked(request),
+            asked=_search(request),
             choice=_choice(request),
             has_passages=flag(request, "passages"),
             limit=number(request, "limit", 50, most=_MOST_LISTED),
@@ -229,8 +229,8 @@ class SessionsApi:
                 output, files = event.output, list(files_of(event.parts))
         if start is None:
             raise NotFound(f"no such call: {call_id[:100]!r}")
-        said = "".join(progress) if output is None else output
-        return {"input": start.input, "output": said, "files": files}
+        text = "".join(progress) if output is None else output
+        return {"input": start.input, "output": text, "files": files}
 
     async def _commands(self, request: Request) -> Response:
         log_id = _id(request)
@@ -240,7 +240,7 @@ class SessionsApi:
         return json_response({}, 202)
 
     async def _renamed(self, metadata: Metadata, title: str) -> Metadata:
-        """By the process that writes it; if that cannot be asked, only the list has the new title."""
+        """By the process that writes it; if that takes no commands, only the list has the new title."""
         if metadata.kind == "thread":
             with suppress(LogLocked):
                 await self._backend.carry_out(metadata.session_id, Rename(title=title))
@@ -254,7 +254,7 @@ def _id(request: Request) -> str:
     return log_id
 
 
-def _asked(request: Request) -> SessionSearch:
+def _search(request: Request) -> SessionSearch:
     def text(name: str) -> str:
         return request.query_params.get(name, "")[:_LONGEST_QUERY]
 
@@ -300,14 +300,14 @@ class PastStates:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._kept: dict[str, StateFold] = {}
+        self._folds: dict[str, StateFold] = {}
         """Folds at the state last asked for, most recently used last; a fold in use is taken out."""
 
     def at(self, log_id: str, seq: int) -> bytes:
         """The message with the state after that many events. Raises UnknownSession and StoreError."""
         title = self._store.metadata(log_id).name
         with self._lock:
-            fold = self._kept.pop(log_id, None)
+            fold = self._folds.pop(log_id, None)
         if fold is None or fold.seq > seq:
             fold = StateFold(log_id, title)
         for event in read_all(self._store, log_id, fold.seq):
@@ -316,12 +316,12 @@ class PastStates:
             fold.feed(event)
         message = state_message(fold.encoded(), fold.seq)
         with self._lock:
-            self._kept[log_id] = fold
-            while len(self._kept) > _MOST_KEPT:
-                del self._kept[next(iter(self._kept))]
+            self._folds[log_id] = fold
+            while len(self._folds) > _MOST_FOLDS:
+                del self._folds[next(iter(self._folds))]
         return message
 
     def forget(self, log_id: str) -> None:
-        """It was deleted, renamed, or begins otherwise."""
+        """It was deleted, renamed, or replaced."""
         with self._lock:
-            self._kept.pop(log_id, None)
+            self._folds.pop(log_id, None)

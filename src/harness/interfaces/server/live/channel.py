@@ -1,4 +1,4 @@
-"""One conversation and its watchers: the log is folded once, and shown to all."""
+"""One conversation and its watchers: its log is folded once for all of them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ TICK_S = 1 / 30
 _LOOK_EVERY_S = 1.0
 """How often to check whether a log that another process writes is still being written."""
 _AT_ONCE = 5_000
-"""Events that are folded before others have their turn."""
+"""Events that are folded before other work gets the event loop."""
 
 PacketListener = Callable[[Packet], bool]
-"""Takes a frame at once; False when it cannot, and is to catch up by itself."""
+"""Takes a frame at once; False when it cannot: then the client catches up by itself."""
 FindStatus = Callable[[str], ConversationStatus]
 FindBus = Callable[[str], Bus | None]
 
@@ -48,10 +48,10 @@ class SessionChannel:
     ) -> None:
         self.log_id = log_id
         self.watchers = 0
-        self.is_gone = asyncio.Event()
-        """The log was deleted: there is nothing more to watch."""
+        self.is_deleted = asyncio.Event()
+        """Set when the log was deleted."""
         self.left_s = 0.0
-        """When the last one left, by the loop's clock."""
+        """When the last watcher left, by the loop's clock."""
         self._store = store
         self._find_hub = find_hub
         self._find_status = find_status
@@ -87,7 +87,7 @@ class SessionChannel:
         self._schedule()  # what came meanwhile has not been scheduled
 
     async def reopen(self) -> None:
-        """The log has a new beginning: every client gets all of it anew. Raises as `open` does."""
+        """The log was replaced: every client gets a new snapshot. Raises as `open` does."""
         self._stop_tail()
         fold, tail = await asyncio.to_thread(self._recovered)
         self._fold, self._tail = fold, tail
@@ -99,7 +99,7 @@ class SessionChannel:
 
     def end(self) -> None:
         """The log was deleted."""
-        self.is_gone.set()
+        self.is_deleted.set()
         self._published.set()
         self.close()
 
@@ -116,15 +116,15 @@ class SessionChannel:
             self._tail = None
 
     async def next(self, position: int | None) -> tuple[int, Packet]:
-        """What a client at that position is to be sent, and where it is then; None: one that is new.
+        """The position after the next packet of a client at `position`, and the packet. None: a new client.
 
-        Raises UnknownSession once the log is gone.
+        Raises UnknownSession once the log was deleted.
         """
-        self._publish([])  # a snapshot holds what was read: it is not to come again
+        self._publish([])  # a snapshot has what was read: it must not be sent again
         if position is None:
             return self._frames.snapshot()
         while position == self._frames.head:
-            if self.is_gone.is_set():
+            if self.is_deleted.is_set():
                 raise UnknownSession("the session was deleted")
             await self._published.wait()
         try:
@@ -134,7 +134,7 @@ class SessionChannel:
             return self._frames.snapshot()
 
     def subscribe(self, listener: PacketListener, position: int) -> bool:
-        """Give this client every frame at once from now on; False when it is not at the head."""
+        """Give this client every frame from now on; False when it is not at the head."""
         if position != self._frames.head:
             return False
         self._listeners.add(listener)
@@ -144,7 +144,7 @@ class SessionChannel:
         self._listeners.discard(listener)
 
     def current(self) -> str:
-        """The message with the whole state as it is at this very moment."""
+        """The message with the whole state as it is now."""
         operations, _is_more = self._read_on()
         self._publish(operations)
         return state_message(self._fold.encoded(), self._fold.seq).decode()
@@ -194,7 +194,7 @@ class SessionChannel:
             self._is_woken = True
             try:
                 self._loop.call_soon_threadsafe(self._schedule)
-            except RuntimeError:  # the loop is closed: no one is connected any more
+            except RuntimeError:  # the loop is closed: no client is connected
                 return
 
     def _schedule(self) -> None:
@@ -211,7 +211,7 @@ class SessionChannel:
             self._schedule()
 
     def _read_on(self) -> tuple[list[Operation], bool]:
-        """Fold what has come; whether there may be more of it at once."""
+        """Fold new events; returns the operations, and whether there is more to read."""
         if self._bus is not None:
             self._bus.deliver()
         operations, self._pushed = self._pushed, []
@@ -223,7 +223,7 @@ class SessionChannel:
             try:
                 events = self._tail.poll()
             except HarnessError:
-                return operations, False  # the log is gone, or its disk is: what was seen of it stays
+                return operations, False  # the log or its disk is not there: what was read of it stays
             if not events:
                 self._join_bus()
                 return operations, False
@@ -266,7 +266,7 @@ class SessionChannel:
             self._deliver(self._frames.since(head))
 
     def _deliver(self, packet: Packet) -> None:
-        """To all listeners; it brings those who were at the previous head to the current one."""
+        """To all listeners: it brings them from the previous head to the current one."""
         for listener in [listener for listener in self._listeners if not listener(packet)]:
             self._listeners.discard(listener)
         published, self._published = self._published, asyncio.Event()
@@ -281,7 +281,7 @@ class SessionChannel:
             self._missed = 0
         except UnknownSession:
             self._missed += 1
-            return []  # what was seen of it stays
+            return []  # what was read of it stays
         except HarnessError:
             return []
         is_held = status.is_running
@@ -300,7 +300,7 @@ class SessionChannel:
         return operations + self._fold.note("capabilities", status.capabilities)
 
     def _note_elsewhere(self) -> list[Operation]:
-        """Of a conversation that another server has: whether it runs is in its log alone."""
+        """Of a conversation that another server has: only its log shows whether it runs."""
         if self._elsewhere is None:
             return []
         is_running = self._fold.is_going_on
@@ -316,7 +316,7 @@ class SessionChannel:
         ]
 
     def _note_end(self) -> list[Operation]:
-        """The log has no writer: a run that has no end there has died."""
+        """The log has no writer: a run without an end has died."""
         operations: list[Operation] = []
         is_more = True
         while is_more:  # what was written last may not have been read yet

@@ -19,7 +19,7 @@ _SWEEP_EVERY_S = 5.0
 _CHANGES_BEFORE_SWEEP = 16
 _MOST_UNWATCHED = 16
 _MOST_ANSWERED = 1_000
-_KEPT_S = 30.0
+_UNLOADED_AFTER_S = 30.0
 """How long a conversation stays loaded without watchers, so that a reloaded page is back at once."""
 
 
@@ -27,13 +27,18 @@ class Channels:
     """Contract: lives in one event loop; `open` first, `close` last."""
 
     def __init__(
-        self, store: Store, backend: Backend, *, tick_s: float = TICK_S, kept_s: float = _KEPT_S
+        self,
+        store: Store,
+        backend: Backend,
+        *,
+        tick_s: float = TICK_S,
+        unloaded_after_s: float = _UNLOADED_AFTER_S,
     ) -> None:
         self.store = store
         self.backend = backend
         self.loop = asyncio.get_running_loop()
         self._tick_s = tick_s
-        self._kept_s = kept_s
+        self._unloaded_after_s = unloaded_after_s
         self._channels: dict[str, SessionChannel] = {}
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By log id; each exists only while it is held or waited for."""
@@ -43,7 +48,7 @@ class Channels:
         self._reopening: dict[str, asyncio.Task[None]] = {}
         self._tails: dict[str, set[LogTail]] = {}
         self._answered: dict[tuple[str, str], str] = {}
-        """Who answered which question of which log, the last of them."""
+        """The client that answered, by log and question; the latest ones."""
         self.answer_listeners: list[Callable[[str, Command, str], None]] = []
         backend.listen(self._on_change)
         backend.listen_to_replacements(self._on_replacement)
@@ -68,7 +73,7 @@ class Channels:
             yield channel
         finally:
             channel.watchers -= 1
-            if channel.is_gone.is_set() and self._channels.get(log_id) is channel:
+            if channel.is_deleted.is_set() and self._channels.get(log_id) is channel:
                 del self._channels[log_id]
             channel.left_s = asyncio.get_running_loop().time()
 
@@ -95,7 +100,9 @@ class Channels:
             tail.close()
 
     async def carry_out(self, log_id: str, command: Command, client: str) -> None:
-        """`client`: who asks. Raises HarnessError; for an answer that comes too late, with who was first."""
+        """`client`: the name of the sender. Raises HarnessError; for an answer that comes too late, with the name of the
+        client that was first.
+        """
         if not isinstance(command, Approve | Deny | AnswerCommand):
             await self.backend.carry_out(log_id, command)
             return
@@ -130,7 +137,7 @@ class Channels:
         )
         surplus = len(unwatched) - _MOST_UNWATCHED
         for place, (left_s, log_id) in enumerate(unwatched):
-            if place < surplus or now_s - left_s >= self._kept_s:
+            if place < surplus or now_s - left_s >= self._unloaded_after_s:
                 self._channels.pop(log_id).close()
         await self.backend.unload_idle(self.is_watched)
 
@@ -140,12 +147,12 @@ class Channels:
         if channel is not None:
             channel.end()
         for tail in self._tails.get(log_id, ()):
-            tail.give_up()
+            tail.invalidate()
 
     async def _channel(self, log_id: str) -> SessionChannel:
         async with self._opening.setdefault(log_id, asyncio.Lock()):
             channel = self._channels.get(log_id)
-            if channel is None or channel.is_gone.is_set():
+            if channel is None or channel.is_deleted.is_set():
                 channel = SessionChannel(
                     self.store,
                     log_id,
@@ -170,7 +177,7 @@ class Channels:
                 tail.refresh()
 
     def replaced(self, log_id: str) -> None:
-        """The log does not continue as it began. From any thread."""
+        """The log was rewritten. From any thread."""
         with suppress(RuntimeError):  # the loop is closed
             self.loop.call_soon_threadsafe(self._on_replacement, log_id)
 
@@ -179,7 +186,7 @@ class Channels:
         if channel is not None:
             self._reopening[log_id] = self.loop.create_task(self._reopen(channel))
         for tail in self._tails.get(log_id, ()):
-            tail.give_up()
+            tail.invalidate()
 
     async def _reopen(self, channel: SessionChannel) -> None:
         with suppress(HarnessError):  # it was deleted meanwhile

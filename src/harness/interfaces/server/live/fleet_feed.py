@@ -1,6 +1,6 @@
-"""The fleets of this server as they change: read again when their logs grow, encoded once for all clients that look.
+"""The fleets of this server as they change: read again when their logs grow, encoded once for all clients.
 
-A client is at a version: it gets what changed since the one before, or everything. So one that is slow costs nothing.
+A client has a version: it gets the changes since the one before, or everything. So one that is slow costs nothing.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from harness.interfaces.server.live.frames import Packet
 from harness.views.formatting.json_text import encode
 
 _BETWEEN_S = 0.25
-"""Between two looks at something that changes all the time; more where a look takes long."""
+"""Between two readings of something that changes all the time; more where reading takes long."""
 _SHARE = 4
 _LOOKS_EVERY_S = 1.5
-"""What no log says: that a process is gone, or that there is another fleet."""
+"""For what no log shows: that a process has ended, or that there is a new fleet."""
 _STAMPED = ("plan.json", "results", "faults", "running", "stop", "fleet.ndjson")
 
 Stamp = Sequence[tuple[int, int, int] | None]
@@ -44,16 +44,16 @@ class ServedFleets:
         return FleetWatch(named_fleet(name, self._database))
 
     def summaries(self) -> list[FleetSummary]:
-        """All of them, what changed last first; one that cannot be read says so in its place."""
+        """All of them, the last changed first; one that cannot be read is `broken`."""
         with self._lock:
             names = fleet_names(self._database)
-            for gone in self._known.keys() - names:
-                self._forget(gone)
+            for removed in self._known.keys() - names:
+                self._forget(removed)
             found = [self._summary(name) for name in names]
         return sorted(found, key=lambda one: (-(one.updated_ms or 0), one.name))
 
     def identity(self, name: str) -> object:
-        """Another value: the fleet was deleted, and one of the same name made."""
+        """Changes when the fleet was deleted and another one of the same name created."""
         return None if self._database else _stamp(name)[0]
 
     def close(self) -> None:

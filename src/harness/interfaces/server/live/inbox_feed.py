@@ -1,4 +1,4 @@
-"""The rows of all sessions, kept up to date for every client of `/ws/inbox`: changes are collected and encoded once."""
+"""The rows of all sessions for the clients of `/ws/inbox`: changes are collected, and encoded once for all."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ LISTED = 200
 """How many rows a client gets at first."""
 _TICK_S = 0.08
 _BETWEEN_S = 0.25
-"""Between two changes of one row, unless its state is another one."""
+"""Between two messages about one row, unless its state has changed."""
 _LOOK_EVERY_S = 1.0
 _TODAY_EVERY_S = 10.0
 _OTHERS_EVERY_S = 2.0
 _OTHERS_SHARE = 20
-"""Looking at what agents have stored takes at most one part in so many of the time."""
+"""Looking for sessions that agents have stored takes at most one part in so many of the time."""
 
 Taker = Callable[[Packet], object]
 
@@ -58,7 +58,7 @@ class InboxFeed:
         )
         self.is_loaded = asyncio.Event()
         self._loading = asyncio.Lock()
-        """What was read first is shown first."""
+        """So that rows are shown in the order in which they were read."""
         self.today = Today()
         self.takers: set[Taker] = set()
         self.listeners: list[Callable[[InboxRow | None, InboxRow], None]] = []
@@ -87,10 +87,10 @@ class InboxFeed:
 
     def open(self) -> None:
         self._watch = StoreWatch(self._store, self._notified)
-        for work in (self._load(), self._look(), self._keep_today()):
+        for work in (self._load(), self._look(), self._refresh_today_now_and_then()):
             self._do(work)
         if isinstance(self._store, MachineStore):
-            self._do(self._keep_others(self._store.histories))
+            self._do(self._follow_histories(self._store.histories))
 
     def close(self) -> None:
         self._is_closed = True
@@ -247,7 +247,7 @@ class InboxFeed:
         for take in list(self.takers):
             take(packet)
 
-    # What no one notifies of.
+    # What is not notified, and is looked for.
 
     async def _look(self) -> None:
         """Whether processes that write logs elsewhere still live."""
@@ -262,23 +262,23 @@ class InboxFeed:
                     self._complete(log_id)
 
     def _complete(self, log_id: str) -> None:
-        """Its process died: end its runs in the log itself, as far as they do not wait."""
+        """Its process died: end its runs in the log, unless they wait for an answer."""
         if log_id not in self._completed:
             self._completed.add(log_id)
             self._do(asyncio.to_thread(complete, self._store, log_id))
 
-    async def _keep_today(self) -> None:
+    async def _refresh_today_now_and_then(self) -> None:
         while True:
             if self.takers:
                 await self.refresh_today()
             await asyncio.sleep(_TODAY_EVERY_S)
 
-    async def _keep_others(self, histories: Histories) -> None:
+    async def _follow_histories(self, histories: Histories) -> None:
         """The sessions that agents have stored themselves, while there is a client; the newest are sent."""
         await self.is_loaded.wait()
         is_more = True
         while True:
-            begun_s = self._loop.time()
+            started_s = self._loop.time()
             if self.takers or is_more:
                 with suppress(HarnessError):
                     is_more = await asyncio.to_thread(histories.refresh)
@@ -288,15 +288,15 @@ class InboxFeed:
                     self._note_changed(
                         [name for name in changed if name in shown or name in self._sent or name not in rows]
                     )
-            spent_s = self._loop.time() - begun_s
+            spent_s = self._loop.time() - started_s
             await asyncio.sleep(max(_TICK_S if is_more else _OTHERS_EVERY_S, spent_s * _OTHERS_SHARE))
 
     def want_today(self) -> None:
-        """A client has come: what it costs is to be known soon."""
+        """A client has connected: compute the cost of today soon."""
         self._do(self.refresh_today())
 
     async def refresh_today(self) -> None:
-        """Count again what was used, unless that was done a moment ago or nothing has changed."""
+        """Compute the cost of today, unless that was done a moment ago or nothing has changed."""
         if self._loop.time() < self._today_until_s:
             return
         self._today_until_s = self._loop.time() + _TODAY_EVERY_S

@@ -28,7 +28,7 @@ from harness.interfaces.server.live.inbox_feed import LISTED, InboxFeed
 from harness.interfaces.server.live.session_socket import (
     COMMANDS_AT_ONCE,
     COMMANDS_PER_S,
-    UNBEGUN,
+    NEW_CONVERSATION,
     NewConversation,
     StateSender,
     WebSocketWriter,
@@ -47,7 +47,7 @@ MOST_ANSWERS = 200
 
 
 class Subscribe(msgspec.Struct, frozen=True, tag_field="type", tag="subscribe"):
-    """Send the state of a session and its changes. Without a session: one that begins, under a key of the client's."""
+    """Send the state of a session and its changes. Without a session: a new one, under a key of the client's."""
 
     session: str = ""
     key: str = ""
@@ -104,7 +104,7 @@ class AnswerResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 async def answer_many(channels: Channels, answers: list[OneAnswer], client: str) -> list[AnswerResult]:
-    """Each for itself; those of one session in their order."""
+    """Carry out each answer, in order; one that fails does not affect the others."""
 
     async def one(answer: OneAnswer) -> AnswerResult:
         command: Command = Deny(
@@ -121,7 +121,7 @@ async def answer_many(channels: Channels, answers: list[OneAnswer], client: str)
             error = failure.words
         return AnswerResult(session=answer.session, relay_id=answer.relay_id, error=error)
 
-    return [await one(answer) for answer in answers[:MOST_ANSWERS]]
+    return [await one(answer) for answer in answers]
 
 
 class _AddressedWriter(WebSocketWriter):
@@ -145,10 +145,10 @@ class _AddressedWriter(WebSocketWriter):
 class _Subscription:
     """One session on the socket."""
 
-    def __init__(self, session: str, key: str, beginning: NewConversation | None = None) -> None:
+    def __init__(self, session: str, key: str, new: NewConversation | None = None) -> None:
         self.session = session
         self.key = key
-        self.beginning = beginning
+        self.new = new
         self.sending: asyncio.Task[None] | None = None
         self.stack = AsyncExitStack()
 
@@ -176,8 +176,8 @@ class InboxSocket:
         self._bucket = Bucket(COMMANDS_PER_S, COMMANDS_AT_ONCE)
         self._client = client_name(websocket)
         self._subscribed: dict[str, _Subscription] = {}
-        self._beginning: dict[str, _Subscription] = {}
-        """By the key of the client's, until they have an id."""
+        self._new: dict[str, _Subscription] = {}
+        """Conversations that are not created yet, by the key of the client's."""
         self._followed: dict[str, asyncio.Task[None]] = {}
         """By the name of a fleet."""
         self._queue: deque[Packet] = deque()
@@ -201,7 +201,7 @@ class InboxSocket:
             sending.cancel()
             for following in self._followed.values():
                 following.cancel()
-            for one in [*self._subscribed.values(), *self._beginning.values()]:
+            for one in [*self._subscribed.values(), *self._new.values()]:
                 await one.close()
 
     # Rows.
@@ -226,7 +226,7 @@ class InboxSocket:
                 self._has_news.clear()
                 await self._has_news.wait()
         except (OSError, RuntimeError):
-            return  # the client is gone; the receiving side notices that as well
+            return  # disconnected; the receiving side notices that as well
 
     def _next(self) -> Packet:
         if self._is_behind:
@@ -262,11 +262,15 @@ class InboxSocket:
             case Subscribe():
                 await self._subscribe(wanted.session, wanted.key)
             case Unsubscribe():
-                found = self._subscribed.pop(wanted.session, None) or self._beginning.pop(wanted.key, None)
+                found = self._subscribed.pop(wanted.session, None) or self._new.pop(wanted.key, None)
                 if found is not None:
                     await found.close()
             case SessionCommands():
-                for command in wanted.commands[:MOST_AT_ONCE]:
+                if len(wanted.commands) > MOST_AT_ONCE:
+                    message = f"at most {MOST_AT_ONCE} commands in one message"
+                    await self._error(message, session=wanted.session, key=wanted.key)
+                    return
+                for command in wanted.commands:
                     await self._command(wanted.session, wanted.key, command)
             case AnswerMany():
                 results = await answer_many(self._channels, wanted.answers, self._client)
@@ -281,14 +285,14 @@ class InboxSocket:
                     following.cancel()
 
     async def _subscribe(self, session: str, key: str) -> None:
-        if session in self._subscribed or (not session and key in self._beginning):
+        if session in self._subscribed or (not session and key in self._new):
             return None
-        if len(self._subscribed) + len(self._beginning) >= _MOST_SUBSCRIBED:
+        if len(self._subscribed) + len(self._new) >= _MOST_SUBSCRIBED:
             return await self._error("too many sessions are subscribed to", session=session, key=key)
         if not session:
-            begun = _Subscription("", key, NewConversation(self._channels.backend))
-            self._beginning[key] = begun
-            await self._writer.send(Packet(UNBEGUN.data).addressed(begun.address))
+            new = _Subscription("", key, NewConversation(self._channels.backend))
+            self._new[key] = new
+            await self._writer.send(Packet(NEW_CONVERSATION.data).addressed(new.address))
             return None
         return await self._watch(_Subscription(session, key))
 
@@ -306,7 +310,7 @@ class InboxSocket:
                 async for packet in packets:
                     await self._writer.send(packet)
             except (OSError, RuntimeError):
-                return  # the client is gone; the receiving side notices that as well
+                return  # disconnected; the receiving side notices that as well
 
     async def _watch(self, one: _Subscription) -> None:
         try:
@@ -331,14 +335,14 @@ class InboxSocket:
 
     async def _command(self, session: str, key: str, command: Command) -> None:
         try:
-            begun = None if session else self._beginning.get(key)
-            if begun is not None and begun.beginning is not None:
-                session, command = await begun.beginning.take(command)
+            found = None if session else self._new.get(key)
+            if found is not None and found.new is not None:
+                session, command = await found.new.take(command)
                 if not session:
                     return
-                del self._beginning[key]
-                begun.session = session
-                await self._watch(begun)
+                del self._new[key]
+                found.session = session
+                await self._watch(found)
             elif not session:
                 session = next((one.session for one in self._subscribed.values() if one.key == key), "")
             if not session:
@@ -354,14 +358,14 @@ class InboxSocket:
         await self._data(error | ({"commandId": command_id} if command_id else {}))
 
     async def _data(self, value: Any) -> None:
-        with suppress(OSError, RuntimeError):  # the client is gone; the receiving side notices that as well
+        with suppress(OSError, RuntimeError):  # disconnected; the receiving side notices that as well
             await self._send({"type": "websocket.send", "text": encode(value).decode()})
 
     async def _close(self, code: int, reason: str) -> None:
         try:
             await self._websocket.close(code, reason[:100])
         except (OSError, RuntimeError):
-            return  # it is gone already
+            return  # it is closed already
 
 
 def _count(wanted: FromClient) -> int:
@@ -370,7 +374,7 @@ def _count(wanted: FromClient) -> int:
     return len(wanted.answers) if isinstance(wanted, AnswerMany) else 1
 
 
-# `/api/inbox`: the rows of all sessions, and answers to what waits in them.
+# `/api/inbox`: the rows of all sessions, answers to what they ask, and notifications.
 
 
 _MOST_LISTED = 5_000

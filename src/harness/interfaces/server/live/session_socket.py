@@ -32,14 +32,14 @@ _LONGEST_NAME = 60
 _BROWSERS = (("Firefox/", "Firefox"), ("Edg/", "Edge"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))
 
 
-def _unbegun() -> bytes:
-    """The state of a conversation that begins with the first prompt."""
+def _new_conversation() -> bytes:
+    """The state of a conversation that is created by its first prompt."""
     fold = StateFold()
     fold.note("capabilities", ConversationStatus(can_submit=True).capabilities)
     return state_message(fold.encoded(), 0)
 
 
-UNBEGUN = Packet(_unbegun())
+NEW_CONVERSATION = Packet(_new_conversation())
 
 
 class WebSocketWriter:
@@ -59,7 +59,7 @@ class WebSocketWriter:
         self._protocol = protocol if is_known and not protocol.conn.extensions else None
 
     async def send(self, packet: Packet) -> None:
-        """Raises OSError or RuntimeError when the client is gone."""
+        """Raises OSError or RuntimeError when the client has disconnected."""
         if self._protocol is not None:
             await self._protocol.writable.wait()
             if self.write_now(packet):
@@ -71,7 +71,7 @@ class WebSocketWriter:
         return self._protocol is not None
 
     def write_now(self, packet: Packet) -> bool:
-        """False when the client cannot take it at once, or is gone."""
+        """False when the client cannot take it at once, or has disconnected."""
         protocol = self._protocol
         if (
             protocol is None
@@ -86,8 +86,8 @@ class WebSocketWriter:
 
 
 class StateSender:
-    """Keeps one client up to date: a listener of the channel while it can take everything at once; otherwise
-    it catches up by itself.
+    """Keeps one client up to date: it listens to the channel while it can take everything at once, else it catches up
+    by itself.
     """
 
     def __init__(self, channel: SessionChannel, writer: WebSocketWriter) -> None:
@@ -98,7 +98,7 @@ class StateSender:
         self.take: PacketListener = self._take  # one object, so that it can be found again
 
     async def run(self) -> None:
-        """Raises OSError or RuntimeError when the client is gone."""
+        """Raises OSError or RuntimeError when the client has disconnected."""
         while True:
             self._position, packet = await self._channel.next(self._position)
             await self._writer.send(packet)
@@ -115,14 +115,14 @@ class StateSender:
 
 
 class NewConversation:
-    """A conversation that begins with its first prompt; until then it can be configured."""
+    """A conversation that is created by its first prompt; until then it can be configured."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._setup = Setup()
 
     async def take(self, command: Command) -> tuple[str, Command]:
-        """The id of the conversation once there is one, and what is then to be carried out in it. Raises HarnessError."""
+        """The id of the conversation, once it is created, and the command to carry out in it. Raises HarnessError."""
         log_id = ""
         if isinstance(command, Configure):
             known = command.config
@@ -145,7 +145,7 @@ class NewConversation:
 
 
 def client_name(connection: HTTPConnection) -> str:
-    """What a client calls itself (`?client=`), or its browser; for those who come too late with an answer."""
+    """The name that a client gives itself (`?client=`), or that of its browser; shown to clients that answer too late."""
     given = single_line(connection.query_params.get("client", "")).strip()
     if given:
         return given[:_LONGEST_NAME]
@@ -165,11 +165,11 @@ class Socket:
         self._stack = AsyncExitStack()
         self._sending: asyncio.Task[None] | None = None
         self._log_id = websocket.query_params.get("session", "")
-        self._beginning = NewConversation(channels.backend)
+        self._new = NewConversation(channels.backend)
         self._client = client_name(websocket)
 
     async def serve(self) -> None:
-        # A browser breaks the connection off when none of what it offers is taken.
+        # A browser closes the connection when none of the offered subprotocols is accepted.
         offered = self._websocket.scope.get("subprotocols", ())
         await self._websocket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
         try:
@@ -177,7 +177,7 @@ class Socket:
                 if self._log_id:
                     await self._watch(self._log_id)
                 else:
-                    await self._text(UNBEGUN.text)
+                    await self._text(NEW_CONVERSATION.text)
                 await self._receive()
         except (UnknownSession, StoreError) as error:
             await self._close(_UNKNOWN, error.message)
@@ -195,7 +195,7 @@ class Socket:
         self._stack.callback(loop.create_task(self._leave_with(channel)).cancel)
 
     async def _leave_with(self, channel: SessionChannel) -> None:
-        await channel.is_gone.wait()
+        await channel.is_deleted.wait()
         await self._close(_UNKNOWN, "the session was deleted")
 
     async def _send_all(self, channel: SessionChannel) -> None:
@@ -203,7 +203,7 @@ class Socket:
         try:
             await sender.run()
         except (OSError, RuntimeError, UnknownSession):
-            return  # the client is gone, or the log is; the receiving side notices that as well
+            return  # disconnected, or deleted; the receiving side notices that as well
         finally:
             channel.unsubscribe(sender.take)
 
@@ -230,7 +230,7 @@ class Socket:
     async def _carry_out(self, command: Command) -> None:
         try:
             if not self._log_id:
-                log_id, command = await self._beginning.take(command)
+                log_id, command = await self._new.take(command)
                 if log_id:
                     await self._watch(log_id)
             if self._log_id:
@@ -251,4 +251,4 @@ class Socket:
         try:
             await self._websocket.close(code, reason[:100])
         except (OSError, RuntimeError):
-            return  # it is gone already
+            return  # it is closed already

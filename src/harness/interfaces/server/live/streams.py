@@ -1,4 +1,4 @@
-"""Server-sent events: any view of any session, live, from wherever the reader left off; and the chat of `/chat`."""
+"""Server-sent events: any view of any session, live, from any position."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StreamPosition(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> StreamPosition:
-        """The beginning, for what is not ours."""
+        """The beginning, for a text that is no position."""
         found = _PLACE.fullmatch(text)
         return cls(int(found[1]), int(found[2] or 0)) if found else cls()
 
@@ -97,7 +97,7 @@ class StreamsApi:
     async def _stream(
         self, log_id: str, shown: ViewStream, start: StreamPosition, *, is_followed: bool
     ) -> AsyncIterator[bytes]:
-        """A view begins at the beginning whatever is wanted of it; what was read already is not sent again."""
+        """A view is fed from the beginning of the log; what the reader has already is not sent again."""
         async for batch in self.batches(log_id, is_followed=is_followed):
             if not batch:
                 yield b": alive\n\n"
@@ -107,7 +107,7 @@ class StreamsApi:
             yield shown.end()
 
     async def batches(self, log_id: str, *, is_followed: bool) -> AsyncIterator[Sequence[Event]]:
-        """All events, then those that come; an empty batch now and then, so that a lost reader is noticed."""
+        """All events, then those that come; an empty batch now and then, so that a reader that has disconnected is noticed."""
         changed = asyncio.Event()
         async with self._channels.tail(log_id, changed) as tail:
             while True:
@@ -128,7 +128,7 @@ class StreamsApi:
 
 
 class ViewStream:
-    """What a view makes of events, as server-sent events. `has_documents`: each gives one of them at most."""
+    """The output of a view as server-sent events. `has_documents`: one for each JSON document."""
 
     def __init__(self, view: View, *, has_documents: bool) -> None:
         self._view = view
