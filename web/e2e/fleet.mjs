@@ -165,7 +165,7 @@ test("a fleet is stopped and continued from the page", async () => {
   await page.click('.fleet-row[data-fleet="again"]');
   await page.getByRole("button", { name: "Stop…" }).click();
   await page.getByRole("button", { name: /^Stop( after the case that runs)?$/ }).click();
-  await untilState("You stopped it");
+  await untilState("Stopped");
   assert.equal(await running, 130);
   const waiting = await marks("waiting").count();
   assert.ok(waiting > 0);

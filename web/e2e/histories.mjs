@@ -74,7 +74,7 @@ test("it is read as a conversation with its changes, can be exported, and is nev
   await shot(page, "histories-conversation");
   assert.deepEqual(await violations(page), []);
   await page.locator(".export summary").click();
-  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "What was said and done" }).click()]);
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Messages and calls" }).click()]);
   assert.match(download.suggestedFilename(), /^claude-.*\.html$/);
   const text = readFileSync(await download.path(), "utf8");
   assert.ok(text.startsWith("<!doctype html>") && !/<script/i.test(text));

@@ -93,6 +93,20 @@ test("what agents ask is answered in the inbox with keys alone", async () => {
   await context.close();
 });
 
+test("the keys below the list are those of the question at the cursor", async () => {
+  const { page, context } = await faked([COMMAND(), QUESTION(), PLAN(), ...RUNNING()]);
+  const hints = page.locator(".keys-line");
+  await stop(page, "s-command r-command").focus();
+  await hints.getByText("allow once").waitFor();
+  await stop(page, "s-question r-question").focus();
+  await hints.getByText("choose").waitFor();
+  await shot(page, "inbox-keys");
+  assert.doesNotMatch(await hints.innerText(), /allow|deny|always/);
+  await stop(page, "s-plan r-plan").focus();
+  await hints.getByText("another plan…").waitFor();
+  await context.close();
+});
+
 test("two that are alike are answered at once, after the list was shown, and only those that are ticked", async () => {
   const { page, context } = await opened();
   await page.goto(origin.origin);
@@ -100,7 +114,7 @@ test("two that are alike are answered at once, after the list was shown, and onl
   await page.goto(new URL("/#/", origin).href);
   await page.getByText(/3 ask the same/).waitFor();
   await page.keyboard.press("Shift+Y");
-  await page.getByRole("heading", { name: "Answer 3 alike?" }).waitFor();
+  await page.getByRole("heading", { name: "Answer 3 similar questions?" }).waitFor();
   await page.getByRole("checkbox", { name: /ALWAYS second/ }).uncheck();
   await steady(page);
   await shot(page, "inbox-alike");
@@ -366,7 +380,7 @@ test("a person is called when the page is not in front, once, and by its title",
   fake.change(QUESTION());
   await page.waitForFunction(() => document.title === "(1) Inbox – Harness");
   assert.match(await icon(), /^data:image\/png/);
-  assert.equal(await page.locator("[data-said]").innerText(), "Gemini in docs-site asks a question");
+  assert.equal(await page.locator("[data-announced]").innerText(), "Gemini in docs-site asks a question");
   assert.deepEqual(await page.evaluate(() => window.notes), [], "the page is in front");
   await page.evaluate(() => (window.isInFront = false));
   fake.change(COMMAND());

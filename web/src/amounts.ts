@@ -70,7 +70,7 @@ export function ago(time_ms: number, now_ms = Date.now()): string {
   return date.toLocaleDateString(undefined, { day: "numeric", month: "short", ...(!sameYear && { year: "numeric" }) });
 }
 
-/** “12k in · 1.2k out”, with the cache and the reasoning where the agent tells them. */
+/** “12k in · 1.2k out”, with the cache and the reasoning where the agent reports them. */
 export function tokens(usage: HarnessUsage): string {
   const amounts: readonly (readonly [number | null, string])[] = [
     [usage.input, "in"],

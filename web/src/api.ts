@@ -250,7 +250,7 @@ export class RequestFailed extends Error {
 
 const NOT_CHANGED = Symbol("not changed");
 
-/** The list that the server told last, so that one that has not changed is neither made nor sent again. */
+/** The list that the server sent last, so that one that has not changed is not sent again. */
 let knownList: { readonly path: string; readonly tag: string; readonly page: SessionPage } | null = null;
 
 /** `asked`: `query` for words, and what else `GET api/sessions` takes. */
@@ -258,13 +258,13 @@ async function sessions(asked: Readonly<Record<string, string>>, limit: number, 
   const path = `api/sessions?${new URLSearchParams({ ...asked, limit: String(limit) })}`;
   const known = knownList?.path === path ? knownList : null;
   let tag = "";
-  const told = await request<SessionPage | typeof NOT_CHANGED>("GET", path, undefined, signal, {
+  const answer = await request<SessionPage | typeof NOT_CHANGED>("GET", path, undefined, signal, {
     headers: known ? { "If-None-Match": known.tag } : {},
     onAnswer: (response) => (tag = response.headers.get("ETag") ?? ""),
   });
-  if (told === NOT_CHANGED) return known?.page ?? { sessions: [], total: 0 };
-  knownList = tag ? { path, tag, page: told as SessionPage } : null;
-  return told as SessionPage;
+  if (answer === NOT_CHANGED) return known?.page ?? { sessions: [], total: 0 };
+  knownList = tag ? { path, tag, page: answer as SessionPage } : null;
+  return answer as SessionPage;
 }
 
 interface Extras {

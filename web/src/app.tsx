@@ -1,7 +1,7 @@
 /** The frame: where one can go, and what is shown there. What the first screen does not need is loaded when it is shown. */
 
 import { lazy, Suspense, useCallback, useEffect, useRef, useState, type RefObject } from "react";
-import { startCalling, useSaid } from "./inbox/calling.js";
+import { startAlerts, useAnnouncement } from "./inbox/alerts.js";
 import { Home } from "./inbox/home.js";
 import { inboxStore, useInboxRow } from "./inbox/inbox_store.js";
 import { isToReview } from "./inbox/sections.js";
@@ -26,7 +26,7 @@ export function App() {
   const [isDrawerOpen, setDrawerOpen] = useState(false);
   const [areKeysShown, setKeysShown] = useState(false);
   const searchField = useRef<HTMLInputElement>(null);
-  useEffect(startCalling, []);
+  useEffect(startAlerts, []);
   useEffect(() => setDrawerOpen(false), [route]);
   const [under, closeStart] = useUnder(route);
   const isAnswering = route.view === "inbox" && !!route.answering;
@@ -123,10 +123,10 @@ function ShownConversation({ id, onMenu }: { readonly id: string; readonly onMen
 
 /** One sentence when something needs you: never the whole list again. */
 function Announcement() {
-  const said = useSaid();
+  const announcement = useAnnouncement();
   return (
-    <p className="unseen" role="status" aria-live="polite" data-said>
-      {said}
+    <p className="unseen" role="status" aria-live="polite" data-announced>
+      {announcement}
     </p>
   );
 }

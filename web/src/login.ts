@@ -1,10 +1,10 @@
 /**
- * How this browser is let in.
+ * The login of this browser.
  *
- * Nothing is a cookie: cookies go to every server on the same host. What is sent (the credential) is kept in this
+ * There are no cookies: they go to every server on the same host. What is sent (the credential) is stored in this
  * origin's storage, for all its tabs, and ends with the server's process. What outlives that is a key which the browser
- * uses and no script can read: with it the page proves to a server that was started anew who it is, and a stranger who
- * has taken the port meanwhile learns nothing that opens ours.
+ * uses and no script can read: with it the page proves its identity to a restarted server, and another program that
+ * has taken the port meanwhile learns no secret.
  */
 
 const CREDENTIAL = "harness.credential";
@@ -40,7 +40,7 @@ function keep(value: string): void {
     if (value) localStorage.setItem(CREDENTIAL, value);
     else localStorage.removeItem(CREDENTIAL);
   } catch {
-    // No storage: it is kept as long as the page is.
+    // No storage: it lasts as long as the page.
   }
 }
 
@@ -62,7 +62,7 @@ export const login = {
     return () => listeners.delete(listener);
   },
   status: (): LoginStatus => status,
-  /** Why the browser is not let in, where the server said. */
+  /** Why the browser is not logged in, if the server sent a reason. */
   reason: (): string => reason,
   /** For a socket, which can have no header of its own. */
   protocols: (): readonly string[] => (credential ? [SUBPROTOCOL, `${SUBPROTOCOL}.credential.${credential}`] : []),
@@ -77,7 +77,7 @@ export async function authorizedFetch(path: string, init: RequestInit = {}): Pro
   return isRenewed ? send(path, init, credential) : response;
 }
 
-/** A file of the server's for a picture or a download, which can tell nobody who asks. To be revoked when it is not shown any more. */
+/** A file of the server's for a picture or a download, which cannot send the credential itself. To be revoked when it is no longer shown. */
 export async function objectUrl(path: string): Promise<string> {
   const response = await authorizedFetch(path);
   if (!response.ok) throw new Error(`The server answered with status ${response.status}.`);
@@ -149,7 +149,7 @@ async function renew(): Promise<boolean> {
     become("in");
     return true;
   }
-  if (known && answer === null) return false; // nobody was there to ask
+  if (known && answer === null) return false; // the server was not reached
   keep("");
   become("out", answer ? (answer.error?.message ?? "") : "");
   return false;

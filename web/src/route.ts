@@ -110,7 +110,7 @@ export function fileAddress(id: string, path: string, line = 0): string {
   return `${sessionAddress(id)}/file?${new URLSearchParams({ path, ...(line > 0 && { line: String(line) }) })}`;
 }
 
-/** Of the form for a conversation that continues a session, or with what was said before a message there. */
+/** Of the form for a conversation that continues a session, or what came before a message there. */
 export function continuingAddress(continues: string, before = ""): string {
   return `${NEW_ADDRESS}?${new URLSearchParams({ continues, ...(before && { before }) })}`;
 }

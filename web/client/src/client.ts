@@ -45,7 +45,7 @@ export class HarnessClient {
     this.send({ type: "steer", message });
   }
 
-  /** `optionId`: by this option of the relay; it grants what its label says. */
+  /** `optionId`: by this option of the relay; it grants what is on its label. */
   approve(relayId: string, { always = false, optionId = "" } = {}): void {
     this.send({ type: "approve", relayId, ...(always && { always }), ...(optionId && { optionId }) });
   }

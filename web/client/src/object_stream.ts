@@ -11,13 +11,13 @@ export type DeltaOperation =
   | { readonly type: "set"; readonly path: readonly string[]; readonly value: JSONValue }
   | { readonly type: "append-text"; readonly path: readonly string[]; readonly value: string };
 
-/** An operation that does not fit the state: whoever sent it and whoever keeps the state have parted. */
+/** An operation that does not fit the state: the sender and the receiver have different states. */
 export class ObjectStreamError extends Error {
   override name = "ObjectStreamError";
 }
 
 type Container = unknown[] | Record<string, unknown>;
-/** Containers made by the running batch: nobody else has seen them, so they may be changed in place. */
+/** Containers made by the running batch: nothing else refers to them, so they may be changed in place. */
 type Fresh = Set<object>;
 
 const UNSAFE_SEGMENTS: ReadonlySet<string> = new Set(["__proto__", "constructor", "prototype"]);

@@ -1,4 +1,4 @@
-/** The state of one conversation, as `docs/protocol.md` describes it: what the server says and the client shows. */
+/** The state of one conversation, as `docs/protocol.md` describes it: what the server sends and the client shows. */
 
 import type { JSONValue } from "./object_stream.js";
 
@@ -36,7 +36,7 @@ export interface HarnessMessage {
   readonly toolCalls?: readonly HarnessToolCall[] | null;
   readonly createdMs?: number;
   readonly runId?: string;
-  /** The same as `content` and `toolCalls`, in the order in which it was said and done. */
+  /** The same as `content` and `toolCalls`, in their order. */
   readonly parts?: readonly HarnessPart[];
 }
 
@@ -159,7 +159,7 @@ export interface HarnessFollowUp {
   readonly text: string;
 }
 
-/** Tokens and money; null where the agent never says. `input` excludes the cache, `output` the reasoning. */
+/** Tokens and money; null: unknown. `input` excludes the cache, `output` the reasoning. */
 export interface HarnessUsage {
   readonly input: number | null;
   readonly output: number | null;
@@ -186,7 +186,7 @@ export interface HarnessCapabilities {
   readonly steer: boolean;
   readonly answer: boolean;
   readonly cancel: boolean;
-  /** Another conversation can begin with what was said before one of its messages. */
+  /** Another conversation can start from an earlier message of this one. */
   readonly branch: boolean;
 }
 
@@ -199,7 +199,7 @@ const NO_USAGE: HarnessUsage = {
   costUsd: null,
 };
 
-/** What a client has before the server has told anything. */
+/** What a client has before the server has sent anything. */
 export const EMPTY_STATE: HarnessState = {
   status: "idle",
   messages: [],
@@ -221,7 +221,7 @@ export const EMPTY_STATE: HarnessState = {
   isLive: false,
 };
 
-/** A message's parts in order; a server that tells none said its text first and then made its calls. */
+/** A message's parts in order; without parts, its text comes first and then its calls. */
 export function partsOf(message: HarnessMessage): readonly HarnessPart[] {
   if (message.parts) return message.parts;
   const calls = (message.toolCalls ?? []).map((call): HarnessPart => ({ type: "tool", callId: call.id }));

@@ -218,7 +218,7 @@ function threadStatus(
   return { type: "requires-action", reason: waiting.kind === "permission" ? "tool-calls" : "interrupt" };
 }
 
-/** Of a question that says nothing of what could be granted. */
+/** For a permission without options. */
 const DECISIONS = [
   { id: "allow-once", kind: "allow-once" },
   { id: "reject-once", kind: "reject-once" },

@@ -1,5 +1,5 @@
 /**
- * The WebSocket side: one state kept up to date, commands sent, connections made anew.
+ * The WebSocket side: one state that is kept up to date, commands, and connections that are made again.
  *
  * Every connection begins with a whole state, so nothing has to be remembered between two of them. Commands given
  * while there is no connection wait, in order, and are sent after the next whole state has come.
@@ -35,7 +35,7 @@ export interface Socket {
 
 export interface TransportOptions {
   readonly url: string;
-  /** What a browser, whose sockets can have no headers, tells of who it is; asked before every connection. */
+  /** The credential of a browser, whose sockets cannot have headers; called before every connection. */
   readonly protocols?: () => readonly string[];
   /** Makes a socket; the platform's `WebSocket` when absent. */
   readonly connect?: (url: string, protocols: readonly string[]) => Socket;
@@ -46,7 +46,7 @@ export interface TransportOptions {
   readonly reconnectLongest_ms?: number;
   /** How many commands may wait while there is no connection. */
   readonly waitingCommandsMax?: number;
-  /** Close codes after which connecting again cannot help (refused, gone). */
+  /** Close codes after which connecting again cannot help (refused, deleted). */
   readonly finalCloseCodes?: readonly number[];
 }
 
@@ -92,7 +92,7 @@ export class HarnessWebsocketTransport implements HarnessTransport {
     return this.#status;
   }
 
-  /** Whether the server has told its state at least once; before that `state` is empty. */
+  /** Whether the server has sent its state at least once; before that `state` is empty. */
   get loaded(): boolean {
     return this.#loaded;
   }
@@ -113,7 +113,7 @@ export class HarnessWebsocketTransport implements HarnessTransport {
     return () => this.#stateListeners.delete(listener);
   }
 
-  /** Calls `listener` with what the server says of a message it refused. */
+  /** Calls `listener` with the error of a message that the server refused. */
   onError(listener: (message: string) => void): () => void {
     this.#errorListeners.add(listener);
     return () => this.#errorListeners.delete(listener);
@@ -129,18 +129,18 @@ export class HarnessWebsocketTransport implements HarnessTransport {
     if (this.#waiting.length >= limit)
       throw new CommandQueueFull(`There is no connection, and ${limit} commands wait for one already.`);
     this.#waiting = [...this.#waiting, command];
-    this.#tell();
+    this.#notify();
   }
 
   /** Gives up the commands that wait for a connection, and returns them. */
   discardWaiting(): readonly HarnessCommand[] {
     const discarded = this.#waiting;
     this.#waiting = [];
-    this.#tell();
+    this.#notify();
     return discarded;
   }
 
-  /** Connects now instead of when the pause is over: the network came back, somebody pressed a button. */
+  /** Connects now instead of when the pause is over: the network came back, or a button was pressed. */
   reconnectNow(): void {
     if (this.#status !== "waiting") return;
     this.#failures = 0;
@@ -161,7 +161,7 @@ export class HarnessWebsocketTransport implements HarnessTransport {
     socket.onmessage = ({ data }) => this.#receive(socket, data);
     socket.onclose = ({ code, reason }) => this.#lost(socket, code, reason);
     socket.onerror = () => undefined;
-    this.#tell();
+    this.#notify();
   }
 
   #receive(socket: Socket, data: unknown): void {
@@ -205,7 +205,7 @@ export class HarnessWebsocketTransport implements HarnessTransport {
       return;
     }
     if (whole) this.#opened();
-    this.#tell();
+    this.#notify();
   }
 
   #opened(): void {
@@ -250,7 +250,7 @@ export class HarnessWebsocketTransport implements HarnessTransport {
     this.#failures += 1;
     this.#status = "waiting";
     this.#retry = setTimeout(() => this.#connect(), pause * (0.75 + Math.random() / 2));
-    this.#tell();
+    this.#notify();
   }
 
   #release(): void {
@@ -268,10 +268,10 @@ export class HarnessWebsocketTransport implements HarnessTransport {
     socket?.close(1000, "");
     this.#status = "closed";
     this.#closeReason = reason;
-    this.#tell();
+    this.#notify();
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const listener of this.#stateListeners) listener();
   }
 }

@@ -1,4 +1,4 @@
-/** What a conversation changed, as the server says it: see “Changes” in `docs/protocol.md`. */
+/** What a conversation changed, as the server sends it: see “Changes” in `docs/protocol.md`. */
 
 import { request, sessionPath } from "../api.js";
 

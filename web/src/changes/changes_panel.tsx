@@ -20,7 +20,7 @@ export interface ChangesProps {
   readonly revision: string;
   readonly first: { readonly scope: string; readonly file: string; readonly line: number };
   readonly onClose: () => void;
-  /** A note for the agent; null: nothing can be said to it. */
+  /** Sends a note to the agent; null: it takes no messages. */
   readonly onNote: ((text: string) => void) | null;
 }
 

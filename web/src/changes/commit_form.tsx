@@ -98,18 +98,18 @@ export function CommitForm({ sessionId, list, onDone }: CommitFormProps) {
 }
 
 export function CopyPatch({ sessionId, scope, paths }: { sessionId: string; scope: string; paths: readonly string[] }) {
-  const [said, setSaid] = useState("");
+  const [copied, setCopied] = useState("");
   const copy = () =>
     changesApi.patch(sessionId, scope, paths).then(
       async ({ patch, missing }) => {
         await navigator.clipboard.writeText(patch);
-        setSaid(missing.length ? `Copied, without ${countOf(missing.length, "file")} whose text is not known` : "Copied");
+        setCopied(missing.length ? `Copied, without ${countOf(missing.length, "file")} whose text is not known` : "Copied");
       },
-      (error: unknown) => setSaid(wordsOf(error)),
+      (error: unknown) => setCopied(wordsOf(error)),
     );
   return (
     <button type="button" className="button" onClick={() => void copy()}>
-      {said || "Copy as patch"}
+      {copied || "Copy as patch"}
     </button>
   );
 }

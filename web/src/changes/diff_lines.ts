@@ -3,7 +3,7 @@
 import type { DiffRow } from "./changes_api.js";
 
 export interface DiffLine {
-  /** Of a place: what stands over the lines that follow. */
+  /** Of a place: the heading of the lines that follow. */
   readonly place: DiffRow | null;
   readonly left: DiffRow | null;
   readonly right: DiffRow | null;

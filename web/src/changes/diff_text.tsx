@@ -7,7 +7,7 @@ import { MARKED_MAX, wordMarks, type MarkedRange } from "./word_marks.js";
 interface DiffTextProps {
   readonly text: string;
   readonly language: string;
-  /** The line beside which it stands, and on which side; its words are marked where they differ. */
+  /** The line beside it, and on which side; its words are marked where they differ. */
   readonly partner: string | null;
   readonly isOld: boolean;
 }

@@ -18,7 +18,7 @@ import type { Seen } from "./stored.js";
 const CONTEXT = 3;
 const ALL_LINES = 1_000_000;
 
-/** What the keyboard asks of the file that is looked at; `count` tells one wish from the next. */
+/** A key for the file that is looked at; `count` distinguishes one press from the next. */
 export interface FileWish {
   readonly kind: "next" | "previous" | "note" | "revert" | "line";
   readonly count: number;

@@ -29,7 +29,7 @@ export function showChanges(id: string, kind: "" | "beside" | "review", shown: P
   go(kind === "review" ? addressOf(id, shown) : kind ? changesAddress(id) : sessionAddress(id));
 }
 
-/** The address says what is looked at, without another entry in the history; not if it leads elsewhere already. */
+/** The address has what is looked at, without another entry in the history; not if it leads elsewhere already. */
 export function noteShown(id: string, shown: Partial<ShownChanges>): void {
   if (parse(window.location.hash).view !== "review") return;
   window.history.replaceState(window.history.state, "", addressOf(id, shown));

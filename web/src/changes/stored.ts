@@ -17,11 +17,11 @@ export interface DiffChoice {
 
 const USUAL: DiffChoice = { isSplit: null, isWrapped: true, ignoresSpaces: false };
 
-function read<Value>(key: string, otherwise: Value): Value {
+function read<Value>(key: string, fallback: Value): Value {
   try {
-    return (JSON.parse(localStorage.getItem(key) ?? "null") as Value | null) ?? otherwise;
+    return (JSON.parse(localStorage.getItem(key) ?? "null") as Value | null) ?? fallback;
   } catch {
-    return otherwise;
+    return fallback;
   }
 }
 

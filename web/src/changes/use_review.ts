@@ -37,7 +37,7 @@ interface FirstShown {
   readonly line: number;
 }
 
-/** `isWide`: there is room for two sides, unless it was chosen otherwise. */
+/** `isWide`: two sides fit, unless something else was chosen. */
 export function useReview(sessionId: string, revision: string, first: FirstShown, isWide: boolean): ReviewState {
   const [scope, setScope] = useState(first.scope || "conversation");
   const { list, problem, reload } = useChanges(sessionId, scope, revision);

@@ -10,7 +10,7 @@ export interface WordMarks {
   readonly new: readonly MarkedRange[];
 }
 
-/** Longer lines are not compared: nobody reads them word by word. */
+/** Longer lines are not compared: they are not read word by word. */
 export const MARKED_MAX = 2_000;
 const COMPARISONS_MAX = 250_000;
 /** Lines that share less than this have nothing to do with each other. */

@@ -1,4 +1,4 @@
-/** Where the next message is written: sent, said to the run that goes on, or queued after it. */
+/** The field for the next message: sent, used to steer the current run, or queued after it. */
 
 import { useRef, type KeyboardEvent } from "react";
 import type { ConnectionStatus, HarnessState } from "../../client/src/index.js";
@@ -39,7 +39,7 @@ function Writing({ state, connection, chosen }: ComposerProps) {
   const field = useRef<HTMLTextAreaElement>(null);
   const isRunning = state.status === "running";
   const { submit, steer, cancel } = state.capabilities;
-  // A message to a run that goes on takes no files: with files it is queued.
+  // A steering message takes no files: with files it is queued.
   const canSteer = isRunning && steer && !chosen.files.length;
   const usual: Way = !isRunning ? "send" : canSteer ? "steer" : "queue";
   const isEmpty = !draft.trim();

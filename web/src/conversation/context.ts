@@ -13,7 +13,7 @@ export interface ConversationFacts {
   readonly client: HarnessClient;
   readonly relays: ReadonlyMap<string, HarnessRelay>;
   readonly runs: ReadonlyMap<string, HarnessRun>;
-  /** What the agent said in a run. */
+  /** The text of the agent in a run. */
   readonly messagesOf: (runId: string) => readonly HarnessMessage[];
   /** It is shown as it was once: nothing can be asked of it. */
   readonly isReplay: boolean;

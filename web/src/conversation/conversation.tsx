@@ -1,4 +1,4 @@
-/** One conversation: what was said, what is asked, what can be said next. Its component lives as long as it is shown. */
+/** One conversation: its messages, its questions, and the composer. The component lives as long as it is shown. */
 
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { HarnessRelay, HarnessState } from "../../client/src/index.js";
@@ -17,7 +17,7 @@ import { ChangesBeside, ChangesInstead, ChangesToggle, FileInstead } from "./cha
 import { Composer } from "./composer.js";
 import { ConversationContext, type ConversationFacts } from "./context.js";
 import { ConversationHeader, firstPrompt } from "./header.js";
-import { KeptContext } from "./kept.js";
+import { OpenStateContext } from "./open_state.js";
 import { useLiveConversation, type LiveConversation } from "./live_state.js";
 import { RunBar } from "./run_bar.js";
 import { useShownRun } from "./shown_run.js";
@@ -39,7 +39,7 @@ export function Conversation({ sessionId, agentTitle, onMenu, onNews }: Conversa
   const replay = useReplay(sessionId, live.state.seq);
   const [isPanelOpen, setPanelOpen] = useState(false);
   const [isFinding, setFinding] = useState(false);
-  const [kept] = useState(() => new Map<string, unknown>());
+  const [openState] = useState(() => new Map<string, unknown>());
   const state = replay.state ?? live.state;
   const shownRun = useShownRun(state);
   const revision = useRevision(live.state);
@@ -56,7 +56,7 @@ export function Conversation({ sessionId, agentTitle, onMenu, onNews }: Conversa
   useEffect(() => (live.isLoaded ? onNews() : undefined), [live.isLoaded, status, title, waits, onNews]);
   return (
     <ConversationContext value={facts}>
-      <KeptContext value={kept}>
+      <OpenStateContext value={openState}>
         {changes.place.kind === "review" && <ChangesInstead {...changes} title={state.title || firstPrompt(state)} />}
         {changes.place.kind === "file" && <FileInstead {...changes} />}
         <div className="conversation" data-panel={isPanelOpen || undefined} data-changes={changes.place.kind || undefined}>
@@ -103,7 +103,7 @@ export function Conversation({ sessionId, agentTitle, onMenu, onNews }: Conversa
             )}
           </div>
         </div>
-      </KeptContext>
+      </OpenStateContext>
     </ConversationContext>
   );
 }
@@ -135,7 +135,7 @@ function useFacts(sessionId: string, live: LiveConversation, state: HarnessState
 
 const REFUSAL_SHOWN_MS = 12_000;
 
-/** What the server says of a command that it did not carry out. */
+/** The error of a command that the server did not carry out. */
 function useRefusal(live: LiveConversation): { readonly message: string; readonly dismiss: () => void } {
   const [message, setMessage] = useState("");
   const { transport } = live;
@@ -148,7 +148,7 @@ function useRefusal(live: LiveConversation): { readonly message: string; readonl
   return { message, dismiss: () => setMessage("") };
 }
 
-/** A page behind others says with its title that it needs a person. */
+/** The title of a page in the background shows that it needs a person. */
 function useTitle(title: string, waits: boolean): void {
   useEffect(() => {
     document.title = [waits ? "Needs you" : "", inOneLine(title), "Harness"].filter(Boolean).join(" · ");

@@ -6,8 +6,8 @@ import { Icon } from "../shell/icon.js";
 
 const LEVELS = [
   ["all", "Everything"],
-  ["calls", "What was said and done"],
-  ["talk", "Only what was said"],
+  ["calls", "Messages and calls"],
+  ["talk", "Only messages"],
 ] as const;
 
 export function ExportMenu({ sessionId }: { readonly sessionId: string }) {

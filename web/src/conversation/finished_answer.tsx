@@ -4,25 +4,25 @@ import { inOneLine } from "../text/unseen.js";
 
 const SAID_MAX = 2_000;
 
-/** Said by a screen reader when an answer is done: what grows word by word would be said again and again. */
+/** Announced by a screen reader when an answer is complete: text that grows would be announced again and again. */
 export function FinishedAnswer({ messages }: { messages: readonly HarnessMessage[] }) {
   const last = messages.findLast(({ role }) => role === "assistant");
   const isDone = !!last && (last.status === "complete" || last.status === "error");
-  const announced = useRef(isDone ? last.id : ""); // what was there already is not said
-  const [said, setSaid] = useState("");
+  const announced = useRef(isDone ? last.id : ""); // what was there already is not announced
+  const [text, setText] = useState("");
   useEffect(() => {
     if (!isDone || announced.current === last.id) return;
     announced.current = last.id;
-    setSaid(spoken(last));
+    setText(announcement(last));
   }, [last, isDone]);
   return (
     <p className="unseen" role="status" aria-live="polite" data-finished>
-      {said}
+      {text}
     </p>
   );
 }
 
-function spoken({ content, status }: HarnessMessage): string {
+function announcement({ content, status }: HarnessMessage): string {
   const text = inOneLine(content.replace(/[`*#]/g, "").trim());
   const shortened = text.length > SAID_MAX ? `${text.slice(0, SAID_MAX)} …` : text;
   return `${status === "error" ? "The agent failed" : "The agent answered"}${shortened ? `: ${shortened}` : "."}`;

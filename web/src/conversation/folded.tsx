@@ -2,7 +2,7 @@ import { memo } from "react";
 import { Icon } from "../shell/icon.js";
 import { inOneLine } from "../text/unseen.js";
 import { Markdown } from "../text/markdown.js";
-import { useKept } from "./kept.js";
+import { useOpenState } from "./open_state.js";
 
 interface FoldedProps {
   readonly id: string;
@@ -13,7 +13,7 @@ interface FoldedProps {
 
 /** Words beside the conversation, like what the model thinks: folded, with the last ones in sight while they grow. */
 export const Folded = memo(function Folded({ id, label, text, isGrowing = false }: FoldedProps) {
-  const [isOpen, setOpen] = useKept(`folded ${id}`, false);
+  const [isOpen, setOpen] = useOpenState(`folded ${id}`, false);
   return (
     <div className="folded" data-growing={isGrowing || undefined}>
       <button type="button" className="quiet" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>

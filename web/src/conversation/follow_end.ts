@@ -31,7 +31,7 @@ export function useFollowedEnd(viewport: RefObject<HTMLElement | null>, content:
     let lastTop = place.scrollTop;
     const onScroll = () => {
       const isNear = place.scrollHeight - place.scrollTop - place.clientHeight <= NEAR_PX;
-      // What grows above moves the end away without anybody scrolling: only going up leaves it.
+      // What grows above moves the end away without scrolling: only scrolling up leaves it.
       if (isNear) follows.current = true;
       else if (place.scrollTop < lastTop - 1) follows.current = false;
       lastTop = place.scrollTop;

@@ -4,7 +4,7 @@ import { Revealed } from "../text/revealed.js";
 import { revealed } from "../text/unseen.js";
 import { useConversation } from "./context.js";
 
-/** What nobody is asked about any more in this conversation, each to be asked about again. */
+/** What is always allowed in this conversation; each grant can be revoked. */
 export function Grants({ state }: { state: HarnessState }) {
   const { client } = useConversation();
   return (

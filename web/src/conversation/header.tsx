@@ -116,7 +116,7 @@ export function firstPrompt(state: HarnessState): string {
   return (state.messages.find((message) => message.role === "user")?.content ?? "").trim().slice(0, PROMPT_SHOWN_MAX);
 }
 
-/** The last two folders of a path tell most. */
+/** The last two folders of a path. */
 function shortened(path: string): string {
   const parts = path.split("/").filter(Boolean);
   return parts.length > 2 ? `…/${parts.slice(-2).join("/")}` : path;

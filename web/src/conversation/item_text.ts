@@ -1,4 +1,4 @@
-/** What stands in an item, as plain text: to be copied, and to be searched in when it is not drawn. */
+/** The content of an item as plain text: to be copied, and to be searched in when it is not drawn. */
 
 import type { HarnessMessage, HarnessToolCall } from "../../client/src/index.js";
 import { changeOf } from "../tools/change.js";
@@ -20,7 +20,7 @@ export function textOf(item: Item): string {
   }
 }
 
-/** All that the agent said in a run of messages, without what it did. */
+/** The text of the agent in a run of messages, without its calls. */
 export function saidText(messages: readonly HarnessMessage[]): string {
   return messages.map(({ content }) => content.trim()).filter(Boolean).join("\n\n");
 }

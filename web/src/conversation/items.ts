@@ -1,5 +1,5 @@
 /**
- * What was said and done as one flat list, so that only what is in sight has to be drawn.
+ * Messages and calls as one flat list, so that only what is visible has to be drawn.
  *
  * A message becomes one item per part. What did not change keeps its items from one state to the next.
  */
@@ -10,12 +10,12 @@ import { isQuiet } from "../tools/summary.js";
 export type Item =
   | { readonly kind: "turn"; readonly key: string; readonly number: number; readonly message: HarnessMessage }
   | { readonly kind: "user"; readonly key: string; readonly message: HarnessMessage }
-  /** Said to a run that was going on. `takenMs` is null until the run has taken it. */
+  /** A steering message. `takenMs` is null until the run has taken it. */
   | { readonly kind: "steered"; readonly key: string; readonly message: HarnessMessage; readonly takenMs: number | null }
   | PartItem
   /** Calls in a row that only look around. */
   | { readonly kind: "looks"; readonly key: string; readonly message: HarnessMessage; readonly calls: readonly HarnessToolCall[] }
-  /** The message has begun and says nothing yet. */
+  /** The message has started and has no text yet. */
   | { readonly kind: "working"; readonly key: string; readonly message: HarnessMessage }
   /** The end of a run. */
   | { readonly kind: "end"; readonly key: string; readonly message: HarnessMessage };
@@ -38,14 +38,14 @@ export class ItemList {
     const waiting = new Set(steering.map(({ id }) => id));
     const shown = messages.filter((message) => isShown(message, waiting));
     const ends = endsOf(shown);
-    const begun = new Set<string>();
+    const started = new Set<string>();
     const items: Item[] = [];
     let turns = 0;
     shown.forEach((message, index) => {
       if (message.role === "assistant") {
         items.push(...this.#partsOf(message));
         if (ends.get(message.runId ?? "") === message) items.push(this.#other(message, "end", { kind: "end", key: `${message.id} end`, message }));
-      } else if (message.status === "pending" || (message.runId && begun.has(message.runId))) {
+      } else if (message.status === "pending" || (message.runId && started.has(message.runId))) {
         const takenMs = message.status === "pending" ? null : (shown[index + 1]?.createdMs ?? message.createdMs ?? 0);
         items.push(this.#other(message, `steered ${takenMs}`, { kind: "steered", key: message.id, message, takenMs }));
       } else {
@@ -53,7 +53,7 @@ export class ItemList {
         items.push(this.#other(message, `turn ${turns}`, { kind: "turn", key: `${message.id} turn`, number: turns, message }));
         items.push(this.#other(message, "user", { kind: "user", key: message.id, message }));
       }
-      if (message.runId) begun.add(message.runId);
+      if (message.runId) started.add(message.runId);
     });
     return items;
   }
@@ -72,7 +72,7 @@ export class ItemList {
   }
 }
 
-/** A prompt that waits for its turn is shown in the queue, and one that was removed from it was never said. */
+/** A prompt that waits for its turn is shown in the queue, and one that was removed from it was never sent. */
 function isShown({ role, status, id }: HarnessMessage, steering: ReadonlySet<string>): boolean {
   return role !== "user" || status === "complete" || status === "streaming" || (status === "pending" && steering.has(id));
 }

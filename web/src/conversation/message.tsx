@@ -14,7 +14,7 @@ interface PartProps {
   readonly part: HarnessPart;
   readonly call: HarnessToolCall | undefined;
   readonly isGrowing: boolean;
-  /** Stands for it among all that can be opened. */
+  /** Identifies it among all that can be opened. */
   readonly id: string;
 }
 
@@ -35,7 +35,7 @@ export const MessagePart = memo(function MessagePart({ part, call, isGrowing, id
   }
 });
 
-/** Remarks are folded: most are what the model was told by the way. Warnings and errors are not. */
+/** Notices of level info are folded. Warnings and errors are not. */
 function Notice({ notice, id }: { notice: Extract<HarnessPart, { type: "notice" }>; id: string }) {
   const { level, code, text } = notice;
   if (level === "info") return <Folded id={id} label={inOneLine(code) || "Note"} text={text.trim()} />;

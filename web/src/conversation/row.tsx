@@ -37,7 +37,7 @@ export const Row = memo(function Row({ item }: { item: Item }) {
   }
 });
 
-/** At hover and focus: when it was said, and its text to take along. */
+/** On hover and focus: the time, and a button that copies the text. */
 function Tools({ item }: { item: Item }) {
   const { createdMs } = item.message;
   return (

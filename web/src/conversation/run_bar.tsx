@@ -4,7 +4,7 @@ import { Icon } from "../shell/icon.js";
 import { inOneLine } from "../text/unseen.js";
 import { useConversation } from "./context.js";
 
-/** In place of the composer: a sub-agent takes what it is told from its agent alone. */
+/** In place of the composer: a sub-agent takes messages only from its agent. */
 export function RunBar({ run }: { run: HarnessRun }) {
   const { sessionId } = useConversation();
   return (

@@ -8,7 +8,7 @@ const OUTCOMES: { readonly [status: string]: string } = {
   failed: "Failed",
   timed_out: "Failed: timed out",
   stalled: "Failed: no output for too long",
-  interrupted: "You stopped it",
+  interrupted: "Stopped",
   limit_exceeded: "Failed: reached its limit",
   agent_not_found: "Failed: agent not found",
   spawn_failed: "Failed: could not start",

@@ -18,7 +18,7 @@ export function Settings({ state }: { state: HarnessState }) {
   const models = useModels(session?.agentName ?? "");
   useEffect(() => {
     const abort = new AbortController();
-    api.session(sessionId, abort.signal).then(setSession, () => undefined); // the connection's own banner tells it
+    api.session(sessionId, abort.signal).then(setSession, () => undefined); // the banner of the connection shows it
     return () => abort.abort();
   }, [sessionId, state.mode, state.model, state.status, round]);
   if (!server || !session) return null;

@@ -1,6 +1,6 @@
 import type { HarnessState } from "../../client/src/index.js";
 
-/** The error to show below the conversation: none when the last answer says the same already. */
+/** The error to show below the conversation: none when the last answer has the same text. */
 export function errorToShow(state: Pick<HarnessState, "status" | "error" | "messages">): string | null {
   if (state.status !== "error" || !state.error) return null;
   const text = state.error.trim();

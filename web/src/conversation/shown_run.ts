@@ -30,7 +30,7 @@ export function useShownRun(state: HarnessState): ShownRun | null {
   return { run, messages: messagesBelow(state.messages, run.parentCallId) ?? [] };
 }
 
-/** What was said inside of a call, at any depth. */
+/** The messages inside of a call, at any depth. */
 function messagesBelow(messages: readonly HarnessMessage[], callId: string): readonly HarnessMessage[] | null {
   for (const { toolCalls } of messages)
     for (const call of toolCalls ?? []) {

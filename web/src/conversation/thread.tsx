@@ -1,4 +1,4 @@
-/** What was said and done. Only what is in sight is drawn, however long the conversation is. */
+/** The messages and calls of a conversation. Only what is visible is drawn. */
 
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { Virtualizer, type VirtualizerHandle } from "virtua";
@@ -91,7 +91,7 @@ function Foot({ state, messages }: { state: HarnessState; messages: readonly Har
   );
 }
 
-/** Whoever says something wants to see what comes of it. */
+/** After a message was sent, the end is shown. */
 function useOwnMessages(messages: readonly HarnessMessage[], goToEnd: () => void): void {
   const last = messages.findLast(({ role }) => role === "user")?.id ?? "";
   const before = useRef(last);

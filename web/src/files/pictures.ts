@@ -27,7 +27,7 @@ export async function decoded({ mediaType, data }: PictureData): Promise<ImageBi
   return createImageBitmap(new Blob([bytes as BlobPart], { type: mediaType }));
 }
 
-/** Width and height as the file says them, before anything is unpacked; NaN where it does not. */
+/** Width and height from the header of the file, before anything is unpacked; NaN where it does not. */
 export function sizeOf(bytes: Uint8Array): readonly [number, number] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const ascii = (from: number, length: number) => String.fromCharCode(...bytes.subarray(from, from + length));

@@ -46,7 +46,7 @@ async function fitting(file: File): Promise<Blob> {
   const canvas = new OffscreenCanvas(Math.round(picture.width * scale), Math.round(picture.height * scale));
   const context = canvas.getContext("2d");
   if (!context) throw new Error(`${file.name} is too large.`);
-  context.fillStyle = "white"; // what is transparent would be black otherwise
+  context.fillStyle = "white"; // else what is transparent would be black
   context.fillRect(0, 0, canvas.width, canvas.height);
   context.drawImage(picture, 0, 0, canvas.width, canvas.height);
   return canvas.convertToBlob({ type: "image/jpeg", quality: 0.85 });

@@ -2,7 +2,7 @@
 
 import { useEffect } from "react";
 import { ago, cost } from "../amounts.js";
-import { setTitle } from "../inbox/calling.js";
+import { setTitle } from "../inbox/alerts.js";
 import { fleetAddress, go, INBOX_ADDRESS } from "../route.js";
 import { CopyButton } from "../shell/copy_button.js";
 import { Icon } from "../shell/icon.js";

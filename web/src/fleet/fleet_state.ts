@@ -1,4 +1,4 @@
-/** A fleet as the server says it (“Fleets” in `docs/protocol.md`), what changes of it, and how it is put in words. */
+/** A fleet as the server sends it (“Fleets” in `docs/protocol.md`), what changes of it, and how it is put in words. */
 
 import { cost, roughly } from "../amounts.js";
 
@@ -130,7 +130,7 @@ const STATES: { readonly [State in FleetState]: string } = {
   stopping: "Stopping",
   completed: "Done",
   budget: "Budget reached",
-  stopped: "You stopped it",
+  stopped: "Stopped",
   interrupted: "Interrupted",
   broken: "Cannot be read",
 };
@@ -186,7 +186,7 @@ export interface Verdict {
 
 const plural = (amount: number, one: string, many = `${one}s`) => `${amount} ${amount === 1 ? one : many}`;
 
-/** Plain words: who is better and by how much, or that it cannot be said and what would be enough. */
+/** Plain words: who is better and by how much, or that it is undecided, and what would be enough. */
 export function verdictOf(found: Comparison, a: string, b: string): Verdict {
   const range = found.low === null || found.high === null ? "" : `, between ${signed(found.low)} and ${signed(found.high)}`;
   const [winner, other] = found.difference > 0 ? [b, a] : [a, b];

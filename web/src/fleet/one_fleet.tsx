@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "react";
 import { cost, roughly, shortTime } from "../amounts.js";
-import { setTitle } from "../inbox/calling.js";
+import { setTitle } from "../inbox/alerts.js";
 import { useNow } from "../inbox/facts.js";
 import { FLEET_ADDRESS, fleetAddress, go } from "../route.js";
 import { Icon } from "../shell/icon.js";
@@ -79,7 +79,7 @@ function Shown({ view, problem, wanted }: { readonly view: FleetView; readonly p
   const close = () => go(without(name, wanted));
   useFocusBack(chosen?.id ?? "");
   const names = view.variants.map((one) => one.name);
-  const nameIn = (key: string, otherwise: string | undefined) => names.find((one) => one === wanted.get(key)) ?? otherwise ?? "";
+  const nameIn = (key: string, fallback: string | undefined) => names.find((one) => one === wanted.get(key)) ?? fallback ?? "";
   const a = nameIn("a", names[0]);
   const b = nameIn("b", names.find((one) => one !== a));
   return (

@@ -68,7 +68,7 @@ function head(file: Draft, line: string): void {
   else if (line.startsWith("Binary files") || line.startsWith("GIT binary patch")) file.isBinary = true;
 }
 
-/** “a/x b/x”: both are the same unless it was renamed, which a later line says. */
+/** “a/x b/x”: both are the same unless it was renamed, which a later line shows. */
 function pathOf(names: string): string {
   const middle = Math.floor(names.length / 2);
   return names.slice(middle + 1).replace(/^b\//, "");

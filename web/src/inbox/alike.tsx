@@ -1,4 +1,4 @@
-/** Several questions that are alike, answered together after the list of them was shown. */
+/** Similar questions, answered together after the list of them was shown. */
 
 import { useId, useRef, useState, useEffect, type KeyboardEvent } from "react";
 import { Icon } from "../shell/icon.js";
@@ -6,7 +6,7 @@ import { isWriting } from "../shell/keys.js";
 import { Revealed } from "../text/revealed.js";
 import { inOneLine } from "../text/unseen.js";
 import { AgentBadge } from "./agent_badge.js";
-import { answerDesk } from "./answer_desk.js";
+import { sharedAnswers } from "./answers.js";
 import { DenyForm } from "./deny_form.js";
 import { titleOf } from "./facts.js";
 import { useSteady } from "./guard.js";
@@ -33,7 +33,7 @@ export function AlikeBar({ asks, isOff, onOpen }: { readonly asks: readonly Open
         in {inOneLine(row.project.name) || "the same folder"}
       </span>
       <button type="button" className="button small push" disabled={isOff} onClick={onOpen}>
-        {asks.length === 2 ? "Answer both…" : `Answer ${asks.length} alike…`} <kbd>Y</kbd>
+        {asks.length === 2 ? "Answer both…" : `Answer ${asks.length} similar…`} <kbd>Y</kbd>
       </button>
     </div>
   );
@@ -54,7 +54,7 @@ export function AlikeCard({ asks, isOff, onBack }: { readonly asks: readonly Ope
   };
   const answer = (action: "approve" | "deny", reason = "") => {
     if (isOff || !chosen.length || !isSteady()) return;
-    void answerDesk().answerMany(chosen, action, reason);
+    void sharedAnswers().answerMany(chosen, action, reason);
     onBack();
   };
   const onKeyDown = (event: KeyboardEvent) => {
@@ -72,7 +72,7 @@ export function AlikeCard({ asks, isOff, onBack }: { readonly asks: readonly Ope
       <div className="ask-head">
         <span className="state ask" role="img" aria-label="Needs you" />
         <h3 className="ask-title" id={id}>
-          Answer {asks.length} alike?
+          Answer {asks.length} similar questions?
         </h3>
         <span className="ask-facts">
           <span>{inOneLine(asks[0]!.row.project.name)}</span>

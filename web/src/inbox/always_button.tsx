@@ -1,4 +1,4 @@
-/** “Always allow” with the rule and its reach in print: what stands on the button is what is granted. */
+/** “Always allow” with the rule and its reach in print: the text of the button is what is granted. */
 
 import { useEffect, useRef, useState } from "react";
 import { Icon } from "../shell/icon.js";

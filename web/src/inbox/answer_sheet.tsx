@@ -5,7 +5,7 @@ import { go, INBOX_ADDRESS, inboxAddress, NO_FILTER } from "../route.js";
 import { Icon } from "../shell/icon.js";
 import { useConnection } from "../socket/connection.js";
 import { inOneLine } from "../text/unseen.js";
-import { useOutcomes, type Outcome } from "./answer_desk.js";
+import { useOutcomes, type Outcome } from "./answers.js";
 import { AskCard, Callout, Waits } from "./ask_card.js";
 import { titleOf } from "./facts.js";
 import { useSteady } from "./guard.js";

@@ -14,7 +14,7 @@ import { isWriting } from "../shell/keys.js";
 import { inOneLine } from "../text/unseen.js";
 import { AgentBadge } from "./agent_badge.js";
 import { AlwaysButton } from "./always_button.js";
-import { answerDesk, type Answer, type Outcome } from "./answer_desk.js";
+import { sharedAnswers, type Answer, type Outcome } from "./answers.js";
 import { AskSubject, ChangeCounts, isCommand, MarkedText, MoreArguments } from "./ask_subject.js";
 import { DenyForm } from "./deny_form.js";
 import { ContextUsed, Cost, shortPath, titleOf, useNow, whereOf } from "./facts.js";
@@ -57,7 +57,7 @@ export function AskCard(props: AskCardProps) {
     if (isOff || !isSteady()) return;
     setDenying(false);
     card.current?.focus({ preventScroll: true }); // the button that was pressed goes away
-    answerDesk().answer(one, given);
+    sharedAnswers().answer(one, given);
   };
   const isDiffOpen = isOpen ?? place !== "inbox";
   const options = optionsOf(ask);

@@ -6,7 +6,7 @@ import { sessionAddress } from "../route.js";
 import { Icon } from "../shell/icon.js";
 import { inOneLine } from "../text/unseen.js";
 import { AgentBadge } from "./agent_badge.js";
-import { answerDesk, type Outcome } from "./answer_desk.js";
+import { sharedAnswers, type Outcome } from "./answers.js";
 import { questionOf, type AskCardProps } from "./ask_card.js";
 import { titleOf, useNow } from "./facts.js";
 import { stepsOf } from "./question.js";
@@ -29,7 +29,7 @@ export function AskLine({ one, isOnline, isSteady, outcome, tabIndex, onOpen }: 
   const allow = () => {
     if (isOff || !isSteady()) return;
     setPressed(true);
-    answerDesk().answer(one, { kind: "approve", option: null });
+    sharedAnswers().answer(one, { kind: "approve", option: null });
   };
   const { verb, subject } = wordsOf(ask);
   return (
@@ -98,7 +98,7 @@ export function OutcomeLine({ outcome, tabIndex }: { readonly outcome: Outcome; 
         <span className="ask-facts">
           <span className="clip">{titleOf(row)}</span>
           {kind === "withdrawn" && (
-            <button type="button" className="quiet" onClick={() => answerDesk().dismiss(key)}>
+            <button type="button" className="quiet" onClick={() => sharedAnswers().dismiss(key)}>
               Dismiss
             </button>
           )}

@@ -144,7 +144,7 @@ const CHANGES = { create: "New file", update: "Changes", delete: "Deletes" } as 
 const SHOWN_FIRST = 12;
 const SHOWN_MOST = 600;
 const SIGNS = { same: "", added: "+", removed: "−", place: "" } as const;
-const SAID = { same: "", added: "added ", removed: "removed ", place: "" } as const;
+const SPOKEN = { same: "", added: "added ", removed: "removed ", place: "" } as const;
 
 function FileChange({ file }: { readonly file: HarnessFilePreview }) {
   const lines = useMemo(() => numberedLines(file.diff), [file.diff]);
@@ -208,7 +208,7 @@ function Line({ line }: { readonly line: PatchLine }) {
         {SIGNS[line.kind]}
       </td>
       <td className="t">
-        {SAID[line.kind] && <span className="unseen">{SAID[line.kind]}</span>}
+        {SPOKEN[line.kind] && <span className="unseen">{SPOKEN[line.kind]}</span>}
         <Revealed text={line.text} />
       </td>
     </tr>

@@ -1,7 +1,7 @@
 /** Which questions have a card, in which order, and where the cursor is among all that can be reached with it. */
 
 import { useCallback, useEffect, useRef, useState, type FocusEvent, type MouseEvent } from "react";
-import type { Outcome, Outcomes } from "./answer_desk.js";
+import type { Outcome, Outcomes } from "./answers.js";
 import { arranged, askKey, type OpenAsk } from "./sections.js";
 import type { InboxRow } from "./row.js";
 
@@ -72,7 +72,7 @@ function focusStop(stop: string): void {
   place?.scrollIntoView({ block: "nearest" });
 }
 
-/** What has the focus is drawn anew when it is answered: the focus stays in its place. */
+/** A card that has the focus is replaced when it is answered: the focus stays in its place. */
 function useHeldFocus(): () => void {
   const held = useRef("");
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** What was begun and not sent, by question: it survives that a card is drawn anew, and a lost connection. */
+/** Drafts of answers, by question: they survive a redrawn card and a lost connection. */
 
 import { useState } from "react";
 

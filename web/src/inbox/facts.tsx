@@ -40,7 +40,7 @@ export function whereOf({ project, worktree, branch }: InboxRow): string {
   return inOneLine([project.name, worktree || branch].filter(Boolean).join(" · "), "code");
 }
 
-/** Says of a session that Harness has not recorded where it is. */
+/** Marks a session that Harness has not recorded. */
 export function HistoryMark({ row }: { readonly row: InboxRow }) {
   if (!row.history) return null;
   const words = `in ${inOneLine(row.history)}’s own history`;

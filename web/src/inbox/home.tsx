@@ -1,4 +1,4 @@
-/** The inbox: who needs you, what runs, and what has ended. */
+/** The inbox: what needs you, what runs, and what has ended. */
 
 import { lazy, Suspense, useEffect, useMemo, useRef, useState, type KeyboardEvent, type RefObject } from "react";
 import { cost } from "../amounts.js";
@@ -7,9 +7,9 @@ import { Icon } from "../shell/icon.js";
 import { useKeys } from "../shell/keys.js";
 import { useNarrow } from "../shell/media.js";
 import { useConnection } from "../socket/connection.js";
-import { useOutcomes } from "./answer_desk.js";
+import { useOutcomes } from "./answers.js";
 import { AnswerSheet } from "./answer_sheet.js";
-import { setTitle, useCalling } from "./calling.js";
+import { setTitle, useAlerts } from "./alerts.js";
 import { useCards, useCursor } from "./cards.js";
 import { Earlier, earlierGroups, useGroupedBy } from "./earlier.js";
 import { useNow } from "./facts.js";
@@ -17,6 +17,7 @@ import { Filters } from "./filters.js";
 import { useInbox, type Inbox } from "./inbox_store.js";
 import { ConnectionNote, Loading, NothingFound, NothingNeedsYou } from "./list_states.js";
 import { NeedsYou } from "./needs_you.js";
+import type { RowAsk } from "./row.js";
 import { Running } from "./running.js";
 import { canAct, EarlierItem, type RowAction } from "./row_item.js";
 import { useSearch, type Search } from "./search.js";
@@ -38,6 +39,7 @@ export function Home({ filter, answering, searchField }: HomeProps) {
   const isNarrow = useNarrow();
   const [query, setQuery] = useState("");
   const search = useSearch(query, inbox.rows);
+  const [asked, setAsked] = useState<RowAsk["kind"] | "">("");
   useEffect(() => setTitle("Inbox – Harness"), []);
   if (isNarrow && answering) return <AnswerSheet session={answering} />;
   return (
@@ -53,11 +55,11 @@ export function Home({ filter, answering, searchField }: HomeProps) {
           ) : query.trim() ? (
             <FoundList search={search} query={query} total={inbox.total} onClear={() => setQuery("")} />
           ) : (
-            <Lists inbox={inbox} filter={filter} isNarrow={isNarrow} />
+            <Lists inbox={inbox} filter={filter} isNarrow={isNarrow} onAsked={setAsked} />
           )}
         </div>
       </div>
-      <KeysLine />
+      <KeysLine asked={query.trim() ? "" : asked} />
     </main>
   );
 }
@@ -96,7 +98,7 @@ function Bar({ inbox, query, onQuery, searchField, isNarrow, filter }: BarProps)
         value={query}
         autoFocus={isSearching}
         aria-label="Search conversations and their contents"
-        placeholder="Search everything said and done"
+        placeholder="Search all sessions"
         title="Also file:PATH, command:TEXT, commit:SHA, agent:NAME, project:FOLDER, model:NAME, since:7d"
         onChange={(event) => onQuery(event.target.value)}
         onKeyDown={onKeyDown}
@@ -139,11 +141,19 @@ function Bar({ inbox, query, onQuery, searchField, isNarrow, filter }: BarProps)
   );
 }
 
-function Lists({ inbox, filter, isNarrow }: { readonly inbox: Inbox; readonly filter: InboxFilter; readonly isNarrow: boolean }) {
+interface ListsProps {
+  readonly inbox: Inbox;
+  readonly filter: InboxFilter;
+  readonly isNarrow: boolean;
+  /** What is asked at the cursor; empty: nothing. */
+  readonly onAsked: (kind: RowAsk["kind"] | "") => void;
+}
+
+function Lists({ inbox, filter, isNarrow, onAsked }: ListsProps) {
   const outcomes = useOutcomes();
   const now = useNow(CLOCK_MS);
   const isOnline = useConnection() === "open";
-  const { isNotified } = useCalling();
+  const { isNotified } = useAlerts();
   const [by, toggleBy] = useGroupedBy();
   const [isAlikeOpen, setAlikeOpen] = useState(false);
   const [action, setAction] = useState<{ readonly id: string; readonly what: RowAction }>({ id: "", what: "" });
@@ -153,6 +163,8 @@ function Lists({ inbox, filter, isNarrow }: { readonly inbox: Inbox; readonly fi
   const groups = useMemo(() => earlierGroups(sections.earlier, by, now), [sections.earlier, by, dayStart(now)]);
   const stops = [...cards.list.map(({ key }) => key), ...sections.running.map(({ id }) => id), ...groups.flatMap(({ rows }) => rows.map(({ id }) => id))];
   const cursor = useCursor(stops);
+  const asked = cards.list.find(({ key, isOver }) => key === cursor.at && !isOver)?.one.ask.kind ?? "";
+  useEffect(() => onAsked(asked), [asked, onAsked]);
   useListKeys(inbox, cursor, { openAlike: () => alike.length > 0 && setAlikeOpen(true), act: (id, what) => setAction({ id, what }) });
   const choices = useMemo(() => ({ projects: choicesIn(inbox.rows.values(), projectOf), agents: choicesIn(inbox.rows.values(), agentOf) }), [inbox.rows]);
   const isEmpty = !cards.list.length && !sections.running.length && !sections.earlier.length;
@@ -280,12 +292,27 @@ function FoundList({
   );
 }
 
-const SHOWN_KEYS: readonly (readonly [string, string])[] = [
+type KeyHints = readonly (readonly [string, string])[];
+
+const ANSWER_KEYS: { readonly [Kind in RowAsk["kind"] | ""]: KeyHints } = {
+  permission: [
+    ["y", "allow once"],
+    ["a", "always…"],
+    ["n", "deny…"],
+  ],
+  plan: [
+    ["y", "start"],
+    ["n", "another plan…"],
+  ],
+  question: [["1 – 9", "choose"]],
+  tool: [["1 – 9", "choose"]],
+  "": [],
+};
+const MOVE_KEYS: KeyHints = [
   ["j k", "move"],
   ["↵", "open"],
-  ["y", "allow once"],
-  ["a", "always…"],
-  ["n", "deny…"],
+];
+const OTHER_KEYS: KeyHints = [
   ["d", "diff"],
   ["s", "steer"],
   ["x", "stop"],
@@ -294,12 +321,13 @@ const SHOWN_KEYS: readonly (readonly [string, string])[] = [
   ["?", "all keys"],
 ];
 
-function KeysLine() {
+/** The keys that work now: those that answer are those of the question at the cursor. */
+function KeysLine({ asked }: { readonly asked: RowAsk["kind"] | "" }) {
   return (
     <footer className="keys-line">
-      {SHOWN_KEYS.map(([keys, what]) => (
+      {[...MOVE_KEYS, ...ANSWER_KEYS[asked], ...OTHER_KEYS].map(([keys, what]) => (
         <span key={what}>
-          {keys.split(" ").map((key) => (
+          {(keys.includes("–") ? [keys] : keys.split(" ")).map((key) => (
             <kbd key={key}>{key}</kbd>
           ))}{" "}
           {what}

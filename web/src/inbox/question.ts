@@ -27,7 +27,7 @@ export function payloadText(ask: Pick<RowAsk, "payload">, key: string): string {
   return typeof value === "string" ? value : "";
 }
 
-/** What the payload says of a choice is more than its name. */
+/** The payload has descriptions of the choices. */
 export function choicesOf(ask: Pick<RowAsk, "options" | "payload">): readonly AnswerChoice[] {
   const described = isFields(ask.payload) && Array.isArray(ask.payload["options"]) ? namedIn(ask.payload["options"]) : [];
   const given = namedIn(ask.options ?? []);
@@ -48,7 +48,7 @@ export function allowsSeveral(ask: Pick<RowAsk, "payload">): boolean {
   return payloadText(ask, "selectionMode") === "multi_select";
 }
 
-/** The fields of an answer that is an object of plain values; null where the schema says anything else. */
+/** The fields of an answer that is an object of plain values; null for any other schema. */
 export function fieldsOf(schema: JSONValue): readonly AnswerField[] | null {
   if (!isFields(schema) || schema["type"] !== "object" || !isFields(schema["properties"])) return null;
   const required = Array.isArray(schema["required"]) ? schema["required"] : [];

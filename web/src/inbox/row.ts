@@ -27,7 +27,7 @@ export interface AskMark {
 }
 
 export interface AskOption extends HarnessRelayOption {
-  /** How far an “always” goes, where the server says so. */
+  /** The reach of an “always”, where the server sends it. */
   readonly reach?: "conversation" | "project" | "everywhere" | "";
 }
 

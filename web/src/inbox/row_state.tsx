@@ -18,7 +18,7 @@ const SHOWN: { readonly [State in InboxState]: Shown } = {
   idle: { shape: "idle", word: "Idle" },
   succeeded: { shape: "sign", icon: "check", tone: "good", word: "Done" },
   failed: { shape: "sign", icon: "close", tone: "bad", word: "Failed" },
-  interrupted: { shape: "sign", icon: "stop", tone: "faint", word: "You stopped it" },
+  interrupted: { shape: "sign", icon: "stop", tone: "faint", word: "Stopped" },
   lost: { shape: "lost", word: "Lost contact" },
 };
 

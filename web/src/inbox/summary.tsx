@@ -5,7 +5,7 @@ import { changesAddress, SETTINGS_ADDRESS } from "../route.js";
 import { Icon } from "../shell/icon.js";
 import { inOneLine } from "../text/unseen.js";
 import { monogram } from "./agent_badge.js";
-import { useCalling } from "./calling.js";
+import { useAlerts } from "./alerts.js";
 import { Delta, titleOf } from "./facts.js";
 import type { Inbox } from "./inbox_store.js";
 import { needsYou, works, type InboxRow, type InboxToday } from "./row.js";
@@ -82,7 +82,7 @@ function Today({ today }: { readonly today: InboxToday }) {
 }
 
 function NotificationNote() {
-  const { isNotified } = useCalling();
+  const { isNotified } = useAlerts();
   return (
     <section>
       <div className="callout">

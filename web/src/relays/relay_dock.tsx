@@ -1,7 +1,7 @@
 /** What waits for a person, above the place to write: the same card as in the inbox, never out of sight. */
 
 import { useLayoutEffect, useMemo, useRef } from "react";
-import { useOutcomes } from "../inbox/answer_desk.js";
+import { useOutcomes } from "../inbox/answers.js";
 import { AskCard } from "../inbox/ask_card.js";
 import { OutcomeLine } from "../inbox/ask_line.js";
 import { useCards } from "../inbox/cards.js";

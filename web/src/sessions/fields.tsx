@@ -5,7 +5,7 @@ import type { PermissionMode } from "../../client/src/index.js";
 import type { Agent, Model, Runner, ServerFacts } from "../api.js";
 import { PERMISSION_MODES } from "./permission_modes.js";
 
-/** The agent that speaks to a sandbox runner. */
+/** The agent that uses a sandbox runner. */
 const REMOTE = "remote";
 
 interface AgentFieldProps {

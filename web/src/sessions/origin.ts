@@ -1,4 +1,4 @@
-/** The session that a new conversation goes on with: all of it, or what was said before one message. */
+/** The session that a new conversation continues: all of it, or what came before one message. */
 
 import { useEffect, useState } from "react";
 import { partsOf, type Attachment, type HarnessMessage } from "../../client/src/index.js";
@@ -6,7 +6,7 @@ import { api, type RequestFailed, type Session } from "../api.js";
 
 export interface Origin {
   readonly session: Session;
-  /** What is to be said otherwise. */
+  /** The message that is to be rephrased. */
   readonly message: HarnessMessage | null;
 }
 
@@ -24,7 +24,7 @@ export function useOrigin(continues: string, before: string): FoundOrigin {
       ? api.state(continues, abort.signal).then(({ state }) => state.messages.find(({ id }) => id === before) ?? null)
       : Promise.resolve(null);
     Promise.all([api.session(continues, abort.signal), message]).then(
-      ([session, said]) => setFound({ origin: { session, message: said }, problem: null }),
+      ([session, message]) => setFound({ origin: { session, message }, problem: null }),
       (problem: RequestFailed) => !abort.signal.aborted && setFound({ origin: null, problem }),
     );
     return () => abort.abort();

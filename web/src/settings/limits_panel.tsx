@@ -22,13 +22,13 @@ const FIELDS: readonly Field[] = [
 /** What runs may cost: in all, in each project, and in one. */
 export function LimitsPanel() {
   const [settings, setSettings] = useState<BudgetSettings | null>(null);
-  const [said, setSaid] = useState("");
-  const fail = (error: Error) => setSaid(error.message);
+  const [message, setMessage] = useState("");
+  const fail = (error: Error) => setMessage(error.message);
   useEffect(() => void api.budget().then(setSettings, fail), []);
   const change = (...changes: readonly LimitChange[]) =>
     api.setBudget(changes).then((now) => {
       setSettings(now);
-      setSaid("Saved.");
+      setMessage("Saved.");
     }, fail);
   return (
     <section className="setting-panel" aria-labelledby="settings-limits">
@@ -44,9 +44,9 @@ export function LimitsPanel() {
           <ProjectLimits settings={settings} onChange={change} />
         </>
       )}
-      {said && (
+      {message && (
         <p className="small setting-foot" role="status">
-          {said}
+          {message}
         </p>
       )}
     </section>

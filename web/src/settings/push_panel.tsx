@@ -11,10 +11,10 @@ const CHOICES = [
 /** What the server itself sends, also while no page is open. */
 export function PushSettings() {
   const [settings, setSettings] = useState<NotifySettings | null>(null);
-  const [said, setSaid] = useState("");
-  const fail = (error: Error) => setSaid(error.message);
+  const [message, setMessage] = useState("");
+  const fail = (error: Error) => setMessage(error.message);
   useEffect(() => void api.notify().then(setSettings, fail), []);
-  if (!settings) return said ? <p className="bad small setting-foot">{said}</p> : null;
+  if (!settings) return message ? <p className="bad small setting-foot">{message}</p> : null;
   const { needsYou, ended, targets, lastSentMs, lastError } = settings;
   if (!targets.length)
     return (
@@ -25,7 +25,7 @@ export function PushSettings() {
       </p>
     );
   const choose = (name: (typeof CHOICES)[number][0], isOn: boolean) => api.chooseNotify({ needsYou, ended, [name]: isOn }).then(setSettings, fail);
-  const test = () => api.testNotify().then(({ problems }) => setSaid(problems.filter(Boolean).join(" ") || "The test arrived."), fail);
+  const test = () => api.testNotify().then(({ problems }) => setMessage(problems.filter(Boolean).join(" ") || "The test arrived."), fail);
   const facts = ["signed", "titles only, no commands, no paths", lastSentMs && `last sent ${moment(lastSentMs)}`, lastError && inOneLine(lastError)];
   return (
     <>
@@ -44,9 +44,9 @@ export function PushSettings() {
         <button type="button" className="button small" onClick={() => void test()}>
           Send a test
         </button>
-        {said && (
+        {message && (
           <span className="small" role="status">
-            {said}
+            {message}
           </span>
         )}
       </div>

@@ -1,7 +1,7 @@
 /** What this browser and this machine remember: being called, what is allowed, what it may cost, who is logged in, how it looks. */
 
 import { useEffect, useState } from "react";
-import { askToNotify, canNotify, chooseCalling, setTitle, useCalling, type CallingChoices } from "../inbox/calling.js";
+import { askToNotify, canNotify, chooseAlerts, setTitle, useAlerts, type AlertChoices } from "../inbox/alerts.js";
 import { EditorSetting } from "../files/editor.js";
 import { useStored } from "../shell/stored.js";
 import { useTheme, type ThemeChoice } from "../shell/theme.js";
@@ -33,7 +33,7 @@ export function SettingsPage() {
   );
 }
 
-const CHOICES: readonly (readonly [keyof CallingChoices, string, string])[] = [
+const CHOICES: readonly (readonly [keyof AlertChoices, string, string])[] = [
   ["needs", "Notification when something needs you", "only while the page is not in front"],
   ["sound", "Sound when something needs you", ""],
   ["ends", "Notification when a run ends", ""],
@@ -41,10 +41,10 @@ const CHOICES: readonly (readonly [keyof CallingChoices, string, string])[] = [
 ];
 
 function Notifications() {
-  const calling = useCalling();
+  const calling = useAlerts();
   const [isRefused, setRefused] = useState(false);
-  const choose = async (name: keyof CallingChoices, isOn: boolean) => {
-    chooseCalling({ [name]: isOn });
+  const choose = async (name: keyof AlertChoices, isOn: boolean) => {
+    chooseAlerts({ [name]: isOn });
     if (isOn && (name === "needs" || name === "ends") && !canNotify()) setRefused(!(await askToNotify()));
   };
   const isAsked = (calling.needs || calling.ends) && !canNotify();

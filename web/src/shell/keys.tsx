@@ -7,7 +7,7 @@ const KEYS: readonly { readonly where: string; readonly keys: readonly (readonly
     where: "Everywhere",
     keys: [
       ["c", "New conversation"],
-      ["/", "Search everything said and done"],
+      ["/", "Search all sessions"],
       ["g  i", "Inbox"],
       ["g  u", "Usage"],
       ["g  f", "Fleets"],
@@ -24,7 +24,7 @@ const KEYS: readonly { readonly where: string; readonly keys: readonly (readonly
       ["a", "Always allow, as printed"],
       ["n", "Deny…"],
       ["1 – 9", "Choose an answer"],
-      ["Y", "Answer those that are alike…"],
+      ["Y", "Answer similar ones together…"],
       ["s", "Steer"],
       ["x", "Stop"],
       ["d", "Changes"],

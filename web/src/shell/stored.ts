@@ -5,14 +5,14 @@ import { useSyncExternalStore } from "react";
 const values = new Map<string, string | null>();
 const listeners = new Set<() => void>();
 
-function tell(): void {
+function notify(): void {
   for (const listener of listeners) listener();
 }
 
 window.addEventListener("storage", ({ key, newValue }) => {
   if (key === null) values.clear();
   else if (values.has(key)) values.set(key, newValue);
-  tell();
+  notify();
 });
 
 export function readStored(key: string): string | null {
@@ -35,7 +35,7 @@ export function store(key: string, value: string): void {
   } catch {
     // As above.
   }
-  tell();
+  notify();
 }
 
 export function subscribeStored(listener: () => void): () => void {

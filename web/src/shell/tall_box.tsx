@@ -1,4 +1,4 @@
-/** A box that does not grow beyond its place, says how much of it is out of sight, and opens. */
+/** A box that does not grow beyond its place, shows how much of it is hidden, and opens. */
 
 import { useLayoutEffect, useRef, useState, type ReactNode } from "react";
 

@@ -1,4 +1,4 @@
-/** Light or dark: as the system says, until it is chosen here. */
+/** Light or dark: as the system is set, until it is chosen here. */
 
 import { useEffect } from "react";
 import { useStored } from "./stored.js";

@@ -1,5 +1,5 @@
 /**
- * What this page hears and says: the inbox, and every conversation that is shown.
+ * The socket of this page: the inbox, and every conversation that is shown.
  *
  * Every connection begins with the whole inbox, and every subscription with a whole state, so nothing has to be
  * remembered between two connections. Frames are handed on together, once for each frame that is drawn.
@@ -201,7 +201,7 @@ export class PageSocket {
     socket.onmessage = ({ data }) => this.#receive(socket, data);
     socket.onclose = ({ code, reason }) => this.#lost(socket, code, reason);
     socket.onerror = () => undefined;
-    this.#tell();
+    this.#notify();
   }
 
   #receive(socket: Socket, data: unknown): void {
@@ -234,7 +234,7 @@ export class PageSocket {
     this.#lostSinceMs = 0;
     for (const session of new Set([...this.#sessions].map((one) => one.session))) this.send({ type: "subscribe", session });
     for (const fleet of new Set([...this.#fleets].map((one) => one.fleet))) this.send({ type: "subscribeFleet", fleet });
-    this.#tell();
+    this.#notify();
   }
 
   #refused(error: ErrorFrame): void {
@@ -270,7 +270,7 @@ export class PageSocket {
     this.#status = "waiting";
     this.#retry = setTimeout(() => this.#connect(), pause * (0.75 + Math.random() / 2));
     this.#options.onRefused?.();
-    this.#tell();
+    this.#notify();
   }
 
   #release(): void {
@@ -289,14 +289,14 @@ export class PageSocket {
     socket?.close(1000, "");
     this.#status = "closed";
     this.#closeReason = reason;
-    this.#tell();
+    this.#notify();
   }
 
   #now(): number {
     return this.#options.now?.() ?? Date.now();
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const listener of this.#listeners) listener();
   }
 }

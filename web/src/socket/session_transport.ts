@@ -69,14 +69,14 @@ export class SessionTransport implements HarnessTransport, SessionListener {
     if (this.#waiting.length >= WAITING_COMMANDS_MAX)
       throw new CommandQueueFull(`There is no connection, and ${WAITING_COMMANDS_MAX} commands wait for one already.`);
     this.#waiting = [...this.#waiting, command];
-    this.#tell();
+    this.#notify();
   }
 
   /** Gives up the commands that wait for a connection, and returns them. */
   discardWaiting(): readonly HarnessCommand[] {
     const discarded = this.#waiting;
     this.#waiting = [];
-    this.#tell();
+    this.#notify();
     return discarded;
   }
 
@@ -88,7 +88,7 @@ export class SessionTransport implements HarnessTransport, SessionListener {
   open(): void {
     if (this.#leave) return;
     this.#leave = this.#socket.follow(this);
-    this.#stopWatching = this.#socket.subscribe(() => this.#tell());
+    this.#stopWatching = this.#socket.subscribe(() => this.#notify());
   }
 
   close(): void {
@@ -115,14 +115,14 @@ export class SessionTransport implements HarnessTransport, SessionListener {
       return;
     }
     if (isWhole) this.#opened();
-    this.#tell();
+    this.#notify();
   }
 
   refuse(error: ErrorFrame): void {
     if (error.isFinal || (!this.#isLoaded && !error.commandId)) {
       this.#isOver = true;
       this.#closeReason = error.message;
-      this.#tell();
+      this.#notify();
     } else this.#say(error.message);
   }
 
@@ -145,7 +145,7 @@ export class SessionTransport implements HarnessTransport, SessionListener {
     for (const listener of this.#errorListeners) listener(message);
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const listener of this.#stateListeners) listener();
   }
 }

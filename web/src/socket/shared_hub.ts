@@ -53,7 +53,7 @@ export class SharedHub {
     else this.#send(tab, message.data);
   }
 
-  /** It was closed, or has gone without a word. */
+  /** It was closed, or has disconnected. */
   leave(tab: Tab): void {
     const topics = this.#tabs.get(tab) ?? new Map<string, Message>();
     this.#tabs.delete(tab);
@@ -72,7 +72,7 @@ export class SharedHub {
     if (this.#socket) return;
     const socket = this.#connect(url, protocols);
     this.#socket = socket;
-    socket.onmessage = ({ data }) => socket === this.#socket && this.#hear(String(data));
+    socket.onmessage = ({ data }) => socket === this.#socket && this.#receive(String(data));
     socket.onclose = ({ code, reason }) => socket === this.#socket && this.#lost(code, reason);
   }
 
@@ -109,12 +109,12 @@ export class SharedHub {
     if (this.#socket?.readyState === OPEN) this.#socket.send(JSON.stringify(message));
   }
 
-  #hear(data: string): void {
+  #receive(data: string): void {
     let frame: SessionFrame | InboxFrame | ErrorFrame | null = null;
     try {
       frame = JSON.parse(data) as SessionFrame | InboxFrame | ErrorFrame;
     } catch {
-      // Each tab says itself that it cannot be read.
+      // Each tab reports itself that it cannot be read.
     }
     if (frame?.type === "inbox") this.#inbox = { ...frame, rows: new Map(frame.rows.map((row) => [row.id, row])) };
     else if (frame?.type === "rows") this.#apply(frame);

@@ -14,7 +14,7 @@ export function connectShared(url: string, protocols: readonly string[]): Socket
   return canShare ? new SharedSocket(url, protocols) : (new WebSocket(url, [...protocols]) as unknown as Socket);
 }
 
-/** The worker, and a lock that says that this tab lives. */
+/** The worker, and a lock that shows that this tab lives. */
 async function joined(onBroken: () => void): Promise<{ readonly port: MessagePort; readonly lock: string }> {
   if (known) return known;
   const worker = new SharedWorker(new URL("./shared_worker.ts", import.meta.url), { type: "module", name: "harness" });
@@ -41,7 +41,7 @@ class SharedSocket implements Socket {
       ({ port, lock }) => {
         if (this.readyState === CLOSED) return;
         this.#port = port;
-        port.onmessage = ({ data }: MessageEvent<ToTab>) => this.#hear(data);
+        port.onmessage = ({ data }: MessageEvent<ToTab>) => this.#receive(data);
         this.#post({ kind: "open", url, protocols, lock });
       },
       () => this.#broken(),
@@ -61,7 +61,7 @@ class SharedSocket implements Socket {
     this.#port?.postMessage(message);
   }
 
-  #hear(message: ToTab): void {
+  #receive(message: ToTab): void {
     if (this.readyState === CLOSED) return;
     if (message.kind === "joined") clearTimeout(this.#timer);
     else if (message.kind === "message") {

@@ -8,7 +8,7 @@ const hub = new SharedHub((url, protocols) => new WebSocket(url, [...protocols])
 (globalThis as unknown as { onconnect: (event: MessageEvent) => void }).onconnect = ({ ports: [tab] }) => {
   tab!.onmessage = ({ data }: MessageEvent<FromTab>) => {
     hub.receive(tab!, data);
-    // A tab that is closed or crashes says nothing; but it then no longer holds its lock.
+    // A tab that is closed or crashes sends nothing, but it no longer holds its lock.
     if (data.kind === "open") void navigator.locks.request(data.lock, () => hub.leave(tab!));
   };
 };

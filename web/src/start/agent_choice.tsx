@@ -5,7 +5,7 @@ import { CopyButton } from "../shell/copy_button.js";
 import { inOneLine } from "../text/unseen.js";
 import { abilitiesOf } from "./abilities.js";
 
-/** The agent that speaks to a sandbox runner. */
+/** The agent that uses a sandbox runner. */
 export const REMOTE = "remote";
 
 export interface AgentChosen {

@@ -21,9 +21,9 @@ import { Templates } from "./templates.js";
 import { useStart } from "./use_start.js";
 
 interface StartDialogProps {
-  /** A session that it goes on with; empty: none. */
+  /** A session that it continues; empty: none. */
   readonly continues: string;
-  /** A message there: only what was said before it. */
+  /** A message there: only what came before it. */
   readonly before: string;
   /** Another agent is to continue it. */
   readonly handsOver: boolean;
@@ -120,7 +120,7 @@ export function StartDialog({ continues, before, handsOver, onClose }: StartDial
 function OriginNote({ origin: { session }, isPartial }: { origin: Origin; isPartial: boolean }) {
   return (
     <p className="start-hint">
-      A new conversation, which begins with {isPartial ? "what was said before this message in" : "all that was said in"}{" "}
+      A new conversation that continues {isPartial ? "what came before this message in" : "all of"}{" "}
       <a href={sessionAddress(session.id)}>{session.title || "the other one"}</a>. That one stays as it is{isPartial ? ", and so do the files that it changed" : ""}.
     </p>
   );

@@ -14,7 +14,7 @@ import { completed, referencesIn, type References } from "./references.js";
 import { Revealed } from "./revealed.js";
 import { inOneLine, revealed } from "./unseen.js";
 
-/** A block that grows beyond this is shown as it is until it is done: parsing it anew each frame would stutter. */
+/** A block that grows beyond this is shown as it is until it is done: parsing it again each frame would stutter. */
 const PARSED_WHILE_GROWING_MAX = 12_000;
 
 const Formula = lazy(() => import("./formula.js"));
@@ -41,7 +41,7 @@ function Link({ href, children }: { href?: string | undefined; children?: ReactN
   );
 }
 
-/** A picture that is in the text itself is painted. Others are not loaded: that would tell somebody that this was read. */
+/** A picture that is in the text itself is painted. Others are not loaded: their server would learn that this was read. */
 function MarkdownPicture({ src, alt }: { src?: string | Blob | undefined; alt?: string | undefined }) {
   const address = typeof src === "string" ? src : "";
   const own = pictureIn(address);
@@ -194,7 +194,7 @@ export const Markdown = memo(function Markdown({ text, isGrowing = false }: { te
   );
 });
 
-/** The same object as long as it says the same. */
+/** The same object as long as its content is the same. */
 function useStable(references: References): References {
   const key = JSON.stringify(references);
   return useMemo(() => references, [key]);

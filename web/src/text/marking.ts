@@ -43,7 +43,7 @@ function element(tagName: string, className: string, text: string): Node {
 
 const NAME_MAX = 200;
 
-/** A box to tick is called what stands beside it. */
+/** The label of a checkbox is the text beside it. */
 function nameBox(item: Node): void {
   const place = item.children?.find((child) => child.tagName === "p") ?? item;
   const box = place.children?.find((child) => child.tagName === "input");

@@ -1,8 +1,8 @@
 /**
- * What one block of a text says for others: addresses of links and footnotes.
+ * What one block of a text defines for others: addresses of links and footnotes.
  *
  * Blocks are parsed one by one, so each is given what it refers to. A line that only looks like the address of a link,
- * for nobody refers to it, is text: nothing that was written is left out.
+ * since nothing refers to it, is text: nothing that was written is left out.
  */
 
 import type { Block } from "./blocks.js";

@@ -6,12 +6,12 @@
 
 import table from "./unseen_characters.json" with { type: "json" };
 
-/** `code`: what is run, written or allowed, where nothing stays that is not seen as what it is. `speech`: what is said. */
+/** `code`: what is run, written or allowed, where nothing stays that is not seen as what it is. `speech`: messages. */
 export type TextKind = "code" | "speech";
 
 export interface Stretch {
   readonly text: string;
-  /** Stands for something that would not be seen; empty: it is the text itself. */
+  /** The mark for something that would not be seen; empty: it is the text itself. */
   readonly mark: string;
 }
 
@@ -38,7 +38,7 @@ export function isPlain(text: string): boolean {
   return ASCII.test(text) && !RUN.test(text);
 }
 
-/** The text in stretches, so that a mark can be told from the same letters in the text itself. */
+/** The text in stretches, so that a mark differs from the same letters in the text itself. */
 export function stretchesOf(text: string, kind: TextKind): readonly Stretch[] {
   if (isPlain(text)) return [{ text, mark: "" }];
   const stretches: Stretch[] = [];

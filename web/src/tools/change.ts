@@ -1,8 +1,7 @@
 /**
- * What a call that writes changes, read from its arguments.
+ * The change that a call makes, from its arguments.
  *
- * No agent is known here: arguments are told apart by what is in them, since what agents call the same thing differs
- * by little more than a name.
+ * It is independent of the agent: arguments are recognised by their names, which differ little between agents.
  */
 
 import type { HarnessToolCall, JSONValue } from "../../client/src/index.js";

@@ -4,7 +4,7 @@ import type { DiffLine } from "../text/line_diff.js";
 import { Revealed } from "../text/revealed.js";
 
 const SIGNS = { same: " ", added: "+", removed: "−", place: "" } as const;
-/** More lines than anybody reads in a card; the file itself has them all. */
+/** So many lines are shown in a card; the file itself has them all. */
 const SHOWN_MAX = 600;
 
 interface DiffViewProps {

@@ -1,10 +1,10 @@
 import type { HarnessToolCall } from "../../client/src/index.js";
-import { useKept } from "../conversation/kept.js";
+import { useOpenState } from "../conversation/open_state.js";
 import { ToolCard } from "./tool_card.js";
 
 /** Reads and searches in a row: the first, and how many more. */
 export function LooksCard({ id, calls }: { id: string; calls: readonly HarnessToolCall[] }) {
-  const [isOpen, setOpen] = useKept(`looks ${id}`, false);
+  const [isOpen, setOpen] = useOpenState(`looks ${id}`, false);
   const [first, ...others] = calls;
   if (!first) return null;
   return (

@@ -1,7 +1,7 @@
 /** What a call gave back: the end of it while it runs, the beginning when it is done, all of it when asked. */
 
 import { memo, useState } from "react";
-import { useKept } from "../conversation/kept.js";
+import { useOpenState } from "../conversation/open_state.js";
 import type { HarnessToolCall } from "../../client/src/index.js";
 import { api, RequestFailed } from "../api.js";
 import { count } from "../amounts.js";
@@ -14,7 +14,7 @@ const TERMINAL_ESCAPES = /\u001b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u
 
 export const Output = memo(function Output({ call }: { call: HarnessToolCall }) {
   const { sessionId } = useConversation();
-  const [full, setFull] = useKept<string | null>(`output ${call.id}`, null);
+  const [full, setFull] = useOpenState<string | null>(`output ${call.id}`, null);
   const [problem, setProblem] = useState("");
   const text = (full ?? call.output ?? "").replace(TERMINAL_ESCAPES, "").replaceAll("\r\n", "\n");
   if (!text) return null;

@@ -1,10 +1,10 @@
-/** A sub-agent: what it shall do, what it does now, and the way to all it said. */
+/** A sub-agent: its task, what it does now, and the link to its messages. */
 
 import { memo } from "react";
 import type { HarnessMessage, HarnessRun, HarnessToolCall } from "../../client/src/index.js";
 import { count, duration } from "../amounts.js";
 import { useConversation } from "../conversation/context.js";
-import { useKept } from "../conversation/kept.js";
+import { useOpenState } from "../conversation/open_state.js";
 import { runAddress } from "../conversation/shown_run.js";
 import { sessionAddress } from "../route.js";
 import { Icon } from "../shell/icon.js";
@@ -16,7 +16,7 @@ import { summaryOf } from "./summary.js";
 export const SubAgentCard = memo(function SubAgentCard({ call }: { call: HarnessToolCall }) {
   const { sessionId, runs } = useConversation();
   const run = [...runs.values()].find(({ parentCallId }) => parentCallId === call.id);
-  const [isOpen, setOpen] = useKept(`agent ${call.id}`, false);
+  const [isOpen, setOpen] = useOpenState(`agent ${call.id}`, false);
   const { verb, subject } = summaryOf(call);
   const last = lastCall(call.messages ?? []);
   const answer = call.messages?.findLast(({ role }) => role === "assistant")?.content.trim() || call.output?.trim() || "";

@@ -54,7 +54,7 @@ export function fileOf(operation: HarnessOperation | undefined, cwd: string): { 
   return path ? { path, line: operation.start_line ?? 0 } : null;
 }
 
-/** What the call means. Before it has begun nobody has said so, and its arguments must tell. */
+/** The operations of a call. Before it has started they are unknown, and are guessed from its arguments. */
 export function operationsOf(call: HarnessToolCall): readonly HarnessOperation[] {
   if (call.operations?.length) return call.operations;
   const operation = intendedBy(inputOf(call));
@@ -83,7 +83,7 @@ function intendedBy(input: JSONValue): HarnessOperation | null {
 
 const ASKED = { permission: "Permission", question: "Question", plan: "Plan", tool: "Tool input" } as const;
 
-/** A call that only asks somebody is about its question. */
+/** The summary of a call that only asks a person. */
 export function askedSummary(relay: HarnessRelay): Summary {
   const subject = relay.question || payloadText(relay, "question") || payloadText(relay, "title") || relay.toolName;
   return { icon: "ask", verb: ASKED[relay.kind] ?? "Question", subject, isCode: false };
@@ -95,7 +95,7 @@ export function kindOf(call: HarnessToolCall): HarnessOperation["kind"] | "other
 
 const LOOKING: ReadonlySet<string> = new Set(["read", "search", "list", "skill"]);
 
-/** It has looked around, without a word to say about it: such calls in a row are one line. */
+/** A finished call that only read something: such calls in a row are shown as one line. */
 export function isQuiet(call: HarnessToolCall): boolean {
   return call.status === "complete" && !call.relayId && !call.files?.length && LOOKING.has(kindOf(call));
 }

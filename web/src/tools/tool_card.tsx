@@ -1,10 +1,10 @@
-/** One tool call: a line that says what it is, and what it did behind it. */
+/** One tool call: a line with what it is, and its details. */
 
 import { memo, useMemo, type ReactNode } from "react";
 import type { HarnessOperation, HarnessRelay, HarnessToolCall } from "../../client/src/index.js";
 import { duration } from "../amounts.js";
 import { useConversation } from "../conversation/context.js";
-import { useKept } from "../conversation/kept.js";
+import { useOpenState } from "../conversation/open_state.js";
 import { fileAddress } from "../route.js";
 import { Icon } from "../shell/icon.js";
 import { TallBox } from "../shell/tall_box.js";
@@ -38,7 +38,7 @@ function OperationCard({ call }: { call: HarnessToolCall }) {
   const relay = call.relayId ? relays.get(call.relayId) : undefined;
   const kind = kindOf(call);
   const change = useMemo(() => (kind === "write" ? shownChange(call, relay) : NO_LINES), [call, kind, relay]);
-  const [choice, setChoice] = useKept<boolean | null>(`tool ${call.id}`, null);
+  const [choice, setChoice] = useOpenState<boolean | null>(`tool ${call.id}`, null);
   const summary = relay && relay.kind !== "permission" ? askedSummary(relay) : summaryOf(call, cwd);
   const progress = progressOf(call, relay);
   const isEmpty = !hasBody(call, kind, change);
@@ -83,7 +83,7 @@ function OpenFile({ operation }: { operation: HarnessOperation | undefined }) {
   );
 }
 
-/** Where somebody was asked, what was shown then: it has what goes away as well. */
+/** Where a person was asked: the change that was shown then, with the lines that it removes. */
 function shownChange(call: HarnessToolCall, relay: HarnessRelay | undefined): readonly DiffLine[] {
   const asked = relay?.callId === call.id ? relay.preview : null;
   return asked?.length ? asked.flatMap(({ diff }) => patchLines(diff)) : changeOf(call);
@@ -137,7 +137,7 @@ function Facts({ call, change, relay, progress }: FactsProps) {
 
 function Denied({ relay }: { relay: HarnessRelay }) {
   const reason = relay.reason ? `: ${inOneLine(relay.reason)}` : "";
-  return <span className="bad">{relay.by === "timeout" ? "nobody answered" : `denied${reason}`}</span>;
+  return <span className="bad">{relay.by === "timeout" ? "not answered in time" : `denied${reason}`}</span>;
 }
 
 function Body({ call, kind, change }: { call: HarnessToolCall; kind: string; change: readonly DiffLine[] }): ReactNode {

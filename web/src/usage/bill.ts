@@ -1,6 +1,6 @@
-/** What the server says was used, and what is made of it for the plots. Nothing here invents a number: unknown stays unknown. */
+/** Usage as the server sends it, and the data of the plots. Nothing here invents a number: unknown stays unknown. */
 
-/** A row of `GET /api/usage`: what it is grouped by, and amounts; null where nothing is said. */
+/** A row of `GET /api/usage`: what it is grouped by, and amounts; null: unknown. */
 export interface UsageRow {
   readonly day?: string | null;
   readonly agent?: string | null;
@@ -131,7 +131,7 @@ export function sourceOf(row: UsageRow): string {
   return row.is_cost_complete ? known : `${known}, part has no price`;
 }
 
-/** What a spreadsheet reads; a text that it would take for a formula is kept a text. */
+/** What a spreadsheet reads; a text that it would take for a formula stays a text. */
 export function csvOf(rows: readonly UsageRow[]): string {
   const names = ["day", "agent", "project", "model", "sessions", "input", "cache_read", "cache_write", "output", "reasoning", "cost_usd", "cost_source", "is_cost_complete"] as const;
   const used = names.filter((name) => rows.some((row) => row[name] !== undefined));

@@ -41,7 +41,7 @@ export function ModelTable({ bill, titles }: { bill: Bill; titles: ReadonlyMap<s
         </table>
       </div>
       <p className="small faint">
-        <strong>stated</strong>: the agent said it. <strong>priced</strong>: from list prices of {bill.prices_date}. – is unknown, not zero; ≥ means that a part has no price. Sub-agents are counted
+        <strong>stated</strong>: by the agent. <strong>priced</strong>: from list prices of {bill.prices_date}. – is unknown, not zero; ≥ means that a part has no price. Sub-agents are counted
         once.
       </p>
     </section>

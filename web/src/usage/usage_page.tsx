@@ -1,7 +1,7 @@
 /** What agents used and what it cost: by day, project, agent and model. */
 
 import { useEffect, useMemo, useState } from "react";
-import { setTitle } from "../inbox/calling.js";
+import { setTitle } from "../inbox/alerts.js";
 import { useChoices } from "../sessions/choices.js";
 import { Icon } from "../shell/icon.js";
 import { Segments } from "../shell/segments.js";

@@ -1,8 +1,10 @@
 /**
- * What became of answers: sent, taken, refused, or given by another client first.
+ * The answers that were given here, and their outcomes: sent, accepted, refused, or another client was first.
  *
- * An answer is sent now or never, and names the question that was shown. What came of it stays for a moment where the
- * question was.
+ *     sending ──▶ answered | elsewhere | withdrawn   shown for a moment where the question was
+ *        └──────▶ refused                            the question is still open
+ *
+ * An answer is never stored for later, and names the question that was shown.
  */
 
 import { useSyncExternalStore } from "react";
@@ -17,10 +19,10 @@ import { askKey, openAsks, type OpenAsk } from "./sections.js";
 export type Answer =
   | { readonly kind: "approve"; readonly option: AskOption | null }
   | { readonly kind: "deny"; readonly reason: string; readonly stops?: boolean }
-  | { readonly kind: "answer"; readonly value: JSONValue; /** For the line that stays. */ readonly words: string };
+  | { readonly kind: "answer"; readonly value: JSONValue; /** For the line that is shown then. */ readonly words: string };
 
 export interface Outcome extends OpenAsk {
-  /** `refused`: the question is still open, `text` says why. The others are over, and are shown for a moment. */
+  /** `refused`: the question is still open, `text` has the reason. The others are shown for a moment. */
   readonly kind: "sending" | "refused" | "answered" | "elsewhere" | "withdrawn";
   readonly text: string;
 }
@@ -33,7 +35,7 @@ const CHANGED = "It changed, look again";
 const NOTES_MAX = 200;
 const ENDED: ReadonlySet<InboxRow["state"]> = new Set(["succeeded", "failed", "interrupted", "lost", "idle"]);
 
-export class AnswerDesk {
+export class Answers {
   readonly #socket: PageSocket;
   readonly #listeners = new Set<() => void>();
   readonly #commands = new Map<string, string>();
@@ -177,13 +179,13 @@ function elsewhere({ ask }: OpenAsk, { by, action }: AnsweredNote): string {
   return `${DONE[action] ?? "Answered"} by ${by || "another client"}: ${ask.subject.split("\n")[0] || ask.title}`;
 }
 
-let shared: AnswerDesk | null = null;
+let shared: Answers | null = null;
 
-export function answerDesk(): AnswerDesk {
-  return (shared ??= new AnswerDesk(pageSocket(), inboxStore()));
+export function sharedAnswers(): Answers {
+  return (shared ??= new Answers(pageSocket(), inboxStore()));
 }
 
 export function useOutcomes(): Outcomes {
-  const desk = answerDesk();
-  return useSyncExternalStore(desk.subscribe, desk.snapshot);
+  const answers = sharedAnswers();
+  return useSyncExternalStore(answers.subscribe, answers.snapshot);
 }

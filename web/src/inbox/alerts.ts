@@ -1,4 +1,4 @@
-/** Being called: a notification, a sound, the count in the title and on the icon, and a sentence for a screen reader. */
+/** Alerts for what needs a person: a notification, a sound, the count in the title and on the icon, an announcement. */
 
 import { useSyncExternalStore } from "react";
 import { readStored, store, subscribeStored } from "../shell/stored.js";
@@ -8,7 +8,7 @@ import { inboxStore, type Inbox } from "./inbox_store.js";
 import { needsYou, works, type InboxRow, type RowAsk } from "./row.js";
 import { openAsks, type OpenAsk } from "./sections.js";
 
-export interface CallingChoices {
+export interface AlertChoices {
   readonly needs: boolean;
   readonly sound: boolean;
   readonly ends: boolean;
@@ -16,41 +16,41 @@ export interface CallingChoices {
 }
 
 const KEY = "harness.calling";
-const USUAL: CallingChoices = { needs: true, sound: true, ends: false, count: true };
+const USUAL: AlertChoices = { needs: true, sound: true, ends: false, count: true };
 
-function choicesIn(text: string | null): CallingChoices {
+function choicesIn(text: string | null): AlertChoices {
   try {
-    return { ...USUAL, ...(JSON.parse(text ?? "{}") as Partial<CallingChoices>) };
+    return { ...USUAL, ...(JSON.parse(text ?? "{}") as Partial<AlertChoices>) };
   } catch {
     return USUAL;
   }
 }
 
-let known: { text: string | null; choices: CallingChoices } = { text: null, choices: USUAL };
+let known: { text: string | null; choices: AlertChoices } = { text: null, choices: USUAL };
 
-export function callingChoices(): CallingChoices {
+export function alertChoices(): AlertChoices {
   const text = readStored(KEY);
   if (text !== known.text) known = { text, choices: choicesIn(text) };
   return known.choices;
 }
 
-export function chooseCalling(changed: Partial<CallingChoices>): void {
-  store(KEY, JSON.stringify({ ...callingChoices(), ...changed }));
+export function chooseAlerts(changed: Partial<AlertChoices>): void {
+  store(KEY, JSON.stringify({ ...alertChoices(), ...changed }));
   apply();
 }
 
 export const canNotify = (): boolean => "Notification" in window && Notification.permission === "granted";
 
-/** Asked of the browser when a person chooses it, and never by itself. */
+/** Ask the browser for permission; only when a person chooses it. */
 export async function askToNotify(): Promise<boolean> {
   if (!("Notification" in window)) return false;
   const answer = await Notification.requestPermission();
-  store(KEY, JSON.stringify(callingChoices()));
+  store(KEY, JSON.stringify(alertChoices()));
   return answer === "granted";
 }
 
-export function useCalling(): CallingChoices & { readonly isNotified: boolean } {
-  const choices = useSyncExternalStore(subscribeStored, callingChoices);
+export function useAlerts(): AlertChoices & { readonly isNotified: boolean } {
+  const choices = useSyncExternalStore(subscribeStored, alertChoices);
   return { ...choices, isNotified: choices.needs && canNotify() };
 }
 
@@ -67,40 +67,40 @@ function asked({ kind, title }: RowAsk): string {
 
 const isInFront = (): boolean => !document.hidden && document.hasFocus();
 const listeners = new Set<() => void>();
-let said = "";
+let announcement = "";
 let isStarted = false;
 
-/** What a screen reader is to say last. */
-export function useSaid(): string {
+/** The last announcement for a screen reader. */
+export function useAnnouncement(): string {
   return useSyncExternalStore(
     (listener) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
-    () => said,
+    () => announcement,
   );
 }
 
 /** Once for the page. */
-export function startCalling(): void {
+export function startAlerts(): void {
   if (isStarted) return;
   isStarted = true;
   inboxStore().watch((before, after) => {
     apply();
-    if (before.isLoaded) call(before, after);
+    if (before.isLoaded) raiseAlerts(before, after);
   });
   subscribeStored(apply);
 }
 
-function call(before: Inbox, after: Inbox): void {
+function raiseAlerts(before: Inbox, after: Inbox): void {
   const old = new Set(openAsks(before.rows.values()).map(({ key }) => key));
   const asks = openAsks(after.rows.values()).filter(({ key }) => !old.has(key));
   if (asks.length) {
-    said = asks.length === 1 ? sentence(asks[0]!) : `${asks.length} questions need you`;
+    announcement = asks.length === 1 ? sentence(asks[0]!) : `${asks.length} questions need you`;
     for (const listener of listeners) listener();
   }
   if (isInFront()) return;
-  const choices = callingChoices();
+  const choices = alertChoices();
   if (asks.length && choices.needs) for (const one of asks.slice(0, 3)) notify(one.key, sentence(one), one.row);
   if (asks.length && choices.sound) sound();
   if (choices.ends)
@@ -156,7 +156,7 @@ export function setTitle(name: string): void {
 }
 
 function apply(): void {
-  const count = callingChoices().count ? inboxStore().snapshot().counts.needsYou : 0;
+  const count = alertChoices().count ? inboxStore().snapshot().counts.needsYou : 0;
   document.title = count ? `(${count}) ${title}` : title;
   badge(count);
 }
