@@ -1,4 +1,4 @@
-"""The world of the command line's tests."""
+"""The machine that the tests of the command line share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from world import Answer, World
+from cli_machine import Answer, CliMachine
 
 from harness.interfaces.cli.main import main
 
@@ -14,15 +14,15 @@ OURS = ("HARNESS_", "XDG_", "NO_COLOR", "FORCE_COLOR", "COLUMNS")
 
 
 @pytest.fixture
-def world(
+def cli(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Iterator[World]:
+) -> Iterator[CliMachine]:
     import os
 
     for name in list(os.environ):
         if name.startswith(OURS) or name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
-    here = World(tmp_path)
+    here = CliMachine(tmp_path)
     for name, value in here.environ.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(here.project)

@@ -8,23 +8,23 @@ import termios
 import threading
 from typing import Any, Self
 
-from world import World
+from cli_machine import CliMachine
 
-PATIENCE_S = 100
+TIMEOUT_S = 100
 _DRAWING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 
 class PtyTerminal:
     """`until` waits for a text that has come since the last time."""
 
-    def __init__(self, world: World, *words: str, term: str = "xterm", **options: Any) -> None:
+    def __init__(self, cli: CliMachine, *words: str, term: str = "xterm", **options: Any) -> None:
         import pty
 
         self._ours, self._theirs = pty.openpty()
         self.before = termios.tcgetattr(self._theirs)
-        world.environ["TERM"] = term
+        cli.environ["TERM"] = term
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), self._theirs)
-        self.process = world.spawn(*words, **{**streams, **options})
+        self.process = cli.spawn(*words, **{**streams, **options})
         self.raw = b""
         self._seen = 0
         self._changed = threading.Condition()
@@ -55,7 +55,7 @@ class PtyTerminal:
 
     def until(self, wanted: str) -> str:
         with self._changed:
-            found = self._changed.wait_for(lambda: wanted in self.text[self._seen :], PATIENCE_S)
+            found = self._changed.wait_for(lambda: wanted in self.text[self._seen :], TIMEOUT_S)
             news = self.text[self._seen :]
             assert found, f"{wanted!r} is not in {news!r}"
             end = news.index(wanted) + len(wanted)
@@ -63,7 +63,7 @@ class PtyTerminal:
             return news[:end]
 
     def wait(self) -> int:
-        return self.process.wait(PATIENCE_S)
+        return self.process.wait(TIMEOUT_S)
 
     def _read(self) -> None:
         while True:

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from pty_terminal import PATIENCE_S, PtyTerminal
+from cli_machine import CliMachine, wait_until
+from pty_terminal import TIMEOUT_S, PtyTerminal
 from test_cli_chat import ASKED, GREETING, WAIT, bash, chat, events
-from world import World, wait_until
 
 from harness.errors import UsageError
 from harness.interfaces.commands import Approve, Cancel, Command, Steer
@@ -140,7 +140,7 @@ def test_what_this_process_has_started_is_not_let_in(folder: Path) -> None:
     )
     with opened(session):
         answer = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=TIMEOUT_S, check=True
         )
         client = LocalSocketClient("s1", print)
         client.send(Approve(relay_id="by a person"))
@@ -168,7 +168,7 @@ def test_garbage_changes_nothing(folder: Path) -> None:
     with opened(session):
         for line in (b"\n", b"{}\n", b"\xff\xfe\n", b'{"type":"commands","commands":[{"type":"nope"}]}\n'):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
-                other.settimeout(PATIENCE_S)
+                other.settimeout(TIMEOUT_S)
                 other.connect(str(folder / "s1.sock"))
                 other.sendall(line)
                 with other.makefile("rb") as answers:
@@ -191,32 +191,32 @@ def test_a_long_folder_name_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.M
     assert session.done == [Steer(message="hello")]
 
 
-def test_a_run_without_a_terminal_is_answered_from_another_one(world: World) -> None:
-    _, *options = chat(world, MAKE, "Done.")
-    run = world.spawn("run", *options, "-p", "go", "--on-ask", "wait")
+def test_a_run_without_a_terminal_is_answered_from_another_one(cli: CliMachine) -> None:
+    _, *options = chat(cli, MAKE, "Done.")
+    run = cli.spawn("run", *options, "-p", "go", "--on-ask", "wait")
     assert run.stderr is not None
     line = run.stderr.readline().decode()
     found = re.fullmatch(r"questions wait for an answer: harness attach (\S+)\n", line)
     assert found, line
-    with PtyTerminal(world, "attach", found[1]) as terminal:
+    with PtyTerminal(cli, "attach", found[1]) as terminal:
         terminal.until("/quit leaves")
         terminal.until(ASKED)
         terminal.type("y\r")
         terminal.until("completed")
         assert terminal.wait() == 0
-    assert run.wait(PATIENCE_S) == 0
-    assert (world.project / "made").exists()
-    after = world.call("attach", found[1])
+    assert run.wait(TIMEOUT_S) == 0
+    assert (cli.project / "made").exists()
+    after = cli.call("attach", found[1])
     assert after.code == 2
     assert f"`harness chat --resume {found[1]}` continues it" in after.err
 
 
-def test_a_chat_is_followed_steered_and_answered_from_another_terminal(world: World) -> None:
-    with PtyTerminal(world, *chat(world, MAKE, WAIT, "Done.")) as first:
+def test_a_chat_is_followed_steered_and_answered_from_another_terminal(cli: CliMachine) -> None:
+    with PtyTerminal(cli, *chat(cli, MAKE, WAIT, "Done.")) as first:
         first.until(GREETING)
         first.type("go\r")
         first.until(ASKED)
-        with PtyTerminal(world, "attach", "last") as other:
+        with PtyTerminal(cli, "attach", "last") as other:
             other.until("❯ go")
             other.until(ASKED)
             other.type("y\r")
@@ -227,7 +227,7 @@ def test_a_chat_is_followed_steered_and_answered_from_another_terminal(world: Wo
             other.until("$ while")
             other.type("and this\r")
             other.until("· sent to Harness agent")
-            (world.project / "go").touch()
+            (cli.project / "go").touch()
             other.until("Done.")
             first.until("Done.")
             other.type("/quit\r")
@@ -235,6 +235,6 @@ def test_a_chat_is_followed_steered_and_answered_from_another_terminal(world: Wo
         first.until("❯ ")
         first.type("/quit\r")
         assert first.wait() == 0
-    said = [event["text"] for event in events(world, "Message") if event["role"] == "user"]
+    said = [event["text"] for event in events(cli, "Message") if event["role"] == "user"]
     assert said == ["go", "and this"]
-    assert [one["approved"] for one in events(world, "RelayReply")] == [True, True]
+    assert [one["approved"] for one in events(cli, "RelayReply")] == [True, True]

@@ -8,8 +8,8 @@ import subprocess
 from typing import Any
 
 import pytest
-from pty_terminal import PATIENCE_S, PtyTerminal
-from world import World
+from cli_machine import CliMachine
+from pty_terminal import TIMEOUT_S, PtyTerminal
 
 pytest.importorskip("pty", reason="there are no terminals here")
 
@@ -24,27 +24,25 @@ def bash(command: str) -> dict[str, Any]:
 WAIT = bash("while [ ! -e go ]; do sleep 0.05; done")
 
 
-def chat(world: World, *answers: dict[str, Any] | str, permissions: str = "ask") -> tuple[str, ...]:
-    script = world.root / "script.json"
+def chat(cli: CliMachine, *answers: dict[str, Any] | str, permissions: str = "ask") -> tuple[str, ...]:
+    script = cli.root / "script.json"
     events = [{"type": "text", "content": one} if isinstance(one, str) else one for one in answers]
     script.write_text(json.dumps({"responses": [{"events": [event]} for event in events]}))
     return ("chat", "-a", "native", "-m", f"scripted/{script}", "--permissions", permissions)
 
 
-def through_pipe(world: World, text: str, *words: str) -> tuple[int, str, str]:
-    process = world.spawn(*words, stdin=subprocess.PIPE)
-    out, err = process.communicate(text.encode(), PATIENCE_S)
+def through_pipe(cli: CliMachine, text: str, *words: str) -> tuple[int, str, str]:
+    process = cli.spawn(*words, stdin=subprocess.PIPE)
+    out, err = process.communicate(text.encode(), TIMEOUT_S)
     return process.returncode, out.decode(), err.decode()
 
 
-def events(world: World, kind: str) -> list[dict[str, Any]]:
-    return [event for event in world.log() if event["type"] == kind]
+def events(cli: CliMachine, kind: str) -> list[dict[str, Any]]:
+    return [event for event in cli.log() if event["type"] == kind]
 
 
-def test_lines_of_a_pipe_are_prompts_of_one_session(world: World) -> None:
-    code, out, err = through_pipe(
-        world, "hello\nand more\n/status\n/nope\n/quit\nnever\n", *chat(world, "Hi.")
-    )
+def test_lines_of_a_pipe_are_prompts_of_one_session(cli: CliMachine) -> None:
+    code, out, err = through_pipe(cli, "hello\nand more\n/status\n/nope\n/quit\nnever\n", *chat(cli, "Hi."))
     assert (code, err) == (0, "")
     assert out.count("Hi.") == 2
     assert "❯ hello\n" in out
@@ -52,46 +50,44 @@ def test_lines_of_a_pipe_are_prompts_of_one_session(world: World) -> None:
     assert "permissions: ask\n" in out
     assert "unknown command: /nope; /help lists them" in out
     assert "\x1b" not in out
-    assert [event["text"] for event in events(world, "Message") if event["role"] == "user"] == [
+    assert [event["text"] for event in events(cli, "Message") if event["role"] == "user"] == [
         "hello",
         "and more",
     ]
-    assert world.metadata()["kind"] == "thread"
-    assert "and more" in world.call("sessions", "show", "last", "--format", "markdown").out
+    assert cli.metadata()["kind"] == "thread"
+    assert "and more" in cli.call("sessions", "show", "last", "--format", "markdown").out
 
 
-def test_the_next_line_of_a_pipe_answers_and_the_end_of_it_refuses(world: World) -> None:
-    words = chat(world, bash("head -c0 /dev/null > made"), "Done.")
-    code, out, _ = through_pipe(world, "go\ny\n", *words)
+def test_the_next_line_of_a_pipe_answers_and_the_end_of_it_refuses(cli: CliMachine) -> None:
+    words = chat(cli, bash("head -c0 /dev/null > made"), "Done.")
+    code, out, _ = through_pipe(cli, "go\ny\n", *words)
     assert code == 0
     assert "? may it: bash: head -c0 /dev/null > made" in out
-    assert f"  in {world.project}" in out
-    assert (world.project / "made").exists()
-    (world.project / "made").unlink()
-    code, out, _ = through_pipe(world, "go\n", *chat(world, bash("head -c0 /dev/null > made"), "Done."))
+    assert f"  in {cli.project}" in out
+    assert (cli.project / "made").exists()
+    (cli.project / "made").unlink()
+    code, out, _ = through_pipe(cli, "go\n", *chat(cli, bash("head -c0 /dev/null > made"), "Done."))
     assert code == 0
     assert "the input has ended" in out
-    assert not (world.project / "made").exists()
+    assert not (cli.project / "made").exists()
 
 
-def test_nothing_typed_leaves_nothing_behind(world: World) -> None:
-    code, out, _ = through_pipe(
-        world, "/mode plan\n/permissions read-only\n/model\n/help\n", *chat(world, "Hi.")
-    )
+def test_nothing_typed_leaves_nothing_behind(cli: CliMachine) -> None:
+    code, out, _ = through_pipe(cli, "/mode plan\n/permissions read-only\n/model\n/help\n", *chat(cli, "Hi."))
     assert code == 0
     assert "· mode plan\n· permissions read-only\nmodel: scripted/" in out
-    assert world.logs() == []
+    assert cli.logs() == []
 
 
-def test_a_failed_turn_is_the_exit_code_of_a_pipe(world: World) -> None:
-    code, out, _ = through_pipe(world, "go\n", *chat(world))
+def test_a_failed_turn_is_the_exit_code_of_a_pipe(cli: CliMachine) -> None:
+    code, out, _ = through_pipe(cli, "go\n", *chat(cli))
     assert code == 1
     assert "✗ " in out
 
 
-def test_a_person_allows_denies_with_a_reason_and_allows_for_always(world: World) -> None:
+def test_a_person_allows_denies_with_a_reason_and_allows_for_always(cli: CliMachine) -> None:
     first, other = bash("head -c0 /dev/null > a"), bash("head -c0 /dev/null > b")
-    with PtyTerminal(world, *chat(world, first, other, first, "Done.")) as terminal:
+    with PtyTerminal(cli, *chat(cli, first, other, first, "Done.")) as terminal:
         terminal.until(GREETING)
         terminal.type("go\r")
         terminal.until(ASKED)
@@ -109,14 +105,14 @@ def test_a_person_allows_denies_with_a_reason_and_allows_for_always(world: World
         assert terminal.wait() == 0
         assert terminal.settings == terminal.before
         assert "continue: harness chat --resume " in terminal.text
-    replies = [(one["approved"], one.get("reason", "")) for one in events(world, "RelayReply")]
+    replies = [(one["approved"], one.get("reason", "")) for one in events(cli, "RelayReply")]
     assert replies[:2] == [(True, ""), (False, "not b")]
-    assert (world.project / "a").exists()
-    assert not (world.project / "b").exists()
+    assert (cli.project / "a").exists()
+    assert not (cli.project / "b").exists()
 
 
-def test_what_is_typed_while_the_agent_works_is_given_to_it(world: World) -> None:
-    with PtyTerminal(world, *chat(world, WAIT, "Heard.", permissions="full-access")) as terminal:
+def test_what_is_typed_while_the_agent_works_is_given_to_it(cli: CliMachine) -> None:
+    with PtyTerminal(cli, *chat(cli, WAIT, "Heard.", permissions="full-access")) as terminal:
         terminal.until(GREETING)
         terminal.type("go\r")
         terminal.until("$ while")
@@ -124,18 +120,18 @@ def test_what_is_typed_while_the_agent_works_is_given_to_it(world: World) -> Non
         terminal.until("a turn is in progress")
         terminal.type("also thiss\x7f\r")
         terminal.until("· sent to Harness agent")
-        (world.project / "go").touch()
+        (cli.project / "go").touch()
         terminal.until("Heard.")
         terminal.until("completed")
         terminal.type("\x04")
         assert terminal.wait() == 0
-    said = [event["text"] for event in events(world, "Message") if event["role"] == "user"]
+    said = [event["text"] for event in events(cli, "Message") if event["role"] == "user"]
     assert said == ["go", "also this"]
     assert terminal.text.count("❯ also this") == 0
 
 
-def test_ctrl_c_stops_the_turn_and_says_at_the_prompt_how_to_leave(world: World) -> None:
-    with PtyTerminal(world, *chat(world, WAIT, "Never.", permissions="full-access")) as terminal:
+def test_ctrl_c_stops_the_turn_and_says_at_the_prompt_how_to_leave(cli: CliMachine) -> None:
+    with PtyTerminal(cli, *chat(cli, WAIT, "Never.", permissions="full-access")) as terminal:
         terminal.until(GREETING)
         terminal.type("go\r")
         terminal.until("$ while")
@@ -150,12 +146,12 @@ def test_ctrl_c_stops_the_turn_and_says_at_the_prompt_how_to_leave(world: World)
         terminal.process.send_signal(signal.SIGINT)
         terminal.type("/quit\r")
         assert terminal.wait() == 0
-    assert [event["outcome"] for event in events(world, "Result")] == ["interrupted"]
+    assert [event["outcome"] for event in events(cli, "Result")] == ["interrupted"]
 
 
-def test_a_question_waits_until_a_line_that_was_begun_is_ended(world: World) -> None:
+def test_a_question_waits_until_a_line_that_was_begun_is_ended(cli: CliMachine) -> None:
     answers = (WAIT, bash("head -c0 /dev/null > made"), "Done.")
-    with PtyTerminal(world, *chat(world, *answers)) as terminal:
+    with PtyTerminal(cli, *chat(cli, *answers)) as terminal:
         terminal.until(GREETING)
         terminal.type("go\r")
         terminal.until(ASKED)
@@ -163,7 +159,7 @@ def test_a_question_waits_until_a_line_that_was_begun_is_ended(world: World) -> 
         terminal.until("$ while")
         terminal.type("y")
         terminal.until("» y")
-        (world.project / "go").touch()
+        (cli.project / "go").touch()
         terminal.type("es\r")  # said to the agent, not to a question that was not to be seen
         terminal.until("may it: bash: head")
         terminal.until(ASKED)
@@ -171,12 +167,12 @@ def test_a_question_waits_until_a_line_that_was_begun_is_ended(world: World) -> 
         terminal.until("Done.")
         terminal.type("/quit\r")
         assert terminal.wait() == 0
-    assert [one["approved"] for one in events(world, "RelayReply")] == [True, False]
+    assert [one["approved"] for one in events(cli, "RelayReply")] == [True, False]
 
 
-def test_a_dumb_terminal_gets_plain_lines(world: World) -> None:
+def test_a_dumb_terminal_gets_plain_lines(cli: CliMachine) -> None:
     hostile = "echo \x1b]0;owned\x07 \x1b[2J\u202e"
-    with PtyTerminal(world, *chat(world, bash(hostile), "Done."), term="dumb") as terminal:
+    with PtyTerminal(cli, *chat(cli, bash(hostile), "Done."), term="dumb") as terminal:
         terminal.until(GREETING)
         terminal.type("go\n")
         assert "␛]0;owned␇" in terminal.until(ASKED)
@@ -188,9 +184,9 @@ def test_a_dumb_terminal_gets_plain_lines(world: World) -> None:
         assert b"\x1b" not in terminal.raw
 
 
-def test_a_hostile_question_cannot_draw(world: World) -> None:
+def test_a_hostile_question_cannot_draw(cli: CliMachine) -> None:
     hostile = "echo \x1b]0;owned\x07 \x1b[2J\u202e\n? may it: bash: ls\n  [y] Allow once"
-    with PtyTerminal(world, *chat(world, bash(hostile), "Done.")) as terminal:
+    with PtyTerminal(cli, *chat(cli, bash(hostile), "Done.")) as terminal:
         terminal.until(GREETING)
         terminal.type("go\r")
         shown = terminal.until(ASKED)
@@ -202,17 +198,17 @@ def test_a_hostile_question_cannot_draw(world: World) -> None:
         assert b"\x1b[2J" not in terminal.raw
 
 
-def test_a_session_is_continued_with_what_was_said(world: World) -> None:
-    words = chat(world, "Hi.")
-    assert through_pipe(world, "first\n", *words)[0] == 0
-    code, out, _ = through_pipe(world, "second\n/resume\n", *words, "--resume", "last")
+def test_a_session_is_continued_with_what_was_said(cli: CliMachine) -> None:
+    words = chat(cli, "Hi.")
+    assert through_pipe(cli, "first\n", *words)[0] == 0
+    code, out, _ = through_pipe(cli, "second\n/resume\n", *words, "--resume", "last")
     assert code == 0
     assert "· continues " in out
     assert out.index("❯ first") < out.index("❯ second")
-    said = [event["text"] for event in events(world, "Message") if event["role"] == "user"]
+    said = [event["text"] for event in events(cli, "Message") if event["role"] == "user"]
     assert said == ["first", "second"]
     assert "TASK" in out
-    unknown = through_pipe(world, "", *words, "--resume", "nonexistent")
+    unknown = through_pipe(cli, "", *words, "--resume", "nonexistent")
     assert unknown[0] == 2
     assert "unknown session" in unknown[2]
 
@@ -226,8 +222,10 @@ def test_a_session_is_continued_with_what_was_said(world: World) -> None:
         (["-a", "native", "-m", "scripted/demo", "--mode", "x"], "unknown mode: x"),
     ],
 )
-def test_what_cannot_be_is_said_before_anything_is_asked(world: World, words: list[str], told: str) -> None:
-    answer = world.call("chat", *words)
+def test_what_cannot_be_is_said_before_anything_is_asked(
+    cli: CliMachine, words: list[str], told: str
+) -> None:
+    answer = cli.call("chat", *words)
     assert answer.code == 2
     assert told in answer.err
-    assert world.logs() == []
+    assert cli.logs() == []

@@ -5,100 +5,102 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from world import World
+from cli_machine import CliMachine
 
 from harness.lab import LabServer, ScriptRun, parse_script
 
 NATIVE = "Binary: none: it runs in this process"
 
 
-def lines_of(world: World, *words: str) -> list[str]:
-    answer = world.call("run", "--prompt", "hi", "--dry-run", *words)
+def lines_of(cli: CliMachine, *words: str) -> list[str]:
+    answer = cli.call("run", "--prompt", "hi", "--dry-run", *words)
     assert answer.code == 0, answer.err
     return answer.out.split("\n")
 
 
-def give_weights(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def give_weights(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Enough for a machine to say that it has a local model; nothing is loaded."""
-    modules = world.root / "modules"
+    modules = cli.root / "modules"
     modules.mkdir()
     (modules / "xllamacpp.py").touch()
     monkeypatch.syspath_prepend(modules)
-    monkeypatch.setenv("XDG_DATA_HOME", str(world.home))
-    weights = Path(world.home, "harness/models/SmolLM2-135M-Instruct.Q4_1.gguf")
+    monkeypatch.setenv("XDG_DATA_HOME", str(cli.home))
+    weights = Path(cli.home, "harness/models/SmolLM2-135M-Instruct.Q4_1.gguf")
     weights.parent.mkdir(parents=True)
     weights.touch()
 
 
-def test_with_nothing_at_all_it_says_what_there_could_be(world: World) -> None:
-    answer = world.call("run", "--prompt", "hi")
+def test_with_nothing_at_all_it_says_what_there_could_be(cli: CliMachine) -> None:
+    answer = cli.call("run", "--prompt", "hi")
     assert (answer.code, answer.out) == (2, "")
     for advice in ("install one of: aider, ", "ANTHROPIC_API_KEY", "harness models fetch local"):
         assert advice in answer.err
     assert "generic" not in answer.err
-    assert world.logs() == []
+    assert cli.logs() == []
 
 
 def test_with_a_key_alone_our_own_agent_asks_that_provider(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    cli: CliMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-0123456789abcdef")
     with LabServer(
         ScriptRun(parse_script({"turns": [{"text": "Hello."}], "side": {"toolless": False}}))
     ) as server:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
-        answer = world.call("run", "--prompt", "hi")
+        answer = cli.call("run", "--prompt", "hi")
     assert answer.code == 0, answer.err
     assert answer.events[0]["agent"] == "native"
     assert answer.events[0]["model"].startswith("anthropic/")
     assert answer.events[-1]["text"] == "Hello."
-    assert "test-key" not in world.logs()[0].read_text()
+    assert "test-key" not in cli.logs()[0].read_text()
 
 
 def test_with_a_local_model_alone_our_own_agent_asks_that_one(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    cli: CliMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert world.call("run", "--prompt", "hi", "--dry-run").code == 2
-    give_weights(world, monkeypatch)
-    assert lines_of(world)[0] == NATIVE
-    assert "uses its own agent here, with local/smollm2" in world.call("list").out
+    assert cli.call("run", "--prompt", "hi", "--dry-run").code == 2
+    give_weights(cli, monkeypatch)
+    assert lines_of(cli)[0] == NATIVE
+    assert "uses its own agent here, with local/smollm2" in cli.call("list").out
 
 
-def test_a_key_goes_before_the_local_model(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    give_weights(world, monkeypatch)
+def test_a_key_goes_before_the_local_model(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    give_weights(cli, monkeypatch)
     monkeypatch.setenv("GEMINI_API_KEY", "test-key-0123456789abcdef")
-    assert "with gemini/" in world.call("list").out
+    assert "with gemini/" in cli.call("list").out
 
 
-def test_a_model_that_is_named_is_enough_for_our_own_agent(world: World) -> None:
-    assert lines_of(world, "--model", "ollama/qwen3")[0] == NATIVE
-    world.settle('[agents.native]\nmodel = "ollama/qwen3"\n')
-    assert lines_of(world)[0] == NATIVE
+def test_a_model_that_is_named_is_enough_for_our_own_agent(cli: CliMachine) -> None:
+    assert lines_of(cli, "--model", "ollama/qwen3")[0] == NATIVE
+    cli.settle('[agents.native]\nmodel = "ollama/qwen3"\n')
+    assert lines_of(cli)[0] == NATIVE
 
 
-def test_an_agent_that_is_installed_goes_before_ours(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_is_installed_goes_before_ours(
+    cli: CliMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-0123456789abcdef")
-    world.install("codex")
-    assert lines_of(world)[0] == f"Binary: {world.bin / 'codex'}"
-    world.install("claude")
-    answer = world.call("run", "--prompt", "hi")
+    cli.install("codex")
+    assert lines_of(cli)[0] == f"Binary: {cli.bin / 'codex'}"
+    cli.install("claude")
+    answer = cli.call("run", "--prompt", "hi")
     assert (answer.code, "several are installed: claude, codex" in answer.err) == (2, True)
 
 
 def test_the_default_of_the_user_goes_before_everything_but_the_option(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    cli: CliMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.install("codex")
-    world.install("claude")
+    cli.install("codex")
+    cli.install("claude")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-0123456789abcdef")
-    world.settle('default_agent = "native"\n')
-    assert lines_of(world)[0] == NATIVE
-    assert lines_of(world, "--agent", "codex")[0] == f"Binary: {world.bin / 'codex'}"
+    cli.settle('default_agent = "native"\n')
+    assert lines_of(cli)[0] == NATIVE
+    assert lines_of(cli, "--agent", "codex")[0] == f"Binary: {cli.bin / 'codex'}"
 
 
-def test_nobody_is_told_to_install_what_is_no_program(world: World) -> None:
-    assert "generic" not in world.call("list").out
-    assert "(generic) [give its program with --binary]" in world.call("list", "--all").out
-    answer = world.call("check", "generic")
+def test_nobody_is_told_to_install_what_is_no_program(cli: CliMachine) -> None:
+    assert "generic" not in cli.call("list").out
+    assert "(generic) [give its program with --binary]" in cli.call("list", "--all").out
+    answer = cli.call("check", "generic")
     assert (answer.code, "it is not a program" in answer.err) == (1, True)
-    assert world.call("run", "--agent", "generic", "--prompt", "hi", "--dry-run").code == 1
+    assert cli.call("run", "--agent", "generic", "--prompt", "hi", "--dry-run").code == 1

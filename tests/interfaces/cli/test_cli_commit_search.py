@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import World
+from cli_machine import CliMachine
 
 SESSION = "11111111-2222-4333-8444-555555555555"
 
@@ -28,12 +28,12 @@ def _git(folder: Path, *words: str, author: str = "A Person <person@example.org>
     return done.stdout.strip()
 
 
-def _record(world: World, *calls: dict[str, Any]) -> None:
+def _record(cli: CliMachine, *calls: dict[str, Any]) -> None:
     """A session of Claude that has just made these calls in the project."""
-    path = world.home / ".claude/projects/-project" / f"{SESSION}.jsonl"
+    path = cli.home / ".claude/projects/-project" / f"{SESSION}.jsonl"
     path.parent.mkdir(parents=True)
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() - 60))
-    about = {"timestamp": stamp, "cwd": str(world.project), "sessionId": SESSION}
+    about = {"timestamp": stamp, "cwd": str(cli.project), "sessionId": SESSION}
     prompt = {"type": "user", "message": {"role": "user", "content": "Please write it"}, **about}
     lines = [prompt]
     for number, call in enumerate(calls):
@@ -44,41 +44,41 @@ def _record(world: World, *calls: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def repository(world: World) -> World:
-    (world.bin / "git").symlink_to("/usr/bin/git")
-    _git(world.project, "init", "-q")
-    return world
+def repository(cli: CliMachine) -> CliMachine:
+    (cli.bin / "git").symlink_to("/usr/bin/git")
+    _git(cli.project, "init", "-q")
+    return cli
 
 
-def _commit(world: World, content: str, author: str = "A Person <person@example.org>") -> str:
-    (world.project / "cart.py").write_text(content)
-    _git(world.project, "add", "cart.py")
-    _git(world.project, "commit", "-q", "-m", "cart", author=author)
-    return _git(world.project, "rev-parse", "HEAD")
+def _commit(cli: CliMachine, content: str, author: str = "A Person <person@example.org>") -> str:
+    (cli.project / "cart.py").write_text(content)
+    _git(cli.project, "add", "cart.py")
+    _git(cli.project, "commit", "-q", "-m", "cart", author=author)
+    return _git(cli.project, "rev-parse", "HEAD")
 
 
-def _found(world: World, commit: str) -> list[tuple[str, str]]:
-    hits = world.call("sessions", "search", "--commit", commit, "--json").data["hits"]
+def _found(cli: CliMachine, commit: str) -> list[tuple[str, str]]:
+    hits = cli.call("sessions", "search", "--commit", commit, "--json").data["hits"]
     return [(hit["certainty"], hit["how"]) for hit in hits]
 
 
-def _written(world: World, content: str) -> dict[str, Any]:
-    return {"name": "Write", "input": {"file_path": str(world.project / "cart.py"), "content": content}}
+def _written(cli: CliMachine, content: str) -> dict[str, Any]:
+    return {"name": "Write", "input": {"file_path": str(cli.project / "cart.py"), "content": content}}
 
 
-def test_the_same_content_is_likely_and_another_one_a_guess(repository: World) -> None:
+def test_the_same_content_is_likely_and_another_one_a_guess(repository: CliMachine) -> None:
     _record(repository, _written(repository, "print(1)\n"))
     assert _found(repository, _commit(repository, "print(1)\n")) == [("likely", "wrote")]
     assert _found(repository, _commit(repository, "print(2)\n")) == [("guess", "wrote")]
 
 
-def test_a_commit_of_a_bot_is_never_guessed(repository: World) -> None:
+def test_a_commit_of_a_bot_is_never_guessed(repository: CliMachine) -> None:
     _record(repository, _written(repository, "print(1)\n"))
     bot = "renovate[bot] <bot@example.org>"
     assert _found(repository, _commit(repository, "print(3)\n", author=bot)) == []
 
 
-def test_a_commit_that_no_repository_here_has_is_not_found(repository: World) -> None:
+def test_a_commit_that_no_repository_here_has_is_not_found(repository: CliMachine) -> None:
     _record(repository, _written(repository, "print(1)\n"))
     assert _found(repository, "0123456789abcdef") == []
     assert _found(repository, "not-a-hash") == []

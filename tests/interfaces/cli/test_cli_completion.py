@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from world import World
+from cli_machine import CliMachine
 
 from harness.interfaces import formats
 from harness.interfaces.cli import parser
@@ -16,16 +16,16 @@ shtab = pytest.importorskip("shtab")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "tcsh"])
-def test_a_script_knows_commands_agents_and_formats(world: World, shell: str) -> None:
-    answer = world.call("completion", shell)
+def test_a_script_knows_commands_agents_and_formats(cli: CliMachine, shell: str) -> None:
+    answer = cli.call("completion", shell)
     assert (answer.code, answer.err) == (0, "")
     for name in (*parser.names(), *registry.names(), *formats.spellings()):
         assert name in answer.out, name
 
 
-def test_the_script_for_bash_completes(world: World) -> None:
-    script = world.call("completion", "bash").out
-    (world.project / "script").write_text(
+def test_the_script_for_bash_completes(cli: CliMachine) -> None:
+    script = cli.call("completion", "bash").out
+    (cli.project / "script").write_text(
         script
         + '\nCOMP_WORDS=(harness run --format nd); COMP_CWORD=3; COMP_LINE="harness run --format nd"; _shtab_harness; echo "${COMPREPLY[@]}"'
         + '\nCOMP_WORDS=(harness sess); COMP_CWORD=1; COMP_LINE="harness sess"; _shtab_harness; echo "${COMPREPLY[@]}"\n'
@@ -43,19 +43,19 @@ def test_the_script_for_bash_completes(world: World) -> None:
         ("completion po", "powershell"),
     ],
 )
-def test_values_that_can_be_known_are_completed(world: World, words: str, offered: str) -> None:
+def test_values_that_can_be_known_are_completed(cli: CliMachine, words: str, offered: str) -> None:
     count = len(words.split())
-    (world.project / "script").write_text(
-        world.call("completion", "bash").out
+    (cli.project / "script").write_text(
+        cli.call("completion", "bash").out
         + f'\nCOMP_WORDS=(harness {words}); COMP_CWORD={count}; _shtab_harness; echo "${{COMPREPLY[@]}}"\n'
     )
     done = subprocess.run(["/bin/bash", "script"], capture_output=True, text=True, check=False)
     assert done.stdout.split() == offered.split(), done.stderr
 
 
-def _offered(world: World, words: str) -> list[str]:
+def _offered(cli: CliMachine, words: str) -> list[str]:
     """What a real bash completes, asked with its own machinery."""
-    (world.project / "script").write_text(world.call("completion", "bash").out)
+    (cli.project / "script").write_text(cli.call("completion", "bash").out)
     *before, last = words.split(" ")
     array = " ".join(f"'{word}'" for word in [*before, last])
     asked = f"source script; COMP_WORDS=({array}); COMP_CWORD={len(before)}; _shtab_harness; printf '%s\\n' \"${{COMPREPLY[@]}}\""
@@ -64,8 +64,8 @@ def _offered(world: World, words: str) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        cwd=world.project,
-        env=world.environ,
+        cwd=cli.project,
+        env=cli.environ,
     )
     return done.stdout.split()
 
@@ -80,30 +80,32 @@ def _offered(world: World, words: str) -> list[str]:
         "harness lab check rec",
     ],
 )
-def test_files_are_completed_where_a_file_is_wanted(world: World, words: str) -> None:
-    (world.project / "recording.jsonl").write_text("")
-    assert _offered(world, words) == ["recording.jsonl"]
+def test_files_are_completed_where_a_file_is_wanted(cli: CliMachine, words: str) -> None:
+    (cli.project / "recording.jsonl").write_text("")
+    assert _offered(cli, words) == ["recording.jsonl"]
 
 
-def test_folders_are_completed_where_a_folder_is_wanted(world: World) -> None:
-    (world.project / "recording.jsonl").write_text("")
-    (world.project / "records").mkdir()
-    assert _offered(world, "harness run --cwd rec") == ["records"]
+def test_folders_are_completed_where_a_folder_is_wanted(cli: CliMachine) -> None:
+    (cli.project / "recording.jsonl").write_text("")
+    (cli.project / "records").mkdir()
+    assert _offered(cli, "harness run --cwd rec") == ["records"]
 
 
-def test_ids_of_sessions_are_completed(world: World) -> None:
-    (world.bin / "harness").write_text(f'#!/bin/sh\nexec {sys.executable} -m harness "$@"\n')
-    (world.bin / "harness").chmod(0o755)
-    world.install("claude")
-    world.call("run", "-a", "claude", "-p", "x")
-    (log,) = world.logs()
-    assert _offered(world, f"harness sessions show {log.stem[:6]}") == [log.stem]
-    assert _offered(world, "harness sessions show la") == ["last"]
+def test_ids_of_sessions_are_completed(cli: CliMachine) -> None:
+    (cli.bin / "harness").write_text(f'#!/bin/sh\nexec {sys.executable} -m harness "$@"\n')
+    (cli.bin / "harness").chmod(0o755)
+    cli.install("claude")
+    cli.call("run", "-a", "claude", "-p", "x")
+    (log,) = cli.logs()
+    assert _offered(cli, f"harness sessions show {log.stem[:6]}") == [log.stem]
+    assert _offered(cli, "harness sessions show la") == ["last"]
 
 
-def test_without_the_package_it_says_what_to_install(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_it_says_what_to_install(
+    cli: CliMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
-    answer = world.call("completion", "bash")
+    answer = cli.call("completion", "bash")
     assert (answer.code, answer.out) == (2, "")
     assert (
         answer.err

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from world import World
+from cli_machine import CliMachine
 
 from harness import config
 from harness.config import settings
@@ -20,16 +20,16 @@ def _write(path: Path, text: str) -> Path:
     return path
 
 
-def _user(world: World, text: str) -> Path:
-    return _write(world.home / ".config/harness/config.toml", text)
+def _user(cli: CliMachine, text: str) -> Path:
+    return _write(cli.home / ".config/harness/config.toml", text)
 
 
-def _project(world: World, text: str) -> Path:
-    return world.settle(text)
+def _project(cli: CliMachine, text: str) -> Path:
+    return cli.settle(text)
 
 
-def test_without_any_file_the_defaults_hold(world: World) -> None:
-    answer = world.call("config", "show", "--json", "--origin")
+def test_without_any_file_the_defaults_hold(cli: CliMachine) -> None:
+    answer = cli.call("config", "show", "--json", "--origin")
     assert answer.data == {
         "default_permissions": {"value": "full-access", "origin": "default"},
         "log_level": {"value": "warn", "origin": "default"},
@@ -41,91 +41,89 @@ def test_without_any_file_the_defaults_hold(world: World) -> None:
 
 
 def test_flag_environment_project_user_default_in_this_order(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    cli: CliMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.install("claude")
+    cli.install("claude")
 
     def model(*words: str) -> str:
-        out = world.call("run", "-a", "claude", "-p", "x", "--dry-run", *words).out
+        out = cli.call("run", "-a", "claude", "-p", "x", "--dry-run", *words).out
         return out.partition("--model ")[2].split()[0] if "--model" in out else ""
 
     assert model() == ""
-    _user(world, 'default_model = "user"\n')
+    _user(cli, 'default_model = "user"\n')
     assert model() == "user"
-    _user(world, 'default_model = "user"\n[agents.claude]\nmodel = "user-claude"\n')
+    _user(cli, 'default_model = "user"\n[agents.claude]\nmodel = "user-claude"\n')
     assert model() == "user-claude"
-    _project(world, 'default_model = "project"\n')
+    _project(cli, 'default_model = "project"\n')
     assert model() == "project"
-    _project(world, 'default_model = "project"\n[agents.claude-code]\nmodel = "project-claude"\n')
+    _project(cli, 'default_model = "project"\n[agents.claude-code]\nmodel = "project-claude"\n')
     assert model() == "project-claude"
     monkeypatch.setenv("HARNESS_MODEL", "environment")
     assert model() == "environment"
     assert model("-m", "flag") == "flag"
 
 
-def test_agent_permissions_timeout_and_program_may_be_set(world: World) -> None:
-    world.install("claude")
-    world.install("codex").rename(world.project / "my-codex")
+def test_agent_permissions_timeout_and_program_may_be_set(cli: CliMachine) -> None:
+    cli.install("claude")
+    cli.install("codex").rename(cli.project / "my-codex")
     _project(
-        world,
+        cli,
         'default_agent = "codex"\ndefault_permissions = "plan"\ndefault_timeout_secs = 0.3\n'
-        f'[agents.codex]\nbinary = "{world.project}/my-codex"\n',
+        f'[agents.codex]\nbinary = "{cli.project}/my-codex"\n',
     )
-    shown = world.call("run", "-p", "x", "--dry-run").out
-    assert shown.startswith(f"Binary: {world.project}/my-codex\n")
+    shown = cli.call("run", "-p", "x", "--dry-run").out
+    assert shown.startswith(f"Binary: {cli.project}/my-codex\n")
     assert "--sandbox read-only" in shown
-    assert "--sandbox" not in world.call("run", "-p", "x", "--permissions", "yolo", "--dry-run").out
-    (world.project / "my-codex").write_text("#!/bin/sh\nexec sleep 60\n")
-    assert world.call("run", "-p", "x").code == 124
+    assert "--sandbox" not in cli.call("run", "-p", "x", "--permissions", "yolo", "--dry-run").out
+    (cli.project / "my-codex").write_text("#!/bin/sh\nexec sleep 60\n")
+    assert cli.call("run", "-p", "x").code == 124
 
 
-def test_extra_arguments_of_the_project_replace_those_of_older_files_which_add_up(world: World) -> None:
-    world.install("codex")
+def test_extra_arguments_of_the_project_replace_those_of_older_files_which_add_up(cli: CliMachine) -> None:
+    cli.install("codex")
 
     def arguments() -> list[str]:
-        out = world.call("run", "-a", "codex", "-p", "x", "--dry-run", "--", "--cli").out
+        out = cli.call("run", "-a", "codex", "-p", "x", "--dry-run", "--", "--cli").out
         return [word for word in out.split() if word.startswith("--from-") or word == "--cli"]
 
-    _user(world, '[agents.codex]\nextra_args = ["--from-user"]\n')
-    _write(world.project / ".harnessrc.toml", '[agents.codex]\nextra_args = ["--from-old"]\n')
-    world.call("trust", "--yes")
+    _user(cli, '[agents.codex]\nextra_args = ["--from-user"]\n')
+    _write(cli.project / ".harnessrc.toml", '[agents.codex]\nextra_args = ["--from-old"]\n')
+    cli.call("trust", "--yes")
     assert arguments() == ["--from-user", "--from-old", "--cli"]
-    _project(world, '[agents.codex]\nextra_args = ["--from-project"]\n')
+    _project(cli, '[agents.codex]\nextra_args = ["--from-project"]\n')
     assert arguments() == ["--from-project", "--cli"]
 
 
-def test_the_nearest_file_upwards_counts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    outer = _project(world, 'default_agent = "outer"\n')
-    deep = world.project / "a/b/c"
-    inner = _write(world.project / "a/harness.toml", 'default_agent = "inner"\n')
-    world.call("trust", "--yes", "a")
+def test_the_nearest_file_upwards_counts(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    outer = _project(cli, 'default_agent = "outer"\n')
+    deep = cli.project / "a/b/c"
+    inner = _write(cli.project / "a/harness.toml", 'default_agent = "inner"\n')
+    cli.call("trust", "--yes", "a")
     deep.mkdir(parents=True)
     monkeypatch.chdir(deep)
-    assert world.call("config", "path").out == f"{inner}\n"
-    assert world.call("config", "get", "default_agent").out == "inner\n"
+    assert cli.call("config", "path").out == f"{inner}\n"
+    assert cli.call("config", "get", "default_agent").out == "inner\n"
     inner.unlink()
-    assert world.call("config", "path").out == f"{outer}\n"
+    assert cli.call("config", "path").out == f"{outer}\n"
     outer.unlink()
-    assert world.call("config", "path").out == f"{world.home}/.config/harness/config.toml\n"
+    assert cli.call("config", "path").out == f"{cli.home}/.config/harness/config.toml\n"
 
 
-def test_the_old_name_still_counts_and_says_that_it_is_old(world: World) -> None:
-    _write(world.project / ".harnessrc.toml", 'default_agent = "claude"\n')
-    world.call("trust", "--yes")
-    answer = world.call("config", "get", "default_agent")
+def test_the_old_name_still_counts_and_says_that_it_is_old(cli: CliMachine) -> None:
+    _write(cli.project / ".harnessrc.toml", 'default_agent = "claude"\n')
+    cli.call("trust", "--yes")
+    answer = cli.call("config", "get", "default_agent")
     assert answer.out == "claude\n"
     assert ".harnessrc.toml: is deprecated" in answer.err
-    _project(world, "")
-    assert world.call("config", "get", "default_agent").err == ""
+    _project(cli, "")
+    assert cli.call("config", "get", "default_agent").err == ""
 
 
-def test_show_tells_where_each_value_is_set(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    project = _project(
-        world, '# mine\ndefault_model = "opus"\n\n[agents.claude]\nextra_args = ["-x", "a b"]\n'
-    )
-    user = _user(world, "[log]\nredact = false\n")
+def test_show_tells_where_each_value_is_set(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = _project(cli, '# mine\ndefault_model = "opus"\n\n[agents.claude]\nextra_args = ["-x", "a b"]\n')
+    user = _user(cli, "[log]\nredact = false\n")
     monkeypatch.setenv("HARNESS_AGENT", "claude")
-    answer = world.call("config", "show", "--origin")
+    answer = cli.call("config", "show", "--origin")
     assert answer.out == (
         'default_agent = "claude"  # $HARNESS_AGENT\n'
         f'default_model = "opus"  # {project}:2\n'
@@ -141,33 +139,33 @@ def test_show_tells_where_each_value_is_set(world: World, monkeypatch: pytest.Mo
         "\n[agents.claude]\n"
         f'extra_args = ["-x", "a b"]  # {project}:5\n'
     )
-    shown = tomllib.loads(world.call("config", "show").out)
+    shown = tomllib.loads(cli.call("config", "show").out)
     assert shown["agents"] == {"claude": {"extra_args": ["-x", "a b"]}}
 
 
-def test_what_show_prints_is_toml_that_means_the_same(world: World) -> None:
+def test_what_show_prints_is_toml_that_means_the_same(cli: CliMachine) -> None:
     odd = 'default_agent = "a\\"b\\\\c\\u001b"\n[models."gpt-5.1"]\nclaude = "x"\ndescription = "é"\n'
-    _project(world, odd)
-    shown = tomllib.loads(world.call("config", "show").out)
+    _project(cli, odd)
+    shown = tomllib.loads(cli.call("config", "show").out)
     assert shown["default_agent"] == 'a"b\\c\x1b'
     assert shown["models"] == {"gpt-5.1": {"claude": "x", "description": "é"}}
 
 
-def test_get_prints_one_value(world: World) -> None:
-    _project(world, 'default_timeout_secs = 300\n[agents.claude]\nextra_args = ["a"]\n')
-    assert world.call("config", "get", "default_timeout_secs").out == "300\n"
-    assert world.call("config", "get", "agents.claude.extra_args").out == '["a"]\n'
-    assert world.call("config", "get", "log.redact").out == "true\n"
-    unset = world.call("config", "get", "default_model")
+def test_get_prints_one_value(cli: CliMachine) -> None:
+    _project(cli, 'default_timeout_secs = 300\n[agents.claude]\nextra_args = ["a"]\n')
+    assert cli.call("config", "get", "default_timeout_secs").out == "300\n"
+    assert cli.call("config", "get", "agents.claude.extra_args").out == '["a"]\n'
+    assert cli.call("config", "get", "log.redact").out == "true\n"
+    unset = cli.call("config", "get", "default_model")
     assert (unset.code, unset.out, unset.err) == (1, "", "harness: default_model is not set\n")
-    unknown = world.call("config", "get", "nonsense")
+    unknown = cli.call("config", "get", "nonsense")
     assert (unknown.code, unknown.out) == (2, "")
     assert unknown.err.startswith("harness: unknown setting: nonsense\n  expected one of: default_agent")
 
 
-def test_init_writes_every_setting_and_never_over_a_file(world: World) -> None:
-    answer = world.call("config", "init")
-    path = world.project / "harness.toml"
+def test_init_writes_every_setting_and_never_over_a_file(cli: CliMachine) -> None:
+    answer = cli.call("config", "init")
+    path = cli.project / "harness.toml"
     assert (answer.code, answer.out) == (0, f"Created config at: {path}\n")
     text = path.read_text()
     assert all(
@@ -176,21 +174,21 @@ def test_init_writes_every_setting_and_never_over_a_file(world: World) -> None:
         if "<" not in setting.key.rpartition(".")[2] and setting.source != "user"
     )
     assert "[models." in text
-    assert world.call("config", "show").err == ""
-    again = world.call("config", "init")
+    assert cli.call("config", "show").err == ""
+    again = cli.call("config", "init")
     assert (again.code, again.out) == (1, "")
     assert "already exists" in again.err
     assert path.read_text() == text
 
 
 @pytest.mark.parametrize("words", [[], ["--user"]])
-def test_everything_that_init_proposes_is_accepted(world: World, words: list[str]) -> None:
-    path = Path(world.call("config", "init", *words).out.split(": ", 1)[1].strip())
+def test_everything_that_init_proposes_is_accepted(cli: CliMachine, words: list[str]) -> None:
+    path = Path(cli.call("config", "init", *words).out.split(": ", 1)[1].strip())
     lines = [line.removeprefix("# ") for line in path.read_text().split("\n")]
     path.write_text("\n".join(line for line in lines if "=" in line or line.startswith("[")))
     if not words:
-        world.call("trust", "--yes")
-    loaded = config.load(str(world.project))
+        cli.call("trust", "--yes")
+    loaded = config.load(str(cli.project))
     assert loaded.problems == []
     proposed = {setting.key for setting in settings.TABLE if words or setting.source != "user"}
     assert len(loaded.layers[1].values) == len(proposed)
@@ -216,16 +214,16 @@ def test_everything_that_init_proposes_is_accepted(world: World, words: list[str
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_an_error_with_file_line_key_and_what_was_expected(
-    world: World, text: str, told: str
+    cli: CliMachine, text: str, told: str
 ) -> None:
-    world.install("claude")
-    _project(world, text)
+    cli.install("claude")
+    _project(cli, text)
     for words in (["run", "-a", "claude", "-p", "x"], ["config", "show"]):
-        answer = world.call(*words)
+        answer = cli.call(*words)
         assert answer.code == 2, words
-        assert answer.err.startswith(f"harness: {world.project}/harness.toml"), answer.err
+        assert answer.err.startswith(f"harness: {cli.project}/harness.toml"), answer.err
         assert told in answer.err
-    assert world.logs() == []
+    assert cli.logs() == []
 
 
 @pytest.mark.parametrize(
@@ -239,29 +237,29 @@ def test_a_wrong_value_is_an_error_with_file_line_key_and_what_was_expected(
         (b"default_agent = 'a'\ndefault_agent = 'b'\n", "(at line 2, column 20)"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_a_warning_and_ignored(world: World, data: bytes, told: str) -> None:
-    world.install("claude")
-    _project(world, "").write_bytes(data)
-    answer = world.call("run", "-a", "claude", "-p", "x")
+def test_a_file_that_cannot_be_read_is_a_warning_and_ignored(cli: CliMachine, data: bytes, told: str) -> None:
+    cli.install("claude")
+    _project(cli, "").write_bytes(data)
+    answer = cli.call("run", "-a", "claude", "-p", "x")
     assert (answer.code, answer.types[-1]) == (0, "Result")
-    assert answer.err.startswith(f"harness: warning: {world.project}/harness.toml: ")
+    assert answer.err.startswith(f"harness: warning: {cli.project}/harness.toml: ")
     assert told in answer.err
     assert answer.err.endswith("; the file is ignored\n")
 
 
-def test_a_file_that_may_not_be_read_is_a_warning(world: World) -> None:
+def test_a_file_that_may_not_be_read_is_a_warning(cli: CliMachine) -> None:
     if os.geteuid() == 0:
-        (world.home / ".config/harness/config.toml").mkdir(parents=True)
+        (cli.home / ".config/harness/config.toml").mkdir(parents=True)
         told = "cannot be read: Is a directory"
     else:
-        _user(world, "").chmod(0)
+        _user(cli, "").chmod(0)
         told = "cannot be read: Permission denied"
-    assert told in world.call("config", "show").err
+    assert told in cli.call("config", "show").err
 
 
-def test_an_unknown_key_is_a_warning_that_knows_better(world: World) -> None:
-    _project(world, 'default_agnet = "x"\n[nonsense]\na = 1\n')
-    answer = world.call("config", "show")
+def test_an_unknown_key_is_a_warning_that_knows_better(cli: CliMachine) -> None:
+    _project(cli, 'default_agnet = "x"\n[nonsense]\na = 1\n')
+    answer = cli.call("config", "show")
     assert answer.code == 0
     assert (
         "harness.toml:1: default_agnet: unknown setting; ignored (did you mean default_agent?)" in answer.err
@@ -269,41 +267,41 @@ def test_an_unknown_key_is_a_warning_that_knows_better(world: World) -> None:
     assert "harness.toml:2: nonsense: unknown setting; ignored\n" in answer.err
 
 
-def test_a_project_decides_nothing_that_is_the_users_alone(world: World) -> None:
-    _project(world, '[log]\nredact = false\ndirectory = "/tmp/elsewhere"\n')
-    answer = world.call("config", "show", "--json")
+def test_a_project_decides_nothing_that_is_the_users_alone(cli: CliMachine) -> None:
+    _project(cli, '[log]\nredact = false\ndirectory = "/tmp/elsewhere"\n')
+    answer = cli.call("config", "show", "--json")
     assert (answer.data["log.redact"], "log.directory" in answer.data) == (True, False)
     assert "harness.toml:2: log.redact: only counts in" in answer.err
 
 
-def test_a_wrong_variable_is_an_error_that_names_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_variable_is_an_error_that_names_it(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_TIMEOUT_SECS", "soon")
-    answer = world.call("run", "-a", "claude", "-p", "x")
+    answer = cli.call("run", "-a", "claude", "-p", "x")
     assert answer.code == 2
     assert (
         "$HARNESS_TIMEOUT_SECS: default_timeout_secs: a number of seconds above 0 was expected" in answer.err
     )
 
 
-def test_only_the_settings_that_a_command_needs_must_be_right(world: World) -> None:
-    _project(world, "default_timeout_secs = 'x'")
-    assert world.call("sessions", "list").code == 0
-    _user(world, "[log]\ndirectory = 1")
-    assert world.call("sessions", "list").code == 2
+def test_only_the_settings_that_a_command_needs_must_be_right(cli: CliMachine) -> None:
+    _project(cli, "default_timeout_secs = 'x'")
+    assert cli.call("sessions", "list").code == 0
+    _user(cli, "[log]\ndirectory = 1")
+    assert cli.call("sessions", "list").code == 2
 
 
 def test_the_level_of_messages_is_environment_then_verbose_then_setting(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    cli: CliMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.install("codex")
+    cli.install("codex")
     words = ("run", "-a", "codex", "-p", "x", "-m", "opus", "--dry-run")
     warned = "no mapping"
-    assert warned in world.call(*words).err
-    _project(world, 'log_level = "error"')
-    assert world.call(*words).err == ""
-    assert warned in world.call(*words, "-v").err
+    assert warned in cli.call(*words).err
+    _project(cli, 'log_level = "error"')
+    assert cli.call(*words).err == ""
+    assert warned in cli.call(*words, "-v").err
     monkeypatch.setenv("HARNESS_LOG_LEVEL", "error")
-    assert world.call(*words, "-v").err == ""
+    assert cli.call(*words, "-v").err == ""
 
 
 def test_every_setting_is_explained_and_its_example_is_good() -> None:
@@ -316,9 +314,9 @@ def test_every_setting_is_explained_and_its_example_is_good() -> None:
     assert len(variables) == len({*variables})
 
 
-def test_the_library_reads_settings_without_raising_until_they_are_used(world: World) -> None:
-    _project(world, "log_level = 3\n")
-    loaded = config.load(str(world.project))
+def test_the_library_reads_settings_without_raising_until_they_are_used(cli: CliMachine) -> None:
+    _project(cli, "log_level = 3\n")
+    loaded = config.load(str(cli.project))
     assert loaded.value("default_permissions") == "full-access"
     with pytest.raises(BadConfig, match="log_level"):
         loaded.value("log_level")

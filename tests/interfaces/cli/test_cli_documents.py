@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from world import World
+from cli_machine import CliMachine
 
 from harness.errors import UsageError
 from harness.interfaces.cli import parser
@@ -78,17 +78,17 @@ def test_every_page_of_the_documents_is_in_the_list_of_them() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_every_program_in_the_readme_runs_as_it_stands(world: World, number: int) -> None:
-    world.install("claude", before="head -n1 >/dev/null")  # a conversation does not end its input
-    world.install("codex")
+def test_every_program_in_the_readme_runs_as_it_stands(cli: CliMachine, number: int) -> None:
+    cli.install("claude", before="head -n1 >/dev/null")  # a conversation does not end its input
+    cli.install("codex")
     programs = [
         block for kind, block in _BLOCK.findall(PAGES[0].read_text(encoding="utf-8")) if kind == "python"
     ]
     assert len(programs) == 3
-    environ = {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), **world.environ}
+    environ = {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), **cli.environ}
     done = subprocess.run(
         [sys.executable, "-c", programs[number]],
-        cwd=world.project,
+        cwd=cli.project,
         env=environ,
         capture_output=True,
         check=False,

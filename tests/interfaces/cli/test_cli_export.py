@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from world import World
+from cli_machine import CliMachine
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "sources" / "imports"))
 from stored_homes import cases
@@ -16,13 +16,13 @@ TOKEN = "ghp_" + "a1B2" * 9
 
 
 @pytest.fixture
-def filled(world: World) -> World:
-    next(case for case in cases() if str(case) == "claude/2.1.325/tools").unpack(world.home)
-    return world
+def filled(cli: CliMachine) -> CliMachine:
+    next(case for case in cases() if str(case) == "claude/2.1.325/tools").unpack(cli.home)
+    return cli
 
 
 @pytest.mark.parametrize("view", ["html", "markdown"])
-def test_the_level_says_how_much_is_in_it(filled: World, view: str) -> None:
+def test_the_level_says_how_much_is_in_it(filled: CliMachine, view: str) -> None:
     talk, calls, everything = (
         filled.call("sessions", "show", CLAUDE, "--format", view, "--level", level).out
         for level in ("talk", "calls", "all")
@@ -35,7 +35,7 @@ def test_the_level_says_how_much_is_in_it(filled: World, view: str) -> None:
     assert len(talk) < len(calls) < len(everything)
 
 
-def test_secrets_are_masked_though_the_log_has_them(filled: World) -> None:
+def test_secrets_are_masked_though_the_log_has_them(filled: CliMachine) -> None:
     line = f'{{"type":"assistant","message":{{"content":[{{"type":"text","text":"use {TOKEN}"}}]}}}}'
     filled.install("claude", '{"type":"system","subtype":"init","session_id":"s"}', line)
     filled.call("run", "--agent", "claude", "--no-redact", "--prompt", f"with {TOKEN}")
@@ -45,7 +45,7 @@ def test_secrets_are_masked_though_the_log_has_them(filled: World) -> None:
     assert "secrets masked" in shown
 
 
-def test_names_of_home_and_user_are_replaced(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_home_and_user_are_replaced(filled: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGNAME", "ottilie")
     said = f"in {filled.home}/shop ottilie ottilies @ottilie"
     line = f'{{"type":"assistant","message":{{"content":[{{"type":"text","text":"{said}"}}]}}}}'

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
+from cli_machine import CliMachine
 from pty_terminal import PtyTerminal
-from world import World
 
 import postgres_server
 
@@ -31,15 +31,15 @@ check = "grep -q 42 answer.txt"
 
 
 @pytest.fixture
-def planned(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setenv("PATH", f"{world.bin}:/usr/local/bin:/usr/bin:/bin")
-    (world.project / "good.toml").write_text(SOLVES)
-    (world.project / "bad.toml").write_text('turns = [[{ text = "No." }]]\n')
-    (world.project / "plan.toml").write_text(PLAN)
-    return world
+def planned(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> CliMachine:
+    monkeypatch.setenv("PATH", f"{cli.bin}:/usr/local/bin:/usr/bin:/bin")
+    (cli.project / "good.toml").write_text(SOLVES)
+    (cli.project / "bad.toml").write_text('turns = [[{ text = "No." }]]\n')
+    (cli.project / "plan.toml").write_text(PLAN)
+    return cli
 
 
-def test_a_plan_is_carried_out_reported_and_compared(planned: World) -> None:
+def test_a_plan_is_carried_out_reported_and_compared(planned: CliMachine) -> None:
     done = planned.call("fleet", "run", "plan.toml")
     assert done.code == 0
     assert done.types[0] == "FleetPlanned"
@@ -66,7 +66,7 @@ def test_a_plan_is_carried_out_reported_and_compared(planned: World) -> None:
     assert planned.call("sessions", "list", "--tag", "fleet=plan", "--ids").out.count("\n") == 2
 
 
-def test_without_an_action_fleets_are_listed(planned: World) -> None:
+def test_without_an_action_fleets_are_listed(planned: CliMachine) -> None:
     empty = planned.call("fleet")
     assert (empty.code, empty.out) == (0, "")
     assert empty.err.startswith("there are no fleets")
@@ -76,7 +76,7 @@ def test_without_an_action_fleets_are_listed(planned: World) -> None:
     assert listed.out.split("\n")[1].split()[:4] == ["plan", "2", "1", "1"]
 
 
-def test_records_and_logs_may_be_in_a_database(planned: World) -> None:
+def test_records_and_logs_may_be_in_a_database(planned: CliMachine) -> None:
     store = ("--store", postgres_server.url())
     done = planned.call("fleet", "run", "plan.toml", *store)
     assert (done.code, done.types.count("CaseScored")) == (0, 2)
@@ -108,7 +108,7 @@ def test_records_and_logs_may_be_in_a_database(planned: World) -> None:
     ],
 )
 def test_what_cannot_be_asked_is_said_in_one_line(
-    planned: World, words: tuple[str, ...], expected: str
+    planned: CliMachine, words: tuple[str, ...], expected: str
 ) -> None:
     (planned.project / "broken.toml").write_text("agents = [")
     answer = planned.call("fleet", *words)
@@ -117,7 +117,7 @@ def test_what_cannot_be_asked_is_said_in_one_line(
     assert "Traceback" not in answer.err
 
 
-def test_the_best_of_several_is_applied(planned: World, tmp_path: Path) -> None:
+def test_the_best_of_several_is_applied(planned: CliMachine, tmp_path: Path) -> None:
     project = tmp_path / "code"
     project.mkdir()
     (project / "answer.txt").write_text("41\n")
@@ -141,7 +141,7 @@ def test_the_best_of_several_is_applied(planned: World, tmp_path: Path) -> None:
     assert "do not fit here" in again.err
 
 
-def test_on_a_terminal_the_table_is_redrawn_and_the_report_stays(planned: World) -> None:
+def test_on_a_terminal_the_table_is_redrawn_and_the_report_stays(planned: CliMachine) -> None:
     planned.environ["PATH"] = os.environ["PATH"]
     with PtyTerminal(planned, "fleet", "run", "plan.toml", "--color", "never") as terminal:
         terminal.until("answer")
@@ -151,7 +151,7 @@ def test_on_a_terminal_the_table_is_redrawn_and_the_report_stays(planned: World)
     assert "FleetPlanned" not in terminal.text
 
 
-def test_at_a_limit_of_the_user_no_case_is_started_and_the_fleet_can_be_resumed(planned: World) -> None:
+def test_at_a_limit_of_the_user_no_case_is_started_and_the_fleet_can_be_resumed(planned: CliMachine) -> None:
     bad = planned.project / "bad.toml"
     bad.write_text('usage = { input = 1_000_000, output = 0 }\nturns = [[{ text = "No." }]]\n')
     good = planned.project / "good.toml"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from world import World
+from cli_machine import CliMachine
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "sources" / "imports"))
 from stored_homes import cases
@@ -17,23 +17,23 @@ CLAUDE = "f90ec50b-b971-4e9a-93e0-525924e069a6"
 
 
 @pytest.fixture
-def filled(world: World) -> World:
+def filled(cli: CliMachine) -> CliMachine:
     """A session of Claude, and a `codex` that writes down how it is called and what it is given."""
-    next(case for case in cases() if str(case) == "claude/2.1.325/tools").unpack(world.home)
-    world.install("codex", before='echo "$*" >>"$HOME/calls"; cat >>"$HOME/calls"')
-    return world
+    next(case for case in cases() if str(case) == "claude/2.1.325/tools").unpack(cli.home)
+    cli.install("codex", before='echo "$*" >>"$HOME/calls"; cat >>"$HOME/calls"')
+    return cli
 
 
-def _calls(world: World) -> str:
-    path = world.home / "calls"
+def _calls(cli: CliMachine) -> str:
+    path = cli.home / "calls"
     return path.read_text() if path.exists() else ""
 
 
-def _rollouts(world: World) -> list[Path]:
-    return list((world.home / ".codex").rglob("*.jsonl"))
+def _rollouts(cli: CliMachine) -> list[Path]:
+    return list((cli.home / ".codex").rglob("*.jsonl"))
 
 
-def test_another_agent_continues_it_as_a_session_of_its_own(filled: World) -> None:
+def test_another_agent_continues_it_as_a_session_of_its_own(filled: CliMachine) -> None:
     answer = filled.call("hand-over", CLAUDE, "--to", "codex", "go on", "--cwd", str(filled.project))
     assert answer.code == 0
     assert answer.types[-1] == "Result"
@@ -49,7 +49,7 @@ def test_another_agent_continues_it_as_a_session_of_its_own(filled: World) -> No
     assert "of 2 files that the session wrote, 2 changed or are gone since" in answer.err
 
 
-def test_without_a_prompt_it_says_how_to_continue(filled: World) -> None:
+def test_without_a_prompt_it_says_how_to_continue(filled: CliMachine) -> None:
     answer = filled.call("hand-over", CLAUDE, "--to", "codex", "--cwd", str(filled.project))
     assert answer.code == 0
     screen, ours = answer.out.splitlines()
@@ -61,14 +61,14 @@ def test_without_a_prompt_it_says_how_to_continue(filled: World) -> None:
     assert _calls(filled).endswith("and now?")
 
 
-def test_a_dry_run_makes_nothing(filled: World) -> None:
+def test_a_dry_run_makes_nothing(filled: CliMachine) -> None:
     answer = filled.call("hand-over", CLAUDE, "--to", "codex", "--dry-run", "--cwd", str(filled.project))
     assert answer.code == 0
     assert "9 messages, 7 calls of claude → Codex 0.166.0" in answer.err
     assert _rollouts(filled) == []
 
 
-def test_a_version_that_was_not_tried_gets_a_briefing(filled: World) -> None:
+def test_a_version_that_was_not_tried_gets_a_briefing(filled: CliMachine) -> None:
     script = filled.bin / "codex"
     script.write_text(script.read_text().replace("0.166.0", "0.999.0"))
     answer = filled.call("hand-over", CLAUDE, "--to", "codex", "go on", "--cwd", str(filled.project))
@@ -82,7 +82,7 @@ def test_a_version_that_was_not_tried_gets_a_briefing(filled: World) -> None:
     assert given.endswith("go on")
 
 
-def test_an_agent_without_a_writer_gets_a_briefing_and_native_is_refused(filled: World) -> None:
+def test_an_agent_without_a_writer_gets_a_briefing_and_native_is_refused(filled: CliMachine) -> None:
     filled.script("cursor-agent", "echo 1.0")
     answer = filled.call("hand-over", CLAUDE, "--to", "cursor", "--cwd", str(filled.project))
     assert answer.code == 0
@@ -95,7 +95,7 @@ def test_an_agent_without_a_writer_gets_a_briefing_and_native_is_refused(filled:
     assert (answer.code, "no conversation can be written" in answer.err) == (2, True)
 
 
-def test_what_was_made_is_listed_and_removed(filled: World) -> None:
+def test_what_was_made_is_listed_and_removed(filled: CliMachine) -> None:
     filled.call("hand-over", CLAUDE, "--to", "codex", "--cwd", str(filled.project))
     listed = filled.call("hand-over", "--list").out
     assert f"claude:{CLAUDE} → codex:" in listed
@@ -106,7 +106,7 @@ def test_what_was_made_is_listed_and_removed(filled: World) -> None:
     assert (answer.code, "there is no hand-over" in answer.err) == (2, True)
 
 
-def test_mistakes_are_said(filled: World) -> None:
+def test_mistakes_are_said(filled: CliMachine) -> None:
     assert filled.call("hand-over", CLAUDE).code == 2
     assert filled.call("hand-over", CLAUDE, "--to", "nobody").code == 2
     answer = filled.call("hand-over", CLAUDE, "--to", "gemini", "--cwd", str(filled.project))
@@ -115,7 +115,7 @@ def test_mistakes_are_said(filled: World) -> None:
     assert (answer.code, "/workspace/shop" in answer.err) == (2, True)
 
 
-def test_a_dry_run_says_that_the_directory_is_gone_and_how_far_the_repository_is(filled: World) -> None:
+def test_a_dry_run_says_that_the_directory_is_gone_and_how_far_the_repository_is(filled: CliMachine) -> None:
     answer = filled.call("hand-over", CLAUDE, "--to", "codex", "--dry-run")
     assert answer.code == 0
     assert "the directory of the session is gone: /workspace/shop" in answer.err

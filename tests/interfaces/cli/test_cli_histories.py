@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from world import World
+from cli_machine import CliMachine
 
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
@@ -27,13 +27,13 @@ def _case(name: str) -> HomeCase:
 
 
 @pytest.fixture
-def filled(world: World) -> World:
+def filled(cli: CliMachine) -> CliMachine:
     for name in CASES:
-        _case(name).unpack(world.home)
-    return world
+        _case(name).unpack(cli.home)
+    return cli
 
 
-def test_ours_and_theirs_are_one_list(filled: World) -> None:
+def test_ours_and_theirs_are_one_list(filled: CliMachine) -> None:
     filled.install("claude")
     assert filled.call("run", "--agent", "claude", "--prompt", "our own").code == 0
     answer = filled.call("sessions", "list")
@@ -49,7 +49,7 @@ def test_ours_and_theirs_are_one_list(filled: World) -> None:
     assert "history" not in next(entry for entry in data.values() if entry["prompt"] == "our own")
 
 
-def test_a_session_that_harness_has_recorded_is_listed_once(filled: World) -> None:
+def test_a_session_that_harness_has_recorded_is_listed_once(filled: CliMachine) -> None:
     filled.install("claude", f'{{"type":"system","subtype":"init","session_id":"{CLAUDE}"}}')
     filled.call("run", "--agent", "claude", "--prompt", "Please say hello")
     listed = filled.call("sessions", "list", "--json", "--agent", "claude").data
@@ -72,18 +72,18 @@ def test_a_session_that_harness_has_recorded_is_listed_once(filled: World) -> No
         (["--tag", "x"], []),
     ],
 )
-def test_filters_are_for_both(words: list[str], agents: list[str], filled: World) -> None:
+def test_filters_are_for_both(words: list[str], agents: list[str], filled: CliMachine) -> None:
     listed = filled.call("sessions", "list", "--json", *words).data
     assert [entry["agent_name"] for entry in listed] == agents
 
 
-def test_a_list_that_is_cut_says_so(filled: World) -> None:
+def test_a_list_that_is_cut_says_so(filled: CliMachine) -> None:
     answer = filled.call("sessions", "list", "--limit", "1")
     assert len(answer.out.splitlines()) == 2
     assert "… and 3 older ones" in answer.err
 
 
-def test_any_session_is_shown_replayed_checked_and_located_by_its_own_id(filled: World) -> None:
+def test_any_session_is_shown_replayed_checked_and_located_by_its_own_id(filled: CliMachine) -> None:
     assert filled.call("sessions", "show", CLAUDE, "--format", "text").out.split("\n")[:3] == [
         "First answer.", "Second answer.", "Third answer.",
     ]  # fmt: skip
@@ -95,19 +95,19 @@ def test_any_session_is_shown_replayed_checked_and_located_by_its_own_id(filled:
     assert filled.call("sessions", "path", CODEX_CHILD).out.endswith(f"{CODEX_CHILD}.jsonl\n")
 
 
-def test_what_cannot_be_done_with_a_session_of_another_program_is_refused(filled: World) -> None:
+def test_what_cannot_be_done_with_a_session_of_another_program_is_refused(filled: CliMachine) -> None:
     answer = filled.call("sessions", "delete", CLAUDE)
     assert (answer.code, "unknown session" in answer.err) == (2, True)
     assert filled.call("sessions", "path", CLAUDE).code == 0
 
 
-def test_an_id_that_means_several_sessions_names_them(filled: World) -> None:
+def test_an_id_that_means_several_sessions_names_them(filled: CliMachine) -> None:
     answer = filled.call("sessions", "show", "01a1e0a3-c")
     assert answer.code == 2
     assert "2 sessions begin with 01a1e0a3-c: codex:" in answer.err
 
 
-def test_histories_says_what_is_there(filled: World) -> None:
+def test_histories_says_what_is_there(filled: CliMachine) -> None:
     data = {entry["agent"]: entry for entry in filled.call("histories", "--json").data}
     assert data["claude"]["sessions"] == 1
     assert data["claude"]["deleted_after_days"] == 30
@@ -121,12 +121,12 @@ def test_histories_says_what_is_there(filled: World) -> None:
     assert "pi" not in shown.split()
 
 
-def test_without_histories_nothing_is_said_of_them(world: World) -> None:
-    assert "there are no sessions" in world.call("sessions", "list").err
-    assert world.call("histories").err == "no agent has stored a session here\n"
+def test_without_histories_nothing_is_said_of_them(cli: CliMachine) -> None:
+    assert "there are no sessions" in cli.call("sessions", "list").err
+    assert cli.call("histories").err == "no agent has stored a session here\n"
 
 
-def test_usage_counts_what_agents_have_stored_each_token_once(filled: World) -> None:
+def test_usage_counts_what_agents_have_stored_each_token_once(filled: CliMachine) -> None:
     rows = {row["agent"]: row for row in filled.call("usage", "--json").data["rows"]}
     assert {name: (row["sessions"], row["input"]) for name, row in rows.items()} == {
         "claude": (1, 4_000),
@@ -137,7 +137,7 @@ def test_usage_counts_what_agents_have_stored_each_token_once(filled: World) -> 
     assert CLAUDE[:8] in filled.call("usage", "--by", "session").out
 
 
-def test_usage_of_a_run_that_harness_has_recorded_counts_once(filled: World) -> None:
+def test_usage_of_a_run_that_harness_has_recorded_counts_once(filled: CliMachine) -> None:
     """The store has three runs of the session; the second was started by Harness, at the same time."""
     folder = filled.sessions
     folder.mkdir(parents=True, exist_ok=True)
@@ -162,13 +162,13 @@ def test_usage_of_a_run_that_harness_has_recorded_counts_once(filled: World) -> 
     assert (rows["claude"]["sessions"], rows["claude"]["input"]) == (2, 4_000)
 
 
-def test_a_session_that_no_process_has_open_is_followed_to_its_end(filled: World) -> None:
+def test_a_session_that_no_process_has_open_is_followed_to_its_end(filled: CliMachine) -> None:
     followed = filled.call("sessions", "show", CLAUDE, "--follow", "--format", "ndjson")
     assert followed.code == 0
     assert followed.out == filled.call("sessions", "show", CLAUDE, "--format", "ndjson").out
 
 
-def test_a_session_is_copied_once_and_stays_when_its_agent_deletes_it(filled: World) -> None:
+def test_a_session_is_copied_once_and_stays_when_its_agent_deletes_it(filled: CliMachine) -> None:
     before = filled.call("usage", "--json").data["total"]
     answer = filled.call("sessions", "keep", CLAUDE)
     assert (answer.code, answer.err[:8]) == (0, "1 copied")
@@ -213,7 +213,7 @@ def test_a_session_that_has_grown_since_it_was_copied_is_listed_shown_and_copied
 
 
 def test_what_an_agent_is_about_to_delete_is_said_and_copied_if_asked_for(
-    filled: World, monkeypatch: pytest.MonkeyPatch
+    filled: CliMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (path,) = filled.home.rglob(f"{CLAUDE}.jsonl")
     old_s = time.time() - 29 * 86_400

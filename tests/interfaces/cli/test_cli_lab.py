@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import World
+from cli_machine import CliMachine
 
 GOOD = 'turns = [[{ text = "Hello." }, { tool = "Bash", input = { command = "ls" } }], { text = "Bye." }]\n'
 BY_MEANING = 'turns = [{ call = "read", path = "a.txt" }, { text = "Bye." }]\n'
 
 
-def script(world: World, text: str) -> str:
-    path = world.project / "script.toml"
+def script(cli: CliMachine, text: str) -> str:
+    path = cli.project / "script.toml"
     path.write_text(text)
     return str(path)
 
@@ -28,10 +28,10 @@ def post(url: str, body: dict[str, Any]) -> Any:
         return json.loads(reply.read())
 
 
-def test_a_good_script_is_found_good(world: World) -> None:
-    answer = world.call("lab", "check", script(world, GOOD))
+def test_a_good_script_is_found_good(cli: CliMachine) -> None:
+    answer = cli.call("lab", "check", script(cli, GOOD))
     assert (answer.code, answer.out, answer.err) == (0, "script.toml: 2 turns in 1 lane\n", "")
-    assert world.call("lab", "check", script(world, BY_MEANING), "--agent", "claude").code == 0
+    assert cli.call("lab", "check", script(cli, BY_MEANING), "--agent", "claude").code == 0
 
 
 @pytest.mark.parametrize(
@@ -43,31 +43,31 @@ def test_a_good_script_is_found_good(world: World) -> None:
         ('turns = [{ call = "agent", prompt = "x" }]', ["--agent", "pi"], "it has no sub-agents"),
     ],
 )
-def test_a_bad_script_is_one_clear_line(world: World, text: str, words: list[str], told: str) -> None:
+def test_a_bad_script_is_one_clear_line(cli: CliMachine, text: str, words: list[str], told: str) -> None:
     for action in ("check", "serve"):
-        answer = world.call("lab", action, script(world, text), *words)
+        answer = cli.call("lab", action, script(cli, text), *words)
         assert (answer.code, answer.out) == (2, "")
         assert told in answer.err
         assert answer.err.count("\n") <= 2
 
 
-def test_without_an_action_it_says_which_there_are(world: World) -> None:
-    answer = world.call("lab")
+def test_without_an_action_it_says_which_there_are(cli: CliMachine) -> None:
+    answer = cli.call("lab")
     assert answer.code == 2
     assert "serve, check" in answer.err
 
 
-def test_calls_by_meaning_cannot_be_served_for_nobody(world: World) -> None:
-    answer = world.call("lab", "serve", script(world, BY_MEANING))
+def test_calls_by_meaning_cannot_be_served_for_nobody(cli: CliMachine) -> None:
+    answer = cli.call("lab", "serve", script(cli, BY_MEANING))
     assert answer.code == 2
     assert "say for which agent with --agent" in answer.err
 
 
-def test_the_home_of_the_user_is_not_taken(world: World) -> None:
-    answer = world.call("lab", "serve", script(world, GOOD), "--agent", "pi", "--home", str(world.home))
+def test_the_home_of_the_user_is_not_taken(cli: CliMachine) -> None:
+    answer = cli.call("lab", "serve", script(cli, GOOD), "--agent", "pi", "--home", str(cli.home))
     assert answer.code == 2
     assert "--home is your own" in answer.err
-    assert list(world.home.iterdir()) == []
+    assert list(cli.home.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -80,28 +80,28 @@ def test_the_home_of_the_user_is_not_taken(world: World) -> None:
     ],
 )
 def test_a_place_that_an_agent_cannot_have_is_one_clear_line(
-    world: World, words: list[str], told: str
+    cli: CliMachine, words: list[str], told: str
 ) -> None:
-    answer = world.call("lab", "serve", script(world, GOOD), *words)
+    answer = cli.call("lab", "serve", script(cli, GOOD), *words)
     assert (answer.code, answer.out) == (2, "")
     assert told in answer.err
 
 
-def test_a_port_in_use_is_one_clear_line(world: World) -> None:
+def test_a_port_in_use_is_one_clear_line(cli: CliMachine) -> None:
     import socket
 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        answer = world.call("lab", "serve", script(world, GOOD), "--port", str(port))
+        answer = cli.call("lab", "serve", script(cli, GOOD), "--port", str(port))
     assert (answer.code, answer.out) == (2, "")
     assert f"port {port} is in use" in answer.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_serves_until_it_is_interrupted(world: World, number: signal.Signals) -> None:
-    process = world.spawn("lab", "serve", script(world, GOOD), "--record", "requests.jsonl")
+def test_it_serves_until_it_is_interrupted(cli: CliMachine, number: signal.Signals) -> None:
+    process = cli.spawn("lab", "serve", script(cli, GOOD), "--record", "requests.jsonl")
     assert process.stdout is not None
     assert process.stderr is not None
     told = b"".join(process.stdout.readline() for _ in range(5)).decode()
@@ -113,12 +113,12 @@ def test_it_serves_until_it_is_interrupted(world: World, number: signal.Signals)
     out, err = process.communicate(timeout=100)
     assert (process.returncode, out) == (0, b"")
     assert err == b"1 POST /v1/messages: answered (main, turn 0)\n"
-    recorded = json.loads((world.project / "requests.jsonl").read_text())
+    recorded = json.loads((cli.project / "requests.jsonl").read_text())
     assert (recorded["wire"], recorded["lane"], recorded["turn"]) == ("anthropic", "main", 0)
 
 
-def test_a_full_disk_is_told_once_and_the_model_goes_on_answering(world: World) -> None:
-    process = world.spawn("lab", "serve", script(world, GOOD), "--record", "/dev/full")
+def test_a_full_disk_is_told_once_and_the_model_goes_on_answering(cli: CliMachine) -> None:
+    process = cli.spawn("lab", "serve", script(cli, GOOD), "--record", "/dev/full")
     assert process.stdout is not None
     found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline().decode())
     assert found
@@ -130,10 +130,10 @@ def test_a_full_disk_is_told_once_and_the_model_goes_on_answering(world: World) 
     assert err.decode().count("harness: nothing more is recorded: No space left on device\n") == 1
 
 
-def test_with_an_agent_it_tells_the_environment_and_cleans_up(world: World) -> None:
-    world.environ["TMPDIR"] = str(world.root / "tmp")
-    Path(world.environ["TMPDIR"]).mkdir()
-    process = world.spawn("lab", "serve", script(world, BY_MEANING), "--agent", "pi")
+def test_with_an_agent_it_tells_the_environment_and_cleans_up(cli: CliMachine) -> None:
+    cli.environ["TMPDIR"] = str(cli.root / "tmp")
+    Path(cli.environ["TMPDIR"]).mkdir()
+    process = cli.spawn("lab", "serve", script(cli, BY_MEANING), "--agent", "pi")
     assert process.stdout is not None
     lines = []
     while not lines or not lines[-1].startswith("# harness run"):
@@ -141,15 +141,15 @@ def test_with_an_agent_it_tells_the_environment_and_cleans_up(world: World) -> N
         assert lines[-1], "it ended too soon"
     exports = dict(line[7:].strip().split("=", 1) for line in lines if line.startswith("export "))
     home = Path(exports["HOME"])
-    assert home.parent == world.root / "tmp"
+    assert home.parent == cli.root / "tmp"
     settings = json.loads((home / ".pi/agent/models.json").read_text())
     url = settings["providers"]["lab"]["baseUrl"]
     assert any(url in line for line in lines)
-    assert f"cd {world.project}\n" in lines
+    assert f"cd {cli.project}\n" in lines
     tools = [{"type": "function", "function": {"name": "read"}}]
     body = {"messages": [{"role": "user", "content": "Hi"}], "tools": tools}
     call = post(url + "/chat/completions", body)["choices"][0]["message"]["tool_calls"][0]
     assert call["function"] == {"name": "read", "arguments": '{"path":"a.txt"}'}
     process.terminate()
     assert process.wait(100) == 0
-    assert list((world.root / "tmp").iterdir()) == []
+    assert list((cli.root / "tmp").iterdir()) == []

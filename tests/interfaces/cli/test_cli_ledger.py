@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_machine import CliMachine
 from msgspec.structs import replace
-from world import World
 
 from harness.events import Event, Message, Result, SessionStart, Usage, UsageDelta
 from harness.interfaces.cli.commands.usage import moment_ms
@@ -22,10 +22,10 @@ NOON_MS = 1_790_000_000_000 // DAY_MS * DAY_MS + DAY_MS // 2
 """2026-09-21, in the test's time zone."""
 
 
-def record(world: World, usage: Usage | None, at_ms: int = NOON_MS, **fields: Any) -> str:
+def record(cli: CliMachine, usage: Usage | None, at_ms: int = NOON_MS, **fields: Any) -> str:
     """One session that used so much, as a run leaves it behind."""
     fields = {"agent": "claude", "model": "claude-opus-5-5", "text": "hello", **fields}
-    store, run_id = FileStore(str(world.sessions)), new_run_id(at_ms)
+    store, run_id = FileStore(str(cli.sessions)), new_run_id(at_ms)
     events: list[Event] = [
         SessionStart(agent=fields["agent"], model=fields["model"], session_id=run_id),
         Message(role="assistant", text=fields["text"]),
@@ -44,11 +44,11 @@ STATED = Usage(input=1_234_567, output=890, cache_read=0, cost_usd=1.5, cost_sou
 UNSTATED = Usage(input=1_000_000, output=100_000, reasoning=0)
 
 
-def test_people_see_an_aligned_table_with_grouped_numbers_and_where_costs_come_from(world: World) -> None:
-    record(world, STATED)
-    record(world, UNSTATED, agent="codex", model="gpt-5.1")
-    record(world, Usage(input=7), agent="goose", model="")
-    answer = world.call("usage")
+def test_people_see_an_aligned_table_with_grouped_numbers_and_where_costs_come_from(cli: CliMachine) -> None:
+    record(cli, STATED)
+    record(cli, UNSTATED, agent="codex", model="gpt-5.1")
+    record(cli, Usage(input=7), agent="goose", model="")
+    answer = cli.call("usage")
 
     assert answer.code == 0
     assert answer.out == (
@@ -63,11 +63,11 @@ def test_people_see_an_aligned_table_with_grouped_numbers_and_where_costs_come_f
     assert "no price is known for models that were never named" in answer.err
 
 
-def test_programs_get_the_same_with_null_for_what_nobody_says(world: World) -> None:
-    record(world, STATED)
-    record(world, Usage(input=7), agent="goose", model="mystery")
-    record(world, None, agent="kimi")
-    data = world.call("usage", "--json").data
+def test_programs_get_the_same_with_null_for_what_nobody_says(cli: CliMachine) -> None:
+    record(cli, STATED)
+    record(cli, Usage(input=7), agent="goose", model="mystery")
+    record(cli, None, agent="kimi")
+    data = cli.call("usage", "--json").data
 
     assert data["by"] == "agent"
     assert data["rows"] == [
@@ -103,10 +103,10 @@ def test_programs_get_the_same_with_null_for_what_nobody_says(world: World) -> N
 
 
 @pytest.mark.parametrize("by", ["agent", "model", "day", "session", "sub-agent"])
-def test_it_can_be_seen_by_anything(world: World, by: str) -> None:
-    log_id = record(world, STATED)
-    rows = world.call("usage", "--by", by, "--json").data["rows"]
-    shown = world.call("usage", "--by", by).out
+def test_it_can_be_seen_by_anything(cli: CliMachine, by: str) -> None:
+    log_id = record(cli, STATED)
+    rows = cli.call("usage", "--by", by, "--json").data["rows"]
+    shown = cli.call("usage", "--by", by).out
 
     keys = {
         "agent": "claude",
@@ -121,16 +121,16 @@ def test_it_can_be_seen_by_anything(world: World, by: str) -> None:
     assert shown.split("\n")[1].startswith(in_table.get(by, keys[by]))
 
 
-def test_only_what_was_used_since_a_day_is_counted(world: World) -> None:
-    record(world, STATED, NOON_MS)
-    record(world, UNSTATED, NOON_MS + DAY_MS)
+def test_only_what_was_used_since_a_day_is_counted(cli: CliMachine) -> None:
+    record(cli, STATED, NOON_MS)
+    record(cli, UNSTATED, NOON_MS + DAY_MS)
 
-    assert world.call("usage", "--since", "2026-09-22", "--json").data["total"]["input"] == 1_000_000
-    assert world.call("usage", "--since", "2026-09-21", "--json").data["total"]["input"] == 2_234_567
-    assert world.call("usage", "--since", "2026-09-23", "--json").data["rows"] == []
+    assert cli.call("usage", "--since", "2026-09-22", "--json").data["total"]["input"] == 1_000_000
+    assert cli.call("usage", "--since", "2026-09-21", "--json").data["total"]["input"] == 2_234_567
+    assert cli.call("usage", "--since", "2026-09-23", "--json").data["rows"] == []
 
 
-def test_a_time_may_be_said_in_many_ways(world: World) -> None:
+def test_a_time_may_be_said_in_many_ways(cli: CliMachine) -> None:
     now_ms = time.time() * 1000
 
     assert moment_ms("2h") == pytest.approx(now_ms - 2 * 3_600_000, abs=60_000)
@@ -140,75 +140,75 @@ def test_a_time_may_be_said_in_many_ways(world: World) -> None:
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "7x", "-7d", "d", "99999999d"])
-def test_any_other_time_is_a_mistake(world: World, text: str) -> None:
-    answer = world.call("usage", f"--since={text}")
+def test_any_other_time_is_a_mistake(cli: CliMachine, text: str) -> None:
+    answer = cli.call("usage", f"--since={text}")
 
     assert (answer.code, answer.out) == (2, "")
     assert "a date like 2026-08-31" in answer.err
 
 
-def test_prices_of_the_project_and_of_a_file_count(world: World) -> None:
-    record(world, Usage(input=1_000_000), agent="codex", model="some/own-model-20260101")
-    assert world.call("usage", "--json").data["total"]["cost_usd"] is None
-    file = world.project / "prices.toml"
+def test_prices_of_the_project_and_of_a_file_count(cli: CliMachine) -> None:
+    record(cli, Usage(input=1_000_000), agent="codex", model="some/own-model-20260101")
+    assert cli.call("usage", "--json").data["total"]["cost_usd"] is None
+    file = cli.project / "prices.toml"
     file.write_text("[prices.own-model]\ninput = 2\n")
-    assert world.call("usage", "--prices", str(file), "--json").data["total"]["cost_usd"] == 2
-    world.settle('[prices."own-model"]\ninput = 3\n')
-    assert world.call("usage", "--prices", str(file), "--json").data["total"]["cost_usd"] == 3
+    assert cli.call("usage", "--prices", str(file), "--json").data["total"]["cost_usd"] == 2
+    cli.settle('[prices."own-model"]\ninput = 3\n')
+    assert cli.call("usage", "--prices", str(file), "--json").data["total"]["cost_usd"] == 3
 
 
-def test_prices_that_cannot_be_read_are_told_without_a_table(world: World) -> None:
-    record(world, STATED)
-    answer = world.call("usage", "--prices", "nowhere.toml")
+def test_prices_that_cannot_be_read_are_told_without_a_table(cli: CliMachine) -> None:
+    record(cli, STATED)
+    answer = cli.call("usage", "--prices", "nowhere.toml")
 
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("harness: nowhere.toml cannot be read")
 
 
-def test_a_store_without_sessions_says_so(world: World) -> None:
-    answer = world.call("usage")
+def test_a_store_without_sessions_says_so(cli: CliMachine) -> None:
+    answer = cli.call("usage")
 
     assert (answer.code, answer.out) == (0, "")
     assert "no usage was recorded" in answer.err
-    assert world.call("usage", "--json").data["rows"] == []
+    assert cli.call("usage", "--json").data["rows"] == []
 
 
-def test_sessions_that_tell_nothing_are_mentioned(world: World) -> None:
-    record(world, None)
+def test_sessions_that_tell_nothing_are_mentioned(cli: CliMachine) -> None:
+    record(cli, None)
 
-    assert "1 session has no usage" in world.call("usage").err
+    assert "1 session has no usage" in cli.call("usage").err
 
 
-def test_a_real_run_is_counted_and_its_replay_is_not(world: World) -> None:
-    world.install("claude")
-    assert world.call("run", "-a", "claude", "-p", "x").code == 0
-    before = world.call("usage", "--json").data["total"]
+def test_a_real_run_is_counted_and_its_replay_is_not(cli: CliMachine) -> None:
+    cli.install("claude")
+    assert cli.call("run", "-a", "claude", "-p", "x").code == 0
+    before = cli.call("usage", "--json").data["total"]
     assert (before["input"], before["output"], before["cost_usd"]) == (1200, 345, 0.043)
-    record(world, STATED, player="replay")
+    record(cli, STATED, player="replay")
 
-    assert world.call("usage", "--json").data["total"] == before
+    assert cli.call("usage", "--json").data["total"] == before
 
 
-def test_words_about_usage_in_what_an_agent_says_do_not_count(world: World) -> None:
+def test_words_about_usage_in_what_an_agent_says_do_not_count(cli: CliMachine) -> None:
     line = codec.encode(UsageDelta(usage=Usage(input=999), run_id="r")).decode()
-    record(world, Usage(input=1), text=f'{line}\n"UsageDelta" "Result"')
+    record(cli, Usage(input=1), text=f'{line}\n"UsageDelta" "Result"')
 
-    assert world.call("usage", "--json").data["total"]["input"] == 1
+    assert cli.call("usage", "--json").data["total"]["input"] == 1
 
 
-def test_names_that_an_agent_made_up_cannot_command_the_terminal(world: World) -> None:
-    record(world, Usage(input=1), model="evil\x1b[2J\nmodel" + "x" * 100)
-    answer = world.call("usage", "--by", "model")
+def test_names_that_an_agent_made_up_cannot_command_the_terminal(cli: CliMachine) -> None:
+    record(cli, Usage(input=1), model="evil\x1b[2J\nmodel" + "x" * 100)
+    answer = cli.call("usage", "--by", "model")
 
     assert "\x1b" not in answer.out + answer.err
     assert answer.out.count("\n") == 4
 
 
-def test_a_log_that_cannot_be_read_is_left_out_with_a_warning(world: World) -> None:
-    record(world, STATED)
-    broken = world.sessions / f"{new_run_id(NOON_MS)}.ndjson"
+def test_a_log_that_cannot_be_read_is_left_out_with_a_warning(cli: CliMachine) -> None:
+    record(cli, STATED)
+    broken = cli.sessions / f"{new_run_id(NOON_MS)}.ndjson"
     broken.symlink_to(Path("/nowhere"))
-    answer = world.call("usage", "--json")
+    answer = cli.call("usage", "--json")
 
     assert answer.data["total"]["input"] == 1_234_567
     assert f"session {broken.stem} cannot be read" in answer.err

@@ -5,23 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from world import World
+from cli_machine import CliMachine
 
 
 def test_the_list_says_who_can_be_asked_and_what_the_others_need(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    cli: CliMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GROQ_API_KEY", "test-key-0123456789abcdef")
-    text = world.call("models", "list").out
+    text = cli.call("models", "list").out
     ready, _, missing = text.partition("Not usable yet:")
     assert "  groq         Groq (https://api.groq.com)\n" in ready
     assert "  anthropic    Anthropic: set ANTHROPIC_API_KEY" in missing
     assert "test-key" not in text
-    assert world.call("models", "list", "--providers").out == text[text.index("Providers") :]
+    assert cli.call("models", "list", "--providers").out == text[text.index("Providers") :]
 
 
-def test_the_providers_are_there_for_programs(world: World) -> None:
-    rows = world.call("models", "list", "--providers", "--json").data
+def test_the_providers_are_there_for_programs(cli: CliMachine) -> None:
+    rows = cli.call("models", "list", "--providers", "--json").data
     assert rows[0] == {
         "provider": "anthropic",
         "title": "Anthropic",
@@ -30,26 +30,30 @@ def test_the_providers_are_there_for_programs(world: World) -> None:
     }
 
 
-def test_weights_that_are_there_are_not_fetched_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(world.home))
-    path = Path(world.home, "harness/models/SmolLM2-135M-Instruct.Q4_1.gguf")
+def test_weights_that_are_there_are_not_fetched_again(
+    cli: CliMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(cli.home))
+    path = Path(cli.home, "harness/models/SmolLM2-135M-Instruct.Q4_1.gguf")
     path.parent.mkdir(parents=True)
     path.write_bytes(b"weights")
-    assert world.call("models", "fetch", "local").out == f"{path}\n"
+    assert cli.call("models", "fetch", "local").out == f"{path}\n"
     assert path.read_bytes() == b"weights"
 
 
-def test_a_download_that_fails_leaves_nothing_behind(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(world.home))
+def test_a_download_that_fails_leaves_nothing_behind(
+    cli: CliMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(cli.home))
     for name in ("PIP_NO_INDEX", "UV_NO_INDEX", "UV_OFFLINE"):
         monkeypatch.setenv(name, "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(world.home))
-    answer = world.call("models", "fetch", "local")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(cli.home))
+    answer = cli.call("models", "fetch", "local")
     assert (answer.code, answer.out) == (1, "")
     assert "could not be downloaded" in answer.err
-    assert list(Path(world.home, "harness/models").iterdir()) == []
+    assert list(Path(cli.home, "harness/models").iterdir()) == []
 
 
 @pytest.mark.parametrize("words", [(), ("opus",)])
-def test_only_the_local_model_can_be_fetched(world: World, words: tuple[str, ...]) -> None:
-    assert world.call("models", "fetch", *words).code == 2
+def test_only_the_local_model_can_be_fetched(cli: CliMachine, words: tuple[str, ...]) -> None:
+    assert cli.call("models", "fetch", *words).code == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from world import World
+from cli_machine import CliMachine
 
 from harness import config
 from harness.config import model_names
@@ -21,11 +21,11 @@ codex = "codex-opus"
 """
 
 
-def test_the_list_has_what_is_built_in(world: World) -> None:
-    text = world.call("models", "list").out
+def test_the_list_has_what_is_built_in(cli: CliMachine) -> None:
+    text = cli.call("models", "list").out
     assert text.startswith("Model registry (1 model):\n")
     assert "  opus — Claude Opus 4.6\n    [anthropic] claude=claude-opus-4-6" in text
-    (opus,) = world.call("models", "list", "--json").data
+    (opus,) = cli.call("models", "list", "--json").data
     assert opus == {
         "name": "opus",
         "description": "Claude Opus 4.6",
@@ -36,14 +36,14 @@ def test_the_list_has_what_is_built_in(world: World) -> None:
     }
 
 
-def test_the_list_may_be_of_one_agent(world: World) -> None:
-    assert [model["name"] for model in world.call("models", "list", "--agent", "claude", "--json").data] == [
+def test_the_list_may_be_of_one_agent(cli: CliMachine) -> None:
+    assert [model["name"] for model in cli.call("models", "list", "--agent", "claude", "--json").data] == [
         "opus"
     ]
-    assert world.call("models", "--agent", "codex", "--json").data == []
+    assert cli.call("models", "--agent", "codex", "--json").data == []
     told = "No models in the registry for Codex: it is given every name as it is.\n"
-    assert world.call("models", "--agent", "codex").out == told
-    unknown = world.call("models", "list", "--agent", "foobar")
+    assert cli.call("models", "--agent", "codex").out == told
+    unknown = cli.call("models", "list", "--agent", "foobar")
     assert (unknown.code, "unknown agent" in unknown.err) == (2, True)
 
 
@@ -57,37 +57,37 @@ def test_the_list_may_be_of_one_agent(world: World) -> None:
     ],
 )
 def test_a_name_is_resolved_on_standard_output_and_explained_on_standard_error(
-    world: World, name: str, agent: str, out: str, told: str
+    cli: CliMachine, name: str, agent: str, out: str, told: str
 ) -> None:
-    answer = world.call("models", "resolve", name, "--agent", agent)
+    answer = cli.call("models", "resolve", name, "--agent", agent)
     assert (answer.code, answer.out) == (0, f"{out}\n")
     assert told in answer.err
 
 
-def test_a_name_for_an_unknown_agent_is_an_error(world: World) -> None:
-    answer = world.call("models", "resolve", "opus", "--agent", "foobar")
+def test_a_name_for_an_unknown_agent_is_an_error(cli: CliMachine) -> None:
+    answer = cli.call("models", "resolve", "opus", "--agent", "foobar")
     assert (answer.code, answer.out) == (2, "")
     assert "unknown agent" in answer.err
 
 
-def test_layers_go_over_each_other_entry_by_entry(world: World) -> None:
-    (world.project / "new.toml").write_text(REGISTRY)
-    assert world.call("models", "update", "new.toml").code == 0
-    resolve = lambda name, agent: world.call("models", "resolve", name, "--agent", agent).out.strip()  # noqa: E731
+def test_layers_go_over_each_other_entry_by_entry(cli: CliMachine) -> None:
+    (cli.project / "new.toml").write_text(REGISTRY)
+    assert cli.call("models", "update", "new.toml").code == 0
+    resolve = lambda name, agent: cli.call("models", "resolve", name, "--agent", agent).out.strip()  # noqa: E731
     assert resolve("quick", "claude") == "claude-quick-1"
     assert resolve("opus", "claude") == "opus"  # the whole entry was replaced
     assert resolve("opus", "codex") == "codex-opus"
-    world.settle('[models.quick]\nclaude = "mine"\n[models.opus]\nclaude = "my-opus"\n')
+    cli.settle('[models.quick]\nclaude = "mine"\n[models.opus]\nclaude = "my-opus"\n')
     assert resolve("quick", "claude") == "mine"
     assert resolve("opus", "claude") == "my-opus"
     assert resolve("opus", "codex") == "codex-opus"  # the project says nothing for this agent
 
 
-def test_path_is_where_update_writes(world: World) -> None:
-    path = world.home / ".harness/models.toml"
-    assert world.call("models", "path").out == f"{path}\n"
-    (world.project / "new.toml").write_text(REGISTRY)
-    answer = world.call("models", "update", "new.toml")
+def test_path_is_where_update_writes(cli: CliMachine) -> None:
+    path = cli.home / ".harness/models.toml"
+    assert cli.call("models", "path").out == f"{path}\n"
+    (cli.project / "new.toml").write_text(REGISTRY)
+    answer = cli.call("models", "update", "new.toml")
     assert (answer.out, answer.err) == ("", f"{path} has 2 models now\n")
     assert path.read_text() == REGISTRY
 
@@ -102,32 +102,32 @@ def test_path_is_where_update_writes(world: World) -> None:
         ("", "has no models in it"),
     ],
 )
-def test_a_bad_registry_is_not_taken_over(world: World, text: str, told: str) -> None:
-    (world.project / "bad.toml").write_text(text)
-    answer = world.call("models", "update", "bad.toml")
+def test_a_bad_registry_is_not_taken_over(cli: CliMachine, text: str, told: str) -> None:
+    (cli.project / "bad.toml").write_text(text)
+    answer = cli.call("models", "update", "bad.toml")
     assert (answer.code, answer.out) == (2, "")
     assert told in answer.err
-    assert not (world.home / ".harness").exists()
+    assert not (cli.home / ".harness").exists()
 
 
-def test_nothing_is_fetched(world: World) -> None:
-    answer = world.call("models", "update", "https://example.com/models.toml")
+def test_nothing_is_fetched(cli: CliMachine) -> None:
+    answer = cli.call("models", "update", "https://example.com/models.toml")
     assert (answer.code, "nothing is fetched" in answer.err) == (2, True)
-    assert world.call("models", "update", "missing.toml").code == 2
+    assert cli.call("models", "update", "missing.toml").code == 2
 
 
-def test_a_broken_cache_is_a_warning(world: World) -> None:
-    (world.home / ".harness").mkdir()
-    (world.home / ".harness/models.toml").write_text("{")
-    answer = world.call("models", "resolve", "opus", "--agent", "claude")
+def test_a_broken_cache_is_a_warning(cli: CliMachine) -> None:
+    (cli.home / ".harness").mkdir()
+    (cli.home / ".harness/models.toml").write_text("{")
+    answer = cli.call("models", "resolve", "opus", "--agent", "claude")
     assert answer.out == "claude-opus-4-6\n"
     assert "models.toml is not valid TOML" in answer.err
 
 
-def test_names_are_sorted_and_know_where_they_come_from(world: World) -> None:
-    world.settle('[models.aaa]\nclaude = "x"\n')
-    models = model_names.load(config.load(str(world.project)))
+def test_names_are_sorted_and_know_where_they_come_from(cli: CliMachine) -> None:
+    cli.settle('[models.aaa]\nclaude = "x"\n')
+    models = model_names.load(config.load(str(cli.project)))
     assert [(model.name, model.origin) for model in models.all] == [
-        ("aaa", f"{world.project}/harness.toml:2"),
+        ("aaa", f"{cli.project}/harness.toml:2"),
         ("opus", model_names.BUILT_IN),
     ]

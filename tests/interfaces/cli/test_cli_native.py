@@ -4,64 +4,64 @@ from __future__ import annotations
 
 import json
 
-from world import World
+from cli_machine import CliMachine
 
 
-def test_it_is_listed_with_all_agents_as_a_part_of_harness(world: World) -> None:
-    assert "  - Harness agent (native) [part of Harness; " in world.call("list", "--all").out
-    rows = {row["agent"]: row for row in world.call("list", "--all", "--json").data}
+def test_it_is_listed_with_all_agents_as_a_part_of_harness(cli: CliMachine) -> None:
+    assert "  - Harness agent (native) [part of Harness; " in cli.call("list", "--all").out
+    rows = {row["agent"]: row for row in cli.call("list", "--all", "--json").data}
     assert rows["native"]["available"] is True
-    assert world.call("list", "--json").data == []
+    assert cli.call("list", "--json").data == []
 
 
-def test_a_check_says_that_it_is_there(world: World) -> None:
-    answer = world.call("check", "native")
+def test_a_check_says_that_it_is_there(cli: CliMachine) -> None:
+    answer = cli.call("check", "native")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.startswith("Harness agent is available (")
 
 
-def test_a_dry_run_says_that_nothing_is_started(world: World) -> None:
-    answer = world.call("run", "--agent", "native", "--prompt", "x", "--dry-run")
+def test_a_dry_run_says_that_nothing_is_started(cli: CliMachine) -> None:
+    answer = cli.call("run", "--agent", "native", "--prompt", "x", "--dry-run")
     assert answer.code == 0
     assert answer.out.startswith("Binary: none: it runs in this process\n")
 
 
-def test_recordings_are_still_played_by_the_player(world: World) -> None:
-    answer = world.call("run", "--recording", "/nowhere.jsonl")
+def test_recordings_are_still_played_by_the_player(cli: CliMachine) -> None:
+    answer = cli.call("run", "--recording", "/nowhere.jsonl")
     assert "there is no recording at /nowhere.jsonl" in answer.err
 
 
-def test_it_goes_on_with_an_earlier_session(world: World) -> None:
-    script = world.root / "script.json"
+def test_it_goes_on_with_an_earlier_session(cli: CliMachine) -> None:
+    script = cli.root / "script.json"
     script.write_text('{"responses": [{"events": [{"type": "text", "content": "Hello."}]}]}')
     native = ("run", "--agent", "native", "--model", f"scripted/{script}")
-    first = world.call(*native, "--prompt", "remember the blue whale")
+    first = cli.call(*native, "--prompt", "remember the blue whale")
     assert first.code == 0
-    [session] = world.call("sessions", "list", "--json").data
+    [session] = cli.call("sessions", "list", "--json").data
     for option in (("--resume", session["session_id"]), ("--continue",)):
-        answer = world.call(*native, "--prompt", "which animal?", *option, "--format", "stream")
+        answer = cli.call(*native, "--prompt", "which animal?", *option, "--format", "stream")
         assert answer.code == 0
         assert "does not support" not in answer.err
-    sessions = world.call("sessions", "list", "--json").data
+    sessions = cli.call("sessions", "list", "--json").data
     assert len(sessions) == 3
     assert {one["agent_session_id"] for one in sessions} == {session["session_id"]}
 
 
-def test_its_to_do_list_is_shown_as_that_of_every_agent(world: World) -> None:
+def test_its_to_do_list_is_shown_as_that_of_every_agent(cli: CliMachine) -> None:
     todos = [
         {"content": "Look around", "status": "completed"},
         {"content": "Mend it", "status": "in_progress"},
     ]
     call = {"type": "tool_call", "name": "todo", "input": {"todos": todos}}
     said = {"type": "text", "content": "Mended."}
-    script = world.root / "script.json"
+    script = cli.root / "script.json"
     script.write_text(json.dumps({"responses": [{"events": [call]}, {"events": [said]}]}))
     native = ("run", "--agent", "native", "--model", f"scripted/{script}", "--prompt", "x")
-    assert world.call(*native, "--permissions", "read-only").code == 0
-    [session] = world.call("sessions", "list", "--json").data
+    assert cli.call(*native, "--permissions", "read-only").code == 0
+    [session] = cli.call("sessions", "list", "--json").data
 
     def shown(format: str) -> str:
-        answer = world.call("sessions", "show", session["session_id"], "--format", format)
+        answer = cli.call("sessions", "show", session["session_id"], "--format", format)
         assert answer.code == 0
         return answer.out
 
@@ -75,19 +75,19 @@ def test_its_to_do_list_is_shown_as_that_of_every_agent(world: World) -> None:
     assert {json.loads(line)["type"] for line in shown("activity").splitlines()} == {"agent"}
 
 
-def test_a_session_that_is_not_there_is_said(world: World) -> None:
-    answer = world.call("run", "--agent", "native", "--prompt", "x", "--continue", "--model", "scripted/none")
+def test_a_session_that_is_not_there_is_said(cli: CliMachine) -> None:
+    answer = cli.call("run", "--agent", "native", "--prompt", "x", "--continue", "--model", "scripted/none")
     assert answer.code != 0
 
 
-def test_an_answer_that_was_cut_short_is_no_success(world: World) -> None:
-    script = world.root / "script.json"
+def test_an_answer_that_was_cut_short_is_no_success(cli: CliMachine) -> None:
+    script = cli.root / "script.json"
     said = '{"events": [{"type": "text", "content": "```python\\nFINAL(1)\\n```"}], "stop_reason": "%s"}'
     for agent in ("native", "rlm"):
         for reason in ("length", "refusal"):
             script.write_text('{"responses": [%s]}' % (said % reason))
             limits = ("--max-turns", "1") if agent == "rlm" else ()
-            answer = world.call(
+            answer = cli.call(
                 "run",
                 "--agent",
                 agent,

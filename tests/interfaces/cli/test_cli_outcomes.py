@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from world import CLAUDE_LINES, World
+from cli_machine import CLAUDE_LINES, CliMachine
 
 from harness.interfaces.cli import exit_codes
 
@@ -37,9 +37,9 @@ def test_every_outcome_has_its_exit_code() -> None:
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_the_outcome_decides_the_exit_code_though_text_appeared(world: World, outcome: str) -> None:
+def test_the_outcome_decides_the_exit_code_though_text_appeared(cli: CliMachine, outcome: str) -> None:
     after, options = OUTCOMES[outcome]
-    (world.project / "not-executable").write_text("")
+    (cli.project / "not-executable").write_text("")
     lines = CLAUDE_LINES if outcome == "completed" else CLAUDE_LINES[:2]
     if outcome == "limit_exceeded":
         call = '{"type":"assistant","message":{"id":"m%d","role":"assistant","content":[{"type":"tool_use","id":"t%d","name":"Bash","input":{"command":"ls"}}]},"session_id":"mock-session"}'
@@ -51,16 +51,16 @@ def test_the_outcome_decides_the_exit_code_though_text_appeared(world: World, ou
         )
         after = ""
     if after is not None:
-        world.install("claude", *lines, after=after)
-    answer = world.call("run", "-a", "claude", "-p", "x", *options)
+        cli.install("claude", *lines, after=after)
+    answer = cli.call("run", "-a", "claude", "-p", "x", *options)
     assert answer.types[-1] == "Result"
-    assert world.metadata()["outcome"] == outcome
+    assert cli.metadata()["outcome"] == outcome
     assert answer.code == exit_codes.OUTCOMES[outcome]
     assert answer.events[-1]["success"] is (outcome == "completed")
 
 
-def test_a_missing_agent_is_told_as_events_with_what_to_do(world: World) -> None:
-    answer = world.call("run", "-a", "claude", "-p", "x")
+def test_a_missing_agent_is_told_as_events_with_what_to_do(cli: CliMachine) -> None:
+    answer = cli.call("run", "-a", "claude", "-p", "x")
     assert answer.code == 127
     assert answer.types == ["SessionStart", "Message", "Error", "Result"]
     error = answer.events[2]
@@ -69,7 +69,7 @@ def test_a_missing_agent_is_told_as_events_with_what_to_do(world: World) -> None
     assert "npm install" in error["message"]
 
 
-def test_an_agent_that_never_writes_stalls(world: World) -> None:
-    world.install("claude", before="exec sleep 60")
-    answer = world.call("run", "-a", "claude", "-p", "x", "--first-output-timeout", "0.2")
+def test_an_agent_that_never_writes_stalls(cli: CliMachine) -> None:
+    cli.install("claude", before="exec sleep 60")
+    answer = cli.call("run", "-a", "claude", "-p", "x", "--first-output-timeout", "0.2")
     assert (answer.code, answer.types[-2:]) == (124, ["Error", "Result"])

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from world import World
+from cli_machine import CliMachine
 
 from harness.interfaces.cli.session_query import TABLES
 
@@ -17,19 +17,19 @@ DOCUMENT = Path(__file__).parents[3] / "docs/sql.md"
 
 
 @pytest.fixture
-def recorded(world: World) -> World:
-    world.install("codex")
-    assert world.call("run", "-a", "codex", "-p", "it's a <test>", "--tag", "x").code == 0
-    return world
+def recorded(cli: CliMachine) -> CliMachine:
+    cli.install("codex")
+    assert cli.call("run", "-a", "codex", "-p", "it's a <test>", "--tag", "x").code == 0
+    return cli
 
 
-def _asked(world: World, sql: str) -> list[dict[str, object]]:
-    answer = world.call("sessions", "query", sql, "--format", "json")
+def _asked(cli: CliMachine, sql: str) -> list[dict[str, object]]:
+    answer = cli.call("sessions", "query", sql, "--format", "json")
     assert (answer.code, answer.err) == (0, "")
     return [json.loads(line) for line in answer.out.split("\n") if line]
 
 
-def test_every_table_says_what_was_recorded(recorded: World) -> None:
+def test_every_table_says_what_was_recorded(recorded: CliMachine) -> None:
     (session,) = _asked(recorded, "SELECT agent, prompt, outcome, success, tags FROM sessions")
     assert session == {
         "agent": "codex",
@@ -49,7 +49,7 @@ def test_every_table_says_what_was_recorded(recorded: World) -> None:
     assert _asked(recorded, "SELECT count(*) AS n FROM fleets") == [{"n": 0}]
 
 
-def test_the_columns_are_those_of_the_documentation(recorded: World) -> None:
+def test_the_columns_are_those_of_the_documentation(recorded: CliMachine) -> None:
     rows = re.findall(r"^\| `(\w+)` \|[^|]*\|(.*)\|$", DOCUMENT.read_text(), re.MULTILINE)
     assert {name for name, _columns in rows} == set(TABLES)
     for name, text in rows:
@@ -72,14 +72,14 @@ def test_the_columns_are_those_of_the_documentation(recorded: World) -> None:
         "EXPORT DATABASE 'written'",
     ],
 )
-def test_no_question_reaches_another_file(recorded: World, sql: str) -> None:
+def test_no_question_reaches_another_file(recorded: CliMachine, sql: str) -> None:
     answer = recorded.call("sessions", "query", sql)
     assert answer.code == 2
     assert "DuckDB" in answer.err
     assert not list(recorded.project.glob("written*"))
 
 
-def test_a_damaged_log_loses_nothing_but_the_damage(recorded: World) -> None:
+def test_a_damaged_log_loses_nothing_but_the_damage(recorded: CliMachine) -> None:
     (log,) = recorded.logs()
     before = _asked(recorded, "SELECT count(*) AS n FROM events")
     with log.open("ab") as file:
@@ -87,11 +87,11 @@ def test_a_damaged_log_loses_nothing_but_the_damage(recorded: World) -> None:
     assert _asked(recorded, "SELECT count(*) AS n FROM events WHERE type IS NOT NULL") == before
 
 
-def test_without_sessions_the_tables_are_empty(world: World) -> None:
+def test_without_sessions_the_tables_are_empty(cli: CliMachine) -> None:
     for name in TABLES:
-        assert _asked(world, f"SELECT count(*) AS n FROM {name}") == [{"n": 0}]
+        assert _asked(cli, f"SELECT count(*) AS n FROM {name}") == [{"n": 0}]
 
 
-def test_a_table_and_csv_are_for_people_and_spreadsheets(recorded: World) -> None:
+def test_a_table_and_csv_are_for_people_and_spreadsheets(recorded: CliMachine) -> None:
     assert recorded.call("sessions", "query", "SELECT 1 AS one, NULL AS two").out == "one  two\n1    –\n"
     assert recorded.call("sessions", "query", "SELECT 'a,b' AS x", "--format", "csv").out == 'x\n"a,b"\n'

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 import pytest
-from world import World
+from cli_machine import CliMachine
 
 import harness
 from harness.events import RelayReply, ToolEnd
@@ -18,8 +18,8 @@ from harness.events import RelayReply, ToolEnd
 CALL = {"type": "tool_call", "name": "bash", "input": {"command": "head -c0 /dev/null > made"}}
 
 
-def native(world: World, *calls: dict[str, object]) -> tuple[str, ...]:
-    script = world.root / "script.json"
+def native(cli: CliMachine, *calls: dict[str, object]) -> tuple[str, ...]:
+    script = cli.root / "script.json"
     answers = [
         *({"events": [call]} for call in calls or (CALL,)),
         {"events": [{"type": "text", "content": "Done."}]},
@@ -29,77 +29,75 @@ def native(world: World, *calls: dict[str, object]) -> tuple[str, ...]:
     return ("run", "--agent", "native", *asked)
 
 
-def replies(world: World) -> list[tuple[bool, str]]:
+def replies(cli: CliMachine) -> list[tuple[bool, str]]:
     return [
-        (event["approved"], event.get("by", "person"))
-        for event in world.log()
-        if event["type"] == "RelayReply"
+        (event["approved"], event.get("by", "person")) for event in cli.log() if event["type"] == "RelayReply"
     ]
 
 
-def test_where_nobody_sits_a_call_is_refused_at_once_and_that_is_said_once(world: World) -> None:
+def test_where_nobody_sits_a_call_is_refused_at_once_and_that_is_said_once(cli: CliMachine) -> None:
     began = time.monotonic()
-    answer = world.call(*native(world, CALL, CALL, CALL), "--format", "ndjson")
+    answer = cli.call(*native(cli, CALL, CALL, CALL), "--format", "ndjson")
     assert time.monotonic() - began < 60  # three times five minutes before
     assert answer.code == 0
-    assert not (world.project / "made").exists()
-    assert replies(world) == [(False, "policy")] * 3
-    told = [event["output"] for event in world.log() if event["type"] == "ToolEnd"]
+    assert not (cli.project / "made").exists()
+    assert replies(cli) == [(False, "policy")] * 3
+    told = [event["output"] for event in cli.log() if event["type"] == "ToolEnd"]
     assert all("no user is there to allow it" in text for text in told)
     assert answer.err.count("there is no user to ask: bash was refused") == 1
     assert "--on-ask allow" in answer.err
 
 
-def test_everything_may_be_allowed_beforehand(world: World) -> None:
-    assert world.call(*native(world), "--on-ask", "allow").code == 0
-    assert (world.project / "made").exists()
-    assert replies(world) == [(True, "policy")]
+def test_everything_may_be_allowed_beforehand(cli: CliMachine) -> None:
+    assert cli.call(*native(cli), "--on-ask", "allow").code == 0
+    assert (cli.project / "made").exists()
+    assert replies(cli) == [(True, "policy")]
 
 
-def test_somebody_may_be_waited_for_as_long_as_one_likes(world: World) -> None:
-    assert world.call(*native(world), "--on-ask", "wait", "--ask-timeout", "0.2").code == 0
-    assert replies(world) == [(False, "timeout")]
-    [told] = [event["output"] for event in world.log() if event["type"] == "ToolEnd"]
+def test_somebody_may_be_waited_for_as_long_as_one_likes(cli: CliMachine) -> None:
+    assert cli.call(*native(cli), "--on-ask", "wait", "--ask-timeout", "0.2").code == 0
+    assert replies(cli) == [(False, "timeout")]
+    [told] = [event["output"] for event in cli.log() if event["type"] == "ToolEnd"]
     assert "no answer within 0.2 s" in told
 
 
-def test_the_policy_holds_for_sub_agents_and_programs_of_a_model_too(world: World) -> None:
-    script = world.root / "script.json"
+def test_the_policy_holds_for_sub_agents_and_programs_of_a_model_too(cli: CliMachine) -> None:
+    script = cli.root / "script.json"
     code = "try:\n    exec('head -c0 /dev/null > made')\nexcept Exception as error:\n    FINAL(str(error))"
     answers = [{"events": [{"type": "text", "content": f"```python\n{code}\n```"}]}]
     script.write_text(json.dumps({"responses": answers}))
     asked = ("--model", f"scripted/{script}", "--prompt", "go", "--permissions", "agent-default")
-    answer = world.call("run", "--agent", "rlm", *asked, "--format", "json")
+    answer = cli.call("run", "--agent", "rlm", *asked, "--format", "json")
     assert answer.code == 0
     assert "no user is there to allow it" in answer.out
-    assert not (world.project / "made").exists()
+    assert not (cli.project / "made").exists()
 
 
-def test_an_agent_program_has_its_own_way_of_asking(world: World) -> None:
-    world.install("claude")
-    answer = world.call("run", "--agent", "claude", "--prompt", "x", "--on-ask", "deny", "--effort", "high")
+def test_an_agent_program_has_its_own_way_of_asking(cli: CliMachine) -> None:
+    cli.install("claude")
+    answer = cli.call("run", "--agent", "claude", "--prompt", "x", "--on-ask", "deny", "--effort", "high")
     assert "does not support --on-ask: dropped" in answer.err
     assert "does not support --effort: dropped" in answer.err
-    answer = world.call("run", "--agent", "claude", "--prompt", "x")
+    answer = cli.call("run", "--agent", "claude", "--prompt", "x")
     assert "--on-ask" not in answer.err
 
 
-def test_what_is_no_policy_is_refused(world: World) -> None:
-    answer = world.call(*native(world), "--on-ask", "maybe")
+def test_what_is_no_policy_is_refused(cli: CliMachine) -> None:
+    answer = cli.call(*native(cli), "--on-ask", "maybe")
     assert answer.code == 2
     assert "deny" in answer.err
 
 
-def test_arguments_that_nobody_takes_are_refused(world: World) -> None:
+def test_arguments_that_nobody_takes_are_refused(cli: CliMachine) -> None:
     for more in (("--", "--effort", "high"), ("--extra-args=--x",)):
-        answer = world.call(*native(world), *more)
+        answer = cli.call(*native(cli), *more)
         assert answer.code == 2
         assert "takes no arguments after --" in answer.err
-    assert world.logs() == []
+    assert cli.logs() == []
 
 
-def test_a_library_says_the_same_with_a_request(world: World) -> None:
-    words = native(world)
+def test_a_library_says_the_same_with_a_request(cli: CliMachine) -> None:
+    words = native(cli)
     model = words[words.index("--model") + 1]
     for policy, outcome in (("deny", False), ("allow", True)):
         request = harness.Request(
@@ -115,12 +113,12 @@ def test_a_library_says_the_same_with_a_request(world: World) -> None:
         assert [event.success for event in events if isinstance(event, ToolEnd)] == [outcome]
 
 
-def at_terminal(world: World, typed: str, *words: str, **options: Any) -> tuple[int, str]:
+def at_terminal(cli: CliMachine, typed: str, *words: str, **options: Any) -> tuple[int, str]:
     """A real terminal, in which this is typed when the question is there."""
     pty = pytest.importorskip("pty", reason="there are no terminals here")
     ours, theirs = pty.openpty()
     options = {"stdin": theirs, "stdout": subprocess.DEVNULL, "stderr": theirs, **options}
-    process = world.spawn(*words, **options)
+    process = cli.spawn(*words, **options)
     os.close(theirs)
     said: list[bytes] = []
 
@@ -143,30 +141,30 @@ def at_terminal(world: World, typed: str, *words: str, **options: Any) -> tuple[
 
 
 @pytest.mark.parametrize(("typed", "is_allowed"), [("y\n", True), ("n\n", False), ("not today\n", False)])
-def test_whoever_sits_at_the_terminal_is_asked(world: World, typed: str, is_allowed: bool) -> None:
-    code, said = at_terminal(world, typed, *native(world))
+def test_whoever_sits_at_the_terminal_is_asked(cli: CliMachine, typed: str, is_allowed: bool) -> None:
+    code, said = at_terminal(cli, typed, *native(cli))
     assert code == 0
     assert "? may it: bash: head -c0 /dev/null > made" in said
-    assert replies(world) == [(is_allowed, "person")]
-    assert (world.project / "made").exists() is is_allowed
-    [told] = [event["output"] for event in world.log() if event["type"] == "ToolEnd"]
+    assert replies(cli) == [(is_allowed, "person")]
+    assert (cli.project / "made").exists() is is_allowed
+    [told] = [event["output"] for event in cli.log() if event["type"] == "ToolEnd"]
     assert ("not today" in told) is (typed == "not today\n")
 
 
-def test_to_ask_means_to_ask_here(world: World) -> None:
-    words = [*native(world)[:-1], "ask", "--format", "ndjson"]
-    output = world.root / "output"
+def test_to_ask_means_to_ask_here(cli: CliMachine) -> None:
+    words = [*native(cli)[:-1], "ask", "--format", "ndjson"]
+    output = cli.root / "output"
     with output.open("wb") as file:
-        code, said = at_terminal(world, "y\n", *words, stdout=file)
+        code, said = at_terminal(cli, "y\n", *words, stdout=file)
     assert code == 0
-    assert f"  in {world.project}" in said
-    assert replies(world) == [(True, "person")]
+    assert f"  in {cli.project}" in said
+    assert replies(cli) == [(True, "person")]
     lines = [json.loads(line) for line in output.read_text().splitlines()]
     assert [line["type"] for line in lines][-1] == "Result"
     assert not any("may it" in line for line in output.read_text().splitlines())
 
 
-def test_a_prompt_through_a_pipe_leaves_the_terminal_to_answer_at(world: World) -> None:
+def test_a_prompt_through_a_pipe_leaves_the_terminal_to_answer_at(cli: CliMachine) -> None:
     import fcntl
     import termios
 
@@ -174,24 +172,24 @@ def test_a_prompt_through_a_pipe_leaves_the_terminal_to_answer_at(world: World) 
         os.setsid()
         fcntl.ioctl(2, termios.TIOCSCTTY, 0)
 
-    words = [word for word in native(world)[:-1] if word not in ("--prompt", "go")]
+    words = [word for word in native(cli)[:-1] if word not in ("--prompt", "go")]
     read, write = os.pipe()
     os.write(write, b"go")
     os.close(write)
     try:
-        code, said = at_terminal(world, "y\n", *words, "ask", stdin=read, preexec_fn=take_terminal)
+        code, said = at_terminal(cli, "y\n", *words, "ask", stdin=read, preexec_fn=take_terminal)
     finally:
         os.close(read)
     assert code == 0, said
-    assert replies(world) == [(True, "person")]
+    assert replies(cli) == [(True, "person")]
 
 
-def test_to_ask_where_no_one_can_answer_is_refused_at_once(world: World) -> None:
-    words = [*native(world)[:-1], "ask"]
-    answer = world.call(*words)
+def test_to_ask_where_no_one_can_answer_is_refused_at_once(cli: CliMachine) -> None:
+    words = [*native(cli)[:-1], "ask"]
+    answer = cli.call(*words)
     assert answer.code == 2
     assert "there is no terminal here" in answer.err
     assert "harness attach" in answer.err
-    assert world.logs() == []
-    assert world.call(*words, "--on-ask", "deny").code == 0
-    assert replies(world) == [(False, "policy")]
+    assert cli.logs() == []
+    assert cli.call(*words, "--on-ask", "deny").code == 0
+    assert replies(cli) == [(False, "policy")]

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from world import World
+from cli_machine import CliMachine
 
 from harness.errors import UsageError
 from harness.interfaces.conversations.backend import Setup
@@ -21,20 +21,20 @@ CLAUDE = "33dadd08-e106-4698-90c8-83a1c1f512c6"
 
 
 @pytest.fixture
-def filled(world: World) -> World:
+def filled(cli: CliMachine) -> CliMachine:
     """A session that Claude has stored itself, and a `claude` that writes down how it is called."""
-    next(case for case in cases() if str(case) == "claude/2.1.325/resume").unpack(world.home)
-    world.install("claude", before='echo "$PWD $*" >>"$HOME/calls"; cat >>"$HOME/calls"')
-    return world
+    next(case for case in cases() if str(case) == "claude/2.1.325/resume").unpack(cli.home)
+    cli.install("claude", before='echo "$PWD $*" >>"$HOME/calls"; cat >>"$HOME/calls"')
+    return cli
 
 
-def _calls(world: World) -> str:
-    path = world.home / "calls"
+def _calls(cli: CliMachine) -> str:
+    path = cli.home / "calls"
     return path.read_text() if path.exists() else ""
 
 
 @pytest.mark.parametrize("name", [CLAUDE, CLAUDE[:8], f"claude:{CLAUDE}"])
-def test_a_session_of_the_agent_is_continued_as_a_recorded_run(filled: World, name: str) -> None:
+def test_a_session_of_the_agent_is_continued_as_a_recorded_run(filled: CliMachine, name: str) -> None:
     answer = filled.call("resume", name, "and now?", "--cwd", str(filled.project))
     assert answer.code == 0
     assert answer.types[-1] == "Result"
@@ -44,7 +44,9 @@ def test_a_session_of_the_agent_is_continued_as_a_recorded_run(filled: World, na
     assert logged["prompt"] == "and now?"
 
 
-def test_a_session_of_ours_is_continued_where_it_worked_by_its_own_id_or_the_agents(filled: World) -> None:
+def test_a_session_of_ours_is_continued_where_it_worked_by_its_own_id_or_the_agents(
+    filled: CliMachine,
+) -> None:
     assert filled.call("run", "--agent", "claude", "--prompt", "first").code == 0
     for name in ("last", "mock-session"):
         assert filled.call("resume", name, "second").code == 0
@@ -53,18 +55,18 @@ def test_a_session_of_ours_is_continued_where_it_worked_by_its_own_id_or_the_age
         assert "--resume mock-session" in _calls(filled)
 
 
-def test_the_agents_own_command_is_printed(filled: World) -> None:
+def test_the_agents_own_command_is_printed(filled: CliMachine) -> None:
     answer = filled.call("resume", CLAUDE, "--print")
     assert (answer.code, answer.out) == (0, f"cd /workspace/shop && claude --resume {CLAUDE}\n")
 
 
-def test_a_fork_and_options_reach_the_agent(filled: World) -> None:
+def test_a_fork_and_options_reach_the_agent(filled: CliMachine) -> None:
     words = ("--fork", "--model", "opus", "--cwd", str(filled.project), "--", "--debug")
     assert filled.call("resume", CLAUDE, "x", *words).code == 0
     assert all(word in _calls(filled) for word in ("--fork-session", "--model", "--debug"))
 
 
-def test_what_cannot_be_continued_says_why_and_what_to_do(filled: World) -> None:
+def test_what_cannot_be_continued_says_why_and_what_to_do(filled: CliMachine) -> None:
     answer = filled.call("resume", CLAUDE, "x")
     assert (answer.code, "/workspace/shop" in answer.err, "--cwd" in answer.err) == (2, True, True)
     answer = filled.call("resume", "nothing-like-this", "x")
@@ -74,33 +76,33 @@ def test_what_cannot_be_continued_says_why_and_what_to_do(filled: World) -> None
     assert (answer.code, "agent binary not found: claude" in answer.err) == (127, True)
 
 
-def test_an_agent_without_sessions_by_id_names_the_way_out(world: World) -> None:
-    home = next(case for case in cases() if str(case) == "aider/0.86.2/tools-and-resume").unpack(world.home)
-    world.environ["HOME"] = home.directory
-    (world.project / ".aider.chat.history.md").write_text(
+def test_an_agent_without_sessions_by_id_names_the_way_out(cli: CliMachine) -> None:
+    home = next(case for case in cases() if str(case) == "aider/0.86.2/tools-and-resume").unpack(cli.home)
+    cli.environ["HOME"] = home.directory
+    (cli.project / ".aider.chat.history.md").write_text(
         "\n# aider chat started at 2026-11-15 19:28:30\n\n#### hi\n\nHello.\n"
     )
-    [found] = [one for one in world.call("sessions", "list", "--json").data if one["agent_name"] == "aider"]
-    answer = world.call("resume", f"aider:{found['session_id']}", "x")
+    [found] = [one for one in cli.call("sessions", "list", "--json").data if one["agent_name"] == "aider"]
+    answer = cli.call("resume", f"aider:{found['session_id']}", "x")
     assert answer.code == 2
     assert "harness hand-over aider:" in answer.err
 
 
 @pytest.mark.parametrize("name", ["--help-me", "../../etc/passwd", "a b", "claude:--version", "x" * 300])
-def test_a_hostile_id_is_only_an_unknown_session(filled: World, name: str) -> None:
+def test_a_hostile_id_is_only_an_unknown_session(filled: CliMachine, name: str) -> None:
     answer = filled.call("resume", name, "x")
     assert answer.code == 2
     assert _calls(filled) == ""
 
 
-def test_a_thread_is_continued_in_its_own_log(world: World) -> None:
-    chat = world.spawn("chat", "--agent", "native", "--model", "scripted/demo", stdin=subprocess.PIPE)
+def test_a_thread_is_continued_in_its_own_log(cli: CliMachine) -> None:
+    chat = cli.spawn("chat", "--agent", "native", "--model", "scripted/demo", stdin=subprocess.PIPE)
     chat.communicate(b"hello\n", timeout=60)
-    process = world.spawn("resume", "last", "and again")
+    process = cli.spawn("resume", "last", "and again")
     shown, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert b"and again" in shown
-    assert len(world.call("sessions", "list", "--json").data) == 1
+    assert len(cli.call("sessions", "list", "--json").data) == 1
 
 
 def test_the_first_run_of_a_thread_continues_the_agents_session() -> None:

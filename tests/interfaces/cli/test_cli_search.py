@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from world import World
+from cli_machine import CliMachine
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "sources" / "imports"))
 from stored_homes import cases
@@ -15,14 +15,14 @@ CLAUDE = "33dadd08-e106-4698-90c8-83a1c1f512c6"
 
 
 @pytest.fixture
-def filled(world: World) -> World:
+def filled(cli: CliMachine) -> CliMachine:
     for case in cases():
         if str(case) in ("claude/2.1.325/resume", "codex/0.166.0/tools", "goose/1.52.0/resume"):
-            case.unpack(world.home)
-    return world
+            case.unpack(cli.home)
+    return cli
 
 
-def test_ours_and_theirs_are_found(filled: World) -> None:
+def test_ours_and_theirs_are_found(filled: CliMachine) -> None:
     filled.install("claude")
     assert filled.call("run", "--agent", "claude", "--prompt", "say hello to our own").code == 0
     answer = filled.call("sessions", "search", "hello", "--json")
@@ -42,7 +42,7 @@ def test_ours_and_theirs_are_found(filled: World) -> None:
     assert CLAUDE in filled.call("sessions", "search", "hello", "--project", "/workspace/shop").out
 
 
-def test_files_and_commands_of_ours_and_theirs(filled: World) -> None:
+def test_files_and_commands_of_ours_and_theirs(filled: CliMachine) -> None:
     call = (
         '{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","id":"t","name":"Bash",'
         '"input":{"command":"wc -l src/cart.py"}}]}}'
@@ -56,7 +56,7 @@ def test_files_and_commands_of_ours_and_theirs(filled: World) -> None:
     assert filled.call("sessions", "search", "--command", "never ran this", "--json").data["hits"] == []
 
 
-def test_a_question_without_anything_is_a_mistake(filled: World) -> None:
+def test_a_question_without_anything_is_a_mistake(filled: CliMachine) -> None:
     answer = filled.call("sessions", "search")
     assert answer.code == 2
     assert "nothing to search for" in answer.err

@@ -8,10 +8,10 @@ import subprocess
 from typing import Any
 
 import pytest
-from world import World
+from cli_machine import CliMachine
 
 GIT = shutil.which("git") or "git"
-"""Found here: in a `World` there is none."""
+"""Found here: in a `CliMachine` there is none."""
 TEXT = "".join(f"line {number}\n" for number in range(1, 21))
 
 
@@ -29,9 +29,9 @@ def used(identity: str, name: str, **asked: Any) -> tuple[str, str]:
 
 
 @pytest.fixture
-def changed(world: World) -> World:
+def changed(cli: CliMachine) -> CliMachine:
     """An agent that says that it changed two files, which are so."""
-    project = world.project
+    project = cli.project
     (project / "a.txt").write_text(TEXT.replace("line 3\n", "the third line\n"))
     (project / "new.txt").write_text("one\ntwo\n")
     place = str(project)
@@ -41,12 +41,12 @@ def changed(world: World) -> World:
         *used("t2", "Write", file_path=f"{place}/new.txt", content="one\ntwo\n"),
         line("result", subtype="success", is_error=False, result="Done.", duration_ms=1),
     )
-    world.install("claude", *lines)
-    assert world.call("run", "-a", "claude", "-p", "count in words").code == 0
-    return world
+    cli.install("claude", *lines)
+    assert cli.call("run", "-a", "claude", "-p", "count in words").code == 0
+    return cli
 
 
-def test_the_patch_is_taken_back_by_git(changed: World) -> None:
+def test_the_patch_is_taken_back_by_git(changed: CliMachine) -> None:
     answer = changed.call("sessions", "diff", "last")
     assert "+the third line\n" in answer.out
     folder = changed.project
@@ -56,28 +56,28 @@ def test_the_patch_is_taken_back_by_git(changed: World) -> None:
     assert (folder / "a.txt").read_text() == TEXT
 
 
-def test_the_totals_of_each_file(changed: World) -> None:
+def test_the_totals_of_each_file(changed: CliMachine) -> None:
     lines = changed.call("sessions", "diff", "last", "--stat").out.split("\n")
     assert lines[0].split() == ["M", "a.txt", "+1", "-1"]
     assert lines[2].startswith("2 files, +3 -1")
 
 
-def test_a_turn_that_there_is_not(changed: World) -> None:
+def test_a_turn_that_there_is_not(changed: CliMachine) -> None:
     answer = changed.call("sessions", "diff", "last", "--turn", "7")
     assert answer.code == 2
     assert "there is no turn 7" in answer.err
     assert changed.call("sessions", "diff", "last", "--turn", "1").out
 
 
-def test_what_is_not_known_is_said(changed: World) -> None:
+def test_what_is_not_known_is_said(changed: CliMachine) -> None:
     (changed.project / "a.txt").write_text("something else\n")
     answer = changed.call("sessions", "diff", "last")
     assert answer.code == 1
     assert "not in the patch: a.txt: the log does not have the text that was there before" in answer.err
 
 
-def test_a_session_that_changed_nothing(world: World) -> None:
-    world.install("claude")
-    assert world.call("run", "-a", "claude", "-p", "look").code == 0
-    answer = world.call("sessions", "diff", "last")
+def test_a_session_that_changed_nothing(cli: CliMachine) -> None:
+    cli.install("claude")
+    assert cli.call("run", "-a", "claude", "-p", "look").code == 0
+    answer = cli.call("sessions", "diff", "last")
     assert (answer.code, answer.out, answer.err) == (0, "", "it changed no files\n")

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from world import CLAUDE_LINES, World, wait_until
+from cli_machine import CLAUDE_LINES, CliMachine, wait_until
 
 from harness.interfaces.sessions.ids import abbreviated, all_ids, table
 from harness.log.store import Metadata
@@ -41,55 +41,55 @@ HOSTILE = [
 ]
 
 
-def _recorded(world: World, count: int = 1) -> list[str]:
-    world.install("claude")
+def _recorded(cli: CliMachine, count: int = 1) -> list[str]:
+    cli.install("claude")
     for _ in range(count):
-        assert world.call("run", "-a", "claude", "-p", "look\x1b[31m at\nit").code == 0
-    return [path.stem for path in reversed(world.logs())]
+        assert cli.call("run", "-a", "claude", "-p", "look\x1b[31m at\nit").code == 0
+    return [path.stem for path in reversed(cli.logs())]
 
 
-def test_without_sessions_there_is_nothing_to_list(world: World) -> None:
-    answer = world.call("sessions")
+def test_without_sessions_there_is_nothing_to_list(cli: CliMachine) -> None:
+    answer = cli.call("sessions")
     assert (answer.code, answer.out) == (0, "")
-    assert answer.err == f"there are no sessions in {world.sessions}\n"
-    assert world.call("sessions", "list", "--json").data == []
-    assert world.call("sessions", "show", "last").code == 2
+    assert answer.err == f"there are no sessions in {cli.sessions}\n"
+    assert cli.call("sessions", "list", "--json").data == []
+    assert cli.call("sessions", "show", "last").code == 2
 
 
-def test_the_list_shows_the_newest_first_on_one_line_each(world: World) -> None:
-    ids = _recorded(world, 3)
-    lines = world.call("sessions", "list").out.strip().split("\n")
+def test_the_list_shows_the_newest_first_on_one_line_each(cli: CliMachine) -> None:
+    ids = _recorded(cli, 3)
+    lines = cli.call("sessions", "list").out.strip().split("\n")
     assert [line.split()[0] for line in lines[1:]] == [abbreviated(one, ids) for one in ids]
     assert all("claude" in line and "succeeded" in line and "$0.043" in line for line in lines[1:])
     assert all(line.endswith("look␛[31m at it") for line in lines[1:])
-    limited = world.call("sessions", "--limit", "1")
+    limited = cli.call("sessions", "--limit", "1")
     assert (len(limited.out.strip().split("\n")), limited.err) == (
         2,
         "… and 2 older ones (--limit 0 shows all)\n",
     )
-    data = world.call("sessions", "list", "--json").data
+    data = cli.call("sessions", "list", "--json").data
     assert [one["session_id"] for one in data] == ids
     assert data[0]["outcome"] == "completed"
     assert data[0]["running"] is False
 
 
-def test_what_waits_for_somebody_is_listed_first_whatever_asked(world: World) -> None:
-    store = FileStore(str(world.sessions))
+def test_what_waits_for_somebody_is_listed_first_whatever_asked(cli: CliMachine) -> None:
+    store = FileStore(str(cli.sessions))
     for name, outcome in (("asked-a-question", "suspended"), ("asked-for-leave", "completed")):
         waiting = Metadata(session_id=name, kind="thread", outcome=outcome, activity="waiting")
         store.create(waiting).close()
-    newer = [one for one in _recorded(world, 2) if not one.startswith("asked")]
-    listed = world.call("sessions", "list", "--ids").out.split()
+    newer = [one for one in _recorded(cli, 2) if not one.startswith("asked")]
+    listed = cli.call("sessions", "list", "--ids").out.split()
     assert (set(listed[:2]), listed[2:4]) == ({"asked-a-question", "asked-for-leave"}, newer)
-    assert [one["outcome"] for one in world.call("sessions", "list", "--json").data[:2]] == ["waiting"] * 2
-    chosen = world.call("sessions", "list", "--outcome", "waiting", "--ids").out.split()
+    assert [one["outcome"] for one in cli.call("sessions", "list", "--json").data[:2]] == ["waiting"] * 2
+    chosen = cli.call("sessions", "list", "--outcome", "waiting", "--ids").out.split()
     assert set(chosen) == set(listed[:2])
 
 
-def test_on_a_terminal_a_long_task_is_cut_so_that_a_session_stays_one_line(world: World) -> None:
-    world.install("claude")
-    world.call("run", "-p", "a task that goes on and on " * 5)
-    store = FileStore(str(world.sessions))
+def test_on_a_terminal_a_long_task_is_cut_so_that_a_session_stays_one_line(cli: CliMachine) -> None:
+    cli.install("claude")
+    cli.call("run", "-p", "a task that goes on and on " * 5)
+    store = FileStore(str(cli.sessions))
     (log_id,) = all_ids(store)
     for width in (80, 100):
         heading, line, _ = table([store.metadata(log_id)], [log_id], width).split("\n")
@@ -107,11 +107,11 @@ def test_a_continued_conversation_has_its_time_and_cost_in_the_list() -> None:
     assert "$0.25" in shown
 
 
-def test_a_session_is_found_by_any_beginning_that_means_only_one(world: World) -> None:
-    ids = _recorded(world, 2)
+def test_a_session_is_found_by_any_beginning_that_means_only_one(cli: CliMachine) -> None:
+    ids = _recorded(cli, 2)
     for text in (ids[0], abbreviated(ids[0], ids), ids[0].upper(), "last", f" {ids[0]} "):
-        assert world.call("sessions", "path", text).out == f"{world.sessions / ids[0]}.ndjson\n"
-    several = world.call("sessions", "path", ids[0][:3])
+        assert cli.call("sessions", "path", text).out == f"{cli.sessions / ids[0]}.ndjson\n"
+    several = cli.call("sessions", "path", ids[0][:3])
     assert several.code == 2
     assert several.err.startswith("harness: 2 sessions begin with")
 
@@ -123,98 +123,98 @@ def test_abbreviations_are_short_and_unique() -> None:
 
 
 @pytest.mark.parametrize("format", ["ndjson", "log", "text", "json", "markdown", "usage", "pretty"])
-def test_a_session_is_shown_as_its_run_was(world: World, format: str) -> None:
-    world.install("claude")
-    live = world.call("run", "-a", "claude", "-p", "x", "-f", format)
-    assert world.call("sessions", "show", "last", "-f", format).out == live.out
-    assert world.call("sessions", "replay", "last", "--fast", "-f", format).out == live.out
+def test_a_session_is_shown_as_its_run_was(cli: CliMachine, format: str) -> None:
+    cli.install("claude")
+    live = cli.call("run", "-a", "claude", "-p", "x", "-f", format)
+    assert cli.call("sessions", "show", "last", "-f", format).out == live.out
+    assert cli.call("sessions", "replay", "last", "--fast", "-f", format).out == live.out
 
 
-def test_the_file_of_a_session_can_be_found(world: World) -> None:
-    (one,) = _recorded(world)
-    raw = Path(world.call("sessions", "path", one, "--raw").out.strip())
+def test_the_file_of_a_session_can_be_found(cli: CliMachine) -> None:
+    (one,) = _recorded(cli)
+    raw = Path(cli.call("sessions", "path", one, "--raw").out.strip())
     assert CLAUDE_LINES[1] in raw.read_text()
 
 
-def test_a_replay_keeps_its_timing_and_may_be_faster(world: World) -> None:
-    world.install("claude", *CLAUDE_LINES[:2], after=f"sleep 0.6; cat <<'EOL'\n{CLAUDE_LINES[2]}\nEOL\n")
-    world.call("run", "-a", "claude", "-p", "x")
+def test_a_replay_keeps_its_timing_and_may_be_faster(cli: CliMachine) -> None:
+    cli.install("claude", *CLAUDE_LINES[:2], after=f"sleep 0.6; cat <<'EOL'\n{CLAUDE_LINES[2]}\nEOL\n")
+    cli.call("run", "-a", "claude", "-p", "x")
     took_s = {}
     for speed in ("1", "10"):
         begun_s = time.monotonic()
-        assert world.call("sessions", "replay", "last", "--speed", speed).types[-1] == "Result"
+        assert cli.call("sessions", "replay", "last", "--speed", speed).types[-1] == "Result"
         took_s[speed] = time.monotonic() - begun_s
     assert took_s["1"] >= 0.6
     assert took_s["10"] < took_s["1"] - 0.3
 
 
-def test_a_check_proves_a_log_and_tells_what_became_of_each_line(world: World) -> None:
-    _recorded(world)
-    answer = world.call("sessions", "check", "last")
+def test_a_check_proves_a_log_and_tells_what_became_of_each_line(cli: CliMachine) -> None:
+    _recorded(cli)
+    answer = cli.call("sessions", "check", "last")
     assert (answer.code, answer.err) == (0, "")
     assert "3 lines" in answer.out
     assert "  1  system/init\n" in answer.out
     assert "proved" in answer.out
-    data = world.call("sessions", "check", "last", "--json").data
+    data = cli.call("sessions", "check", "last", "--json").data
     assert (data["lines"], data["problems"], data["rules"]["result"]) == (3, [], 1)
 
 
-def test_a_check_fails_when_the_log_was_changed(world: World) -> None:
-    _recorded(world)
-    (log,) = world.logs()
+def test_a_check_fails_when_the_log_was_changed(cli: CliMachine) -> None:
+    _recorded(cli)
+    (log,) = cli.logs()
     log.write_text(log.read_text().replace("I will look.", "I did nothing."))
-    answer = world.call("sessions", "check", "last")
+    answer = cli.call("sessions", "check", "last")
     assert answer.code == 1
     assert "event 2 differs" in answer.err
     assert "proved" not in answer.out
 
 
-def test_sessions_are_deleted_with_everything_that_belongs_to_them(world: World) -> None:
-    ids = _recorded(world, 3)
-    answer = world.call("sessions", "delete", ids[0], ids[1], ids[0])
+def test_sessions_are_deleted_with_everything_that_belongs_to_them(cli: CliMachine) -> None:
+    ids = _recorded(cli, 3)
+    answer = cli.call("sessions", "delete", ids[0], ids[1], ids[0])
     assert (answer.code, answer.err) == (0, f"deleted {ids[0]}\ndeleted {ids[1]}\n")
-    assert {path.name.split(".")[0] for path in world.sessions.iterdir()} == {ids[2]}
-    assert world.call("sessions", "delete", ids[2], "nonsense").code == 2
-    assert len(world.logs()) == 1
+    assert {path.name.split(".")[0] for path in cli.sessions.iterdir()} == {ids[2]}
+    assert cli.call("sessions", "delete", ids[2], "nonsense").code == 2
+    assert len(cli.logs()) == 1
 
 
-def test_a_running_session_says_so_can_be_followed_and_not_deleted(world: World) -> None:
+def test_a_running_session_says_so_can_be_followed_and_not_deleted(cli: CliMachine) -> None:
     rest = f"while [ ! -e go ]; do sleep 0.02; done; cat <<'EOL'\n{CLAUDE_LINES[2]}\nEOL\n"
-    world.install("claude", *CLAUDE_LINES[:2], after=rest)
-    running = world.spawn("run", "-a", "claude", "-p", "x")
-    wait_until(lambda: world.logs() and len(world.log()) == 3)
-    assert " running " in world.call("sessions", "list").out
-    assert world.call("sessions", "list", "--json").data[0]["running"] is True
-    assert world.call("sessions", "show", "last").types == ["SessionStart", "Message", "Message"]
-    locked = world.call("sessions", "delete", "last")
+    cli.install("claude", *CLAUDE_LINES[:2], after=rest)
+    running = cli.spawn("run", "-a", "claude", "-p", "x")
+    wait_until(lambda: cli.logs() and len(cli.log()) == 3)
+    assert " running " in cli.call("sessions", "list").out
+    assert cli.call("sessions", "list", "--json").data[0]["running"] is True
+    assert cli.call("sessions", "show", "last").types == ["SessionStart", "Message", "Message"]
+    locked = cli.call("sessions", "delete", "last")
     assert (locked.code, "is being written" in locked.err) == (1, True)
-    follower = world.spawn("sessions", "show", "last", "--follow")
+    follower = cli.spawn("sessions", "show", "last", "--follow")
     assert follower.stdout is not None
     assert b"SessionStart" in follower.stdout.readline()
-    (world.project / "go").touch()
+    (cli.project / "go").touch()
     followed, _ = follower.communicate(timeout=100)
     live, _ = running.communicate(timeout=100)
     assert followed.split(b"\n") == live.split(b"\n")[1:]
     assert follower.returncode == 0
 
 
-def test_a_session_whose_harness_was_killed_is_completed_when_somebody_looks(world: World) -> None:
-    world.install("claude", *CLAUDE_LINES[:2], after="exec sleep 60")
-    process = world.spawn("run", "-a", "claude", "-p", "x")
-    wait_until(lambda: world.logs() and len(world.log()) == 3)
+def test_a_session_whose_harness_was_killed_is_completed_when_somebody_looks(cli: CliMachine) -> None:
+    cli.install("claude", *CLAUDE_LINES[:2], after="exec sleep 60")
+    process = cli.spawn("run", "-a", "claude", "-p", "x")
+    wait_until(lambda: cli.logs() and len(cli.log()) == 3)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    wait_until(lambda: "lost" in world.call("sessions", "list").out)
-    assert world.log()[-1]["type"] == "Result"
-    assert world.metadata()["outcome"] == "interrupted"
-    assert world.call("sessions", "check", "last").code == 0
+    wait_until(lambda: "lost" in cli.call("sessions", "list").out)
+    assert cli.log()[-1]["type"] == "Result"
+    assert cli.metadata()["outcome"] == "interrupted"
+    assert cli.call("sessions", "check", "last").code == 0
 
 
-def test_following_a_session_whose_harness_is_killed_ends_with_its_result(world: World) -> None:
-    world.install("claude", *CLAUDE_LINES[:2], after="exec sleep 60")
-    process = world.spawn("run", "-a", "claude", "-p", "x")
-    wait_until(lambda: world.logs() and len(world.log()) == 3)
-    follower = world.spawn("sessions", "show", "last", "--follow")
+def test_following_a_session_whose_harness_is_killed_ends_with_its_result(cli: CliMachine) -> None:
+    cli.install("claude", *CLAUDE_LINES[:2], after="exec sleep 60")
+    process = cli.spawn("run", "-a", "claude", "-p", "x")
+    wait_until(lambda: cli.logs() and len(cli.log()) == 3)
+    follower = cli.spawn("sessions", "show", "last", "--follow")
     assert follower.stdout is not None
     assert b"SessionStart" in follower.stdout.readline()
     process.send_signal(signal.SIGKILL)
@@ -225,16 +225,16 @@ def test_following_a_session_whose_harness_is_killed_ends_with_its_result(world:
 
 
 @pytest.mark.parametrize("action", ["show", "replay", "check", "path", "delete"])
-def test_a_hostile_id_is_an_unknown_session(world: World, action: str) -> None:
-    _recorded(world)
-    (world.sessions.parent / "outside.ndjson").write_text("secret")
+def test_a_hostile_id_is_an_unknown_session(cli: CliMachine, action: str) -> None:
+    _recorded(cli)
+    (cli.sessions.parent / "outside.ndjson").write_text("secret")
     for text in HOSTILE:
-        answer = world.call("sessions", action, text)
+        answer = cli.call("sessions", action, text)
         assert (answer.code, answer.out) == (2, ""), text
         assert answer.err.startswith("harness: "), text
         assert "secret" not in answer.err
-    assert (world.sessions.parent / "outside.ndjson").read_text() == "secret"
-    assert len(world.logs()) == 1
+    assert (cli.sessions.parent / "outside.ndjson").read_text() == "secret"
+    assert len(cli.logs()) == 1
 
 
 WATCHED = """
@@ -259,90 +259,89 @@ print([entry for entry in seen if not entry[1].startswith(own) and not entry[1].
 """
 
 
-def test_nothing_but_sessions_is_opened_for_a_hostile_id(world: World) -> None:
+def test_nothing_but_sessions_is_opened_for_a_hostile_id(cli: CliMachine) -> None:
     """Those of Harness and of agents, and the catalogue of these."""
-    (one,) = _recorded(world)
+    (one,) = _recorded(cli)
     places = [
-        os.path.dirname(history.place(Home(str(world.home), {}, (str(world.project),))))
-        for history in load_all()
+        os.path.dirname(history.place(Home(str(cli.home), {}, (str(cli.project),)))) for history in load_all()
     ]
-    allowed = [str(world.sessions), str(world.home / ".cache" / "harness"), *places]
-    outside = world.root / "outside.ndjson"
+    allowed = [str(cli.sessions), str(cli.home / ".cache" / "harness"), *places]
+    outside = cli.root / "outside.ndjson"
     outside.write_text('{"type":"Info","message":"secret"}\n')
     linked = "01a1dec4-7ae1-71e1-af97-882761b6a422"
     texts = [*HOSTILE, f"{one}/../{one}", f"{one}\0"]
     done = subprocess.run(
         [sys.executable, "-c", WATCHED, repr(texts), repr(allowed)],
-        env=world.environ, cwd=world.project, capture_output=True, text=True, check=False,
+        env=cli.environ, cwd=cli.project, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
-    (world.sessions / f"{linked}.ndjson").symlink_to(outside)
+    (cli.sessions / f"{linked}.ndjson").symlink_to(outside)
     for action in ("show", "replay", "check"):
-        answer = world.call("sessions", action, linked)
+        answer = cli.call("sessions", action, linked)
         assert (answer.code, answer.out) == (1, ""), action
         assert "secret" not in answer.err
-    world.call("sessions", "delete", linked)
+    cli.call("sessions", "delete", linked)
     assert outside.exists()
 
 
-def test_a_damaged_sidecar_costs_only_the_sidecar(world: World) -> None:
-    (one,) = _recorded(world)
-    (world.sessions / f"{one}.meta.json").write_text("{")
-    assert world.call("sessions", "list").code == 0
-    assert world.call("sessions", "show", one).types[-1] == "Result"
+def test_a_damaged_sidecar_costs_only_the_sidecar(cli: CliMachine) -> None:
+    (one,) = _recorded(cli)
+    (cli.sessions / f"{one}.meta.json").write_text("{")
+    assert cli.call("sessions", "list").code == 0
+    assert cli.call("sessions", "show", one).types[-1] == "Result"
 
 
-def test_the_folder_of_sessions_may_lie_elsewhere(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.install("claude")
-    monkeypatch.setenv("HARNESS_LOG_DIRECTORY", str(world.root / "elsewhere"))
-    world.call("run", "-a", "claude", "-p", "x")
-    assert all_ids(FileStore(str(world.root / "elsewhere"))) != []
-    assert not world.sessions.exists()
-    assert json.loads(world.call("sessions", "list", "--json").out) != []
+def test_the_folder_of_sessions_may_lie_elsewhere(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.install("claude")
+    monkeypatch.setenv("HARNESS_LOG_DIRECTORY", str(cli.root / "elsewhere"))
+    cli.call("run", "-a", "claude", "-p", "x")
+    assert all_ids(FileStore(str(cli.root / "elsewhere"))) != []
+    assert not cli.sessions.exists()
+    assert json.loads(cli.call("sessions", "list", "--json").out) != []
 
 
-def _record(world: World, agent: str, *words: str) -> None:
-    world.install("claude", *CLAUDE_LINES)
-    world.call("run", "-a", agent, "-p", "x", *words)
+def _record(cli: CliMachine, agent: str, *words: str) -> None:
+    cli.install("claude", *CLAUDE_LINES)
+    cli.call("run", "-a", agent, "-p", "x", *words)
 
 
-def _agents_listed(world: World, *words: str) -> list[str]:
-    answer = world.call("sessions", "list", "--json", *words)
+def _agents_listed(cli: CliMachine, *words: str) -> list[str]:
+    answer = cli.call("sessions", "list", "--json", *words)
     assert answer.code == 0, answer.err
     return [row["agent_name"] for row in json.loads(answer.out)]
 
 
-def test_a_list_can_be_narrowed(world: World) -> None:
-    _record(world, "claude", "--tag", "fleet=x", "--tag", "b")
-    _record(world, "generic", "--binary", str(world.script("nothing", "exit 3")))
-    assert _agents_listed(world) == ["generic", "claude"]
-    assert _agents_listed(world, "--tag", "fleet=x") == _agents_listed(world, "-a", "claude") == ["claude"]
-    assert _agents_listed(world, "--tag", "fleet=x", "--tag", "other") == []
-    assert _agents_listed(world, "--outcome", "failed") == ["generic"]
-    assert _agents_listed(world, "--since", "1h", "--outcome", "completed") == ["claude"]
-    assert _agents_listed(world, "--until", "1h") == []
+def test_a_list_can_be_narrowed(cli: CliMachine) -> None:
+    _record(cli, "claude", "--tag", "fleet=x", "--tag", "b")
+    _record(cli, "generic", "--binary", str(cli.script("nothing", "exit 3")))
+    assert _agents_listed(cli) == ["generic", "claude"]
+    assert _agents_listed(cli, "--tag", "fleet=x") == _agents_listed(cli, "-a", "claude") == ["claude"]
+    assert _agents_listed(cli, "--tag", "fleet=x", "--tag", "other") == []
+    assert _agents_listed(cli, "--outcome", "failed") == ["generic"]
+    assert _agents_listed(cli, "--since", "1h", "--outcome", "completed") == ["claude"]
+    assert _agents_listed(cli, "--until", "1h") == []
 
 
-def test_a_list_that_is_cut_says_so_also_to_programs(world: World) -> None:
+def test_a_list_that_is_cut_says_so_also_to_programs(cli: CliMachine) -> None:
     for _ in range(3):
-        _record(world, "claude")
-    answer = world.call("sessions", "list", "--json", "--limit", "2", "-a", "claude")
+        _record(cli, "claude")
+    answer = cli.call("sessions", "list", "--json", "--limit", "2", "-a", "claude")
     assert (len(json.loads(answer.out)), answer.err) == (2, "… and 1 older ones (--limit 0 shows all)\n")
-    ids = world.call("sessions", "list", "--ids").out.split()
+    ids = cli.call("sessions", "list", "--ids").out.split()
     assert len(ids) == 3
-    assert world.call("sessions", "path", ids[0]).code == 0
+    assert cli.call("sessions", "path", ids[0]).code == 0
 
 
 @pytest.mark.parametrize(
     "words", [["--outcome", "good"], ["-a", "nobody"], ["--tag", ""], ["--since", "soon"]]
 )
-def test_a_filter_that_cannot_be_is_refused(world: World, words: list[str]) -> None:
-    answer = world.call("sessions", "list", *words)
+def test_a_filter_that_cannot_be_is_refused(cli: CliMachine, words: list[str]) -> None:
+    answer = cli.call("sessions", "list", *words)
     assert (answer.code, answer.out) == (2, "")
 
 
-def test_a_failed_run_says_why_in_every_format(world: World) -> None:
-    _record(world, "generic", "--binary", str(world.script("nothing", "echo broken >&2; exit 3")))
+def test_a_failed_run_says_why_in_every_format(cli: CliMachine) -> None:
+    _record(cli, "generic", "--binary", str(cli.script("nothing", "echo broken >&2; exit 3")))
     for name in ("text", "markdown", "json", "activity"):
-        answer = world.call("sessions", "show", "last", "--format", name)
+        answer = cli.call("sessions", "show", "last", "--format", name)
         assert "exit code 3" in answer.out + answer.err, name

@@ -6,9 +6,9 @@ import signal
 import time
 
 import pytest
-from pty_terminal import PATIENCE_S, PtyTerminal
+from cli_machine import CliMachine, wait_until
+from pty_terminal import TIMEOUT_S, PtyTerminal
 from test_cli_chat import GREETING, bash, chat
-from world import World, wait_until
 
 pytest.importorskip("pty", reason="there are no terminals here")
 
@@ -16,11 +16,11 @@ _GUARD_S = 0.5
 """No key answers sooner after a card has appeared."""
 
 
-def test_it_answers_what_runs_in_other_terminals(world: World) -> None:
-    with PtyTerminal(world, *chat(world, bash("touch first"), bash("touch second"), "Done.")) as first:
+def test_it_answers_what_runs_in_other_terminals(cli: CliMachine) -> None:
+    with PtyTerminal(cli, *chat(cli, bash("touch first"), bash("touch second"), "Done.")) as first:
         first.until(GREETING)
         first.type("go\n")
-        with PtyTerminal(world, "top") as top:
+        with PtyTerminal(cli, "top") as top:
             top.until("$ touch first")
             time.sleep(_GUARD_S)
             top.type("y")
@@ -37,21 +37,21 @@ def test_it_answers_what_runs_in_other_terminals(world: World) -> None:
             top.type("q")
             time.sleep(_GUARD_S)
             top.type("q")
-            assert top.process.wait(PATIENCE_S) == 0
+            assert top.process.wait(TIMEOUT_S) == 0
             assert top.settings == top.before
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_the_terminal_is_as_before_after_a_signal(world: World, number: signal.Signals) -> None:
-    with PtyTerminal(world, "top") as top:
+def test_the_terminal_is_as_before_after_a_signal(cli: CliMachine, number: signal.Signals) -> None:
+    with PtyTerminal(cli, "top") as top:
         top.until("no session yet")
         top.process.send_signal(number)
-        assert top.process.wait(PATIENCE_S) == 128 + number
+        assert top.process.wait(TIMEOUT_S) == 128 + number
         wait_until(lambda: top.raw.rstrip().endswith(b"\x07") and b"\x1b[?1049l" in top.raw)
         assert top.settings == top.before
 
 
-def test_it_needs_a_terminal(world: World) -> None:
-    answer = world.call("top")
+def test_it_needs_a_terminal(cli: CliMachine) -> None:
+    answer = cli.call("top")
     assert (answer.code, answer.out) == (2, "")
     assert "needs a terminal" in answer.err

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from world import COMMAND, World
+from cli_machine import COMMAND, CliMachine
 
 from harness import config
 from harness.config.settings import TABLE
@@ -38,24 +38,24 @@ output = 0
 """
 
 
-def own(world: World, text: str) -> None:
-    path = world.home / ".config/harness/config.toml"
+def own(cli: CliMachine, text: str) -> None:
+    path = cli.home / ".config/harness/config.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
 
-def project(world: World, text: str) -> Path:
-    path = world.project / "harness.toml"
+def project(cli: CliMachine, text: str) -> Path:
+    path = cli.project / "harness.toml"
     path.write_text(text)
     return path
 
 
-def evil(world: World) -> Path:
+def evil(cli: CliMachine) -> Path:
     """A program of the project, which leaves a mark when it runs."""
-    path = world.project / "evil.sh"
-    path.write_text(f"#!/bin/sh\necho x >> {world.project}/mark\n")
+    path = cli.project / "evil.sh"
+    path.write_text(f"#!/bin/sh\necho x >> {cli.project}/mark\n")
     path.chmod(0o755)
-    return world.project / "mark"
+    return cli.project / "mark"
 
 
 def test_every_setting_says_who_may_set_it() -> None:
@@ -67,19 +67,19 @@ def test_every_setting_says_who_may_set_it() -> None:
     assert narrowing == {"default_permissions", "default_timeout_secs", "log_level", *budgets}
 
 
-def test_a_project_alone_changes_nothing_but_to_narrow(world: World) -> None:
-    own(world, 'default_permissions = "read-only"\ndefault_timeout_secs = 60\ndefault_model = "mine"\n')
-    before = world.call("config", "show", "--json").data
-    path = project(world, ASKS_FOR_ALL)
-    answer = world.call("config", "show", "--json")
+def test_a_project_alone_changes_nothing_but_to_narrow(cli: CliMachine) -> None:
+    own(cli, 'default_permissions = "read-only"\ndefault_timeout_secs = 60\ndefault_model = "mine"\n')
+    before = cli.call("config", "show", "--json").data
+    path = project(cli, ASKS_FOR_ALL)
+    answer = cli.call("config", "show", "--json")
     assert answer.data == before
     (told,) = answer.err.splitlines()
     assert told.startswith(
         f"harness: warning: {path}: is not trusted, so this does not count: default_agent, "
     )
-    assert told.endswith(f" and 4 more (to look at it and trust it: harness trust {world.project})")
-    project(world, 'default_permissions = "plan"\ndefault_timeout_secs = 5\nlog_level = "debug"\n')
-    answer = world.call("config", "show", "--json")
+    assert told.endswith(f" and 4 more (to look at it and trust it: harness trust {cli.project})")
+    project(cli, 'default_permissions = "plan"\ndefault_timeout_secs = 5\nlog_level = "debug"\n')
+    answer = cli.call("config", "show", "--json")
     assert answer.err == ""
     assert answer.data == {
         **before, "default_permissions": "plan", "default_timeout_secs": 5, "log_level": "debug"
@@ -99,103 +99,103 @@ def test_a_project_alone_changes_nothing_but_to_narrow(world: World) -> None:
         ("", "full", "full"),
     ],
 )
-def test_permissions_only_become_fewer(world: World, users: str, wanted: str, holds: str) -> None:
-    own(world, f'default_permissions = "{users}"\n' if users else "")
-    project(world, f'default_permissions = "{wanted}"\n')
-    assert world.call("config", "get", "default_permissions").out == f"{holds}\n"
+def test_permissions_only_become_fewer(cli: CliMachine, users: str, wanted: str, holds: str) -> None:
+    own(cli, f'default_permissions = "{users}"\n' if users else "")
+    project(cli, f'default_permissions = "{wanted}"\n')
+    assert cli.call("config", "get", "default_permissions").out == f"{holds}\n"
 
 
-def test_no_command_is_run_that_the_user_did_not_allow(world: World) -> None:
-    own(world, 'default_permissions = "read-only"\n')
-    (world.project / "script.toml").write_text(SCRIPT)
-    project(world, 'default_permissions = "full-access"\n')
+def test_no_command_is_run_that_the_user_did_not_allow(cli: CliMachine) -> None:
+    own(cli, 'default_permissions = "read-only"\n')
+    (cli.project / "script.toml").write_text(SCRIPT)
+    project(cli, 'default_permissions = "full-access"\n')
     run = ("run", "-a", "native", "-m", "scripted/script.toml", "-p", "go")
-    answer = world.call(*run)
+    answer = cli.call(*run)
     assert "harness trust" in answer.err
-    assert not (world.project / "ran.txt").exists()
-    world.call("trust", "--yes")
-    assert world.call(*run).err == ""
-    assert (world.project / "ran.txt").exists()
+    assert not (cli.project / "ran.txt").exists()
+    cli.call("trust", "--yes")
+    assert cli.call(*run).err == ""
+    assert (cli.project / "ran.txt").exists()
 
 
 @pytest.mark.parametrize("name", ["harness.toml", ".harnessrc.toml", "../harness.toml"])
 @pytest.mark.parametrize("agent", ["claude", "claude-code"])
-def test_a_project_does_not_choose_the_program(world: World, name: str, agent: str) -> None:
-    world.install("claude")
-    mark = evil(world)
-    (world.project / name).write_text(
-        f'[agents.{agent}]\nbinary = "{world.project}/evil.sh"\nextra_args = ["--evil"]\n'
+def test_a_project_does_not_choose_the_program(cli: CliMachine, name: str, agent: str) -> None:
+    cli.install("claude")
+    mark = evil(cli)
+    (cli.project / name).write_text(
+        f'[agents.{agent}]\nbinary = "{cli.project}/evil.sh"\nextra_args = ["--evil"]\n'
     )
-    answer = world.call("run", "-a", "claude", "-p", "x")
+    answer = cli.call("run", "-a", "claude", "-p", "x")
     assert (answer.code, answer.types[-1], mark.exists()) == (0, "Result", False)
     told = f"does not count: agents.{agent}.binary, agents.{agent}.extra_args"
     assert sum(told in line for line in answer.err.splitlines()) == 1
-    assert "--evil" not in world.call("run", "-a", "claude", "-p", "x", "--dry-run").out
-    assert world.call("trust", "--yes").code == 0
-    world.call("run", "-a", "claude", "-p", "x")
+    assert "--evil" not in cli.call("run", "-a", "claude", "-p", "x", "--dry-run").out
+    assert cli.call("trust", "--yes").code == 0
+    cli.call("run", "-a", "claude", "-p", "x")
     assert mark.exists()
 
 
-def test_a_project_does_not_answer_in_the_place_of_a_model(world: World) -> None:
-    (world.project / "evil.toml").write_text(SCRIPT)
+def test_a_project_does_not_answer_in_the_place_of_a_model(cli: CliMachine) -> None:
+    (cli.project / "evil.toml").write_text(SCRIPT)
     for text in (
         'default_agent = "native"\ndefault_model = "scripted/evil.toml"\n',
         '[agents.native]\nmodel = "scripted/evil.toml"\n',
         '[models.opus]\nnative = "scripted/evil.toml"\n',
     ):
-        project(world, text)
+        project(cli, text)
         for words in ((), ("-m", "opus")):
-            world.call("run", "-a", "native", "-p", "go", *words)
-    assert not (world.project / "ran.txt").exists()
+            cli.call("run", "-a", "native", "-p", "go", *words)
+    assert not (cli.project / "ran.txt").exists()
 
 
-def test_trust_ends_with_the_next_change(world: World) -> None:
-    path = project(world, 'default_model = "a"\n')
-    assert world.call("trust", "--yes").code == 0
-    assert world.call("config", "get", "default_model").out == "a\n"
+def test_trust_ends_with_the_next_change(cli: CliMachine) -> None:
+    path = project(cli, 'default_model = "a"\n')
+    assert cli.call("trust", "--yes").code == 0
+    assert cli.call("config", "get", "default_model").out == "a\n"
     path.write_text('default_model = "b"\n')
-    assert world.call("config", "get", "default_model").code == 1
-    assert world.call("trust", "--list").out == f"{path}  [changed since, not trusted]\n"
+    assert cli.call("config", "get", "default_model").code == 1
+    assert cli.call("trust", "--list").out == f"{path}  [changed since, not trusted]\n"
     path.write_text('default_model = "a"\n')
-    assert world.call("config", "get", "default_model").out == "a\n"
+    assert cli.call("config", "get", "default_model").out == "a\n"
 
 
-def test_trust_belongs_to_the_path(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    project(world, 'default_model = "a"\n')
-    world.call("trust", "--yes")
-    other = world.project.parent / "other"
+def test_trust_belongs_to_the_path(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    project(cli, 'default_model = "a"\n')
+    cli.call("trust", "--yes")
+    other = cli.project.parent / "other"
     other.mkdir()
     (other / "harness.toml").write_text('default_model = "a"\n')
     monkeypatch.chdir(other)
-    assert world.call("config", "get", "default_model").code == 1
+    assert cli.call("config", "get", "default_model").code == 1
 
 
-def test_a_link_to_a_trusted_file_is_not_trusted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = project(world, 'default_model = "a"\n')
-    world.call("trust", "--yes")
-    other = world.project / "cloned"
+def test_a_link_to_a_trusted_file_is_not_trusted(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = project(cli, 'default_model = "a"\n')
+    cli.call("trust", "--yes")
+    other = cli.project / "cloned"
     other.mkdir()
     (other / "harness.toml").symlink_to(path)
     monkeypatch.chdir(other)
-    assert world.call("config", "get", "default_model").code == 1
+    assert cli.call("config", "get", "default_model").code == 1
 
 
 def test_a_program_is_looked_for_beside_the_file_that_names_it(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    cli: CliMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.settle('[agents.claude]\nbinary = "./tools/claude"\n')
-    (world.project / "cloned/tools").mkdir(parents=True)
-    monkeypatch.chdir(world.project / "cloned")
-    shown = world.call("run", "-a", "claude", "-p", "x", "--dry-run").out
-    assert shown.startswith(f"Binary: {world.project}/tools/claude\n")
+    cli.settle('[agents.claude]\nbinary = "./tools/claude"\n')
+    (cli.project / "cloned/tools").mkdir(parents=True)
+    monkeypatch.chdir(cli.project / "cloned")
+    shown = cli.call("run", "-a", "claude", "-p", "x", "--dry-run").out
+    assert shown.startswith(f"Binary: {cli.project}/tools/claude\n")
 
 
-def test_what_is_trusted_is_shown_with_every_hidden_character(world: World) -> None:
-    project(world, 'default_permissions = "full"\n[agents.claude]\nbinary = "a\u202eb\u200b\\u001b[2K"\n')
-    own(world, 'default_permissions = "plan"\n')
-    answer = world.call("trust", "--yes")
+def test_what_is_trusted_is_shown_with_every_hidden_character(cli: CliMachine) -> None:
+    project(cli, 'default_permissions = "full"\n[agents.claude]\nbinary = "a\u202eb\u200b\\u001b[2K"\n')
+    own(cli, 'default_permissions = "plan"\n')
+    answer = cli.call("trust", "--yes")
     assert answer.err.splitlines()[:5] == [
-        f"{world.project}/harness.toml asks for:",
+        f"{cli.project}/harness.toml asks for:",
         '  default_permissions = "full"',
         "      What an agent may do: full-access, read-only, ask (before it changes or runs anything), or agent-default (whatever the agent itself is set to).",
         '  agents.claude.binary = "a\\u202eb\\u200b\\u001b[2K"',
@@ -203,8 +203,8 @@ def test_what_is_trusted_is_shown_with_every_hidden_character(world: World) -> N
     ]
 
 
-def test_without_a_terminal_nobody_is_taken_to_have_agreed(world: World) -> None:
-    project(world, 'default_model = "a"\n')
+def test_without_a_terminal_nobody_is_taken_to_have_agreed(cli: CliMachine) -> None:
+    project(cli, 'default_model = "a"\n')
     done = subprocess.run(
         [*COMMAND, "trust"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
@@ -214,8 +214,8 @@ def test_without_a_terminal_nobody_is_taken_to_have_agreed(world: World) -> None
 
 
 @pytest.mark.parametrize(("said", "is_trusted"), [("y\n", True), ("\n", False), ("n\n", False)])
-def test_on_a_terminal_it_asks(world: World, said: str, is_trusted: bool) -> None:
-    project(world, 'default_model = "a"\n')
+def test_on_a_terminal_it_asks(cli: CliMachine, said: str, is_trusted: bool) -> None:
+    project(cli, 'default_model = "a"\n')
     leader, follower = pty.openpty()
     os.write(leader, said.encode())
     done = subprocess.run([*COMMAND, "trust"], stdin=follower, capture_output=True, text=True, check=False)
@@ -223,67 +223,67 @@ def test_on_a_terminal_it_asks(world: World, said: str, is_trusted: bool) -> Non
     os.close(follower)
     assert "Trust this, as it is now? [y/N]" in done.stderr
     assert (done.returncode == 0) == is_trusted
-    assert (world.call("config", "get", "default_model").out == "a\n") == is_trusted
+    assert (cli.call("config", "get", "default_model").out == "a\n") == is_trusted
 
 
-def test_trust_can_be_listed_and_taken_back(world: World) -> None:
-    path = project(world, 'default_model = "a"\n')
-    world.call("trust", "--yes")
-    assert world.call("trust", "--list", "--json").data == [{"path": str(path), "state": "trusted"}]
-    assert "trusted already" in world.call("trust").err
-    assert world.call("trust", "--revoke").code == 0
-    assert world.call("config", "get", "default_model").code == 1
-    assert world.call("trust", "--revoke").code == 1
-    world.call("trust", "--yes")
+def test_trust_can_be_listed_and_taken_back(cli: CliMachine) -> None:
+    path = project(cli, 'default_model = "a"\n')
+    cli.call("trust", "--yes")
+    assert cli.call("trust", "--list", "--json").data == [{"path": str(path), "state": "trusted"}]
+    assert "trusted already" in cli.call("trust").err
+    assert cli.call("trust", "--revoke").code == 0
+    assert cli.call("config", "get", "default_model").code == 1
+    assert cli.call("trust", "--revoke").code == 1
+    cli.call("trust", "--yes")
     path.unlink()
-    assert world.call("trust", "--list").out == f"{path}  [gone]\n"
-    assert world.call("trust", "--revoke").code == 0
-    assert world.call("trust", "--list").out == ""
+    assert cli.call("trust", "--list").out == f"{path}  [gone]\n"
+    assert cli.call("trust", "--revoke").code == 0
+    assert cli.call("trust", "--list").out == ""
 
 
-def test_the_record_is_private_and_counts_only_while_it_is(world: World) -> None:
-    project(world, 'default_model = "a"\n')
-    world.call("trust", "--yes")
+def test_the_record_is_private_and_counts_only_while_it_is(cli: CliMachine) -> None:
+    project(cli, 'default_model = "a"\n')
+    cli.call("trust", "--yes")
     record = Path(config.trust_file())
     assert stat.S_IMODE(record.stat().st_mode) == 0o600
     record.chmod(0o666)
-    answer = world.call("config", "get", "default_model")
+    answer = cli.call("config", "get", "default_model")
     assert (answer.code, "can be changed by others" in answer.err) == (1, True)
     record.chmod(0o600)
     for damaged in ("{", "[]", '{"trusted": 3}', "[" * 100_000):
         record.write_text(damaged)
-        answer = world.call("config", "get", "default_model")
+        answer = cli.call("config", "get", "default_model")
         assert (answer.code, "is damaged, so no project is trusted" in answer.err) == (1, True)
     record.unlink()
-    record.symlink_to(world.project / "harness.toml")
-    assert "no project is trusted" in world.call("config", "get", "default_model").err
+    record.symlink_to(cli.project / "harness.toml")
+    assert "no project is trusted" in cli.call("config", "get", "default_model").err
 
 
-def test_what_needs_no_trust_or_cannot_be_read_is_not_trusted(world: World) -> None:
-    assert world.call("trust", "--yes").code == 2
-    project(world, 'default_permissions = "plan"\n')
-    assert "sets nothing that needs trust" in world.call("trust", "--yes").err
-    project(world, "default_model = ")
-    answer = world.call("trust", "--yes")
+def test_what_needs_no_trust_or_cannot_be_read_is_not_trusted(cli: CliMachine) -> None:
+    assert cli.call("trust", "--yes").code == 2
+    project(cli, 'default_permissions = "plan"\n')
+    assert "sets nothing that needs trust" in cli.call("trust", "--yes").err
+    project(cli, "default_model = ")
+    answer = cli.call("trust", "--yes")
     assert (answer.code, "is not valid TOML" in answer.err) == (1, True)
-    assert world.call("trust", "--yes", "nowhere").code == 2
+    assert cli.call("trust", "--yes", "nowhere").code == 2
     assert not Path(config.trust_file()).exists()
 
 
-def test_show_tells_what_does_not_count(world: World) -> None:
-    path = project(world, 'default_model = "a"\n')
-    assert f'# ignored, not trusted: default_model = "a"  # {path}:1\n' in world.call("config", "show").out
-    shown = world.call("config", "show", "--json", "--origin").data["default_model"]
+def test_show_tells_what_does_not_count(cli: CliMachine) -> None:
+    path = project(cli, 'default_model = "a"\n')
+    assert f'# ignored, not trusted: default_model = "a"  # {path}:1\n' in cli.call("config", "show").out
+    shown = cli.call("config", "show", "--json", "--origin").data["default_model"]
     assert shown == {"value": None, "origin": "default", "ignored": {"value": "a", "origin": f"{path}:1"}}
 
 
-def test_what_is_the_users_alone_is_not_granted_by_trust(world: World) -> None:
-    world.settle('default_model = "a"\n[log]\nredact = false\n')
-    assert world.call("config", "get", "log.redact").out == "true\n"
+def test_what_is_the_users_alone_is_not_granted_by_trust(cli: CliMachine) -> None:
+    cli.settle('default_model = "a"\n[log]\nredact = false\n')
+    assert cli.call("config", "get", "log.redact").out == "true\n"
 
 
-def test_a_budget_is_kept_by_the_users_prices(world: World) -> None:
-    project(world, '[prices."some-model"]\ninput = 0\noutput = 0\n')
-    settings = config.load(str(world.project))
+def test_a_budget_is_kept_by_the_users_prices(cli: CliMachine) -> None:
+    project(cli, '[prices."some-model"]\ninput = 0\noutput = 0\n')
+    settings = config.load(str(cli.project))
     assert settings.tables("prices") == {}
     assert json.dumps(settings.effective()).count("prices") == 0

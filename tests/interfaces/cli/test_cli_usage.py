@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from world import World
+from cli_machine import CliMachine
 
 import harness
 from harness.interfaces import formats
@@ -23,7 +23,7 @@ from harness.sources import registry
 COMMANDS = parser.names()
 
 
-def test_the_version_is_printed_without_loading_anything(world: World) -> None:
+def test_the_version_is_printed_without_loading_anything(cli: CliMachine) -> None:
     program = (
         "import sys\n"
         "from harness.interfaces.cli.main import main\n"
@@ -34,43 +34,43 @@ def test_the_version_is_printed_without_loading_anything(world: World) -> None:
     assert done.stdout == f"harness {harness.__version__}\n0 set()\n"
 
 
-def test_without_a_command_the_usage_is_shown_on_standard_error(world: World) -> None:
-    answer = world.call()
+def test_without_a_command_the_usage_is_shown_on_standard_error(cli: CliMachine) -> None:
+    answer = cli.call()
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("Usage: harness")
     assert all(f"  {name} " in answer.err for name in COMMANDS)
 
 
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"]])
-def test_help_is_printed_on_standard_output(world: World, words: list[str]) -> None:
-    answer = world.call(*words)
+def test_help_is_printed_on_standard_output(cli: CliMachine, words: list[str]) -> None:
+    answer = cli.call(*words)
     assert (answer.code, answer.err) == (0, "")
     assert "Run coding agents" in answer.out
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself_and_its_actions(world: World, name: str) -> None:
-    answer = world.call(name, "--help")
+def test_every_command_explains_itself_and_its_actions(cli: CliMachine, name: str) -> None:
+    answer = cli.call(name, "--help")
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out == world.call("help", name).out
+    assert answer.out == cli.call("help", name).out
     for action in getattr(parser.load(name), "ACTIONS", {}):
-        below = world.call(name, action, "--help")
+        below = cli.call(name, action, "--help")
         assert (below.code, below.err) == (0, "")
         assert f"harness {name} {action}" in below.out
 
 
-def test_the_help_of_run_names_every_agent_and_every_format(world: World) -> None:
-    text = re.sub(r"\s+", " ", world.call("run", "--help").out)
+def test_the_help_of_run_names_every_agent_and_every_format(cli: CliMachine) -> None:
+    text = re.sub(r"\s+", " ", cli.call("run", "--help").out)
     assert f"{', '.join(registry.names())} (default" in text
     assert all(formats.BEST_NAMES.get(name, name) in text for name in formats.names())
 
 
-def test_the_help_of_models_speaks_of_the_model_registry(world: World) -> None:
-    assert "model registry" in world.call("models", "--help").out
+def test_the_help_of_models_speaks_of_the_model_registry(cli: CliMachine) -> None:
+    assert "model registry" in cli.call("models", "--help").out
 
 
-def test_an_unknown_command_is_answered_with_the_one_that_was_meant(world: World) -> None:
-    answer = world.call("sesions")
+def test_an_unknown_command_is_answered_with_the_one_that_was_meant(cli: CliMachine) -> None:
+    answer = cli.call("sesions")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err == "harness: unknown command: sesions\n  did you mean `harness sessions`?\n"
 
@@ -106,8 +106,8 @@ def test_an_unknown_command_is_answered_with_the_one_that_was_meant(world: World
         (["completion", "cobol"], "unknown shell: cobol"),
     ],
 )
-def test_a_wrong_command_line_gives_one_clear_line(world: World, words: list[str], told: str) -> None:
-    answer = world.call(*words)
+def test_a_wrong_command_line_gives_one_clear_line(cli: CliMachine, words: list[str], told: str) -> None:
+    answer = cli.call(*words)
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("harness: ")
     assert told in answer.err
@@ -118,12 +118,12 @@ def test_nothing_that_is_shown_without_asking_is_wider_than_a_terminal() -> None
     assert [line for line in parser.overview().split("\n") if len(line) > 80] == []
 
 
-def test_a_server_that_does_not_answer_is_told_at_once(world: World) -> None:
+def test_a_server_that_does_not_answer_is_told_at_once(cli: CliMachine) -> None:
     pytest.importorskip("websockets", reason="pip install harness-agents[server] to test what needs it")
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    (world.project / "token").write_text("secret\n")
-    answer = world.call("attach", "--url", url, "--token-file", "token")
+    (cli.project / "token").write_text("secret\n")
+    answer = cli.call("attach", "--url", url, "--token-file", "token")
     assert (answer.code, answer.out) == (1, "")
     assert answer.err.startswith(f"harness: no server answers at {url}: ")
     assert answer.err.endswith("\n  `harness serve` starts one\n")
@@ -133,20 +133,20 @@ def test_seconds_may_carry_a_unit() -> None:
     assert [parser.seconds(text) for text in ("90", "90s", "1.5m", "2h")] == [90, 90, 90, 7200]
 
 
-def test_options_of_all_commands_may_stand_before_the_command(world: World) -> None:
-    assert world.call("-v", "--no-color", "config", "show").code == 0
-    assert world.call("config", "-v", "show").code == 0
-    assert world.call("config", "--json").data["log_level"] == "warn"
+def test_options_of_all_commands_may_stand_before_the_command(cli: CliMachine) -> None:
+    assert cli.call("-v", "--no-color", "config", "show").code == 0
+    assert cli.call("config", "-v", "show").code == 0
+    assert cli.call("config", "--json").data["log_level"] == "warn"
 
 
 def test_a_bug_is_one_line_and_its_traceback_a_private_file(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    cli: CliMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> int:
         raise ZeroDivisionError("two\nlines")
 
     monkeypatch.setattr(listing, "execute", broken)
-    answer = world.call("list")
+    answer = cli.call("list")
     assert (answer.code, answer.out) == (exit_codes.BUG, "")
     found = re.fullmatch(
         r"harness: this is a bug in harness: ZeroDivisionError: two\n  please report it with the details in (.+)\n",
@@ -157,30 +157,30 @@ def test_a_bug_is_one_line_and_its_traceback_a_private_file(
     assert os.stat(found[1]).st_mode & 0o777 == 0o600
 
 
-def test_a_current_directory_that_is_gone_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = world.project / "gone"
+def test_a_current_directory_that_is_gone_is_told(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = cli.project / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    answer = world.call("run", "-a", "claude", "-p", "x")
+    answer = cli.call("run", "-a", "claude", "-p", "x")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("harness: the current directory cannot be used: No such file or directory\n")
 
 
-def test_ctrl_c_is_quiet(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_is_quiet(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(listing, "execute", interrupted)
-    answer = world.call("list")
+    answer = cli.call("list")
     assert (answer.code, answer.out, answer.err) == (130, "", "")
 
 
 @pytest.mark.parametrize("words", ["list", "sessions", "--help", "config", "models"])
-def test_a_reader_that_has_left_is_no_reason_for_a_traceback(world: World, words: str) -> None:
+def test_a_reader_that_has_left_is_no_reason_for_a_traceback(cli: CliMachine, words: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    process = world.spawn(words, stdout=writer)
+    process = cli.spawn(words, stdout=writer)
     os.close(writer)
     _, err = process.communicate(timeout=100)
     assert b"Traceback" not in err
@@ -188,12 +188,12 @@ def test_a_reader_that_has_left_is_no_reason_for_a_traceback(world: World, words
     assert process.returncode == 141 or (words == "sessions" and process.returncode == 0)
 
 
-def test_closed_standard_streams_do_not_let_output_into_other_files(world: World) -> None:
-    world.install("claude")
+def test_closed_standard_streams_do_not_let_output_into_other_files(cli: CliMachine) -> None:
+    cli.install("claude")
     command = 'exec "$0" -m harness.interfaces.cli.main run -a claude -p x <&- >&- 2>&-'
-    done = subprocess.run(["sh", "-c", command, sys.executable], env=world.environ, check=False)
+    done = subprocess.run(["sh", "-c", command, sys.executable], env=cli.environ, check=False)
     assert done.returncode == 0
-    assert [event["type"] for event in world.log()][-1] == "Result"
+    assert [event["type"] for event in cli.log()][-1] == "Result"
 
 
 @pytest.mark.parametrize(
@@ -218,5 +218,5 @@ def test_colour_follows_the_option_then_the_environment_then_the_terminal(
     assert wants_color(choice, environ, is_terminal=terminal) is expected
 
 
-def test_main_returns_a_code_for_anything(world: World) -> None:
+def test_main_returns_a_code_for_anything(cli: CliMachine) -> None:
     assert main(["\udcff\0"]) == 2

@@ -14,7 +14,7 @@ from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
 from harness.system.contract import system
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 class _MissesChanges:
@@ -49,9 +49,9 @@ def test_all_is_read_again_once_changes_are_noticed_again(
 
     monkeypatch.setattr(system, "watch_directory", watch_directory)
     watch = StoreWatch(FileStore(str(tmp_path)), steps.put, pause_s=0.0)
-    assert [steps.get(timeout=PATIENCE_S) for _ in range(4)] == ["watched", "closed", "watched", None]
+    assert [steps.get(timeout=TIMEOUT_S) for _ in range(4)] == ["watched", "closed", "watched", None]
     watch.close()
-    assert steps.get(timeout=PATIENCE_S) == "closed"
+    assert steps.get(timeout=TIMEOUT_S) == "closed"
 
 
 def test_a_folder_that_cannot_be_watched_is_looked_at(
@@ -64,10 +64,10 @@ def test_a_folder_that_cannot_be_watched_is_looked_at(
     notified: queue.Queue[set[str] | None] = queue.Queue()
     store = FileStore(str(tmp_path))
     watch = StoreWatch(store, notified.put)
-    assert notified.get(timeout=PATIENCE_S) is None
+    assert notified.get(timeout=TIMEOUT_S) is None
     log_id = new_run_id(time.time_ns() // 1_000_000)
     store.create(Metadata(session_id=log_id)).close()
-    assert notified.get(timeout=PATIENCE_S) == {log_id}
+    assert notified.get(timeout=TIMEOUT_S) == {log_id}
     store.delete(log_id)
-    assert notified.get(timeout=PATIENCE_S) == {log_id}
+    assert notified.get(timeout=TIMEOUT_S) == {log_id}
     watch.close()

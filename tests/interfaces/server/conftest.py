@@ -10,10 +10,10 @@ import pytest
 pytest.importorskip("starlette", reason="pip install harness-agents[server] to test the server")
 pytest.importorskip("uvicorn", reason="pip install harness-agents[server] to test the server")
 
-from serving_world import ServingWorld
+from live_server import LiveServer
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[ServingWorld]:
-    with ServingWorld(tmp_path).serving_now() as serving:
+def live(tmp_path: Path) -> Iterator[LiveServer]:
+    with LiveServer(tmp_path).serving_now() as serving:
         yield serving

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from serving_world import PATIENCE_S
+from live_server import TIMEOUT_S
 from websockets.asyncio.client import connect
 
 PROGRAM = (sys.executable, "-c", "from harness.interfaces.cli.main import entry; entry()")
@@ -52,7 +52,7 @@ class ServeProgram:
         return int(line.split()[1]) * 1024
 
     def create(self, **wanted: Any) -> str:
-        answer = httpx.post(f"{self.url}/api/sessions", json=wanted, headers=self.bearer, timeout=PATIENCE_S)
+        answer = httpx.post(f"{self.url}/api/sessions", json=wanted, headers=self.bearer, timeout=TIMEOUT_S)
         assert answer.status_code == 201, answer.text
         session: str = answer.json()["id"]
         return session
@@ -63,7 +63,7 @@ class ServeProgram:
 
     def kill(self) -> None:
         self._process.send_signal(signal.SIGKILL)
-        self._process.wait(PATIENCE_S)
+        self._process.wait(TIMEOUT_S)
 
 
 @contextmanager

@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving_world import ServingWorld, Watcher, is_done, run, waits
+from live_server import LiveServer, Watcher, is_done, run, waits
 
 
 def bash(command: str, id: str) -> dict[str, Any]:
     return {"type": "tool_call", "name": "bash", "id": id, "input": {"command": command}}
 
 
-def scripted(world: ServingWorld, *responses: Any, lanes: dict[str, tuple[Any, ...]] | None = None) -> str:
+def scripted(live: LiveServer, *responses: Any, lanes: dict[str, tuple[Any, ...]] | None = None) -> str:
     """A model that goes on where the conversation is; `lanes`: by a word of the first message."""
 
     def told(given: tuple[Any, ...]) -> list[Any]:
         texts = [[{"type": "text", "content": one}] if isinstance(one, str) else one for one in given]
         return [{"events": one} for one in texts]
 
-    path = world.folder / "going_on.json"
+    path = live.folder / "going_on.json"
     other = [{"marker": marker, "responses": told(given)} for marker, given in (lanes or {}).items()]
     path.write_text(json.dumps({"goes_by": "conversation", "responses": told(responses), "lanes": other}))
     return f"scripted/{path}"
@@ -37,22 +37,20 @@ async def next_question(client: Watcher, count: int) -> dict[str, Any]:
     return pending(state)
 
 
-def test_always_under_one_command_allows_that_command_and_no_other(
-    world: ServingWorld, tmp_path: Path
-) -> None:
+def test_always_under_one_command_allows_that_command_and_no_other(live: LiveServer, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("x")
 
     async def work() -> None:
-        model = world.script(
+        model = live.script(
             [bash("echo one", "a")],
             [bash("echo one", "b")],
             [bash(f"rm {victim}", "c")],
             [bash(f"echo one; rm {victim}", "d")],
             "Done.",
         )
-        session = world.create(model=model)
-        async with world.connect(session["id"]) as socket:
+        session = live.create(model=model)
+        async with live.connect(session["id"]) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="go")
             relay = await next_question(client, 1)
@@ -86,13 +84,13 @@ def test_always_under_one_command_allows_that_command_and_no_other(
     run(work())
 
 
-def test_an_option_of_the_relay_grants_what_it_says(world: ServingWorld) -> None:
+def test_an_option_of_the_relay_grants_what_it_says(live: LiveServer) -> None:
     async def work() -> None:
-        model = world.script(
+        model = live.script(
             [bash("echo one", "a")], [bash("echo two", "b")], [bash("echo x > y", "c")], "Done."
         )
-        session = world.create(model=model)
-        async with world.connect(session["id"]) as socket:
+        session = live.create(model=model)
+        async with live.connect(session["id"]) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="go")
             relay = await next_question(client, 1)
@@ -108,10 +106,10 @@ def test_an_option_of_the_relay_grants_what_it_says(world: ServingWorld) -> None
     run(work())
 
 
-def test_an_answer_is_no_permission_and_names_its_relay(world: ServingWorld) -> None:
+def test_an_answer_is_no_permission_and_names_its_relay(live: LiveServer) -> None:
     async def work() -> None:
-        session = world.create(model=world.script([bash("echo one", "a")], "Done."))
-        async with world.connect(session["id"]) as socket:
+        session = live.create(model=live.script([bash("echo one", "a")], "Done."))
+        async with live.connect(session["id"]) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="go")
             relay = await next_question(client, 1)
@@ -133,11 +131,11 @@ def test_an_answer_is_no_permission_and_names_its_relay(world: ServingWorld) -> 
 
 
 @pytest.mark.parametrize("answer", [None, 5, {}, {"a": [1, None]}, [1], True])
-def test_what_does_not_fit_a_question_is_an_error_and_it_waits_on(world: ServingWorld, answer: Any) -> None:
+def test_what_does_not_fit_a_question_is_an_error_and_it_waits_on(live: LiveServer, answer: Any) -> None:
     async def work() -> None:
         ask = {"type": "tool_call", "name": "ask_user", "id": "q", "input": {"question": "Which?"}}
-        session = world.create(model=scripted(world, [ask], "Done."))
-        async with world.connect(session["id"]) as socket:
+        session = live.create(model=scripted(live, [ask], "Done."))
+        async with live.connect(session["id"]) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="go")
             relay = await next_question(client, 1)
@@ -151,7 +149,7 @@ def test_what_does_not_fit_a_question_is_an_error_and_it_waits_on(world: Serving
     run(work())
 
 
-def test_a_sub_agent_asks_in_the_same_conversation_and_the_state_says_who(world: ServingWorld) -> None:
+def test_a_sub_agent_asks_in_the_same_conversation_and_the_state_says_who(live: LiveServer) -> None:
     async def work() -> None:
         spawn = {
             "type": "tool_call",
@@ -160,8 +158,8 @@ def test_a_sub_agent_asks_in_the_same_conversation_and_the_state_says_who(world:
             "input": {"agentType": "general", "task": "LOOK"},
         }
         inside = ([bash("echo inside", "b")], "Inside.")
-        session = world.create(model=scripted(world, [spawn], "Done.", lanes={"LOOK": inside}))
-        async with world.connect(session["id"]) as socket:
+        session = live.create(model=scripted(live, [spawn], "Done.", lanes={"LOOK": inside}))
+        async with live.connect(session["id"]) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="go")
             first = await next_question(client, 1)

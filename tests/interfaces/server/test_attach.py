@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from serving_world import PATIENCE_S, ServingWorld
+from live_server import TIMEOUT_S, LiveServer
 
 from harness.interfaces.client.client import PlainClient
 from harness.interfaces.commands import Approve
@@ -39,7 +39,7 @@ class Attached:
     def until(self, text: str) -> str:
         """What came since the last time, up to a text."""
         with self._changed:
-            found = self._changed.wait_for(lambda: text in self._said[self._seen :], PATIENCE_S)
+            found = self._changed.wait_for(lambda: text in self._said[self._seen :], TIMEOUT_S)
             news = self._said[self._seen :]
             assert found, f"{text!r} is not in {news!r}"
             end = news.index(text) + len(text)
@@ -48,7 +48,7 @@ class Attached:
 
     def ask_until(self, command: str, text: str) -> None:
         """Say it again until it is answered so: the program may not have heard yet what others have."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline:
             self.type(command)
             with self._changed:
@@ -66,9 +66,9 @@ class Attached:
 
 
 @contextmanager
-def attached(world: ServingWorld, session: str) -> Iterator[Attached]:
-    token = world.folder / "server" / "token"
-    words = ["attach", session, "--url", world.url, "--token-file", str(token)]
+def attached(live: LiveServer, session: str) -> Iterator[Attached]:
+    token = live.folder / "server" / "token"
+    words = ["attach", session, "--url", live.url, "--token-file", str(token)]
     program = [sys.executable, "-c", "from harness.interfaces.cli.main import entry; entry()", *words]
     pipe = subprocess.PIPE
     with subprocess.Popen(
@@ -78,17 +78,17 @@ def attached(world: ServingWorld, session: str) -> Iterator[Attached]:
             seen = Attached(process)
             yield seen
             seen.type("/quit")
-            assert process.wait(PATIENCE_S) == 0
+            assert process.wait(TIMEOUT_S) == 0
         finally:
             process.kill()
 
 
-def test_what_is_always_allowed_is_shown_before_and_listed_and_revoked_after(world: ServingWorld) -> None:
-    model = world.script(
+def test_what_is_always_allowed_is_shown_before_and_listed_and_revoked_after(live: LiveServer) -> None:
+    model = live.script(
         [bash("echo one", "a")], [bash("echo one", "b")], [bash("echo one; echo two", "c")], "Done."
     )
-    session = world.create(model=model)
-    with attached(world, session["id"]) as terminal:
+    session = live.create(model=model)
+    with attached(live, session["id"]) as terminal:
         terminal.type("go")
         assert "? may it: bash: echo one" in terminal.until("or why not")
         terminal.type("/grants")
@@ -109,29 +109,29 @@ def test_what_is_always_allowed_is_shown_before_and_listed_and_revoked_after(wor
         terminal.type("n")
 
 
-def test_what_is_typed_answers_what_was_shown_and_nothing_else(world: ServingWorld) -> None:
-    session = world.create(model=world.script([bash("echo one", "a")], "Done."))
+def test_what_is_typed_answers_what_was_shown_and_nothing_else(live: LiveServer) -> None:
+    session = live.create(model=live.script([bash("echo one", "a")], "Done."))
     with (
-        attached(world, session["id"]) as terminal,
-        PlainClient(world.url, token=world.access.token, session=session["id"]) as other,
+        attached(live, session["id"]) as terminal,
+        PlainClient(live.url, token=live.access.token, session=session["id"]) as other,
     ):
         terminal.type("y")
         terminal.until("nothing is waiting for an answer")
         terminal.type("go")
         terminal.until("or why not")
-        state = other.until(lambda state: state["relays"], PATIENCE_S)
+        state = other.until(lambda state: state["relays"], TIMEOUT_S)
         other.send(Approve(relay_id=state["relays"][0]["id"]))
-        other.until(lambda state: state["status"] == "idle" and state["messages"], PATIENCE_S)
+        other.until(lambda state: state["status"] == "idle" and state["messages"], TIMEOUT_S)
         terminal.ask_until("/show", "nothing is waiting for an answer")
         terminal.type("y")  # too late: it must not become a prompt
         terminal.until("nothing is waiting for an answer")
         assert [one["content"] for one in other.state["messages"] if one["role"] == "user"] == ["go"]
 
 
-def test_hidden_parts_of_a_command_are_counted_and_can_be_seen(world: ServingWorld) -> None:
+def test_hidden_parts_of_a_command_are_counted_and_can_be_seen(live: LiveServer) -> None:
     command = "echo safe \u202e; true" + "\n" * 60 + "echo HIDDEN-PART"
-    session = world.create(model=world.script([bash(command, "a")], "Done."))
-    with attached(world, session["id"]) as terminal:
+    session = live.create(model=live.script([bash(command, "a")], "Done."))
+    with attached(live, session["id"]) as terminal:
         terminal.type("go")
         told = terminal.until("/show shows all of it")
         assert "echo safe <U+202E>; true" in told

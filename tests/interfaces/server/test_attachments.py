@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving_world import PATIENCE_S, ServingWorld, is_done
+from live_server import TIMEOUT_S, LiveServer, is_done
 
 from harness.events import Message, Warning
 from harness.interfaces.client import PlainClient, to_thread
@@ -20,15 +20,15 @@ IMAGE = {"mediaType": "image/png", "name": "pixel.png", "data": PIXEL}
 NOTES = {"mediaType": "text/plain", "name": "notes.txt", "data": b64encode("drei Äpfel".encode()).decode()}
 
 
-def ended(world: ServingWorld, session: str) -> dict[str, Any]:
-    with PlainClient(world.url, token=world.access.token, session=session) as client:
-        return client.until(is_done, PATIENCE_S)
+def ended(live: LiveServer, session: str) -> dict[str, Any]:
+    with PlainClient(live.url, token=live.access.token, session=session) as client:
+        return client.until(is_done, TIMEOUT_S)
 
 
-def test_files_come_with_the_first_prompt_or_without_any_words(world: ServingWorld) -> None:
+def test_files_come_with_the_first_prompt_or_without_any_words(live: LiveServer) -> None:
     for prompt in ("look", ""):
-        session = world.create(model=world.script("I see."), prompt=prompt, attachments=[IMAGE, NOTES])
-        state = ended(world, session["id"])
+        session = live.create(model=live.script("I see."), prompt=prompt, attachments=[IMAGE, NOTES])
+        state = ended(live, session["id"])
         asked, answer = state["messages"]
         assert (asked["content"], answer["content"]) == (prompt, "I see.")
         files = [part for part in asked["parts"] if part["type"] == "file"]
@@ -44,19 +44,19 @@ def test_files_come_with_the_first_prompt_or_without_any_words(world: ServingWor
     "attachment", [{**IMAGE, "data": "not base64!"}, {**IMAGE, "data": ""}, {**IMAGE, "mediaType": "png"}]
 )
 def test_what_is_no_file_is_refused_before_anything_is_said(
-    world: ServingWorld, attachment: dict[str, str]
+    live: LiveServer, attachment: dict[str, str]
 ) -> None:
-    session = world.create(model=world.script("Never."))["id"]
+    session = live.create(model=live.script("Never."))["id"]
     command = {"type": "submit", "prompt": "look", "attachments": [attachment]}
-    with world.http() as http:
+    with live.http() as http:
         answer = http.post(f"/api/sessions/{session}/commands", json={"commands": [command]})
     assert answer.status_code == 400
     assert "cannot be attached" in answer.json()["error"]["message"]
-    assert not any(isinstance(event, Message) for event in read_all(world.store, session))
+    assert not any(isinstance(event, Message) for event in read_all(live.store, session))
 
 
 def test_a_program_that_takes_no_files_is_told_those_that_are_text(
-    world: ServingWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    live: LiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "claude"
     said = {"type": "result", "subtype": "success", "is_error": False, "result": "ok", "session_id": "s"}
@@ -64,9 +64,9 @@ def test_a_program_that_takes_no_files_is_told_those_that_are_text(
     program.write_text(f"#!{sys.executable}\nimport sys\n{answers}\n")
     program.chmod(0o700)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    session = world.create(agent="claude", prompt="count them", attachments=[IMAGE, NOTES])["id"]
-    ended(world, session)
-    events = list(read_all(world.store, session))
+    session = live.create(agent="claude", prompt="count them", attachments=[IMAGE, NOTES])["id"]
+    ended(live, session)
+    events = list(read_all(live.store, session))
     asked = next(event.text for event in events if isinstance(event, Message) and event.role == "user")
     assert asked.startswith("count them")
     assert "notes.txt" in asked

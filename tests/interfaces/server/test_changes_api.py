@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from serving_world import PATIENCE_S, ServingWorld, is_done
+from live_server import TIMEOUT_S, LiveServer, is_done
 from test_rest import Described
 
 from harness.interfaces.client import PlainClient
@@ -33,24 +33,24 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 @pytest.fixture
-def project(world: ServingWorld, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_DATA_HOME", str(world.folder / "data"))
-    folder = world.folder / "project"
+def project(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_DATA_HOME", str(live.folder / "data"))
+    folder = live.folder / "project"
     folder.mkdir()
     (folder / "a.txt").write_text(TEXT)
     return folder
 
 
-def finished(world: ServingWorld, project: Path) -> str:
-    model = world.script(
+def finished(live: LiveServer, project: Path) -> str:
+    model = live.script(
         call("read", filePath="a.txt"),
         call("edit", filePath="a.txt", oldString="line 3\n", newString="line three\n"),
         call("write", filePath="new.txt", content="one\ntwo\n"),
         "Done.",
     )
-    session = world.create(model=model, cwd=str(project), prompt="Count in words", permissionMode="fullAuto")
-    with PlainClient(world.url, token=world.access.token, session=session["id"]) as client:
-        client.until(is_done, PATIENCE_S)
+    session = live.create(model=model, cwd=str(project), prompt="Count in words", permissionMode="fullAuto")
+    with PlainClient(live.url, token=live.access.token, session=session["id"]) as client:
+        client.until(is_done, TIMEOUT_S)
     identity: str = session["id"]
     return identity
 
@@ -62,9 +62,9 @@ def changes(http: httpx.Client, log_id: str, **query: Any) -> dict[str, Any]:
     return found
 
 
-def test_changes_are_listed_shown_and_taken_back(world: ServingWorld, project: Path) -> None:
-    log_id = finished(world, project)
-    with world.http() as http:
+def test_changes_are_listed_shown_and_taken_back(live: LiveServer, project: Path) -> None:
+    log_id = finished(live, project)
+    with live.http() as http:
         listed = changes(http, log_id)
         assert [
             (file["path"], file["change"], file["added"], file["removed"]) for file in listed["files"]
@@ -114,16 +114,14 @@ def test_changes_are_listed_shown_and_taken_back(world: ServingWorld, project: P
         assert "three" in (project / "a.txt").read_text()
 
 
-def test_chosen_files_are_committed(
-    world: ServingWorld, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chosen_files_are_committed(live: LiveServer, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git(project, "init", "-q", "-b", "main")
     git(project, "config", "user.name", "A")
     git(project, "config", "user.email", "a@example.org")
     git(project, "add", "-A")
     git(project, "commit", "-q", "-m", "first")
-    log_id = finished(world, project)
-    with world.http() as http:
+    log_id = finished(live, project)
+    with live.http() as http:
         head = changes(http, log_id)["git"]["head"]
         assert [file["path"] for file in changes(http, log_id, scope="uncommitted")["files"]] == [
             "a.txt",
@@ -137,10 +135,10 @@ def test_chosen_files_are_committed(
         assert [file["path"] for file in changes(http, log_id, scope="uncommitted")["files"]] == ["a.txt"]
 
 
-def test_mistakes_are_answered_in_words(world: ServingWorld, project: Path) -> None:
-    log_id = finished(world, project)
+def test_mistakes_are_answered_in_words(live: LiveServer, project: Path) -> None:
+    log_id = finished(live, project)
     one = f"/api/sessions/{log_id}"
-    with world.http() as http:
+    with live.http() as http:
         refused = [
             http.get(f"{one}/changes", params={"scope": "nonsense"}),
             http.get(f"{one}/changes", params={"scope": "uncommitted"}),

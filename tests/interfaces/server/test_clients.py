@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving_world import PATIENCE_S, ServingWorld, is_done, run, waits
+from live_server import TIMEOUT_S, LiveServer, is_done, run, waits
 
 from harness.errors import UnknownSession, UsageError
 from harness.interfaces.cli.chat.served_chat import TerminalTranscript
@@ -19,10 +19,10 @@ from harness.interfaces.commands import Approve, Cancel, Submit
 CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the shell"}}
 
 
-def test_a_client_sends_commands_and_shows_the_state(world: ServingWorld) -> None:
+def test_a_client_sends_commands_and_shows_the_state(live: LiveServer) -> None:
     async def work() -> None:
-        session = world.create(model=world.script([CALL], "Done."))
-        async with HarnessClient(world.url, token=world.access.token, session=session["id"]) as client:
+        session = live.create(model=live.script([CALL], "Done."))
+        async with HarnessClient(live.url, token=live.access.token, session=session["id"]) as client:
             await client.send(Submit(prompt="go"))
             state = await client.until(waits)
             await client.send({"type": "approve", "relayId": state["relays"][0]["id"]})
@@ -36,16 +36,16 @@ def test_a_client_sends_commands_and_shows_the_state(world: ServingWorld) -> Non
 
 
 def test_what_is_asked_while_the_server_is_away_is_asked_when_it_is_back(tmp_path: Path) -> None:
-    world = ServingWorld(tmp_path)
+    live = LiveServer(tmp_path)
 
     async def work() -> None:
-        with world.serving_now():
-            session = world.create(model=world.script("Back."))
-            client = HarnessClient(world.url, token=world.access.token, session=session["id"])
+        with live.serving_now():
+            session = live.create(model=live.script("Back."))
+            client = HarnessClient(live.url, token=live.access.token, session=session["id"])
             await client.open()
         await client.until(lambda _state: not client.is_connected)
         await client.send(Submit(prompt="are you there?"))
-        with world.serving_now():
+        with live.serving_now():
             state = await client.until(is_done)
             assert state["messages"][-1]["content"] == "Back."
             assert client.connections == 2
@@ -55,18 +55,18 @@ def test_what_is_asked_while_the_server_is_away_is_asked_when_it_is_back(tmp_pat
 
 
 def test_a_client_without_a_session_comes_back_to_the_one_that_it_began(tmp_path: Path) -> None:
-    world = ServingWorld(tmp_path)
+    live = LiveServer(tmp_path)
 
     async def work() -> None:
-        with world.serving_now():
-            client = HarnessClient(world.url, token=world.access.token)
+        with live.serving_now():
+            client = HarnessClient(live.url, token=live.access.token)
             await client.open()
-            await client.send({"type": "configure", "config": {"model": world.script("Begun.")}})
+            await client.send({"type": "configure", "config": {"model": live.script("Begun.")}})
             await client.send(Submit(prompt="begin"))
             begun = await client.until(is_done)
             assert client.connections == 1
         await client.until(lambda _state: not client.is_connected)
-        with world.serving_now():
+        with live.serving_now():
             state = await client.until(lambda _state: client.is_connected)
             assert (state["sessionId"], state["messages"]) == (begun["sessionId"], begun["messages"])
             assert client.connections == 2
@@ -75,31 +75,31 @@ def test_a_client_without_a_session_comes_back_to_the_one_that_it_began(tmp_path
     run(work())
 
 
-def test_what_will_never_work_is_said_at_once(world: ServingWorld) -> None:
+def test_what_will_never_work_is_said_at_once(live: LiveServer) -> None:
     async def work() -> None:
         with pytest.raises(UsageError, match="401"):
-            await HarnessClient(world.url, token="wrong").open()
+            await HarnessClient(live.url, token="wrong").open()
         with pytest.raises(UnknownSession):
-            await HarnessClient(world.url, token=world.access.token, session="nobody").open()
+            await HarnessClient(live.url, token=live.access.token, session="nobody").open()
 
     with pytest.raises(UsageError):
         HarnessClient("ftp://x", token="x")
     run(work())
 
 
-def test_the_plain_client_does_the_same_without_an_event_loop(world: ServingWorld) -> None:
-    session = world.create(model=world.script([CALL], "x"))
-    with PlainClient(world.url, token=world.access.token, session=session["id"]) as client:
+def test_the_plain_client_does_the_same_without_an_event_loop(live: LiveServer) -> None:
+    session = live.create(model=live.script([CALL], "x"))
+    with PlainClient(live.url, token=live.access.token, session=session["id"]) as client:
         assert client.state["sessionId"] == session["id"]
         client.send(Submit(prompt="go"))
-        client.until(waits, PATIENCE_S)
+        client.until(waits, TIMEOUT_S)
         with pytest.raises(TimeoutError):
             client.until(is_done, 0.05)
         client.send(Cancel())
-        assert client.until(is_done, PATIENCE_S)["runs"][0]["status"] == "interrupted"
+        assert client.until(is_done, TIMEOUT_S)["runs"][0]["status"] == "interrupted"
         assert next(client.states()) == client.state
     with pytest.raises(UsageError):
-        PlainClient(world.url, token="wrong").open()
+        PlainClient(live.url, token="wrong").open()
 
 
 def test_a_plain_state_becomes_messages_of_assistant_ui() -> None:
@@ -136,15 +136,15 @@ def test_a_plain_state_becomes_messages_of_assistant_ui() -> None:
     assert failed["status"] == {"type": "incomplete", "reason": "error", "error": "no money"}
 
 
-def test_our_own_state_becomes_ordered_parts_with_approvals_and_sub_agents(world: ServingWorld) -> None:
-    session = world.create(
-        model=world.script(
+def test_our_own_state_becomes_ordered_parts_with_approvals_and_sub_agents(live: LiveServer) -> None:
+    session = live.create(
+        model=live.script(
             [{"type": "reasoning", "content": "hm"}, {"type": "text", "content": "Look:"}, CALL], "Done."
         )
     )
-    with PlainClient(world.url, token=world.access.token, session=session["id"]) as client:
+    with PlainClient(live.url, token=live.access.token, session=session["id"]) as client:
         client.send(Submit(prompt="go"))
-        state = client.until(waits, PATIENCE_S)
+        state = client.until(waits, TIMEOUT_S)
         message = to_thread(state)["messages"][-1]
         assert [part["type"] for part in message["content"]] == ["reasoning", "text", "tool-call"]
         assert message["status"] == {"type": "requires-action", "reason": "tool-calls"}
@@ -157,7 +157,7 @@ def test_our_own_state_becomes_ordered_parts_with_approvals_and_sub_agents(world
             "reject-once",
         ]
         client.send(Approve(relay_id=approval["id"]))
-        message = to_thread(client.until(is_done, PATIENCE_S))["messages"][-1]
+        message = to_thread(client.until(is_done, TIMEOUT_S))["messages"][-1]
         assert message["content"][2]["approval"] == {"id": approval["id"], "approved": True}
         assert "from the shell" in message["content"][2]["result"]
         assert message["status"] == {"type": "complete", "reason": "stop"}
@@ -212,10 +212,10 @@ def test_a_transcript_shows_the_end_of_what_a_command_wrote_and_why_a_call_faile
     assert shown(status="error", exitCode=None, output="no such file") == "· t\n  ✗ t\n    no such file\n"
 
 
-def test_a_session_can_be_followed_and_answered_from_a_terminal(world: ServingWorld) -> None:
-    session = world.create(model=world.script([CALL], "All done."))
-    token = world.folder / "server" / "token"
-    words = ["attach", session["id"], "--url", world.url, "--token-file", str(token)]
+def test_a_session_can_be_followed_and_answered_from_a_terminal(live: LiveServer) -> None:
+    session = live.create(model=live.script([CALL], "All done."))
+    token = live.folder / "server" / "token"
+    words = ["attach", session["id"], "--url", live.url, "--token-file", str(token)]
     program = [sys.executable, "-c", "from harness.interfaces.cli.main import entry; entry()", *words]
     with subprocess.Popen(
         program,
@@ -238,19 +238,19 @@ def test_a_session_can_be_followed_and_answered_from_a_terminal(world: ServingWo
             out += attached.stdout.readline() or pytest.fail(out)
         attached.stdin.write("/quit\n")
         attached.stdin.flush()
-        assert attached.wait(PATIENCE_S) == 0
+        assert attached.wait(TIMEOUT_S) == 0
     assert "> go on" in out
     assert "✓ bash" in out
 
 
-def test_who_has_nothing_to_say_sees_what_is_there(world: ServingWorld) -> None:
-    session = world.create(model=world.script("All done."), prompt="go on")
-    token = world.folder / "server" / "token"
-    words = ["attach", session["id"], "--url", world.url, "--token-file", str(token)]
+def test_who_has_nothing_to_say_sees_what_is_there(live: LiveServer) -> None:
+    session = live.create(model=live.script("All done."), prompt="go on")
+    token = live.folder / "server" / "token"
+    words = ["attach", session["id"], "--url", live.url, "--token-file", str(token)]
     program = [sys.executable, "-c", "from harness.interfaces.cli.main import entry; entry()", *words]
     for _ in range(2):  # while it runs, and when it has ended
         done = subprocess.run(
-            program, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+            program, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
         assert done.returncode == 0, done.stderr
         assert "> go on" in done.stdout

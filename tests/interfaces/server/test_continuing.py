@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from live_server import LiveServer, Watcher, is_done, run, waits
 from msgspec.structs import replace
-from serving_world import ServingWorld, Watcher, is_done, run, waits
 
 from harness.events import Message, Result, SessionStart, Signal
 from harness.interfaces.conversations.backend import Setup
@@ -21,10 +21,10 @@ def delegated(**more: Any) -> list[dict[str, Any]]:
     return [{"type": "tool_call", "name": "subagent", "input": task}]
 
 
-def finished(world: ServingWorld) -> str:
+def finished(live: LiveServer) -> str:
     """The record of a run of another program."""
-    writer = world.store.create(Metadata(session_id="before", agent_name="claude"))
-    hub = Hub(world.store, "before", writer)
+    writer = live.store.create(Metadata(session_id="before", agent_name="claude"))
+    hub = Hub(live.store, "before", writer)
     hub.source("before").append(
         [
             SessionStart(agent="claude", session_id="theirs"),
@@ -45,10 +45,10 @@ def two_runs(state: dict[str, Any]) -> bool:
     return len(state["runs"]) == 2 and is_done(state)
 
 
-def test_resume_with_its_own_id_or_none_is_a_prompt(world: ServingWorld) -> None:
+def test_resume_with_its_own_id_or_none_is_a_prompt(live: LiveServer) -> None:
     async def work() -> None:
-        session = world.create(model=world.script("One.", "Two."))["id"]
-        async with world.connect(session) as socket:
+        session = live.create(model=live.script("One.", "Two."))["id"]
+        async with live.connect(session) as socket:
             client = Watcher(socket)
             await client.command("resume", prompt="a", sessionId=session)
             await client.until(is_done)
@@ -59,12 +59,12 @@ def test_resume_with_its_own_id_or_none_is_a_prompt(world: ServingWorld) -> None
 
 
 def test_a_conversation_that_is_empty_resumes_a_finished_session_and_all_who_watch_see_it(
-    world: ServingWorld,
+    live: LiveServer,
 ) -> None:
     async def work() -> None:
-        before = finished(world)
-        session = world.create(agent="native", model=world.script("42."))["id"]
-        async with world.connect(session) as one, world.connect(session) as two:
+        before = finished(live)
+        session = live.create(agent="native", model=live.script("42."))["id"]
+        async with live.connect(session) as one, live.connect(session) as two:
             first, second = Watcher(one), Watcher(two)
             await first.receive()
             await second.receive()
@@ -77,35 +77,35 @@ def test_a_conversation_that_is_empty_resumes_a_finished_session_and_all_who_wat
             await second.command("resume", prompt="again", sessionId=before, id="late")
             error = await second.until_error()
             assert (error["commandId"], "has messages already" in error["message"]) == ("late", True)
-        fork = world.store.metadata(session).fork
+        fork = live.store.metadata(session).fork
         assert fork is not None
         assert fork.log_id == before
 
     run(work())
 
 
-def test_a_socket_without_a_session_may_begin_with_another_ones_history(world: ServingWorld) -> None:
+def test_a_socket_without_a_session_may_begin_with_another_ones_history(live: LiveServer) -> None:
     async def work() -> None:
-        async with world.connect() as socket:
+        async with live.connect() as socket:
             client = Watcher(socket)
             await client.command("resume", prompt="x", sessionId="nobody")
             assert "nobody" in (await client.until_error())["message"]
-            await client.command("configure", config={"agent": "native", "model": world.script("42.")})
-            await client.command("resume", prompt="what was it?", sessionId=finished(world))
+            await client.command("configure", config={"agent": "native", "model": live.script("42.")})
+            await client.command("resume", prompt="what was it?", sessionId=finished(live))
             assert said(await client.until(two_runs))[-2:] == ["what was it?", "42."]
 
     run(work())
 
 
-def test_a_model_is_only_ever_that_of_the_same_agent(world: ServingWorld) -> None:
+def test_a_model_is_only_ever_that_of_the_same_agent(live: LiveServer) -> None:
     def speaking(store: Store, default: Setup) -> LocalBackend:
-        return LocalBackend(store, replace(default, model=world.script("Mine.")))
+        return LocalBackend(store, replace(default, model=live.script("Mine.")))
 
-    session = finished(world)
-    metadata = world.store.metadata(session)
+    session = finished(live)
+    metadata = live.store.metadata(session)
     metadata.model = "opus"
-    world.store.save_metadata(metadata)
-    other = ServingWorld(world.folder, world.store)
+    live.store.save_metadata(metadata)
+    other = LiveServer(live.folder, live.store)
     with other.serving_now(speaking):
         assert other.create(agent="claude")["model"] == ""
         assert other.create(continues=session)["model"] == "opus"
@@ -119,11 +119,11 @@ def test_a_model_is_only_ever_that_of_the_same_agent(world: ServingWorld) -> Non
         assert (mine["model"].startswith("scripted/"), now["agentName"], now["model"]) == (True, "claude", "")
 
 
-def test_what_still_goes_on_cannot_be_resumed_and_nothing_is_lost(world: ServingWorld) -> None:
+def test_what_still_goes_on_cannot_be_resumed_and_nothing_is_lost(live: LiveServer) -> None:
     async def work() -> None:
-        running = world.create(model=world.script([BASH], "Done."), prompt="go")["id"]
-        empty = world.create(model=world.script("Fine.", name="other.json"))["id"]
-        async with world.connect(empty) as socket:
+        running = live.create(model=live.script([BASH], "Done."), prompt="go")["id"]
+        empty = live.create(model=live.script("Fine.", name="other.json"))["id"]
+        async with live.connect(empty) as socket:
             client = Watcher(socket)
             await client.command("resume", prompt="x", sessionId=running)
             assert "still being written" in (await client.until_error())["message"]
@@ -133,15 +133,15 @@ def test_what_still_goes_on_cannot_be_resumed_and_nothing_is_lost(world: Serving
     run(work())
 
 
-def test_a_finished_conversation_that_is_still_loaded_can_be_resumed(world: ServingWorld) -> None:
+def test_a_finished_conversation_that_is_still_loaded_can_be_resumed(live: LiveServer) -> None:
     async def work() -> None:
-        before = world.create(model=world.script("I shall."))["id"]
-        async with world.connect(before) as socket:
+        before = live.create(model=live.script("I shall."))["id"]
+        async with live.connect(before) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="remember 42")
             await client.until(is_done)
-        empty = world.create(model=world.script("42.", name="other.json"))["id"]
-        async with world.connect(empty) as socket:
+        empty = live.create(model=live.script("42.", name="other.json"))["id"]
+        async with live.connect(empty) as socket:
             client = Watcher(socket)
             await client.command("resume", prompt="what was it?", sessionId=before)
             assert said(await client.until(two_runs)) == ["remember 42", "I shall.", "what was it?", "42."]
@@ -149,12 +149,12 @@ def test_a_finished_conversation_that_is_still_loaded_can_be_resumed(world: Serv
     run(work())
 
 
-def test_what_a_sub_agent_says_and_does_is_nested_in_the_call_that_began_it(world: ServingWorld) -> None:
+def test_what_a_sub_agent_says_and_does_is_nested_in_the_call_that_began_it(live: LiveServer) -> None:
     async def work() -> None:
-        below = world.script([BASH], "It is fine.", name="below.json")
-        model = world.script(delegated(modelId=below), "All is well.")
-        session = world.create(model=model)["id"]
-        async with world.connect(session) as socket:
+        below = live.script([BASH], "It is fine.", name="below.json")
+        model = live.script(delegated(modelId=below), "All is well.")
+        session = live.create(model=model)["id"]
+        async with live.connect(session) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="go")
             for count, name in ((1, "subagent"), (2, "bash")):
@@ -176,30 +176,30 @@ def test_what_a_sub_agent_says_and_does_is_nested_in_the_call_that_began_it(worl
     run(work())
 
 
-def test_a_sub_agent_is_no_way_around_what_is_denied_or_planned(world: ServingWorld) -> None:
+def test_a_sub_agent_is_no_way_around_what_is_denied_or_planned(live: LiveServer) -> None:
     async def work() -> None:
-        world.folder.joinpath("kept").write_text("as it was")
+        live.folder.joinpath("kept").write_text("as it was")
         destroy = {"type": "tool_call", "name": "bash", "input": {"command": "echo gone > kept"}}
         for number, wanted in enumerate(({"permissionMode": "readOnly"}, {"mode": "plan"})):
-            below = world.script([destroy], "Below.", name=f"below{number}.json")
-            model = world.script(delegated(modelId=below), "Above.", name=f"{number}.json")
-            session = world.create(model=model, **wanted)["id"]
-            async with world.connect(session) as socket:
+            below = live.script([destroy], "Below.", name=f"below{number}.json")
+            model = live.script(delegated(modelId=below), "Above.", name=f"{number}.json")
+            session = live.create(model=model, **wanted)["id"]
+            async with live.connect(session) as socket:
                 client = Watcher(socket)
                 await client.command("submit", prompt="go")
                 state = await client.until(is_done)
             assert said(state) == ["go", "Above."]
-            assert world.folder.joinpath("kept").read_text() == "as it was"
+            assert live.folder.joinpath("kept").read_text() == "as it was"
 
     run(work())
 
 
-def test_the_task_list_is_told_to_the_model_and_not_shown_as_a_remark(world: ServingWorld) -> None:
+def test_the_task_list_is_told_to_the_model_and_not_shown_as_a_remark(live: LiveServer) -> None:
     async def work() -> None:
         tasks = [{"content": "one", "status": "in_progress", "activeForm": "doing one"}]
         write = {"type": "tool_call", "name": "task_write", "input": {"tasks": tasks}}
-        session = world.create(model=world.script([write], "Written.", "Again."))["id"]
-        async with world.connect(session) as socket:
+        session = live.create(model=live.script([write], "Written.", "Again."))["id"]
+        async with live.connect(session) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="go")
             await client.until(is_done)
@@ -208,6 +208,6 @@ def test_the_task_list_is_told_to_the_model_and_not_shown_as_a_remark(world: Ser
         assert [task["text"] for task in state["tasks"]] == ["one"]
         parts = [part["type"] for message in state["messages"] for part in message["parts"]]
         assert "notice" not in parts
-        assert any(isinstance(event, Signal) for event in read_all(world.store, session))
+        assert any(isinstance(event, Signal) for event in read_all(live.store, session))
 
     run(work())

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving_world import ServingWorld, Watcher, is_done, run, waits
+from live_server import LiveServer, Watcher, is_done, run, waits
 from websockets.exceptions import ConnectionClosed
 
 CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the shell"}}
 
 
 def test_a_prompt_is_answered_in_pieces_and_the_state_has_the_shape_of_the_protocol(
-    world: ServingWorld,
+    live: LiveServer,
 ) -> None:
     async def work() -> None:
-        session = world.create(model=world.script("Hello world, this is a test."))
-        async with world.connect(session["id"]) as socket:
+        session = live.create(model=live.script("Hello live, this is a test."))
+        async with live.connect(session["id"]) as socket:
             client = Watcher(socket)
             first = await client.receive()
             assert first["type"] == "state"
@@ -29,35 +29,35 @@ def test_a_prompt_is_answered_in_pieces_and_the_state_has_the_shape_of_the_proto
             state = await client.until(is_done)
             assert [(one["role"], one["content"], one["status"]) for one in state["messages"]] == [
                 ("user", "hi", "complete"),
-                ("assistant", "Hello world, this is a test.", "complete"),
+                ("assistant", "Hello live, this is a test.", "complete"),
             ]
             assert all(message["type"] == "delta" for message in client.messages[1:])
 
     run(work())
 
 
-def test_a_socket_without_a_session_begins_one_with_its_first_prompt(world: ServingWorld) -> None:
+def test_a_socket_without_a_session_begins_one_with_its_first_prompt(live: LiveServer) -> None:
     async def work() -> None:
-        async with world.connect() as socket:
+        async with live.connect() as socket:
             client = Watcher(socket)
             assert (await client.receive())["state"]["sessionId"] == ""
             await client.command("cancel")
             await client.command("steer", message="to whom?", id="mine")
             assert (await client.until_error())["commandId"] == "mine"
-            await client.command("configure", config={"model": world.script("Yes.")})
+            await client.command("configure", config={"model": live.script("Yes.")})
             await client.command("submit", prompt="hi")
             state = await client.until(is_done)
             assert state["messages"][-1]["content"] == "Yes."
-            assert world.store.metadata(state["sessionId"]).prompt == "hi"
+            assert live.store.metadata(state["sessionId"]).prompt == "hi"
 
     run(work())
 
 
-def test_several_clients_see_the_same_and_the_first_answer_to_a_relay_counts(world: ServingWorld) -> None:
+def test_several_clients_see_the_same_and_the_first_answer_to_a_relay_counts(live: LiveServer) -> None:
     async def work() -> None:
-        model = world.script([CALL], "Done.")
-        session = world.create(model=model)
-        async with world.connect(session["id"]) as one, world.connect(session["id"]) as two:
+        model = live.script([CALL], "Done.")
+        session = live.create(model=model)
+        async with live.connect(session["id"]) as one, live.connect(session["id"]) as two:
             first, second = Watcher(one), Watcher(two)
             await first.receive()
             await second.receive()
@@ -82,10 +82,10 @@ def test_several_clients_see_the_same_and_the_first_answer_to_a_relay_counts(wor
     run(work())
 
 
-def test_a_call_that_is_denied_is_told_so(world: ServingWorld) -> None:
+def test_a_call_that_is_denied_is_told_so(live: LiveServer) -> None:
     async def work() -> None:
-        session = world.create(model=world.script([CALL], "Then not."))
-        async with world.connect(session["id"]) as socket:
+        session = live.create(model=live.script([CALL], "Then not."))
+        async with live.connect(session["id"]) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="run it")
             await client.until(waits)
@@ -98,14 +98,14 @@ def test_a_call_that_is_denied_is_told_so(world: ServingWorld) -> None:
     run(work())
 
 
-def test_prompts_that_come_while_a_run_goes_on_wait_and_are_answered_in_order(world: ServingWorld) -> None:
+def test_prompts_that_come_while_a_run_goes_on_wait_and_are_answered_in_order(live: LiveServer) -> None:
     async def work() -> None:
-        session = world.create(model=world.script([CALL], "Answer.", name="slow.json"))
-        async with world.connect(session["id"]) as socket:
+        session = live.create(model=live.script([CALL], "Answer.", name="slow.json"))
+        async with live.connect(session["id"]) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="first")
             await client.until(waits)
-            await client.command("configure", config={"model": world.script("Again.")})
+            await client.command("configure", config={"model": live.script("Again.")})
             for prompt in ("second", "third", "never"):
                 await client.command("submit", prompt=prompt)
             state = await client.until(lambda state: len(state["followUps"]) == 3)
@@ -126,10 +126,10 @@ def test_prompts_that_come_while_a_run_goes_on_wait_and_are_answered_in_order(wo
     run(work())
 
 
-def test_a_run_can_be_cancelled_and_the_next_prompt_begins_anew(world: ServingWorld) -> None:
+def test_a_run_can_be_cancelled_and_the_next_prompt_begins_anew(live: LiveServer) -> None:
     async def work() -> None:
-        session = world.create(model=world.script([CALL], "x", name="one.json"))
-        async with world.connect(session["id"]) as socket:
+        session = live.create(model=live.script([CALL], "x", name="one.json"))
+        async with live.connect(session["id"]) as socket:
             client = Watcher(socket)
             await client.command("cancel")  # nothing goes on: nothing happens
             await client.command("submit", prompt="go")
@@ -139,7 +139,7 @@ def test_a_run_can_be_cancelled_and_the_next_prompt_begins_anew(world: ServingWo
             state = await client.until(is_done)
             assert (state["status"], state["runs"][0]["status"]) == ("idle", "interrupted")
             assert state["relays"][0]["status"] == "denied"
-            await client.command("configure", config={"model": world.script("Fine.")})
+            await client.command("configure", config={"model": live.script("Fine.")})
             await client.command("submit", prompt="again")
             state = await client.until(lambda state: len(state["runs"]) == 2 and is_done(state))
             assert state["messages"][-1]["content"] == "Fine."
@@ -147,10 +147,10 @@ def test_a_run_can_be_cancelled_and_the_next_prompt_begins_anew(world: ServingWo
     run(work())
 
 
-def test_an_agent_that_listens_can_be_steered(world: ServingWorld) -> None:
+def test_an_agent_that_listens_can_be_steered(live: LiveServer) -> None:
     async def work() -> None:
-        session = world.create(model=world.script([CALL], "Heard."))
-        async with world.connect(session["id"]) as socket:
+        session = live.create(model=live.script([CALL], "Heard."))
+        async with live.connect(session["id"]) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="go")
             state = await client.until(waits)
@@ -182,25 +182,25 @@ def test_an_agent_that_listens_can_be_steered(world: ServingWorld) -> None:
         '{"type":"commands","commands":' + json.dumps([{"type": "cancel"}] * 65) + "}",
     ],
 )
-def test_a_bad_message_is_answered_with_an_error_and_changes_nothing(world: ServingWorld, text: str) -> None:
+def test_a_bad_message_is_answered_with_an_error_and_changes_nothing(live: LiveServer, text: str) -> None:
     async def work() -> None:
-        session = world.create(model=world.script("x"))
-        async with world.connect(session["id"]) as socket:
+        session = live.create(model=live.script("x"))
+        async with live.connect(session["id"]) as socket:
             client = Watcher(socket)
             before = (await client.receive())["state"]
             await socket.send(text)
             assert (await client.until_error())["message"]
-            async with world.connect(session["id"]) as other:
+            async with live.connect(session["id"]) as other:
                 after = (await Watcher(other).receive())["state"]
             assert after["messages"] == before["messages"] == []
 
     run(work())
 
 
-def test_an_unknown_session_is_closed_with_a_code_of_its_own(world: ServingWorld) -> None:
+def test_an_unknown_session_is_closed_with_a_code_of_its_own(live: LiveServer) -> None:
     async def work() -> None:
         for name in ("nobody", "../../etc/passwd", "%00", "a" * 4000):
-            async with world.connect(name) as socket:
+            async with live.connect(name) as socket:
                 with pytest.raises(ConnectionClosed) as closed:
                     await socket.recv()
                 assert closed.value.rcvd is not None
@@ -209,24 +209,24 @@ def test_an_unknown_session_is_closed_with_a_code_of_its_own(world: ServingWorld
     run(work())
 
 
-def test_each_of_many_reconnections_gets_what_the_log_says_and_then_no_gap(world: ServingWorld) -> None:
+def test_each_of_many_reconnections_gets_what_the_log_says_and_then_no_gap(live: LiveServer) -> None:
     async def work() -> None:
         words = " ".join(str(number) for number in range(4_000))
-        model = world.script([{"type": "text", "content": words, "pieces": 2_000}], pause_ms=1)
-        session = world.create(model=model, prompt="count")
+        model = live.script([{"type": "text", "content": words, "pieces": 2_000}], pause_ms=1)
+        session = live.create(model=model, prompt="count")
         seen = []
         for _ in range(200):
-            async with world.connect(session["id"]) as socket:
+            async with live.connect(session["id"]) as socket:
                 client = Watcher(socket)
                 state = (await client.receive())["state"]
                 seen.append((state["seq"], state["messages"]))
                 if not is_done(state):
                     await client.receive()
                     seen.append((client.seq, client.state["messages"]))
-        async with world.connect(session["id"]) as socket:
+        async with live.connect(session["id"]) as socket:
             final = await Watcher(socket).until(is_done)
         assert final["messages"][-1]["content"] == words
-        with world.http() as http:
+        with live.http() as http:
             for seq, messages in seen[:: max(1, len(seen) // 20)]:
                 at = http.get(f"/api/sessions/{session['id']}/state", params={"at": seq}).json()
                 assert at["state"]["messages"] == messages or seq == final["seq"]
@@ -235,65 +235,65 @@ def test_each_of_many_reconnections_gets_what_the_log_says_and_then_no_gap(world
 
 
 def test_everything_is_there_again_after_the_server_was_started_again(tmp_path: Path) -> None:
-    world = ServingWorld(tmp_path)
-    with world.serving_now():
-        session = world.create(model=world.script("Remember this."), prompt="say it")
-        before = run_to_end(world, session["id"])
-    with world.serving_now():
-        after = run_to_end(world, session["id"])
+    live = LiveServer(tmp_path)
+    with live.serving_now():
+        session = live.create(model=live.script("Remember this."), prompt="say it")
+        before = run_to_end(live, session["id"])
+    with live.serving_now():
+        after = run_to_end(live, session["id"])
         assert after["messages"] == before["messages"]
-        model = world.script("Still here.")
-        submit(world, session["id"], "and now?", model)
-        assert run_to_end(world, session["id"], runs=2)["messages"][-1]["content"] == "Still here."
+        model = live.script("Still here.")
+        submit(live, session["id"], "and now?", model)
+        assert run_to_end(live, session["id"], runs=2)["messages"][-1]["content"] == "Still here."
 
 
-def torn(world: ServingWorld, session: str, is_so: Any) -> bytes:
+def torn(live: LiveServer, session: str, is_so: Any) -> bytes:
     """What is in the log when the state is so."""
 
     async def work() -> None:
-        async with world.connect(session) as socket:
+        async with live.connect(session) as socket:
             await Watcher(socket).until(is_so)
 
     run(work())
-    return log_of(world, session).read_bytes()
+    return log_of(live, session).read_bytes()
 
 
-def log_of(world: ServingWorld, session: str) -> Path:
-    return world.folder / "sessions" / f"{session}.ndjson"
+def log_of(live: LiveServer, session: str) -> Path:
+    return live.folder / "sessions" / f"{session}.ndjson"
 
 
 def test_a_run_of_a_server_that_died_is_interrupted(tmp_path: Path) -> None:
-    world = ServingWorld(tmp_path)
-    with world.serving_now():
+    live = LiveServer(tmp_path)
+    with live.serving_now():
         words = [{"type": "text", "content": "word " * 500, "pieces": 500}]
-        session = world.create(model=world.script(words, pause_ms=20), prompt="go")["id"]
+        session = live.create(model=live.script(words, pause_ms=20), prompt="go")["id"]
         left = torn(
-            world, session, lambda state: len(state["messages"]) > 1 and state["messages"][1]["content"]
+            live, session, lambda state: len(state["messages"]) > 1 and state["messages"][1]["content"]
         )
-    log_of(world, session).write_bytes(left + b'{"type":"TextDel')  # as a killed process leaves it
-    with world.serving_now():
-        state = run_to_end(world, session)
+    log_of(live, session).write_bytes(left + b'{"type":"TextDel')  # as a killed process leaves it
+    with live.serving_now():
+        state = run_to_end(live, session)
         assert (state["status"], state["runs"][0]["status"]) == ("idle", "interrupted")
         assert state["messages"][1]["content"].startswith("word ")
-        submit(world, session, "again", world.script("Yes."))
-        assert run_to_end(world, session, runs=2)["messages"][-1]["content"] == "Yes."
+        submit(live, session, "again", live.script("Yes."))
+        assert run_to_end(live, session, runs=2)["messages"][-1]["content"] == "Yes."
 
 
 def test_a_question_outlives_the_server_that_asked_it(tmp_path: Path) -> None:
-    world = ServingWorld(tmp_path)
-    with world.serving_now():
-        session = world.create(model=world.script([CALL], "After all."), prompt="go")["id"]
-        left = torn(world, session, waits)
-    log_of(world, session).write_bytes(left)
-    world.script("After all.")  # a script begins anew with its server
+    live = LiveServer(tmp_path)
+    with live.serving_now():
+        session = live.create(model=live.script([CALL], "After all."), prompt="go")["id"]
+        left = torn(live, session, waits)
+    log_of(live, session).write_bytes(left)
+    live.script("After all.")  # a script begins anew with its server
 
     async def work() -> None:
-        async with world.connect(session) as socket:
+        async with live.connect(session) as socket:
             client = Watcher(socket)
             state = await client.until(waits)
             assert (state["runs"][0]["status"], state["isLive"]) == ("suspended", False)
             assert state["capabilities"]["answer"] is True
-            with world.http() as http:
+            with live.http() as http:
                 assert http.get(f"/api/sessions/{session}").json()["waits"] is True
             await client.command("submit", prompt="next")
             await client.command("approve", relayId=state["relays"][0]["id"])
@@ -301,22 +301,22 @@ def test_a_question_outlives_the_server_that_asked_it(tmp_path: Path) -> None:
             assert state["runs"][0]["status"] == "completed"
             assert "from the shell" in state["messages"][1]["toolCalls"][0]["output"]
 
-    with world.serving_now():
+    with live.serving_now():
         run(work())
 
 
-def submit(world: ServingWorld, session: str, prompt: str, model: str) -> None:
+def submit(live: LiveServer, session: str, prompt: str, model: str) -> None:
     commands = [{"type": "configure", "config": {"model": model}}, {"type": "submit", "prompt": prompt}]
-    with world.http() as http:
+    with live.http() as http:
         answer = http.post(f"/api/sessions/{session}/commands", json={"commands": commands})
         assert answer.status_code == 202, answer.text
 
 
-def run_to_end(world: ServingWorld, session: str, runs: int = 1) -> dict[str, Any]:
+def run_to_end(live: LiveServer, session: str, runs: int = 1) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     async def work() -> None:
-        async with world.connect(session) as socket:
+        async with live.connect(session) as socket:
             client = Watcher(socket)
             found.update(await client.until(lambda state: len(state["runs"]) >= runs and is_done(state)))
 
@@ -324,19 +324,19 @@ def run_to_end(world: ServingWorld, session: str, runs: int = 1) -> dict[str, An
     return found
 
 
-def test_a_stalled_client_holds_up_nobody_and_catches_up_with_a_snapshot(world: ServingWorld) -> None:
+def test_a_stalled_client_holds_up_nobody_and_catches_up_with_a_snapshot(live: LiveServer) -> None:
     async def work() -> None:
         piece = "x" * 2_000
-        model = world.script([{"type": "text", "content": piece * 4_000, "pieces": 4_000}])
-        session = world.create(model=model)
-        stalled = await asyncio.open_connection("127.0.0.1", world.port)
+        model = live.script([{"type": "text", "content": piece * 4_000, "pieces": 4_000}])
+        session = live.create(model=model)
+        stalled = await asyncio.open_connection("127.0.0.1", live.port)
         request = (
-            f"GET /ws?session={session['id']} HTTP/1.1\r\nHost: {world.host}\r\nUpgrade: websocket\r\n"
+            f"GET /ws?session={session['id']} HTTP/1.1\r\nHost: {live.host}\r\nUpgrade: websocket\r\n"
             f"Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
-            f"Authorization: Bearer {world.access.token}\r\n\r\n"
+            f"Authorization: Bearer {live.access.token}\r\n\r\n"
         )
         stalled[1].write(request.encode())
-        async with world.connect(session["id"]) as socket:
+        async with live.connect(session["id"]) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="go")
             state = await client.until(is_done)

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from serving_world import ServingWorld, Watcher, run
+from live_server import LiveServer, Watcher, run
 from websockets.exceptions import ConnectionClosed
 
 from harness.interfaces.commands import Command
@@ -28,25 +28,25 @@ class Broken(LocalBackend):
 
 
 def test_a_mistake_in_a_route_is_one_line_with_its_kind_and_the_route_and_a_traceback(tmp_path: Path) -> None:
-    world = ServingWorld(tmp_path)
-    with world.serving_now(Broken), world.http() as http:
+    live = LiveServer(tmp_path)
+    with live.serving_now(Broken), live.http() as http:
         answer = http.post(f"/api/sessions?token={SECRET}", json={"title": SECRET})
         assert (answer.status_code, SECRET in answer.text) == (500, False)
         assert http.get("/api/sessions").status_code == 200
-        line, trace = world.failures
+        line, trace = live.failures
         assert line == "harness: ZeroDivisionError in POST /api/sessions: an internal error"
         assert "test_failures.py" in trace
         assert SECRET not in trace
-        world.failures.clear()
+        live.failures.clear()
 
 
 def test_a_mistake_in_a_socket_is_told_as_well_and_the_client_is_let_go(tmp_path: Path) -> None:
-    world = ServingWorld(tmp_path)
-    with world.serving_now():
-        session = world.create(model=world.script("x"))["id"]
+    live = LiveServer(tmp_path)
+    with live.serving_now():
+        session = live.create(model=live.script("x"))["id"]
 
     async def work() -> None:
-        async with world.connect(session) as socket:
+        async with live.connect(session) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt=SECRET)
             with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
@@ -55,11 +55,11 @@ def test_a_mistake_in_a_socket_is_told_as_well_and_the_client_is_let_go(tmp_path
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 1011
 
-    with world.serving_now(Broken):
+    with live.serving_now(Broken):
         run(work())
-        assert world.failures[0] == "harness: KeyError in WEBSOCKET /ws: an internal error"
-        assert SECRET not in "".join(world.failures)
-        world.failures.clear()
+        assert live.failures[0] == "harness: KeyError in WEBSOCKET /ws: an internal error"
+        assert SECRET not in "".join(live.failures)
+        live.failures.clear()
 
 
 def test_a_mistake_in_the_background_is_told_too_and_without_verbose_there_is_no_traceback() -> None:

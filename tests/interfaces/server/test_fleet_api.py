@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving_world import PATIENCE_S, ServingWorld, run
+from live_server import TIMEOUT_S, LiveServer, run
 from test_rest import Described
 from websockets.asyncio.client import connect
 
@@ -27,17 +27,17 @@ from small_fleet import BROKEN, FAILS, SOLVES, InProcess, Shown, plan, task, var
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServingWorld]:
+def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveServer]:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    with ServingWorld(tmp_path).serving_now() as serving:
+    with LiveServer(tmp_path).serving_now() as serving:
         yield serving
 
 
-def made(world: ServingWorld, *scripts: tuple[str, str], name: str = "small", **fields: Any) -> Fleet:
+def made(live: LiveServer, *scripts: tuple[str, str], name: str = "small", **fields: Any) -> Fleet:
     """A fleet of two tasks of this server's data directory, its runs in the server's store."""
-    variants = [variant(world.folder, script, of) for of, script in scripts or (("good", SOLVES),)]
+    variants = [variant(live.folder, script, of) for of, script in scripts or (("good", SOLVES),)]
     tasks = fields.pop("tasks", (task("one"), task("two")))
-    return create_fleet(plan(world.folder, variants, tasks, **fields), name)
+    return create_fleet(plan(live.folder, variants, tasks, **fields), name)
 
 
 def carried_out(fleet: Fleet, **options: Any) -> FleetEnded:
@@ -48,28 +48,28 @@ def carried_out(fleet: Fleet, **options: Any) -> FleetEnded:
         scheduler.close()
 
 
-def get(world: ServingWorld, path: str, status: int = 200) -> Any:
-    with world.http() as http:
+def get(live: LiveServer, path: str, status: int = 200) -> Any:
+    with live.http() as http:
         answer = http.get(path)
         assert answer.status_code == status, answer.text
         return answer.json()
 
 
-def test_a_fleet_is_listed_with_its_counts_money_and_state(world: ServingWorld) -> None:
-    assert get(world, "/api/fleets") == {"fleets": []}
-    fleet = made(world, ("good", SOLVES), ("bad", FAILS), repeats=2, budget_usd=5.0)
-    (row,) = get(world, "/api/fleets")["fleets"]
+def test_a_fleet_is_listed_with_its_counts_money_and_state(live: LiveServer) -> None:
+    assert get(live, "/api/fleets") == {"fleets": []}
+    fleet = made(live, ("good", SOLVES), ("bad", FAILS), repeats=2, budget_usd=5.0)
+    (row,) = get(live, "/api/fleets")["fleets"]
     assert (row["state"], row["cases"], row["waiting"], row["startedMs"]) == ("planned", 8, 8, None)
     carried_out(fleet)
-    (row,) = get(world, "/api/fleets")["fleets"]
+    (row,) = get(live, "/api/fleets")["fleets"]
     assert (row["state"], row["passed"], row["failed"], row["waiting"]) == ("completed", 4, 4, 0)
     assert (row["budgetUsd"], row["leftS"], row["isAttended"], row["problem"]) == (5.0, None, False, "")
     assert 0 < row["startedMs"] <= row["updatedMs"]
 
 
-def test_every_case_has_its_state_session_and_the_report_beside_it(world: ServingWorld) -> None:
-    carried_out(made(world, ("good", SOLVES), ("bad", FAILS), repeats=2))
-    view = get(world, "/api/fleets/small")
+def test_every_case_has_its_state_session_and_the_report_beside_it(live: LiveServer) -> None:
+    carried_out(made(live, ("good", SOLVES), ("bad", FAILS), repeats=2))
+    view = get(live, "/api/fleets/small")
     assert (view["tasks"], view["repeats"]) == (["one", "two"], 2)
     assert [one["name"] for one in view["variants"]] == ["good", "bad"]
     places = [(one["task"], one["variant"], one["repeat"]) for one in view["cases"]]
@@ -79,39 +79,39 @@ def test_every_case_has_its_state_session_and_the_report_beside_it(world: Servin
     assert (good["pass_rate"], bad["pass_rate"]) == (1.0, 0.0)
     assert 0 < good["low"] < good["high"] == 1.0
     session = view["cases"][0]["session"]
-    assert get(world, f"/api/sessions/{session}")["tags"][0] == "fleet=small"
-    details = get(world, f"/api/fleets/small/cases/{view['cases'][0]['id']}")
+    assert get(live, f"/api/sessions/{session}")["tags"][0] == "fleet=small"
+    details = get(live, f"/api/fleets/small/cases/{view['cases'][0]['id']}")
     assert details["hasSession"]
     assert "+42" in details["patch"]
     assert details["attempts"][-1]["checkExit"] == 0
     assert details["attempts"][-1]["tokens"] == {"input": 2000, "output": 110}
 
 
-def test_all_cases_of_a_fleet_are_one_project_of_the_inbox(world: ServingWorld) -> None:
-    carried_out(made(world))
-    with world.http() as http:
+def test_all_cases_of_a_fleet_are_one_project_of_the_inbox(live: LiveServer) -> None:
+    carried_out(made(live))
+    with live.http() as http:
         rows = http.get("/api/inbox").json()["rows"]
     assert {one["project"]["name"] for one in rows} == {"fleet small"}
     assert {one["project"]["root"] for one in rows} == {f"{fleets_directory()}/small"}
 
 
-def test_variants_and_runs_are_compared(world: ServingWorld) -> None:
-    carried_out(made(world, ("good", SOLVES), ("bad", FAILS)))
-    found = get(world, "/api/fleets/small/compare?a=bad&b=good")
+def test_variants_and_runs_are_compared(live: LiveServer) -> None:
+    carried_out(made(live, ("good", SOLVES), ("bad", FAILS)))
+    found = get(live, "/api/fleets/small/compare?a=bad&b=good")
     assert found["verdict"] == "no clear winner"
     assert (found["comparison"]["difference"], found["comparison"]["tasks_needed"]) == (1.0, 6)
-    good, bad, *_ = (one["id"] for one in get(world, "/api/fleets/small")["cases"])
-    parts = get(world, f"/api/fleets/small/diff?a={good}&b={bad}")
+    good, bad, *_ = (one["id"] for one in get(live, "/api/fleets/small")["cases"])
+    parts = get(live, f"/api/fleets/small/diff?a={good}&b={bad}")
     assert parts["firstDifference"] == 0
     assert parts["steps"][0]["a"]["text"].endswith("answer.txt")
     assert parts["steps"][0]["b"] is None
-    get(world, "/api/fleets/small/compare?a=bad&b=nobody", 400)
-    get(world, f"/api/fleets/small/diff?a={good}&b=", 400)
+    get(live, "/api/fleets/small/compare?a=bad&b=nobody", 400)
+    get(live, f"/api/fleets/small/diff?a={good}&b=", 400)
 
 
-def test_the_report_and_the_cases_are_files_that_a_browser_saves(world: ServingWorld) -> None:
-    carried_out(made(world))
-    with world.http() as http:
+def test_the_report_and_the_cases_are_files_that_a_browser_saves(live: LiveServer) -> None:
+    carried_out(made(live))
+    with live.http() as http:
         page = http.get("/api/fleets/small/report.html")
         table = http.get("/api/fleets/small/cases.csv")
     assert page.headers["content-disposition"] == 'attachment; filename="small.html"'
@@ -121,10 +121,10 @@ def test_the_report_and_the_cases_are_files_that_a_browser_saves(world: ServingW
 
 
 @pytest.mark.parametrize("name", ["nobody", "..", "%2e%2e", "..%2f..%2fetc", "a%00b", "x" * 300, "%F0%9F"])
-def test_a_name_is_never_a_path(world: ServingWorld, name: str, tmp_path: Path) -> None:
+def test_a_name_is_never_a_path(live: LiveServer, name: str, tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text("{}")
     for path in (f"/api/fleets/{name}", f"/api/fleets/{name}/compare", f"/api/fleets/{name}/cases/x"):
-        with world.http() as http:
+        with live.http() as http:
             assert http.get(path).status_code in (400, 404), path
 
 
@@ -138,28 +138,28 @@ def test_a_name_is_never_a_path(world: ServingWorld, name: str, tmp_path: Path) 
         ("faults/000000000000.1.json", '{"case": 7}'),
     ],
 )
-def test_a_broken_fleet_is_one_row_with_its_reason(world: ServingWorld, place: str, text: str) -> None:
-    made(world)
-    carried_out(made(world, name="whole"))
+def test_a_broken_fleet_is_one_row_with_its_reason(live: LiveServer, place: str, text: str) -> None:
+    made(live)
+    carried_out(made(live, name="whole"))
     (Path(fleets_directory()) / "small" / place).write_text(text)
-    rows = {row["name"]: row for row in get(world, "/api/fleets")["fleets"]}
+    rows = {row["name"]: row for row in get(live, "/api/fleets")["fleets"]}
     assert rows["whole"]["state"] == "completed"
     assert rows["small"]["state"] == "broken"
     assert "read" in rows["small"]["problem"]
-    assert "read" in get(world, "/api/fleets/small", 409)["error"]["message"]
+    assert "read" in get(live, "/api/fleets/small", 409)["error"]["message"]
 
 
-def test_the_cases_of_a_fleet_whose_log_is_broken_are_still_shown(world: ServingWorld) -> None:
-    carried_out(made(world))
+def test_the_cases_of_a_fleet_whose_log_is_broken_are_still_shown(live: LiveServer) -> None:
+    carried_out(made(live))
     log = Path(fleets_directory()) / "small" / "fleet.ndjson"
     log.write_bytes(b"\xff\x00 no events\n" * 20)
-    (row,) = get(world, "/api/fleets")["fleets"]
+    (row,) = get(live, "/api/fleets")["fleets"]
     assert (row["state"], row["passed"]) == ("completed", 2)
-    assert len(get(world, "/api/fleets/small")["cases"]) == 2
+    assert len(get(live, "/api/fleets/small")["cases"]) == 2
 
 
-def test_what_runs_says_what_it_does_and_how_long_it_will_take(world: ServingWorld) -> None:
-    fleet = made(world, tasks=[task(str(number)) for number in range(4)])
+def test_what_runs_says_what_it_does_and_how_long_it_will_take(live: LiveServer) -> None:
+    fleet = made(live, tasks=[task(str(number)) for number in range(4)])
     first, second, *_ = in_order(fleet.plan)
     hub = fleet.open_log()
     try:
@@ -174,7 +174,7 @@ def test_what_runs_says_what_it_does_and_how_long_it_will_take(world: ServingWor
         with claim:
             now_ms = time.time_ns() // 1_000_000
             fleet.records.note(CaseProgress(case=second.id, number=1, log_id=done.log_id, started_ms=now_ms))
-            view = get(world, "/api/fleets/small")
+            view = get(live, "/api/fleets/small")
     finally:
         hub.close()
     running = next(one for one in view["cases"] if one["state"] == "running")
@@ -184,9 +184,9 @@ def test_what_runs_says_what_it_does_and_how_long_it_will_take(world: ServingWor
     assert view["summary"]["leftS"] > 0
 
 
-def test_a_fleet_is_stopped_only_while_it_is_run(world: ServingWorld) -> None:
-    fleet = made(world)
-    with world.http() as http:
+def test_a_fleet_is_stopped_only_while_it_is_run(live: LiveServer) -> None:
+    fleet = made(live)
+    with live.http() as http:
         assert http.post("/api/fleets/small/stop", json={}).status_code == 409
         hub = fleet.open_log()
         try:
@@ -198,37 +198,37 @@ def test_a_fleet_is_stopped_only_while_it_is_run(world: ServingWorld) -> None:
     assert fleet.records.stop_requested() == "now"
 
 
-def test_a_fleet_is_continued_by_a_process_of_its_own(world: ServingWorld) -> None:
-    made(world, ("good", SOLVES), ("broken", BROKEN), retries=0)
-    with world.http() as http:
+def test_a_fleet_is_continued_by_a_process_of_its_own(live: LiveServer) -> None:
+    made(live, ("good", SOLVES), ("broken", BROKEN), retries=0)
+    with live.http() as http:
         assert http.post("/api/fleets/small/resume", json={"budgetUsd": -1}).status_code == 400
         assert http.post("/api/fleets/small/retry", json={}).status_code == 409
         begun = http.post("/api/fleets/small/resume", json={"budgetUsd": 9})
         assert begun.status_code == 200, begun.text
-        row = until(world, "completed")
+        row = until(live, "completed")
         assert (row["passed"], row["errors"]) == (2, 2)
         assert http.post("/api/fleets/small/resume", json={}).status_code == 409
         assert http.post("/api/fleets/small/retry", json={}).status_code == 200
-        until(world, "completed")
-    attempts = [one["attempts"] for one in get(world, "/api/fleets/small")["cases"]]
+        until(live, "completed")
+    attempts = [one["attempts"] for one in get(live, "/api/fleets/small")["cases"]]
     assert attempts == [1, 2, 1, 2]
 
 
-def until(world: ServingWorld, state: str) -> Any:
-    deadline_s = time.monotonic() + PATIENCE_S
+def until(live: LiveServer, state: str) -> Any:
+    deadline_s = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline_s:
-        (row,) = get(world, "/api/fleets")["fleets"]
+        (row,) = get(live, "/api/fleets")["fleets"]
         if row["state"] == state:
             return row
         time.sleep(0.1)
     raise AssertionError(row)
 
 
-def test_a_fleet_that_cannot_be_started_says_why(world: ServingWorld) -> None:
-    fleet = made(world)
+def test_a_fleet_that_cannot_be_started_says_why(live: LiveServer) -> None:
+    fleet = made(live)
     output = os.path.join(fleet.directory, "output")
     Path(output).write_text("not a folder")
-    with world.http() as http:
+    with live.http() as http:
         answer = http.post("/api/fleets/small/resume", json={})
     assert answer.status_code == 409
     assert output in answer.json()["error"]["message"]
@@ -246,7 +246,7 @@ class FleetClient:
 
     async def until(self, is_so: Any) -> None:
         while not is_so():
-            message = json.loads(await asyncio.wait_for(self.socket.recv(), PATIENCE_S))
+            message = json.loads(await asyncio.wait_for(self.socket.recv(), TIMEOUT_S))
             self.sent += message["type"] == "fleet"
             if message["type"] == "fleets":
                 self.list = message["fleets"]
@@ -264,24 +264,24 @@ class FleetClient:
                 self.problem = message["problem"]
 
 
-def test_a_client_that_looks_sees_the_fleet_change(world: ServingWorld) -> None:
-    made(world, ("good", SOLVES), ("bad", FAILS))
+def test_a_client_that_looks_sees_the_fleet_change(live: LiveServer) -> None:
+    made(live, ("good", SOLVES), ("bad", FAILS))
 
     async def follow() -> None:
-        url = f"ws://{world.host}/ws/inbox"
-        async with connect(url, additional_headers=world.bearer, max_size=None) as socket:
+        url = f"ws://{live.host}/ws/inbox"
+        async with connect(url, additional_headers=live.bearer, max_size=None) as socket:
             client = FleetClient(socket)
             await socket.send(json.dumps({"type": "subscribeFleet", "fleet": "small"}))
             await socket.send(json.dumps({"type": "subscribeFleet"}))
             await client.until(lambda: client.view and client.list is not None)
             assert client.view["summary"]["waiting"] == 4
-            with world.http() as http:
+            with live.http() as http:
                 begun = await asyncio.to_thread(http.post, "/api/fleets/small/resume", json={})
             assert begun.status_code == 200, begun.text
             await client.until(lambda: client.view["summary"]["state"] == "completed")
             await client.until(lambda: [one["runs"] for one in client.view["report"]] == [2, 2])
             await client.until(lambda: client.list and client.list[0]["passed"] == 2)
-            assert client.view == get(world, "/api/fleets/small")
+            assert client.view == get(live, "/api/fleets/small")
             await socket.send(json.dumps({"type": "unsubscribeFleet", "fleet": "small"}))
             await socket.send(json.dumps({"type": "subscribeFleet", "fleet": "../small"}))
             await client.until(lambda: "no fleet" in client.problem)
@@ -293,20 +293,20 @@ def test_fleets_of_a_database_are_followed_too(tmp_path: Path, monkeypatch: pyte
     from harness.interfaces.conversations.shared_backend import open_backend
 
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    world = ServingWorld(tmp_path, open_store(url := postgres_server.url()))
-    world.fleets = url
-    with world.serving_now(open_backend):
+    live = LiveServer(tmp_path, open_store(url := postgres_server.url()))
+    live.fleets = url
+    with live.serving_now(open_backend):
         variants = [variant(tmp_path, SOLVES, "good"), variant(tmp_path, FAILS, "bad")]
         create_fleet(plan(tmp_path, variants, sessions=url), "small", url).close()
 
         async def follow() -> None:
-            place = f"ws://{world.host}/ws/inbox"
-            async with connect(place, additional_headers=world.bearer, max_size=None) as socket:
+            place = f"ws://{live.host}/ws/inbox"
+            async with connect(place, additional_headers=live.bearer, max_size=None) as socket:
                 client = FleetClient(socket)
                 await socket.send(json.dumps({"type": "subscribeFleet", "fleet": "small"}))
                 await socket.send(json.dumps({"type": "subscribeFleet"}))
                 await client.until(lambda: client.view and client.list is not None)
-                with world.http() as http:
+                with live.http() as http:
                     begun = await asyncio.to_thread(http.post, "/api/fleets/small/resume", json={})
                 assert begun.status_code == 200, begun.text
                 await client.until(
@@ -315,37 +315,37 @@ def test_fleets_of_a_database_are_followed_too(tmp_path: Path, monkeypatch: pyte
                 await client.until(lambda: client.list and client.list[0]["state"] == "completed")
 
         run(follow())
-        case = get(world, "/api/fleets/small")["cases"][0]
-        assert get(world, f"/api/fleets/small/cases/{case['id']}")["hasSession"]
+        case = get(live, "/api/fleets/small")["cases"][0]
+        assert get(live, f"/api/fleets/small/cases/{case['id']}")["hasSession"]
 
 
-def test_a_client_cannot_follow_any_number_of_fleets(world: ServingWorld) -> None:
+def test_a_client_cannot_follow_any_number_of_fleets(live: LiveServer) -> None:
     async def follow() -> None:
-        url = f"ws://{world.host}/ws/inbox"
-        async with connect(url, additional_headers=world.bearer, max_size=None) as socket:
+        url = f"ws://{live.host}/ws/inbox"
+        async with connect(url, additional_headers=live.bearer, max_size=None) as socket:
             for number in range(20):
                 await socket.send(json.dumps({"type": "subscribeFleet", "fleet": f"f{number}"}))
-            while json.loads(await asyncio.wait_for(socket.recv(), PATIENCE_S))["type"] != "error":
+            while json.loads(await asyncio.wait_for(socket.recv(), TIMEOUT_S))["type"] != "error":
                 pass
 
     run(follow())
 
 
-def test_nothing_of_a_fleet_is_shown_without_access(world: ServingWorld) -> None:
-    made(world)
+def test_nothing_of_a_fleet_is_shown_without_access(live: LiveServer) -> None:
+    made(live)
     for call in ENDPOINTS:
         if call.path.startswith("/api/fleets"):
             path = call.path.replace("{name}", "small").replace("{case}", "x")
-            with world.http() as http:
+            with live.http() as http:
                 answer = http.request(call.method, path, headers={"Authorization": "Bearer wrong"}, json={})
             assert answer.status_code == 401, path
 
 
-def test_every_answer_about_a_fleet_is_what_the_openapi_document_says(world: ServingWorld) -> None:
-    carried_out(made(world, ("good", SOLVES), ("bad", FAILS)))
-    a, b, *_ = (one["id"] for one in get(world, "/api/fleets/small")["cases"])
+def test_every_answer_about_a_fleet_is_what_the_openapi_document_says(live: LiveServer) -> None:
+    carried_out(made(live, ("good", SOLVES), ("bad", FAILS)))
+    a, b, *_ = (one["id"] for one in get(live, "/api/fleets/small")["cases"])
     of_compare, of_diff = {"a": "good", "b": "bad"}, {"a": a, "b": b}
-    with world.http() as http:
+    with live.http() as http:
         described = Described(http)
         for call in ENDPOINTS:
             if not call.path.startswith("/api/fleets"):

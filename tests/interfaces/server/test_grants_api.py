@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import httpx
-from serving_world import ServingWorld, Watcher, run
+from live_server import LiveServer, Watcher, run
 from test_approvals import bash, next_question
 
 
-def test_what_is_always_allowed_is_listed_for_all_sessions_until_it_is_revoked(world: ServingWorld) -> None:
+def test_what_is_always_allowed_is_listed_for_all_sessions_until_it_is_revoked(live: LiveServer) -> None:
     async def work() -> None:
-        session = world.create(model=world.script([bash("echo one", "a")], [bash("ls", "b")], "Done."))
-        async with world.connect(session["id"]) as socket:
-            client, http = Watcher(socket), world.http()
+        session = live.create(model=live.script([bash("echo one", "a")], [bash("ls", "b")], "Done."))
+        async with live.connect(session["id"]) as socket:
+            client, http = Watcher(socket), live.http()
             await client.command("submit", prompt="go")
             assert http.get("/api/grants").json() == {"grants": []}
             relay = await next_question(client, 1)
@@ -30,5 +30,5 @@ def test_what_is_always_allowed_is_listed_for_all_sessions_until_it_is_revoked(w
     run(work())
 
 
-def test_they_are_for_those_who_are_let_in(world: ServingWorld) -> None:
-    assert httpx.get(f"{world.url}/api/grants").status_code == 401
+def test_they_are_for_those_who_are_let_in(live: LiveServer) -> None:
+    assert httpx.get(f"{live.url}/api/grants").status_code == 401

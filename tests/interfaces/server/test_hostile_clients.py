@@ -8,8 +8,8 @@ import socket
 from pathlib import Path
 
 import pytest
+from live_server import TIMEOUT_S, LiveServer, Watcher, is_done, run
 from serve_program import ServeProgram, serve_program
-from serving_world import PATIENCE_S, ServingWorld, Watcher, is_done, run
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
@@ -36,7 +36,7 @@ async def sent_until_closed(server: ServeProgram, session: str, *frames: bytes) 
                 client.transport.write(data)
                 await asyncio.sleep(0)
             while True:
-                await asyncio.wait_for(client.recv(), PATIENCE_S)
+                await asyncio.wait_for(client.recv(), TIMEOUT_S)
         return closed.value.rcvd.code if closed.value.rcvd is not None else None
 
 
@@ -61,7 +61,7 @@ ATTACKS = {a_gigabyte: 1009, deep_nesting: 1008, ten_thousand_commands: 1008}
 def test_memory_stays_under_attack_and_nobody_else_notices(tmp_path: Path) -> None:
     async def work(server: ServeProgram) -> None:
         words = [{"type": "text", "content": "word " * 2_000, "pieces": 1_000}]
-        model = ServingWorld(tmp_path).script(words, pause_ms=5)
+        model = LiveServer(tmp_path).script(words, pause_ms=5)
         session = server.create(model=model)
         async with server.connect(session) as other:
             client = Watcher(other)
@@ -83,14 +83,14 @@ def test_memory_stays_under_attack_and_nobody_else_notices(tmp_path: Path) -> No
         run(work(server))
 
 
-def test_a_client_that_stalled_gets_a_snapshot_instead_of_everything_it_missed(world: ServingWorld) -> None:
+def test_a_client_that_stalled_gets_a_snapshot_instead_of_everything_it_missed(live: LiveServer) -> None:
     """It reads nothing while more is written than the server keeps for those who are behind."""
 
     async def work() -> None:
         text = [{"type": "text", "content": "x" * 12_000_000, "pieces": 400}]
-        model = world.script(text, pause_ms=2)
-        session = world.create(model=model)["id"]
-        async with narrow(world, session) as stalled, world.connect(session) as other:
+        model = live.script(text, pause_ms=2)
+        session = live.create(model=model)["id"]
+        async with narrow(live, session) as stalled, live.connect(session) as other:
             behind, client = Watcher(stalled), Watcher(other)
             await behind.receive()
             stalled.transport.pause_reading()
@@ -106,9 +106,9 @@ def test_a_client_that_stalled_gets_a_snapshot_instead_of_everything_it_missed(w
     run(work())
 
 
-def narrow(world: ServingWorld, session: str) -> connect:
+def narrow(live: LiveServer, session: str) -> connect:
     """A connection that takes little at once."""
     plain = socket.socket()
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
-    plain.connect(("127.0.0.1", world.port))
-    return world.connect(session, sock=plain)
+    plain.connect(("127.0.0.1", live.port))
+    return live.connect(session, sock=plain)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from serving_world import PATIENCE_S, ServingWorld, recorded, run
+from live_server import TIMEOUT_S, LiveServer, recorded, run
 from test_approvals import bash, scripted
 from websockets.asyncio.client import ClientConnection, connect
 
@@ -40,7 +40,7 @@ class InboxClient:
         await self.socket.send(json.dumps(message))
 
     async def receive(self) -> dict[str, Any]:
-        message: dict[str, Any] = json.loads(await asyncio.wait_for(self.socket.recv(), PATIENCE_S))
+        message: dict[str, Any] = json.loads(await asyncio.wait_for(self.socket.recv(), TIMEOUT_S))
         self.messages.append(message)
         match message["type"]:
             case "inbox":
@@ -69,23 +69,23 @@ class InboxClient:
         return message
 
 
-def inbox(world: ServingWorld, client: str = "") -> connect:
-    place = f"ws://{world.host}/ws/inbox" + (f"?client={client}" if client else "")
-    return connect(place, additional_headers=world.bearer, compression=None, max_size=None)
+def inbox(live: LiveServer, client: str = "") -> connect:
+    place = f"ws://{live.host}/ws/inbox" + (f"?client={client}" if client else "")
+    return connect(place, additional_headers=live.bearer, compression=None, max_size=None)
 
 
 def asked(client: InboxClient, session: str) -> Callable[[], Any]:
     return lambda: client.rows.get(session, {}).get("asks")
 
 
-def test_rows_come_at_once_and_as_they_change(world: ServingWorld) -> None:
+def test_rows_come_at_once_and_as_they_change(live: LiveServer) -> None:
     async def work() -> None:
-        model = scripted(world, [bash("echo one", "a")], "Done.")
-        async with inbox(world) as socket:
+        model = scripted(live, [bash("echo one", "a")], "Done.")
+        async with inbox(live) as socket:
             client = InboxClient(socket)
             first = await client.receive()
             assert (first["type"], first["rows"], first["total"]) == ("inbox", [], 0)
-            session = world.create(model=model, prompt="go", title="Mine")["id"]
+            session = live.create(model=model, prompt="go", title="Mine")["id"]
             (ask,) = await client.until(asked(client, session))
             row = client.rows[session]
             assert (row["state"], row["title"], row["agentName"]) == ("needs-approval", "Mine", "native")
@@ -105,7 +105,7 @@ def test_rows_come_at_once_and_as_they_change(world: ServingWorld) -> None:
             assert client.rows[session]["isUnseen"]
             await client.send(type="seen", session=session)
             await client.until(lambda: not client.rows[session]["isUnseen"])
-            with world.http() as http:
+            with live.http() as http:
                 listed = http.get("/api/inbox").json()
                 assert listed["rows"] == [client.rows[session]]
                 assert listed["counts"] == client.counts
@@ -115,11 +115,11 @@ def test_rows_come_at_once_and_as_they_change(world: ServingWorld) -> None:
     run(work())
 
 
-def test_an_answer_for_what_was_not_shown_changes_nothing(world: ServingWorld) -> None:
+def test_an_answer_for_what_was_not_shown_changes_nothing(live: LiveServer) -> None:
     async def work() -> None:
-        model = scripted(world, [bash("echo one", "a")], "Done.")
-        session = world.create(model=model, prompt="go")["id"]
-        async with inbox(world) as socket:
+        model = scripted(live, [bash("echo one", "a")], "Done.")
+        session = live.create(model=model, prompt="go")["id"]
+        async with inbox(live) as socket:
             client = InboxClient(socket)
             (ask,) = await client.until(asked(client, session))
             command = {"type": "approve", "relayId": ask["id"], "argumentsHash": "0" * 64, "id": "x"}
@@ -129,7 +129,7 @@ def test_an_answer_for_what_was_not_shown_changes_nothing(world: ServingWorld) -
             assert error["commandId"] == "x"
             assert "It changed, look again" in error["message"]
             answer = {"session": session, "relayId": ask["id"], "argumentsHash": "1", "action": "deny"}
-            with world.http() as http:
+            with live.http() as http:
                 (result,) = http.post("/api/inbox/answers", json={"answers": [answer]}).json()["answers"]
                 assert "It changed" in result["error"]
                 assert http.get("/api/inbox").json()["rows"][0]["state"] == "needs-approval"
@@ -137,11 +137,11 @@ def test_an_answer_for_what_was_not_shown_changes_nothing(world: ServingWorld) -
     run(work())
 
 
-def test_the_first_answer_counts_and_the_second_learns_who_gave_it(world: ServingWorld) -> None:
+def test_the_first_answer_counts_and_the_second_learns_who_gave_it(live: LiveServer) -> None:
     async def work() -> None:
-        model = scripted(world, [bash("echo one", "a")], "Done.")
-        session = world.create(model=model, prompt="go")["id"]
-        async with inbox(world, "laptop") as one, inbox(world, "phone") as two:
+        model = scripted(live, [bash("echo one", "a")], "Done.")
+        session = live.create(model=model, prompt="go")["id"]
+        async with inbox(live, "laptop") as one, inbox(live, "phone") as two:
             first, second = InboxClient(one), InboxClient(two)
             (ask,) = await first.until(asked(first, session))
             await second.until(asked(second, session))
@@ -157,12 +157,10 @@ def test_the_first_answer_counts_and_the_second_learns_who_gave_it(world: Servin
     run(work())
 
 
-def test_conversations_are_subscribed_to_over_the_same_socket(world: ServingWorld) -> None:
+def test_conversations_are_subscribed_to_over_the_same_socket(live: LiveServer) -> None:
     async def work() -> None:
-        sessions = [
-            world.create(model=world.script("Hello there.", name=f"{n}.json"))["id"] for n in range(2)
-        ]
-        async with inbox(world) as socket:
+        sessions = [live.create(model=live.script("Hello there.", name=f"{n}.json"))["id"] for n in range(2)]
+        async with inbox(live) as socket:
             client = InboxClient(socket)
             for session in sessions:
                 await client.send(type="subscribe", session=session)
@@ -188,10 +186,10 @@ def test_conversations_are_subscribed_to_over_the_same_socket(world: ServingWorl
     run(work())
 
 
-def test_a_conversation_begins_under_a_key(world: ServingWorld) -> None:
+def test_a_conversation_begins_under_a_key(live: LiveServer) -> None:
     async def work() -> None:
-        model = world.script("Hello.")
-        async with inbox(world) as socket:
+        model = live.script("Hello.")
+        async with inbox(live) as socket:
             client = InboxClient(socket)
             await client.send(type="subscribe", session="", key="k1")
             await client.until(lambda: "k1" in client.states)
@@ -213,27 +211,27 @@ def test_a_conversation_begins_under_a_key(world: ServingWorld) -> None:
     run(work())
 
 
-def test_what_today_cost(world: ServingWorld) -> None:
+def test_what_today_cost(live: LiveServer) -> None:
     def used(hub: Any, log_id: str) -> None:
         hub.source(log_id).append([UsageDelta(usage=Usage(input=1, cost_usd=0.5)), Result(success=True)])
         hub.close()
 
-    used(*recorded(world))
-    with world.http() as http:
+    used(*recorded(live))
+    with live.http() as http:
         today = http.get("/api/inbox").json()["today"]
     agent = {"agent": "Claude Code", "agentName": "claude", "costUsd": 0.5, "isCostComplete": True}
     assert today == {"costUsd": 0.5, "isCostComplete": True, "limitUsd": None, "byAgent": [agent]}
 
     async def work() -> None:
-        async with inbox(world) as socket:
+        async with inbox(live) as socket:
             assert (await InboxClient(socket).receive())["today"] == today
 
     run(work())
 
 
-def test_garbage_is_an_error_and_the_socket_stays(world: ServingWorld) -> None:
+def test_garbage_is_an_error_and_the_socket_stays(live: LiveServer) -> None:
     async def work() -> None:
-        async with inbox(world) as socket:
+        async with inbox(live) as socket:
             client = InboxClient(socket)
             for text in (
                 "",
@@ -250,14 +248,14 @@ def test_garbage_is_an_error_and_the_socket_stays(world: ServingWorld) -> None:
     run(work())
 
 
-def test_it_needs_a_login(world: ServingWorld) -> None:
-    assert httpx.get(f"{world.url}/api/inbox").status_code == 401
-    assert httpx.post(f"{world.url}/api/inbox/answers", json={"answers": []}).status_code == 401
+def test_it_needs_a_login(live: LiveServer) -> None:
+    assert httpx.get(f"{live.url}/api/inbox").status_code == 401
+    assert httpx.post(f"{live.url}/api/inbox/answers", json={"answers": []}).status_code == 401
 
 
-def _asking_run(world: ServingWorld) -> tuple[Any, Relay, str]:
+def _asking_run(live: LiveServer) -> tuple[Any, Relay, str]:
     """As of `harness run` in another process, which waits."""
-    hub, log_id = recorded(world)
+    hub, log_id = recorded(live)
     call = ToolStart(call_id="c", tool_name="Bash", operations=[Command(command="make")])
     relay = Relay(id="q", call_id="c", tool_name="Bash", input={"command": "make"})
     hub.source(log_id).append([call, relay])
@@ -277,13 +275,13 @@ def test_a_run_of_another_program_is_a_row_and_can_be_answered(tmp_path: Path, m
         came.set()
 
     status = ConversationStatus(is_running=True, can_answer=True, can_steer=True, can_cancel=True)
-    with ServingWorld(tmp_path).serving_now(open_backend) as world:
+    with LiveServer(tmp_path).serving_now(open_backend) as live:
 
         async def work() -> None:
-            async with inbox(world) as socket:
+            async with inbox(live) as socket:
                 client = InboxClient(socket)
                 await client.receive()
-                hub, relay, log_id = await asyncio.to_thread(_asking_run, world)
+                hub, relay, log_id = await asyncio.to_thread(_asking_run, live)
                 channel = LocalSocketServer(log_id, carry_out, lambda: status)
                 assert channel.is_open
                 (ask,) = await client.until(asked(client, log_id))
@@ -292,7 +290,7 @@ def test_a_run_of_another_program_is_a_row_and_can_be_answered(tmp_path: Path, m
                 await client.until(lambda: client.rows[log_id]["can"]["answer"])
                 command = {"type": "approve", "relayId": "q", "argumentsHash": ask["argumentsHash"]}
                 await client.send(type="commands", session=log_id, commands=[command])
-                assert await asyncio.to_thread(came.wait, PATIENCE_S)
+                assert await asyncio.to_thread(came.wait, TIMEOUT_S)
                 assert taken == [Approve(relay_id="q", arguments_hash=ask["argumentsHash"])]
                 hub.source(log_id).append([Result(success=True)])
                 await client.until(lambda: client.rows[log_id]["state"] == "succeeded")
@@ -302,12 +300,12 @@ def test_a_run_of_another_program_is_a_row_and_can_be_answered(tmp_path: Path, m
         run(work())
 
 
-def test_a_run_whose_process_died_is_lost(world: ServingWorld) -> None:
+def test_a_run_whose_process_died_is_lost(live: LiveServer) -> None:
     async def work() -> None:
-        async with inbox(world) as socket:
+        async with inbox(live) as socket:
             client = InboxClient(socket)
             await client.receive()
-            hub, log_id = await asyncio.to_thread(recorded, world)
+            hub, log_id = await asyncio.to_thread(recorded, live)
             await client.until(lambda: client.rows.get(log_id, {}).get("state") == "running")
             hub.close()
             await client.until(lambda: client.rows[log_id]["state"] == "lost")
@@ -316,16 +314,16 @@ def test_a_run_whose_process_died_is_lost(world: ServingWorld) -> None:
     run(work())
 
 
-def test_a_client_that_stalls_gets_all_rows_instead(world: ServingWorld) -> None:
+def test_a_client_that_stalls_gets_all_rows_instead(live: LiveServer) -> None:
     async def work() -> None:
         from harness.interfaces.server.live.frames import Packet
 
-        async with inbox(world) as socket:
+        async with inbox(live) as socket:
             client = InboxClient(socket)
             await client.receive()
-            assert world.server is not None
-            assert world.server.inbox is not None
-            (take,) = world.server.inbox.takers
+            assert live.application is not None
+            assert live.application.inbox is not None
+            (take,) = live.application.inbox.takers
             place = take.__self__  # type: ignore[attr-defined]
             place._is_sending = True
             for _ in range(100):
@@ -337,9 +335,9 @@ def test_a_client_that_stalls_gets_all_rows_instead(world: ServingWorld) -> None
     run(work())
 
 
-def test_rows_of_logs_at_rest_are_read_from_the_index(world: ServingWorld) -> None:
-    world.store.create(Metadata(session_id="old", updated_ms=1000, created_ms=1000)).close()
-    with world.http() as http:
+def test_rows_of_logs_at_rest_are_read_from_the_index(live: LiveServer) -> None:
+    live.store.create(Metadata(session_id="old", updated_ms=1000, created_ms=1000)).close()
+    with live.http() as http:
         for _ in range(100):
             rows = http.get("/api/inbox").json()["rows"]
             if rows:

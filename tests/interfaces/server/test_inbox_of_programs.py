@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from live_server import TIMEOUT_S
 from serve_program import PROGRAM, serve_program
-from serving_world import PATIENCE_S
 from test_approvals import bash
 
 from harness.config.prices import Prices
@@ -38,7 +38,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileStore:
 
 
 def until(inbox: InboxSource, is_so: Callable[[], Any]) -> Any:
-    deadline_s, seen = time.monotonic() + PATIENCE_S, 0
+    deadline_s, seen = time.monotonic() + TIMEOUT_S, 0
     while not (found := is_so()):
         assert time.monotonic() < deadline_s, inbox.page().rows
         seen = inbox.wait(seen, 1.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving_world import PATIENCE_S, ServingWorld, recorded
+from live_server import TIMEOUT_S, LiveServer, recorded
 from test_approvals import bash, scripted
 
 from harness.config.prices import Prices
@@ -33,7 +33,7 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def until(inbox: InboxSource, is_so: Callable[[], Any]) -> Any:
-    deadline_s, seen = time.monotonic() + PATIENCE_S, 0
+    deadline_s, seen = time.monotonic() + TIMEOUT_S, 0
     while not (found := is_so()):
         assert time.monotonic() < deadline_s
         seen = inbox.wait(seen, 1.0)
@@ -46,13 +46,13 @@ def state_of(inbox: InboxSource, session: str) -> str:
 
 
 def test_files_alone(tmp_path: Path) -> None:
-    world = ServingWorld(tmp_path)
-    assert isinstance(world.store, FileStore)
+    live = LiveServer(tmp_path)
+    assert isinstance(live.store, FileStore)
     taken: list[Any] = []
     status = ConversationStatus(is_running=True, can_answer=True, can_steer=True)
-    with open_inbox(FileStore(world.store.directory), PRICES) as inbox:
+    with open_inbox(FileStore(live.store.directory), PRICES) as inbox:
         assert inbox.page().total == 0
-        hub, log_id = recorded(world)
+        hub, log_id = recorded(live)
         until(inbox, lambda: state_of(inbox, log_id) == "running")
         with pytest.raises(UsageError, match="takes no commands"):
             inbox.send(log_id, Steer(message="x"))
@@ -70,11 +70,11 @@ def test_files_alone(tmp_path: Path) -> None:
 
 
 def test_a_log_that_comes_while_all_are_read_is_not_lost(tmp_path: Path) -> None:
-    world = ServingWorld(tmp_path)
-    rows = InboxRows(world.store, PRICES, status=lambda _metadata: RowStatus(is_live=True))
-    first, first_id = recorded(world)
+    live = LiveServer(tmp_path)
+    rows = InboxRows(live.store, PRICES, status=lambda _metadata: RowStatus(is_live=True))
+    first, first_id = recorded(live)
     found = rows.read()
-    second, second_id = recorded(world)
+    second, second_id = recorded(live)
     rows.update([second_id])
     rows.show(found)
     assert {log_id: row.state for log_id, row in rows.rows.items()} == {
@@ -83,7 +83,7 @@ def test_a_log_that_comes_while_all_are_read_is_not_lost(tmp_path: Path) -> None
     }
     assert rows.counts.running == 2
     second.close()
-    world.store.delete(second_id)
+    live.store.delete(second_id)
     assert rows.update([second_id]) == [second_id]
     assert rows.counts.running == 1
     first.close()
@@ -91,23 +91,23 @@ def test_a_log_that_comes_while_all_are_read_is_not_lost(tmp_path: Path) -> None
 
 
 def test_a_process_that_died_is_lost(tmp_path: Path) -> None:
-    world = ServingWorld(tmp_path)
-    assert isinstance(world.store, FileStore)
-    hub, log_id = recorded(world)
-    with open_inbox(FileStore(world.store.directory), PRICES) as inbox:
+    live = LiveServer(tmp_path)
+    assert isinstance(live.store, FileStore)
+    hub, log_id = recorded(live)
+    with open_inbox(FileStore(live.store.directory), PRICES) as inbox:
         assert state_of(inbox, log_id) == "running"
         hub.close()
         until(inbox, lambda: state_of(inbox, log_id) == "lost")
 
 
-def test_a_server_and_its_files_give_the_same_rows(world: ServingWorld) -> None:
-    model = scripted(world, [bash("echo one", "a")], "Done.")
-    session = world.create(model=model, prompt="go")["id"]
-    assert isinstance(world.store, FileStore)
-    leave_address(world.url)
+def test_a_server_and_its_files_give_the_same_rows(live: LiveServer) -> None:
+    model = scripted(live, [bash("echo one", "a")], "Done.")
+    session = live.create(model=model, prompt="go")["id"]
+    assert isinstance(live.store, FileStore)
+    leave_address(live.url)
     with (
-        open_inbox(world.store, PRICES, url=world.url, token=world.access.token) as served,
-        open_inbox(FileStore(world.store.directory), PRICES) as files,
+        open_inbox(live.store, PRICES, url=live.url, token=live.access.token) as served,
+        open_inbox(FileStore(live.store.directory), PRICES) as files,
     ):
         for inbox in (served, files):
             until(inbox, lambda inbox=inbox: state_of(inbox, session) == "needs-approval")
@@ -124,7 +124,7 @@ def test_a_server_and_its_files_give_the_same_rows(world: ServingWorld) -> None:
         assert served.answered_by(session, "another") == ""
         with pytest.raises(UsageError, match="terminal answered first"):
             served.send(session, Approve(relay_id=ask.id))
-        again = served.start(prompt="more", model=world.script("Yes."))
+        again = served.start(prompt="more", model=live.script("Yes."))
         until(served, lambda: state_of(served, again) == "succeeded")
 
 
@@ -133,9 +133,9 @@ def _shown(row: InboxRow | None) -> Any:
     return row.state, row.title, row.asks, row.cost_usd, row.tokens, row.is_live
 
 
-def test_what_is_no_server_and_who_has_no_token(world: ServingWorld) -> None:
-    assert isinstance(world.store, FileStore)
+def test_what_is_no_server_and_who_has_no_token(live: LiveServer) -> None:
+    assert isinstance(live.store, FileStore)
     with pytest.raises(UsageError, match="refused"):
-        open_inbox(world.store, PRICES, url=world.url, token="wrong")
+        open_inbox(live.store, PRICES, url=live.url, token="wrong")
     with pytest.raises(HarnessError, match="no server answers"):
-        open_inbox(world.store, PRICES, url="http://127.0.0.1:1", token="x")
+        open_inbox(live.store, PRICES, url="http://127.0.0.1:1", token="x")

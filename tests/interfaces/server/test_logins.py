@@ -14,7 +14,7 @@ from threading import Thread
 
 import httpx
 import pytest
-from serving_world import PATIENCE_S, ServingWorld, events_of, recorded, run
+from live_server import TIMEOUT_S, LiveServer, events_of, recorded, run
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
@@ -37,9 +37,9 @@ def prove(secret: str, nonce: str) -> str:
     return hmac.new(bytes.fromhex(secret), nonce.encode(), sha256).hexdigest()
 
 
-def test_a_link_works_once_and_nothing_that_follows_from_it_is_a_cookie(world: ServingWorld) -> None:
-    code = world.access.new_link_code()
-    with httpx.Client(base_url=world.url) as client:
+def test_a_link_works_once_and_nothing_that_follows_from_it_is_a_cookie(live: LiveServer) -> None:
+    code = live.access.new_link_code()
+    with httpx.Client(base_url=live.url) as client:
         assert client.get("/login", params={"token": code}).status_code == 200
         foreign = client.post("/api/login", json={"code": code}, headers={"Host": "evil.example"})
         assert foreign.status_code == 421
@@ -48,16 +48,16 @@ def test_a_link_works_once_and_nothing_that_follows_from_it_is_a_cookie(world: S
         assert client.post("/api/login", json={"code": code}).status_code == 401
         assert not client.cookies
         told = entered.json()
-        assert world.access.token not in entered.text
+        assert live.access.token not in entered.text
         assert client.get("/api/sessions").status_code == 401
         bearer = {"Authorization": f"Bearer {told['credential']}"}
         assert client.get("/api/sessions", headers=bearer).status_code == 200
         assert client.post("/api/sessions", json={}, headers=bearer).status_code == 201
-    assert not any(code in line or told["credential"] in line for line in world.reports)
+    assert not any(code in line or told["credential"] in line for line in live.reports)
 
 
 def test_what_another_server_on_the_host_is_sent_by_the_same_browser_opens_nothing(
-    world: ServingWorld,
+    live: LiveServer,
 ) -> None:
     """A browser sends every cookie that it got from one port to all the others."""
     received: list[dict[str, str]] = []
@@ -75,11 +75,11 @@ def test_what_another_server_on_the_host_is_sent_by_the_same_browser_opens_nothi
     Thread(target=foreign.serve_forever, daemon=True).start()
     try:
         with httpx.Client() as browser:  # its jar knows no ports, as that of a browser
-            entered = browser.post(f"{world.url}/api/login", json={"code": world.access.new_link_code()})
+            entered = browser.post(f"{live.url}/api/login", json={"code": live.access.new_link_code()})
             credential = entered.json()["credential"]
             bearer = {"Authorization": f"Bearer {credential}"}
             for path in ("/", "/login", "/api/sessions", "/openapi.json"):
-                assert "set-cookie" not in browser.get(f"{world.url}{path}", headers=bearer).headers
+                assert "set-cookie" not in browser.get(f"{live.url}{path}", headers=bearer).headers
             browser.get(f"http://127.0.0.1:{foreign.server_port}/")
     finally:
         foreign.shutdown()
@@ -89,17 +89,17 @@ def test_what_another_server_on_the_host_is_sent_by_the_same_browser_opens_nothi
     for name, value in received[0].items():
         for headers in ({name: value}, {"Cookie": value}, {"Authorization": f"Bearer {value}"}):
             if name.lower() != "host":
-                assert httpx.get(f"{world.url}/api/server", headers=headers).status_code == 401
+                assert httpx.get(f"{live.url}/api/server", headers=headers).status_code == 401
 
 
 def test_a_browser_comes_in_again_after_a_restart_by_proving_its_key(tmp_path: Path) -> None:
-    world = ServingWorld(tmp_path)
-    with world.serving_now():
-        told = httpx.post(f"{world.url}/api/login", json={"code": world.access.new_link_code()}).json()
-        before = httpx.get(f"{world.url}/api/login").json()["nonce"]
-    restarted = ServingWorld(tmp_path)
-    restarted.port = world.port
-    with restarted.serving_now(), httpx.Client(base_url=world.url) as client:
+    live = LiveServer(tmp_path)
+    with live.serving_now():
+        told = httpx.post(f"{live.url}/api/login", json={"code": live.access.new_link_code()}).json()
+        before = httpx.get(f"{live.url}/api/login").json()["nonce"]
+    restarted = LiveServer(tmp_path)
+    restarted.port = live.port
+    with restarted.serving_now(), httpx.Client(base_url=live.url) as client:
         old = {"Authorization": f"Bearer {told['credential']}"}
         assert client.get("/api/server", headers=old).status_code == 401
         key = told["key"]
@@ -158,24 +158,24 @@ def test_a_credential_that_nobody_uses_for_a_day_ends() -> None:
 
 
 def test_logging_out_ends_open_sockets_and_streams_of_browsers_and_not_those_of_programs(
-    world: ServingWorld,
+    live: LiveServer,
 ) -> None:
-    hub, log_id = recorded(world)
+    hub, log_id = recorded(live)
 
     async def work() -> None:
-        offered = world.subprotocols()
-        place = f"ws://{world.host}/ws?session={log_id}"
+        offered = live.subprotocols()
+        place = f"ws://{live.host}/ws?session={log_id}"
         async with (
-            connect(place, subprotocols=offered, origin=world.url) as browser,  # type: ignore[arg-type]
-            world.connect(log_id) as program,
+            connect(place, subprotocols=offered, origin=live.url) as browser,  # type: ignore[arg-type]
+            live.connect(log_id) as program,
         ):
             await browser.recv()
             await program.recv()
             # As `harness serve --logout` does it, which knows nothing but the file.
-            BrowserKeys(str(world.folder / "server" / "browsers.json")).log_out()
+            BrowserKeys(str(live.folder / "server" / "browsers.json")).log_out()
             with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
                 while True:
-                    await asyncio.wait_for(browser.recv(), PATIENCE_S)
+                    await asyncio.wait_for(browser.recv(), TIMEOUT_S)
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 4401
             await program.send(json.dumps({"type": "commands", "commands": [{"type": "nonsense"}]}))
@@ -185,27 +185,27 @@ def test_logging_out_ends_open_sockets_and_streams_of_browsers_and_not_those_of_
     hub.close()
 
 
-def test_a_stream_of_a_browser_that_is_logged_out_says_nothing_more(world: ServingWorld) -> None:
+def test_a_stream_of_a_browser_that_is_logged_out_says_nothing_more(live: LiveServer) -> None:
     from harness.events import TextDelta
 
-    hub, log_id = recorded(world)
-    path = f"{world.url}/api/sessions/{log_id}/events"
-    with httpx.stream("GET", path, headers=world.as_browser(), timeout=PATIENCE_S) as answer:
+    hub, log_id = recorded(live)
+    path = f"{live.url}/api/sessions/{log_id}/events"
+    with httpx.stream("GET", path, headers=live.as_browser(), timeout=TIMEOUT_S) as answer:
         lines = answer.iter_lines()
         events = events_of(lines)
         next(events)
-        world.access.log_out_all()
+        live.access.log_out_all()
         with pytest.raises(httpx.RemoteProtocolError):
             list(events)
         hub.source(log_id).append([TextDelta(text="a secret of later")])
     hub.close()
 
 
-def test_a_token_that_was_replaced_is_refused_at_once_and_the_new_one_is_not(world: ServingWorld) -> None:
-    old = world.bearer
-    with httpx.Client(base_url=world.url) as client:
+def test_a_token_that_was_replaced_is_refused_at_once_and_the_new_one_is_not(live: LiveServer) -> None:
+    old = live.bearer
+    with httpx.Client(base_url=live.url) as client:
         assert client.get("/api/server", headers=old).status_code == 200
-        path = world.folder / "server" / "token"
+        path = live.folder / "server" / "token"
         new = {"Authorization": f"Bearer {write_token(str(path))}"}
         assert client.get("/api/server", headers=old).status_code == 401
         assert client.get("/api/server", headers=new).status_code == 200
@@ -261,17 +261,17 @@ _SAFARI = (
 )
 
 
-def test_browsers_that_are_logged_in_are_listed_and_one_of_them_is_logged_out(world: ServingWorld) -> None:
+def test_browsers_that_are_logged_in_are_listed_and_one_of_them_is_logged_out(live: LiveServer) -> None:
     def let_in(user_agent: str) -> dict[str, str]:
         answer = httpx.post(
-            f"{world.url}/api/login",
-            json={"code": world.access.new_link_code()},
+            f"{live.url}/api/login",
+            json={"code": live.access.new_link_code()},
             headers={"User-Agent": user_agent},
         )
         return {"Authorization": f"Bearer {answer.json()['credential']}"}
 
     mine, phone, unknown = let_in(_FIREFOX), let_in(_SAFARI), let_in("<script>curl</script>")
-    with httpx.Client(base_url=world.url, headers=mine) as client:
+    with httpx.Client(base_url=live.url, headers=mine) as client:
         logins = client.get("/api/logins").json()["logins"]
         by_name = {one["browser"]: one for one in logins}
         assert set(by_name) == {"Firefox on Linux", "Safari on iPhone", ""}
@@ -279,7 +279,7 @@ def test_browsers_that_are_logged_in_are_listed_and_one_of_them_is_logged_out(wo
         assert all(one["usedMs"] > 0 for one in logins)
         assert client.delete(f"/api/logins/{by_name['Safari on iPhone']['id']}").status_code == 204
         assert client.delete("/api/logins/nobody").status_code == 404
-        assert httpx.get(f"{world.url}/api/server", headers=phone).status_code == 401
-        assert httpx.get(f"{world.url}/api/server", headers=unknown).status_code == 200
+        assert httpx.get(f"{live.url}/api/server", headers=phone).status_code == 401
+        assert httpx.get(f"{live.url}/api/server", headers=unknown).status_code == 200
         assert len(client.get("/api/logins").json()["logins"]) == 2
-    assert httpx.get(f"{world.url}/api/logins").status_code == 401
+    assert httpx.get(f"{live.url}/api/logins").status_code == 401

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serving_world import ServingWorld
+from live_server import LiveServer
 
 from harness.errors import UsageError
 from harness.interfaces.server.access.host_names import names_of
@@ -50,15 +50,15 @@ from harness.interfaces.server.access.host_names import names_of
 def test_a_server_answers_under_the_names_that_it_was_given_and_no_others(
     tmp_path: Path, remote: str, public_url: str, host: str, origin: str, status: int
 ) -> None:
-    world = ServingWorld(tmp_path)
-    world.remote, world.public_url = [remote] if remote else [], public_url
-    with world.serving_now(), world.http() as client:
-        headers = {"Host": host.format(port=world.port), **({"Origin": origin} if origin else {})}
+    live = LiveServer(tmp_path)
+    live.remote, live.public_url = [remote] if remote else [], public_url
+    with live.serving_now(), live.http() as client:
+        headers = {"Host": host.format(port=live.port), **({"Origin": origin} if origin else {})}
         assert client.get("/api/server", headers=headers).status_code == status
         answer = client.post("/api/links", json={}, headers=headers)
         assert answer.status_code == (201 if status == 200 else status)
         if status == 200:
-            assert answer.json()["link"].startswith(f"{(public_url or world.url).rstrip('/')}/login?token=")
+            assert answer.json()["link"].startswith(f"{(public_url or live.url).rstrip('/')}/login?token=")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from serving_world import ServingWorld
+from live_server import LiveServer
 
 from harness.errors import HarnessError, UsageError
 from harness.interfaces.server_address import (
@@ -58,13 +58,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
 
-def test_the_server_proves_that_it_knows_the_token(
-    world: ServingWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(TOKEN_VARIABLE, world.access.token)
+def test_the_server_proves_that_it_knows_the_token(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, live.access.token)
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    leave_address(world.url)
-    assert own_server() == (world.url, world.access.token)
+    leave_address(live.url)
+    assert own_server() == (live.url, live.access.token)
     monkeypatch.setenv(TOKEN_VARIABLE, "another token")
     with pytest.raises(HarnessError, match="is not the server of this machine, or has another token"):
         own_server()
@@ -84,10 +82,10 @@ def test_another_program_on_its_port_gets_no_token(answer: object, monkeypatch: 
 
 
 def test_a_program_that_has_the_challenge_answered_by_the_server_gets_no_token(
-    world: ServingWorld, monkeypatch: pytest.MonkeyPatch
+    live: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(TOKEN_VARIABLE, world.access.token)
-    with foreign_server({}, relayed_to=world.url) as (url, _seen):
+    monkeypatch.setenv(TOKEN_VARIABLE, live.access.token)
+    with foreign_server({}, relayed_to=live.url) as (url, _seen):
         leave_address(url)
         with pytest.raises(HarnessError, match="is not the server of this machine"):
             own_server()

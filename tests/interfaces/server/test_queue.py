@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from serving_world import ServingWorld, Watcher, is_done, run, waits
+from live_server import LiveServer, Watcher, is_done, run, waits
 
 from harness.log.store import Query
 
@@ -20,21 +20,21 @@ def queued(state: dict[str, Any]) -> list[str]:
     return [one["text"] for one in state["followUps"]]
 
 
-async def other_answers(client: Watcher, world: ServingWorld, answer: str = "Answer.") -> None:
+async def other_answers(client: Watcher, live: LiveServer, answer: str = "Answer.") -> None:
     """A script begins anew with each run: those that come shall not call anything."""
-    await client.command("configure", config={"model": world.script(answer, name="other.json")})
+    await client.command("configure", config={"model": live.script(answer, name="other.json")})
 
 
 def test_steering_is_seen_the_moment_it_is_accepted_and_stands_before_what_is_queued(
-    world: ServingWorld,
+    live: LiveServer,
 ) -> None:
     async def work() -> None:
-        session = world.create(model=world.script([CALL], "Heard."))
-        async with world.connect(session["id"]) as socket, world.connect(session["id"]) as other:
+        session = live.create(model=live.script([CALL], "Heard."))
+        async with live.connect(session["id"]) as socket, live.connect(session["id"]) as other:
             client, reader = Watcher(socket), Watcher(other)
             await client.command("submit", prompt="go")
             await client.until(waits)
-            await other_answers(client, world, "Later.")
+            await other_answers(client, live, "Later.")
             await client.command("submit", prompt="later")
             await client.command("steer", message=" \n")
             assert "the message is empty" in (await client.until_error())["message"]
@@ -52,16 +52,16 @@ def test_steering_is_seen_the_moment_it_is_accepted_and_stands_before_what_is_qu
     run(work())
 
 
-def test_stopping_stops_and_what_is_queued_goes_on_by_one_command(world: ServingWorld) -> None:
+def test_stopping_stops_and_what_is_queued_goes_on_by_one_command(live: LiveServer) -> None:
     async def work() -> None:
-        session = world.create(model=world.script([CALL]))
-        async with world.connect(session["id"]) as socket:
+        session = live.create(model=live.script([CALL]))
+        async with live.connect(session["id"]) as socket:
             client = Watcher(socket)
             await client.command("continue")
             assert "the queue is empty" in (await client.until_error())["message"]
             await client.command("submit", prompt="one")
             await client.until(waits)
-            await other_answers(client, world)
+            await other_answers(client, live)
             for prompt in ("two", "three"):
                 await client.command("submit", prompt=prompt)
             await client.command("continue")
@@ -77,10 +77,10 @@ def test_stopping_stops_and_what_is_queued_goes_on_by_one_command(world: Serving
     run(work())
 
 
-def test_stopping_can_give_up_what_is_queued(world: ServingWorld) -> None:
+def test_stopping_can_give_up_what_is_queued(live: LiveServer) -> None:
     async def work() -> None:
-        session = world.create(model=world.script([CALL]))
-        async with world.connect(session["id"]) as socket:
+        session = live.create(model=live.script([CALL]))
+        async with live.connect(session["id"]) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="one")
             await client.until(waits)
@@ -94,14 +94,14 @@ def test_stopping_can_give_up_what_is_queued(world: ServingWorld) -> None:
     run(work())
 
 
-def test_a_prompt_right_after_stopping_is_not_left_waiting(world: ServingWorld) -> None:
+def test_a_prompt_right_after_stopping_is_not_left_waiting(live: LiveServer) -> None:
     async def work() -> None:
-        session = world.create(model=world.script([CALL]))
-        async with world.connect(session["id"]) as socket:
+        session = live.create(model=live.script([CALL]))
+        async with live.connect(session["id"]) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="one")
             await client.until(waits)
-            await other_answers(client, world)
+            await other_answers(client, live)
             await client.send(
                 {"type": "commands", "commands": [{"type": "cancel"}, {"type": "submit", "prompt": "two"}]}
             )
@@ -112,10 +112,10 @@ def test_a_prompt_right_after_stopping_is_not_left_waiting(world: ServingWorld) 
 
 
 def test_what_a_stopped_server_left_is_answered_in_order_and_a_new_prompt_comes_last(tmp_path: Path) -> None:
-    world = ServingWorld(tmp_path)
+    live = LiveServer(tmp_path)
 
     async def before() -> None:
-        async with world.connect(session) as socket:
+        async with live.connect(session) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="one")
             await client.until(waits)
@@ -126,7 +126,7 @@ def test_what_a_stopped_server_left_is_answered_in_order_and_a_new_prompt_comes_
             await client.until(is_done)
 
     async def after() -> None:
-        async with world.connect(session) as socket:
+        async with live.connect(session) as socket:
             client = Watcher(socket)
             state = await client.until(lambda state: state["runs"])
             assert queued(state) == ["two", "three"]
@@ -134,25 +134,25 @@ def test_what_a_stopped_server_left_is_answered_in_order_and_a_new_prompt_comes_
             state = await client.until(lambda state: len(state["runs"]) == 4 and is_done(state))
             assert [text for text, _ in said(state)] == ["one", "two", "three", "new"]
 
-    with world.serving_now():
-        session = world.create(model=world.script([CALL]))["id"]
+    with live.serving_now():
+        session = live.create(model=live.script([CALL]))["id"]
         run(before())
-    world.script("Answer.")
-    with world.serving_now():
+    live.script("Answer.")
+    with live.serving_now():
         run(after())
 
 
 def test_a_prompt_waits_beside_a_call_that_a_server_left_waiting(tmp_path: Path) -> None:
-    world = ServingWorld(tmp_path)
+    live = LiveServer(tmp_path)
 
     async def ask() -> None:
-        async with world.connect(session) as socket:
+        async with live.connect(session) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="one")
             await client.until(waits)
 
     async def answer() -> None:
-        async with world.connect(session) as socket:
+        async with live.connect(session) as socket:
             client = Watcher(socket)
             await client.until(waits)
             await client.command("submit", prompt="afterwards")
@@ -165,65 +165,65 @@ def test_a_prompt_waits_beside_a_call_that_a_server_left_waiting(tmp_path: Path)
             assert state["relays"][0]["status"] == "approved"
             assert [one["content"] for one in state["messages"][-2:]] == ["afterwards", "One."]
 
-    with world.serving_now():
-        session = world.create(model=world.script([CALL]))["id"]
+    with live.serving_now():
+        session = live.create(model=live.script([CALL]))["id"]
         run(ask())
-    world.script("One.")
-    with world.serving_now():
+    live.script("One.")
+    with live.serving_now():
         run(answer())
 
 
 def test_what_waits_is_listed_first_and_known_after_a_restart_without_being_opened(tmp_path: Path) -> None:
-    world = ServingWorld(tmp_path)
+    live = LiveServer(tmp_path)
 
     async def ask(session: str) -> None:
-        async with world.connect(session) as socket:
+        async with live.connect(session) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="one")
             await client.until(waits)
 
     def listed() -> list[tuple[str, bool]]:
-        with world.http() as http:
+        with live.http() as http:
             return [(one["title"], one["waits"]) for one in http.get("/api/sessions").json()["sessions"]]
 
     question = {"type": "tool_call", "id": "q", "name": "ask_user", "input": {"question": "Which?"}}
-    with world.serving_now():
+    with live.serving_now():
         for title, asks in (("a call", CALL), ("a question", question)):
-            run(ask(world.create(model=world.script([asks], name=f"{title}.json"), title=title)["id"]))
+            run(ask(live.create(model=live.script([asks], name=f"{title}.json"), title=title)["id"]))
         for number in range(3):
-            world.create(model=world.script("x"), title=f"idle {number}")
+            live.create(model=live.script("x"), title=f"idle {number}")
         asking = {("a question", True), ("a call", True)}
         idle = [("idle 2", False), ("idle 1", False), ("idle 0", False)]
         found = listed()
         assert (set(found[:2]), found[2:]) == (asking, idle)
-    with world.serving_now():
+    with live.serving_now():
         found = listed()
         assert (set(found[:2]), found[2:]) == (asking, idle)
-    for metadata in world.store.find(Query(active=True)):  # as who was killed the moment that he asked
+    for metadata in live.store.find(Query(active=True)):  # as who was killed the moment that he asked
         metadata.activity = "running"
-        world.store.save_metadata(metadata)
-    with world.serving_now():
+        live.store.save_metadata(metadata)
+    with live.serving_now():
         found = listed()
         assert (set(found[:2]), found[2:]) == (asking, idle)
 
 
 def test_an_approved_plan_leads_to_the_next_mode_and_another_model_does_not_lead_back(
-    world: ServingWorld,
+    live: LiveServer,
 ) -> None:
     async def work() -> None:
         plan = {"type": "tool_call", "id": "p", "name": "submit_plan", "input": {"plan": "1. Do it"}}
-        session = world.create(model=world.script([plan]), mode="plan")
-        async with world.connect(session["id"]) as socket:
+        session = live.create(model=live.script([plan]), mode="plan")
+        async with live.connect(session["id"]) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="plan it")
             state = await client.until(waits)
             await client.command("submit", prompt="begin")
-            await other_answers(client, world, "Begun.")
+            await other_answers(client, live, "Begun.")
             await client.until(queued)
             await client.command("approve", relayId=state["relays"][0]["id"])
             state = await client.until(lambda state: len(state["runs"]) == 2 and is_done(state))
             assert (state["mode"], state["messages"][-1]["content"]) == ("build", "Begun.")
-            await other_answers(client, world, "Again.")
+            await other_answers(client, live, "Again.")
             await client.command("submit", prompt="again")
             state = await client.until(lambda state: len(state["runs"]) == 3 and is_done(state))
             assert (state["mode"], state["messages"][-1]["content"]) == ("build", "Again.")
@@ -231,7 +231,7 @@ def test_an_approved_plan_leads_to_the_next_mode_and_another_model_does_not_lead
     run(work())
 
 
-def test_what_is_refused_on_a_fresh_socket_makes_no_session(world: ServingWorld) -> None:
+def test_what_is_refused_on_a_fresh_socket_makes_no_session(live: LiveServer) -> None:
     attachment = {"mediaType": "image/png", "data": "not base64!"}
     refused: list[dict[str, Any]] = [
         {"type": "submit", "prompt": "  \n"},
@@ -249,17 +249,17 @@ def test_what_is_refused_on_a_fresh_socket_makes_no_session(world: ServingWorld)
     ]
 
     async def work() -> None:
-        async with world.connect() as socket:
+        async with live.connect() as socket:
             client = Watcher(socket)
             for number, command in enumerate(refused):
                 await client.send({"type": "commands", "commands": [{**command, "id": str(number)}]})
                 assert (await client.until_error())["commandId"] == str(number)
-            with world.http() as http:
+            with live.http() as http:
                 assert http.get("/api/sessions").json()["total"] == 0
                 for body in ({"prompt": " "}, {"prompt": "x", "agent": "nobody"}):
                     assert http.post("/api/sessions", json=body).status_code == 400
                 assert http.get("/api/sessions").json()["total"] == 0
-            await client.command("configure", config={"model": world.script("Hello.")})
+            await client.command("configure", config={"model": live.script("Hello.")})
             await client.command("submit", prompt="and now?")
             assert (await client.until(is_done))["messages"][-1]["content"] == "Hello."
 

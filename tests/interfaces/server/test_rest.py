@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from serving_world import PATIENCE_S, ServingWorld, is_done, recorded, run, waits
+from live_server import TIMEOUT_S, LiveServer, is_done, recorded, run, waits
 from websockets.exceptions import ConnectionClosed
 
 from harness.events import Event, Result, ToolEnd, ToolStart, Usage, UsageDelta
@@ -31,18 +31,18 @@ from harness.views.page_state.shapes import CAPABILITIES
 CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the shell"}}
 
 
-def finished(world: ServingWorld, *said: Any, **wanted: Any) -> str:
-    session = world.create(model=world.script(*said or ("Hello there.",)), prompt="say hello", **wanted)
-    with PlainClient(world.url, token=world.access.token, session=session["id"]) as client:
-        client.until(is_done, PATIENCE_S)
+def finished(live: LiveServer, *said: Any, **wanted: Any) -> str:
+    session = live.create(model=live.script(*said or ("Hello there.",)), prompt="say hello", **wanted)
+    with PlainClient(live.url, token=live.access.token, session=session["id"]) as client:
+        client.until(is_done, TIMEOUT_S)
     identity: str = session["id"]
     return identity
 
 
-def test_sessions_are_listed_found_renamed_and_deleted(world: ServingWorld) -> None:
-    own = finished(world, title="Mine")
-    hub, other = recorded(world)
-    with world.http() as http:
+def test_sessions_are_listed_found_renamed_and_deleted(live: LiveServer) -> None:
+    own = finished(live, title="Mine")
+    hub, other = recorded(live)
+    with live.http() as http:
         listed = http.get("/api/sessions").json()
         assert [one["id"] for one in listed["sessions"]] == [other, own]
         assert [one["isLive"] for one in listed["sessions"]] == [True, False]
@@ -95,22 +95,22 @@ def test_sessions_are_listed_found_renamed_and_deleted(world: ServingWorld) -> N
     ],
 )
 def test_what_cannot_be_is_refused_with_what_to_do(
-    world: ServingWorld, method: str, path: str, body: Any, status: int
+    live: LiveServer, method: str, path: str, body: Any, status: int
 ) -> None:
-    with world.http() as http:
+    with live.http() as http:
         answer = http.request(method, path, **({} if body is None else {"json": body}))
         assert answer.status_code == status, answer.text
         if status != 405:
             assert answer.json()["error"]["message"]
 
 
-def test_the_state_of_every_moment_and_the_moments_of_a_session(world: ServingWorld) -> None:
-    hub, log_id = recorded(world, 50)
+def test_the_state_of_every_moment_and_the_moments_of_a_session(live: LiveServer) -> None:
+    hub, log_id = recorded(live, 50)
     hub.source(log_id).append([Result(success=True)])
     hub.close()
     view = state_view.open(ViewOptions())
     known: dict[int, Any] = {}
-    with world.http() as http:
+    with live.http() as http:
         line = http.get(f"/api/sessions/{log_id}/timeline").json()
         assert line["seqs"] == list(range(1, 54))
         assert len(line["times"]) == 53
@@ -124,7 +124,7 @@ def test_the_state_of_every_moment_and_the_moments_of_a_session(world: ServingWo
             assert http.get(f"/api/sessions/{log_id}/state", params={"at": seq}).json()["state"] == known[seq]
 
 
-def test_a_log_that_another_process_writes_is_followed_live(world: ServingWorld, tmp_path: Path) -> None:
+def test_a_log_that_another_process_writes_is_followed_live(live: LiveServer, tmp_path: Path) -> None:
     script = tmp_path / "writer.py"
     script.write_text(
         """
@@ -152,31 +152,31 @@ sys.stdin.readline()
         assert writer.stdin is not None
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
-        with PlainClient(world.url, token=world.access.token, session="elsewhere") as client:
-            state = client.until(lambda state: state["isLive"], PATIENCE_S)
+        with PlainClient(live.url, token=live.access.token, session="elsewhere") as client:
+            state = client.until(lambda state: state["isLive"], TIMEOUT_S)
             assert state["messages"][-1]["content"] == "first"
             assert state["capabilities"] == dict.fromkeys(CAPABILITIES, False)
             client.send(Submit(prompt="may I?"))
             writer.stdin.write("\n")
             writer.stdin.flush()
-            client.until(lambda state: state["messages"][-1]["content"] == "first second", PATIENCE_S)
+            client.until(lambda state: state["messages"][-1]["content"] == "first second", TIMEOUT_S)
             writer.kill()  # it never tells its end
-            state = client.until(is_done, PATIENCE_S)
+            state = client.until(is_done, TIMEOUT_S)
             assert (state["status"], state["runs"][0]["status"]) == ("idle", "interrupted")
             assert "only be watched" in client.errors[0]
 
 
-def test_a_finished_run_can_be_continued_in_a_conversation_that_begins_with_it(world: ServingWorld) -> None:
-    hub, log_id = recorded(world)
-    with world.http() as http:
-        wanted = {"continues": log_id, "agent": "native", "prompt": "go on", "model": world.script("Gladly.")}
+def test_a_finished_run_can_be_continued_in_a_conversation_that_begins_with_it(live: LiveServer) -> None:
+    hub, log_id = recorded(live)
+    with live.http() as http:
+        wanted = {"continues": log_id, "agent": "native", "prompt": "go on", "model": live.script("Gladly.")}
         assert http.post("/api/sessions", json=wanted).status_code == 409
         hub.source(log_id).append([Result(success=True)])
         hub.close()
         session = http.post("/api/sessions", json=wanted).json()
         assert http.post("/api/sessions", json={**wanted, "continues": "nobody"}).status_code == 404
-    with PlainClient(world.url, token=world.access.token, session=session["id"]) as client:
-        state = client.until(lambda state: len(state["runs"]) == 2 and is_done(state), PATIENCE_S)
+    with PlainClient(live.url, token=live.access.token, session=session["id"]) as client:
+        state = client.until(lambda state: len(state["runs"]) == 2 and is_done(state), TIMEOUT_S)
     assert [one["content"] for one in state["messages"]] == [
         "needle in the hay",
         "word0 word1 word2 ",
@@ -184,14 +184,14 @@ def test_a_finished_run_can_be_continued_in_a_conversation_that_begins_with_it(w
         "Gladly.",
     ]
     assert state["sessionId"] == session["id"]
-    assert world.store.metadata(log_id).kind == "run"
+    assert live.store.metadata(log_id).kind == "run"
 
 
 PICTURE = {"type": "file", "media_type": "image/png", "name": "dot.png", "data": "iVBOR"}
 
 
-def test_a_call_is_given_in_full(world: ServingWorld) -> None:
-    hub, log_id = recorded(world)
+def test_a_call_is_given_in_full(live: LiveServer) -> None:
+    hub, log_id = recorded(live)
     output = "x" * 300_000
     hub.source(log_id).append(
         [
@@ -199,7 +199,7 @@ def test_a_call_is_given_in_full(world: ServingWorld) -> None:
             ToolEnd(call_id="run/c 1", tool_name="Bash", success=True, output=output, parts=[PICTURE]),
         ]
     )
-    with world.http() as http:
+    with live.http() as http:
         call = http.get(f"/api/sessions/{log_id}/state").json()["state"]["messages"][-1]["toolCalls"][0]
         assert (len(call["output"]), call["outputLength"]) == (100_000, 300_000)
         whole = http.get(f"/api/sessions/{log_id}/calls/run%2Fc%201").json()
@@ -209,11 +209,11 @@ def test_a_call_is_given_in_full(world: ServingWorld) -> None:
     hub.close()
 
 
-def test_runs_usage_agents_models_and_the_server_are_told(world: ServingWorld) -> None:
+def test_runs_usage_agents_models_and_the_server_are_told(live: LiveServer) -> None:
     log_id = finished(
-        world, [{"type": "text", "content": "Hi."}, {"type": "usage", "inputTokens": 9, "outputTokens": 3}]
+        live, [{"type": "text", "content": "Hi."}, {"type": "usage", "inputTokens": 9, "outputTokens": 3}]
     )
-    with world.http() as http:
+    with live.http() as http:
         assert [one["status"] for one in http.get(f"/api/sessions/{log_id}/runs").json()["runs"]] == [
             "completed"
         ]
@@ -231,13 +231,13 @@ def test_runs_usage_agents_models_and_the_server_are_told(world: ServingWorld) -
     assert httpx.get(link).status_code == 200
 
 
-def test_the_openapi_document_names_every_route(world: ServingWorld) -> None:
+def test_the_openapi_document_names_every_route(live: LiveServer) -> None:
     from test_security import routes
 
-    with world.http() as http:
+    with live.http() as http:
         paths = http.get("/openapi.json").json()["paths"]
     named = {(method.upper(), re.sub(r"\{\w+\}", "x", path)) for path in paths for method in paths[path]}
-    assert {*routes(world)} - named == {("GET", "/x"), ("GET", "/openapi.json")}
+    assert {*routes(live)} - named == {("GET", "/x"), ("GET", "/openapi.json")}
 
 
 class Described:
@@ -268,10 +268,10 @@ class Described:
             jsonschema.Draft202012Validator(whole).validate(answer.json())
 
 
-def test_every_answer_is_what_the_openapi_document_says(world: ServingWorld) -> None:
-    log_id = finished(world, [CALL], "Done.", permissionMode="fullAuto")
+def test_every_answer_is_what_the_openapi_document_says(live: LiveServer) -> None:
+    log_id = finished(live, [CALL], "Done.", permissionMode="fullAuto")
     one = "/api/sessions/{id}"
-    with world.http() as http:
+    with live.http() as http:
         described = Described(http)
         message = http.get(f"/api/sessions/{log_id}/state").json()["state"]["messages"][1]
         call_id = quote(message["toolCalls"][0]["id"], safe="")
@@ -283,7 +283,7 @@ def test_every_answer_is_what_the_openapi_document_says(world: ServingWorld) -> 
                 described.check(method, path, answer)
         for method, path, answer in (
             ("post", "/api/sessions", http.post("/api/sessions", json={"agent": "nobody"})),
-            ("post", "/api/sessions", http.post("/api/sessions", json={"model": world.script("x")})),
+            ("post", "/api/sessions", http.post("/api/sessions", json={"model": live.script("x")})),
             ("post", "/api/links", http.post("/api/links", json={})),
             ("patch", one, http.patch(f"/api/sessions/{log_id}", json={"tags": ["a"]})),
             ("post", f"{one}/commands", http.post(f"/api/sessions/{log_id}/commands", json={"commands": []})),
@@ -293,13 +293,13 @@ def test_every_answer_is_what_the_openapi_document_says(world: ServingWorld) -> 
             described.check(method, path, answer)
 
 
-def test_every_refusal_is_what_the_openapi_document_says(world: ServingWorld) -> None:
+def test_every_refusal_is_what_the_openapi_document_says(live: LiveServer) -> None:
     reply = {"sessionId": "x", "response": {"approved": True}}
-    with world.http() as http:
+    with live.http() as http:
         described = Described(http)
         for method, path, is_stream in described.calls():
             place = path.replace("{id}", "nobody").replace("{callId}", "x")
-            refused = httpx.request(method, f"{world.url}{place}", json={}, headers={"Host": "evil.example"})
+            refused = httpx.request(method, f"{live.url}{place}", json={}, headers={"Host": "evil.example"})
             if path not in ("/healthz", "/readyz"):
                 described.check(method, path, refused)
             if "{id}" in path and not is_stream:
@@ -309,16 +309,16 @@ def test_every_refusal_is_what_the_openapi_document_says(world: ServingWorld) ->
                 described.check(method, path, answer)
 
 
-def test_a_list_that_has_not_changed_is_not_made_again(world: ServingWorld) -> None:
-    finished(world)
+def test_a_list_that_has_not_changed_is_not_made_again(live: LiveServer) -> None:
+    finished(live)
     path, query = "/api/sessions", {"limit": "10"}
-    with world.http() as http:
+    with live.http() as http:
         first = http.get(path, params=query)
         assert first.headers["etag"]
         known = {"If-None-Match": first.headers["etag"]}
         again = http.get(path, params=query, headers=known)
         assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", first.headers["etag"])
-        hub, log_id = recorded(world)  # as another process does it
+        hub, log_id = recorded(live)  # as another process does it
         changed = http.get(path, params=query, headers=known)
         assert changed.status_code == 200
         newest = changed.json()["sessions"][0]
@@ -329,9 +329,9 @@ def test_a_list_that_has_not_changed_is_not_made_again(world: ServingWorld) -> N
         ended = http.get(path, params=query, headers=known)
         assert ended.status_code == 200
         assert [one["isLive"] for one in ended.json()["sessions"]] == [False, False]
-        own = world.create(model=world.script([CALL], "x", name="asks.json"), prompt="ask me")["id"]
-        with PlainClient(world.url, token=world.access.token, session=own) as client:
-            client.until(waits, PATIENCE_S)
+        own = live.create(model=live.script([CALL], "x", name="asks.json"), prompt="ask me")["id"]
+        with PlainClient(live.url, token=live.access.token, session=own) as client:
+            client.until(waits, TIMEOUT_S)
             listed = http.get(path, params=query).json()["sessions"]
             assert (listed[0]["id"], listed[0]["waits"]) == (own, True)
             assert [one["id"] for one in http.get(f"{path}?limit=2&offset=1").json()["sessions"]] == [
@@ -340,16 +340,16 @@ def test_a_list_that_has_not_changed_is_not_made_again(world: ServingWorld) -> N
 
 
 def test_a_page_of_a_list_looks_at_nothing_but_the_index(
-    world: ServingWorld, monkeypatch: pytest.MonkeyPatch
+    live: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(30):
-        hub, log_id = recorded(world)
+        hub, log_id = recorded(live)
         hub.source(log_id).append([Result(success=True)])
         hub.close()
-        metadata = world.store.metadata(log_id)
+        metadata = live.store.metadata(log_id)
         metadata.outcome, metadata.name = "completed", f"number {number}"
-        world.store.save_metadata(metadata)
-    with world.http() as http:
+        live.store.save_metadata(metadata)
+    with live.http() as http:
         assert http.get("/api/sessions?limit=60").json()["total"] == 30
         opened, asked = _opened_while(SessionsApi, "_page", monkeypatch)
         for path in (
@@ -388,12 +388,12 @@ def _opened_while(cls: type, name: str, monkeypatch: pytest.MonkeyPatch) -> tupl
 
 
 def test_the_bill_is_that_of_the_command_and_reads_only_what_is_new(
-    world: ServingWorld, monkeypatch: pytest.MonkeyPatch
+    live: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from harness import stored_accounts
 
     def used(count: int) -> None:
-        hub, log_id = recorded(world)
+        hub, log_id = recorded(live)
         hub.source(log_id).append([UsageDelta(usage=Usage(input=count, output=1)), Result(success=True)])
         hub.close()
 
@@ -408,8 +408,8 @@ def test_the_bill_is_that_of_the_command_and_reads_only_what_is_new(
     monkeypatch.setattr(stored_accounts, "grep_events", skimmed)
     for count in (1, 20, 300):
         used(count)
-    forked = world.create(continues=world.store.find(Query(limit=1))[0].session_id, agent="native")
-    with world.http() as http:
+    forked = live.create(continues=live.store.find(Query(limit=1))[0].session_id, agent="native")
+    with live.http() as http:
         total = http.get("/api/usage").json()["total"]
         assert (total["input"], total["sessions"]) == (321, 3), forked
         events = len(read)
@@ -420,22 +420,22 @@ def test_the_bill_is_that_of_the_command_and_reads_only_what_is_new(
         assert len({*read[events:]}) == 1
 
 
-def test_who_watches_a_session_is_told_that_it_was_deleted(world: ServingWorld) -> None:
+def test_who_watches_a_session_is_told_that_it_was_deleted(live: LiveServer) -> None:
     def deleted_by_a_client(log_id: str) -> None:
-        with world.http() as http:
+        with live.http() as http:
             assert http.delete(f"/api/sessions/{log_id}").status_code == 204
 
     async def work() -> None:
-        for delete in (deleted_by_a_client, world.store.delete):
-            hub, log_id = recorded(world)
+        for delete in (deleted_by_a_client, live.store.delete):
+            hub, log_id = recorded(live)
             hub.source(log_id).append([Result(success=True)])
             hub.close()
-            async with world.connect(log_id) as socket:
+            async with live.connect(log_id) as socket:
                 await socket.recv()
                 await asyncio.to_thread(delete, log_id)
                 with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
                     while True:
-                        await asyncio.wait_for(socket.recv(), PATIENCE_S)
+                        await asyncio.wait_for(socket.recv(), TIMEOUT_S)
                 assert closed.value.rcvd is not None
                 assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (4404, "the session was deleted")
 
@@ -443,23 +443,23 @@ def test_who_watches_a_session_is_told_that_it_was_deleted(world: ServingWorld) 
 
 
 @pytest.mark.parametrize("kind", ["events?view=delta", "object-stream"])
-def test_a_stream_of_a_session_ends_when_it_is_deleted(world: ServingWorld, kind: str) -> None:
-    hub, log_id = recorded(world)
+def test_a_stream_of_a_session_ends_when_it_is_deleted(live: LiveServer, kind: str) -> None:
+    hub, log_id = recorded(live)
     hub.source(log_id).append([Result(success=True)])
     hub.close()
     path = f"/api/sessions/{log_id}/{kind}"
-    with world.http() as http, world.http() as other, http.stream("GET", path) as answer:
+    with live.http() as http, live.http() as other, http.stream("GET", path) as answer:
         lines = answer.iter_lines()
         assert next(lines)
         assert other.delete(f"/api/sessions/{log_id}").status_code == 204
         assert list(lines)
 
 
-def test_an_unknown_session_leaves_nothing_behind(world: ServingWorld) -> None:
-    assert world.server is not None
-    channels = world.server.channels
+def test_an_unknown_session_leaves_nothing_behind(live: LiveServer) -> None:
+    assert live.application is not None
+    channels = live.application.channels
     assert channels is not None
-    with world.http() as http:
+    with live.http() as http:
         for number in range(20):
             assert http.get(f"/api/sessions/nobody{number}/state").status_code == 404
             commands = {"commands": [{"type": "cancel"}]}
@@ -467,9 +467,9 @@ def test_an_unknown_session_leaves_nothing_behind(world: ServingWorld) -> None:
     assert (len(channels._opening), channels.loaded) == (0, [])
 
 
-def test_a_conversation_that_has_not_begun_says_that_it_takes_a_prompt(world: ServingWorld) -> None:
+def test_a_conversation_that_has_not_begun_says_that_it_takes_a_prompt(live: LiveServer) -> None:
     async def work() -> None:
-        async with world.connect() as socket:
+        async with live.connect() as socket:
             state = json.loads(await socket.recv())["state"]
             assert state["capabilities"] == {name: name == "submit" for name in CAPABILITIES}
 
@@ -481,20 +481,20 @@ def test_a_conversation_that_nobody_needs_is_unloaded_and_woken(tmp_path: Path) 
 
     from harness.interfaces.conversations.local_backend import LocalBackend
 
-    world = ServingWorld(tmp_path)
-    with world.serving_now(lambda store, default: LocalBackend(store, default, idle_s=0.0)):
-        log_id = finished(world)
-        assert world.server is not None
-        channels = world.server.channels
+    live = LiveServer(tmp_path)
+    with live.serving_now(lambda store, default: LocalBackend(store, default, idle_s=0.0)):
+        log_id = finished(live)
+        assert live.application is not None
+        channels = live.application.channels
         assert channels is not None
-        asyncio.run_coroutine_threadsafe(channels.sweep(), channels.loop).result(PATIENCE_S)
-        assert not world.store.is_live(log_id)
-        with PlainClient(world.url, token=world.access.token, session=log_id) as client:
-            client.send({"type": "configure", "config": {"model": world.script([CALL], "Awake.")}})
+        asyncio.run_coroutine_threadsafe(channels.sweep(), channels.loop).result(TIMEOUT_S)
+        assert not live.store.is_live(log_id)
+        with PlainClient(live.url, token=live.access.token, session=log_id) as client:
+            client.send({"type": "configure", "config": {"model": live.script([CALL], "Awake.")}})
             client.send(Submit(prompt="wake up"))
-            state = client.until(waits, PATIENCE_S)
+            state = client.until(waits, TIMEOUT_S)
             client.send(Approve(relay_id=state["relays"][-1]["id"]))
-            assert client.until(lambda s: len(s["runs"]) == 2 and is_done(s), PATIENCE_S)["status"] == "idle"
+            assert client.until(lambda s: len(s["runs"]) == 2 and is_done(s), TIMEOUT_S)["status"] == "idle"
 
 
 def test_a_conversation_that_was_put_away_still_says_that_it_waits(tmp_path: Path) -> None:
@@ -503,35 +503,35 @@ def test_a_conversation_that_was_put_away_still_says_that_it_waits(tmp_path: Pat
     from harness.interfaces.conversations.local_backend import LocalBackend
 
     question = {"type": "tool_call", "name": "ask_user", "input": {"question": "Which?"}}
-    world = ServingWorld(tmp_path)
-    with world.serving_now(lambda store, default: LocalBackend(store, default, idle_s=0.0)):
-        session = world.create(model=world.script([question], "Thanks."), prompt="ask me")["id"]
-        with PlainClient(world.url, token=world.access.token, session=session) as client:
-            client.until(lambda state: waits(state) and not state["isLive"], PATIENCE_S)
-        assert world.server is not None
-        channels = world.server.channels
+    live = LiveServer(tmp_path)
+    with live.serving_now(lambda store, default: LocalBackend(store, default, idle_s=0.0)):
+        session = live.create(model=live.script([question], "Thanks."), prompt="ask me")["id"]
+        with PlainClient(live.url, token=live.access.token, session=session) as client:
+            client.until(lambda state: waits(state) and not state["isLive"], TIMEOUT_S)
+        assert live.application is not None
+        channels = live.application.channels
         assert channels is not None
-        asyncio.run_coroutine_threadsafe(channels.sweep(), channels.loop).result(PATIENCE_S)
-        assert not world.store.is_live(session)
-        with world.http() as http:
+        asyncio.run_coroutine_threadsafe(channels.sweep(), channels.loop).result(TIMEOUT_S)
+        assert not live.store.is_live(session)
+        with live.http() as http:
             assert http.get(f"/api/sessions/{session}").json()["waits"] is True
-    with world.serving_now(), world.http() as http:
+    with live.serving_now(), live.http() as http:
         assert http.get("/api/sessions").json()["sessions"][0]["waits"] is True
 
 
 def test_a_permission_that_waits_when_the_server_is_stopped_is_given_when_it_is_started_again(
     tmp_path: Path,
 ) -> None:
-    world = ServingWorld(tmp_path)
-    with world.serving_now():
-        session = world.create(model=world.script([CALL], "Never said."), prompt="do it")["id"]
-        with PlainClient(world.url, token=world.access.token, session=session) as client:
-            client.until(waits, PATIENCE_S)
-    with world.serving_now(), world.http() as http:
+    live = LiveServer(tmp_path)
+    with live.serving_now():
+        session = live.create(model=live.script([CALL], "Never said."), prompt="do it")["id"]
+        with PlainClient(live.url, token=live.access.token, session=session) as client:
+            client.until(waits, TIMEOUT_S)
+    with live.serving_now(), live.http() as http:
         assert http.get(f"/api/sessions/{session}").json()["waits"] is True
-        with PlainClient(world.url, token=world.access.token, session=session) as client:
-            state = client.until(waits, PATIENCE_S)
-            client.send({"type": "configure", "config": {"model": world.script("Done.")}})
+        with PlainClient(live.url, token=live.access.token, session=session) as client:
+            state = client.until(waits, TIMEOUT_S)
+            client.send({"type": "configure", "config": {"model": live.script("Done.")}})
             client.send(Approve(relay_id=state["relays"][-1]["id"]))
-            state = client.until(is_done, PATIENCE_S)
+            state = client.until(is_done, TIMEOUT_S)
             assert state["messages"][-1]["content"] == "Done."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from serving_world import PATIENCE_S, ServingWorld, Watcher, is_done, run
+from live_server import TIMEOUT_S, LiveServer, Watcher, is_done, run
 
 from harness.interfaces.client import PlainClient
 from harness.log.store import read_all
@@ -14,18 +14,18 @@ def said(state: dict[str, Any]) -> list[str]:
     return [message["content"] for message in state["messages"] if message["status"] == "complete"]
 
 
-def ended(world: ServingWorld, session: str, runs: int) -> dict[str, Any]:
-    with PlainClient(world.url, token=world.access.token, session=session) as client:
-        return client.until(lambda state: len(state["runs"]) >= runs and is_done(state), PATIENCE_S)
+def ended(live: LiveServer, session: str, runs: int) -> dict[str, Any]:
+    with PlainClient(live.url, token=live.access.token, session=session) as client:
+        return client.until(lambda state: len(state["runs"]) >= runs and is_done(state), TIMEOUT_S)
 
 
-def three_turns(world: ServingWorld) -> dict[str, Any]:
+def three_turns(live: LiveServer) -> dict[str, Any]:
     """The second prompt came while the first was answered, and waited."""
-    session = world.create(model=world.script("Yes.", pause_ms=30))["id"]
+    session = live.create(model=live.script("Yes.", pause_ms=30))["id"]
     found: dict[str, Any] = {}
 
     async def work() -> None:
-        async with world.connect(session) as socket:
+        async with live.connect(session) as socket:
             client = Watcher(socket)
             for prompt in ("a", "b"):
                 await client.command("submit", prompt=prompt)
@@ -38,32 +38,32 @@ def three_turns(world: ServingWorld) -> dict[str, Any]:
 
 
 def test_a_message_can_be_said_otherwise_and_what_came_after_it_is_left_where_it_was(
-    world: ServingWorld,
+    live: LiveServer,
 ) -> None:
-    before = three_turns(world)
+    before = three_turns(live)
     assert said(before) == ["a", "Yes.", "b", "Yes.", "c", "Yes."]
     asked = {message["content"]: message["id"] for message in before["messages"] if message["role"] == "user"}
     expected = {"a": [], "b": ["a", "Yes."], "c": ["a", "Yes.", "b", "Yes."]}
     for prompt, kept in expected.items():
-        model = world.script("Otherwise.", name=f"{prompt}.json")
-        branch = world.create(
+        model = live.script("Otherwise.", name=f"{prompt}.json")
+        branch = live.create(
             continues=before["sessionId"], before=asked[prompt], prompt=f"not {prompt}", model=model
         )
         runs = len(kept) // 2 + 1
-        state = ended(world, branch["id"], runs)
+        state = ended(live, branch["id"], runs)
         assert said(state) == [*kept, f"not {prompt}", "Otherwise."]
         assert [one["status"] for one in state["runs"]] == ["completed"] * runs
         assert (branch["title"], state["followUps"]) == (f"not {prompt}", [])
-    assert said(ended(world, before["sessionId"], 3)) == said(before)
+    assert said(ended(live, before["sessionId"], 3)) == said(before)
 
 
-def test_what_was_said_to_a_run_that_went_on_leaves_that_run_cut_off(world: ServingWorld) -> None:
+def test_what_was_said_to_a_run_that_went_on_leaves_that_run_cut_off(live: LiveServer) -> None:
     words = [{"type": "text", "content": "word " * 200, "pieces": 200}]
-    session = world.create(model=world.script(words, "Then.", pause_ms=10))["id"]
+    session = live.create(model=live.script(words, "Then.", pause_ms=10))["id"]
     found: dict[str, Any] = {}
 
     async def work() -> None:
-        async with world.connect(session) as socket:
+        async with live.connect(session) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="a")
             await client.until(lambda state: len(state["messages"]) > 1 and state["messages"][1]["content"])
@@ -72,26 +72,26 @@ def test_what_was_said_to_a_run_that_went_on_leaves_that_run_cut_off(world: Serv
 
     run(work())
     steered = next(one for one in found["messages"] if one["content"] == "b")
-    branch = world.create(continues=session, before=steered["id"], prompt="c", model=world.script("Anew."))
-    state = ended(world, branch["id"], 2)
+    branch = live.create(continues=session, before=steered["id"], prompt="c", model=live.script("Anew."))
+    state = ended(live, branch["id"], 2)
     assert [one["status"] for one in state["runs"]] == ["interrupted", "completed"]
     assert "b" not in said(state)
     assert said(state)[-2:] == ["c", "Anew."]
 
 
-def test_going_back_needs_a_message_of_a_person_and_an_agent_that_can_forget(world: ServingWorld) -> None:
-    before = three_turns(world)
+def test_going_back_needs_a_message_of_a_person_and_an_agent_that_can_forget(live: LiveServer) -> None:
+    before = three_turns(live)
     first = before["messages"][0]["id"]
     wanted = {"continues": before["sessionId"], "before": first, "prompt": "x"}
     refused = (
         ({**wanted, "before": before["messages"][1]["id"]}, "no user message with this id"),
         ({**wanted, "agent": "replay"}, "cannot go back"),
     )
-    with world.http() as http:
+    with live.http() as http:
         total = http.get("/api/sessions").json()["total"]
         for body, reason in refused:
             answer = http.post("/api/sessions", json=body)
             assert answer.status_code == 400
             assert reason in answer.json()["error"]["message"]
         assert http.get("/api/sessions").json()["total"] == total
-    assert list(read_all(world.store, before["sessionId"]))
+    assert list(read_all(live.store, before["sessionId"]))

@@ -15,8 +15,8 @@ from typing import Any
 
 import httpx
 import pytest
-from runner_world import CALL, Cutter, Forwarder, RunnerWorld
-from serving_world import PATIENCE_S, events_of
+from live_runner import CALL, Cutter, Forwarder, LiveRunner
+from live_server import TIMEOUT_S, events_of
 
 from harness.events import Error, Message, Relay, Result, SessionStart, TextDelta, ToolEnd, Warning
 from harness.interfaces.runner.app import drop_lost_clients
@@ -36,9 +36,9 @@ def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def runner(tmp_path: Path) -> Iterator[RunnerWorld]:
-    with RunnerWorld(tmp_path, MemoryStore()).running() as world:
-        yield world
+def runner(tmp_path: Path) -> Iterator[LiveRunner]:
+    with LiveRunner(tmp_path, MemoryStore()).running() as live:
+        yield live
 
 
 def of_the_agent(events: list[Any]) -> list[tuple[str, Any]]:
@@ -49,7 +49,7 @@ def of_the_agent(events: list[Any]) -> list[tuple[str, Any]]:
     ]
 
 
-def test_a_run_is_streamed_under_the_six_names_and_can_be_taken_up_anywhere(runner: RunnerWorld) -> None:
+def test_a_run_is_streamed_under_the_six_names_and_can_be_taken_up_anywhere(runner: LiveRunner) -> None:
     model = runner.script([{"type": "text", "content": "Look:", "pieces": 2}, CALL], "Done.")
     wanted = {"agent": "native", "prompt": "go", "model": model}
     with runner.http() as http:
@@ -76,7 +76,7 @@ def test_a_run_is_streamed_under_the_six_names_and_can_be_taken_up_anywhere(runn
             assert list(events_of(iter(rest.split("\n")))) == whole[cut + 1 :]
 
 
-def test_what_cannot_be_is_refused(runner: RunnerWorld) -> None:
+def test_what_cannot_be_is_refused(runner: LiveRunner) -> None:
     with runner.http() as http:
         assert http.post("/runs", json={"agent": "nobody", "prompt": "x"}).status_code == 400
         assert http.post("/runs", json={"agent": "native"}).status_code == 400
@@ -88,7 +88,7 @@ def test_what_cannot_be_is_refused(runner: RunnerWorld) -> None:
     assert httpx.get(f"{runner.url}/runs").status_code == 401
 
 
-def test_a_remote_run_is_written_here_as_if_it_had_happened_here(runner: RunnerWorld) -> None:
+def test_a_remote_run_is_written_here_as_if_it_had_happened_here(runner: LiveRunner) -> None:
     model = runner.script([{"type": "text", "content": "Look:", "pieces": 2}, CALL], "Done.")
     there = start(Request(agent="native", prompt="go", model=model), store=MemoryStore())
     here = start(runner.request(model), store=MemoryStore())
@@ -101,7 +101,7 @@ def test_a_remote_run_is_written_here_as_if_it_had_happened_here(runner: RunnerW
     assert here.wait().success
 
 
-def test_it_can_be_answered_steered_and_stopped_from_here(runner: RunnerWorld) -> None:
+def test_it_can_be_answered_steered_and_stopped_from_here(runner: LiveRunner) -> None:
     model = runner.script([CALL], "Heard.")
     run = start(runner.request(model, permissions="agent-default"), store=MemoryStore())
     relay = wait_for(run, Relay)
@@ -119,14 +119,14 @@ def test_it_can_be_answered_steered_and_stopped_from_here(runner: RunnerWorld) -
     assert other.wait().outcome == "interrupted"
 
 
-def test_a_run_that_is_stopped_while_it_is_being_begun_does_not_run_on(runner: RunnerWorld) -> None:
+def test_a_run_that_is_stopped_while_it_is_being_begun_does_not_run_on(runner: LiveRunner) -> None:
     slow = {"type": "tool_call", "name": "bash", "input": {"command": "sleep 60"}}
     with Forwarder(runner.port, renamed=True) as forwarder:
         run = start(runner.request(runner.script([slow], "x"), forwarder.port), store=MemoryStore())
         beginning, _ = forwarder.listening.accept()  # the runner has not seen it yet
         run.cancel()
         stopping, _ = forwarder.listening.accept()
-        forwarder.pass_on(stopping).join(PATIENCE_S)  # the runner knows no such run
+        forwarder.pass_on(stopping).join(TIMEOUT_S)  # the runner knows no such run
         forwarder.begin()
         forwarder.pass_on(beginning)
         assert run.wait().outcome == "interrupted"
@@ -140,7 +140,7 @@ def wait_for(run: Run, kind: type) -> Any:
 
 @pytest.mark.parametrize("most_bytes", [3_000, 5_000, 9_999])
 def test_a_connection_that_is_cut_again_and_again_loses_and_repeats_nothing(
-    runner: RunnerWorld, most_bytes: int
+    runner: LiveRunner, most_bytes: int
 ) -> None:
     words = " ".join(str(number) for number in range(300))
     model = runner.script([{"type": "text", "content": words, "pieces": 60}, CALL], "Done.")
@@ -155,7 +155,7 @@ def test_a_connection_that_is_cut_again_and_again_loses_and_repeats_nothing(
     assert "".join(event.text for event in events if type(event) is TextDelta) == words + "Done."
 
 
-def test_a_stream_that_is_cut_at_any_byte_is_taken_up_where_it_was(runner: RunnerWorld) -> None:
+def test_a_stream_that_is_cut_at_any_byte_is_taken_up_where_it_was(runner: LiveRunner) -> None:
     model = runner.script([{"type": "text", "content": "Look: é", "pieces": 2}, CALL], "Done.")
     straight = list(start(runner.request(model), store=MemoryStore()))
     with runner.http() as http:
@@ -169,7 +169,7 @@ def test_a_stream_that_is_cut_at_any_byte_is_taken_up_where_it_was(runner: Runne
 
 
 def test_an_answer_to_the_start_that_is_lost_at_any_byte_neither_repeats_nor_abandons_the_run(
-    runner: RunnerWorld,
+    runner: LiveRunner,
 ) -> None:
     once = {"type": "tool_call", "name": "bash", "input": {"command": "echo ran >> ran.txt"}}
     model = runner.script([once], "Done.")
@@ -188,7 +188,7 @@ def test_an_answer_to_the_start_that_is_lost_at_any_byte_neither_repeats_nor_aba
         assert len(http.get("/runs").json()["runs"]) == len(cuts)
 
 
-def test_what_is_said_over_a_wire_that_is_cut_is_heard_once(runner: RunnerWorld) -> None:
+def test_what_is_said_over_a_wire_that_is_cut_is_heard_once(runner: LiveRunner) -> None:
     model = runner.script([CALL], "Heard.")
     cutter = Cutter(runner.port, 20, only=b"POST /runs/", times=4)
     run = start(runner.request(model, cutter.port, permissions="agent-default"), store=MemoryStore())
@@ -204,27 +204,27 @@ def test_what_is_said_over_a_wire_that_is_cut_is_heard_once(runner: RunnerWorld)
 
 def test_a_run_of_one_key_is_begun_once_also_by_a_runner_that_was_started_again(tmp_path: Path) -> None:
     store = MemoryStore()
-    world = RunnerWorld(tmp_path, store)
-    wanted = {"agent": "native", "prompt": "go", "model": world.script("Said."), "key": "my-own-key"}
-    with world.running(), world.http() as http, ThreadPoolExecutor() as pool:
+    live = LiveRunner(tmp_path, store)
+    wanted = {"agent": "native", "prompt": "go", "model": live.script("Said."), "key": "my-own-key"}
+    with live.running(), live.http() as http, ThreadPoolExecutor() as pool:
         answers = list(pool.map(lambda _: http.post("/runs", json=wanted), range(8)))
         assert {answer.json()["runId"] for answer in answers} == {"my-own-key"}
         assert http.get("/runs").json() == {"runs": ["my-own-key"]}
         for bad in ({"key": "no/key"}, {"leaseS": 0}, {"leaseS": -1}):
             assert http.post("/runs", json={**wanted, "key": "other", **bad}).status_code == 400
         list(events_of(iter(http.get("/runs/my-own-key/events").text.split("\n"))))
-    with world.running(), world.http() as http:
+    with live.running(), live.http() as http:
         refused = http.post("/runs", json=wanted)
         assert refused.status_code == 409
         assert "was started before" in refused.json()["error"]["message"]
 
 
-def test_a_run_that_nobody_claims_ends_by_itself(runner: RunnerWorld) -> None:
+def test_a_run_that_nobody_claims_ends_by_itself(runner: LiveRunner) -> None:
     slow = {"type": "tool_call", "name": "bash", "input": {"command": "sleep 60"}}
     wanted = {"agent": "native", "prompt": "go", "model": runner.script([slow], "x"), "leaseS": 0.2}
     with runner.http() as http:
         run_id = http.post("/runs", json=wanted).json()["runId"]
-        deadline_s = time.monotonic() + PATIENCE_S
+        deadline_s = time.monotonic() + TIMEOUT_S
         while not runner.store.metadata(run_id).outcome:
             assert time.monotonic() < deadline_s
             time.sleep(0.02)
@@ -249,7 +249,7 @@ def test_a_connection_to_a_machine_that_is_gone_does_not_claim_a_run_for_ever() 
 
 
 def test_what_comes_too_late_for_a_run_is_not_lost_silently(
-    runner: RunnerWorld, monkeypatch: pytest.MonkeyPatch
+    runner: LiveRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(client: RunnerClient, run_id: str, action: str, body: dict[str, Any]) -> bool:
         return action != "steer" and send(client, run_id, action, body)
@@ -266,7 +266,7 @@ def test_what_comes_too_late_for_a_run_is_not_lost_silently(
     assert "one more thing" in warnings[0].message
 
 
-def test_a_runner_that_cannot_be_reached_or_refuses_is_an_outcome(runner: RunnerWorld) -> None:
+def test_a_runner_that_cannot_be_reached_or_refuses_is_an_outcome(runner: LiveRunner) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     run = start(runner.request("x", port), store=MemoryStore())
@@ -278,7 +278,7 @@ def test_a_runner_that_cannot_be_reached_or_refuses_is_an_outcome(runner: Runner
     assert any("401" in event.message and "its token" in event.message for event in errors_of(wrong))
 
 
-def test_a_runner_under_another_name_says_how_it_can_be_reached(runner: RunnerWorld) -> None:
+def test_a_runner_under_another_name_says_how_it_can_be_reached(runner: LiveRunner) -> None:
     with Forwarder(runner.port) as forwarder:
         forwarder.begin()
         run = start(runner.request("x", forwarder.port), store=MemoryStore())
@@ -291,7 +291,7 @@ def test_a_runner_is_reached_through_a_port_that_was_forwarded(tmp_path: Path) -
     (tmp_path / "token").write_text(f"{token}\n")
     (tmp_path / "token").chmod(0o600)
     program = [sys.executable, "-m", "harness", "runner", "--token-file", str(tmp_path / "token")]
-    world = RunnerWorld(tmp_path, MemoryStore())
+    live = LiveRunner(tmp_path, MemoryStore())
     with Forwarder(0) as forwarder:
         names = ["--allow-remote", f"127.0.0.1:{forwarder.port}"]
         with subprocess.Popen(
@@ -306,7 +306,7 @@ def test_a_runner_is_reached_through_a_port_that_was_forwarded(tmp_path: Path) -
                 "--token-file",
                 str(tmp_path / "token"),
             )
-            model = world.script("From the box.")
+            model = live.script("From the box.")
             run = start(
                 Request(agent="remote", prompt="go", model=model, extra_args=words), store=MemoryStore()
             )

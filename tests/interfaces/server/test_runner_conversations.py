@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runner_world import CALL, RunnerWorld
-from serving_world import PATIENCE_S, ServingWorld, is_done
+from live_runner import CALL, LiveRunner
+from live_server import TIMEOUT_S, LiveServer, is_done
 
 from harness.interfaces.client import PlainClient
 from harness.log.stores.memory import MemoryStore
@@ -27,41 +27,41 @@ def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def driven(tmp_path: Path, *names: str) -> Iterator[tuple[ServingWorld, RunnerWorld]]:
+def driven(tmp_path: Path, *names: str) -> Iterator[tuple[LiveServer, LiveRunner]]:
     """A server with these runners in the user's settings, all at one address."""
     for folder in ("there", "here", "config/harness"):
         (tmp_path / folder).mkdir(parents=True)
-    runner = RunnerWorld(tmp_path / "there", MemoryStore())
-    with runner.running(), ServingWorld(tmp_path / "here").serving_now() as world:
+    runner = LiveRunner(tmp_path / "there", MemoryStore())
+    with runner.running(), LiveServer(tmp_path / "here").serving_now() as live:
         token_file = tmp_path / "there" / "server" / "token"
         tables = [f'[runners.{name}]\nurl = "{runner.url}"\ntoken_file = "{token_file}"\n' for name in names]
         (tmp_path / "config" / "harness" / "config.toml").write_text("".join(tables))
-        yield world, runner
+        yield live, runner
 
 
-def conversation_script(world: ServingWorld, *responses: Any) -> str:
+def conversation_script(live: LiveServer, *responses: Any) -> str:
     """Each answer is that to so many that were given before: who forgets repeats himself."""
-    model = world.script(*responses)
-    path = world.folder / "script.json"
+    model = live.script(*responses)
+    path = live.folder / "script.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "goes_by": "conversation"}))
     return model
 
 
 def test_the_server_drives_a_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with driven(tmp_path) as (world, runner):
+    with driven(tmp_path) as (live, runner):
         monkeypatch.setenv("HARNESS_RUNNER", runner.url)
         monkeypatch.setenv("HARNESS_RUNNER_TOKEN", runner.access.token)
-        session = world.create(agent="remote", model=runner.script("From afar."), prompt="go")
+        session = live.create(agent="remote", model=runner.script("From afar."), prompt="go")
         assert session["runner"] == "environment"
-        with PlainClient(world.url, token=world.access.token, session=session["id"]) as client:
-            state = client.until(is_done, PATIENCE_S)
+        with PlainClient(live.url, token=live.access.token, session=session["id"]) as client:
+            state = client.until(is_done, TIMEOUT_S)
         assert [one["content"] for one in state["messages"]] == ["go", "From afar."]
 
 
 def test_runners_are_offered_where_there_are_some_and_named_by_those_who_ask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with driven(tmp_path) as (world, _runner), world.http() as http:
+    with driven(tmp_path) as (live, _runner), live.http() as http:
         offered = http.get("/api/agents").json()
         assert offered["runners"] == []
         assert "remote" not in [agent["name"] for agent in offered["agents"]]
@@ -69,7 +69,7 @@ def test_runners_are_offered_where_there_are_some_and_named_by_those_who_ask(
         assert (refused.status_code, refused.json()["error"]["message"]) == (400, "no runner was named")
         (tmp_path / "here" / "harness.toml").write_text('[runners.evil]\nurl = "http://127.0.0.1:1"\n')
         assert http.get("/api/agents").json()["runners"] == []
-    with driven(tmp_path / "again", "big", "small") as (world, runner), world.http() as http:
+    with driven(tmp_path / "again", "big", "small") as (live, runner), live.http() as http:
         monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "again" / "config"))
         offered = http.get("/api/agents").json()
         address = {"agent": "native", "url": runner.url, "cwd": ""}
@@ -79,21 +79,21 @@ def test_runners_are_offered_where_there_are_some_and_named_by_those_who_ask(
             refused = http.post("/api/sessions", json={"agent": "remote", **wrong})
             assert refused.status_code == 400
             assert "big, small" in refused.json()["error"]["hint"]
-        made = world.create(agent="remote", runner="small", model=runner.script("Small."), prompt="go")
+        made = live.create(agent="remote", runner="small", model=runner.script("Small."), prompt="go")
         assert made["runner"] == "small"
-        with PlainClient(world.url, token=world.access.token, session=made["id"]) as client:
-            assert client.until(is_done, PATIENCE_S)["messages"][1]["content"] == "Small."
+        with PlainClient(live.url, token=live.access.token, session=made["id"]) as client:
+            assert client.until(is_done, TIMEOUT_S)["messages"][1]["content"] == "Small."
 
 
 def test_a_conversation_through_a_runner_remembers_what_was_said(tmp_path: Path) -> None:
-    with driven(tmp_path, "box") as (world, runner):
+    with driven(tmp_path, "box") as (live, runner):
         model = conversation_script(runner, "First.", "Second.", "Third.")
-        session = world.create(agent="remote", model=model, prompt="one")["id"]
-        with PlainClient(world.url, token=world.access.token, session=session) as client:
+        session = live.create(agent="remote", model=model, prompt="one")["id"]
+        with PlainClient(live.url, token=live.access.token, session=session) as client:
             for count, prompt in enumerate(("two", "three"), 2):
-                client.until(is_done, PATIENCE_S)
+                client.until(is_done, TIMEOUT_S)
                 client.send({"type": "submit", "prompt": prompt})
-                state = client.until(lambda s, n=count: len(s["runs"]) == n and is_done(s), PATIENCE_S)
+                state = client.until(lambda s, n=count: len(s["runs"]) == n and is_done(s), TIMEOUT_S)
         said = [one["content"] for one in state["messages"]]
         assert said == ["one", "First.", "two", "Second.", "three", "Third."]
 
@@ -109,15 +109,15 @@ def test_a_runner_that_is_a_new_one_is_told_what_was_said(
         return begin(client, wanted)
 
     monkeypatch.setattr(RunnerClient, "start", noted)
-    with driven(tmp_path, "box") as (world, runner):
+    with driven(tmp_path, "box") as (live, runner):
         model = runner.script("First.", "Second.")
-        session = world.create(agent="remote", model=model, prompt="one")["id"]
-        with PlainClient(world.url, token=world.access.token, session=session) as client:
-            client.until(is_done, PATIENCE_S)
+        session = live.create(agent="remote", model=model, prompt="one")["id"]
+        with PlainClient(live.url, token=live.access.token, session=session) as client:
+            client.until(is_done, TIMEOUT_S)
             for metadata in list(runner.store.list()):
                 runner.store.delete(metadata.session_id)
             client.send({"type": "submit", "prompt": "two"})
-            state = client.until(lambda s: len(s["runs"]) == 2 and is_done(s), PATIENCE_S)
+            state = client.until(lambda s: len(s["runs"]) == 2 and is_done(s), TIMEOUT_S)
     assert state["runs"][1]["status"] == "completed"
     assert [bool(wanted.get("resume")) for wanted in asked] == [False, True, False]
     assert "User: one\n\nAgent: First." in asked[2]["appendSystemPrompt"]
@@ -133,15 +133,15 @@ def test_a_program_behind_a_runner_goes_on_with_its_own_session(
     program.write_text(f'#!/bin/sh\n[ "$1" = --version ] || echo "$@" >> {tmp_path}/argv\ncat {recording}\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    with driven(tmp_path, "box") as (world, _runner):
+    with driven(tmp_path, "box") as (live, _runner):
         monkeypatch.setenv("HARNESS_RUNNER_AGENT", "native")  # counts for HARNESS_RUNNER alone
         settings = tmp_path / "config" / "harness" / "config.toml"
         settings.write_text(settings.read_text() + 'agent = "claude"\n')
-        session = world.create(agent="remote", prompt="one")["id"]
-        with PlainClient(world.url, token=world.access.token, session=session) as client:
-            client.until(is_done, PATIENCE_S)
+        session = live.create(agent="remote", prompt="one")["id"]
+        with PlainClient(live.url, token=live.access.token, session=session) as client:
+            client.until(is_done, TIMEOUT_S)
             client.send({"type": "submit", "prompt": "two"})
-            client.until(lambda s: len(s["runs"]) == 2 and is_done(s), PATIENCE_S)
+            client.until(lambda s: len(s["runs"]) == 2 and is_done(s), TIMEOUT_S)
     own_id = json.loads(recording.read_text().split("\n")[0])["session_id"]
     first, second = (tmp_path / "argv").read_text().splitlines()
     assert "--resume" not in first
@@ -149,16 +149,16 @@ def test_a_program_behind_a_runner_goes_on_with_its_own_session(
 
 
 def test_a_run_in_a_runner_is_steered_and_answered_from_the_page(tmp_path: Path) -> None:
-    with driven(tmp_path, "box") as (world, runner):
-        session = world.create(agent="remote", model=runner.script([CALL], "Heard."), prompt="go")["id"]
-        with PlainClient(world.url, token=world.access.token, session=session) as client:
+    with driven(tmp_path, "box") as (live, runner):
+        session = live.create(agent="remote", model=runner.script([CALL], "Heard."), prompt="go")["id"]
+        with PlainClient(live.url, token=live.access.token, session=session) as client:
             state = client.until(
                 lambda s: s["capabilities"]["steer"] and any(r["status"] == "pending" for r in s["relays"]),
-                PATIENCE_S,
+                TIMEOUT_S,
             )
             client.send({"type": "steer", "message": "and this"})
             client.send({"type": "approve", "relayId": state["relays"][0]["id"]})
-            state = client.until(is_done, PATIENCE_S)
+            state = client.until(is_done, TIMEOUT_S)
         said = [one["content"] for one in state["messages"] if one["role"] == "user"]
         assert said == ["go", "and this"]
         assert state["relays"][0]["status"] == "approved"

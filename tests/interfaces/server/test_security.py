@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serving_world import PATIENCE_S, ServingWorld, Watcher, run
+from live_server import TIMEOUT_S, LiveServer, Watcher, run
 from starlette.routing import Route, WebSocketRoute
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -49,11 +49,11 @@ HOSTS = (
 )
 
 
-def routes(world: ServingWorld) -> list[tuple[str, str]]:
+def routes(live: LiveServer) -> list[tuple[str, str]]:
     """Every route of the application that is not open to everybody, with something in its gaps."""
-    assert world.server is not None
+    assert live.application is not None
     found: list[tuple[str, str]] = []
-    for route in world.server.routes:
+    for route in live.application.routes:
         if isinstance(route, Route):
             path = re.sub(r"\{[^}]*\}", "x", route.path)
             found += [(method, path) for method in sorted(route.methods or ()) if method != "HEAD"]
@@ -62,18 +62,18 @@ def routes(world: ServingWorld) -> list[tuple[str, str]]:
     return [route for route in found if route not in PUBLIC]
 
 
-def test_every_route_refuses_without_the_token_and_with_a_wrong_one(world: ServingWorld) -> None:
-    every = routes(world)
+def test_every_route_refuses_without_the_token_and_with_a_wrong_one(live: LiveServer) -> None:
+    every = routes(live)
     assert len(every) > 15
     wrong = (
         {},
         {"Authorization": "Bearer wrong"},
-        {"Authorization": f"Basic {world.access.token}"},
-        {"Authorization": "Bearer " + world.access.token[:-1]},
-        {"Cookie": f"harness_{world.port}={world.access.token}"},
-        {"Cookie": f"harness.credential={world.logged_in()}"},
+        {"Authorization": f"Basic {live.access.token}"},
+        {"Authorization": "Bearer " + live.access.token[:-1]},
+        {"Cookie": f"harness_{live.port}={live.access.token}"},
+        {"Cookie": f"harness.credential={live.logged_in()}"},
     )
-    with httpx.Client(base_url=world.url) as client:
+    with httpx.Client(base_url=live.url) as client:
         for method, path in [*every, ("GET", "/nowhere"), ("GET", "/api/nowhere"), ("GET", "/assets/x.js")]:
             for headers in wrong:
                 answer = client.request(method, path, headers=headers)
@@ -82,26 +82,26 @@ def test_every_route_refuses_without_the_token_and_with_a_wrong_one(world: Servi
 
 
 @pytest.mark.parametrize("origin", ORIGINS.values(), ids=ORIGINS)
-def test_a_page_of_another_origin_gets_nothing(world: ServingWorld, origin: str) -> None:
-    session = world.create(model=world.script("secret"))
-    origin = origin.format(port=world.port)
-    with world.http() as client:
-        for method, path in routes(world):
+def test_a_page_of_another_origin_gets_nothing(live: LiveServer, origin: str) -> None:
+    session = live.create(model=live.script("secret"))
+    origin = origin.format(port=live.port)
+    with live.http() as client:
+        for method, path in routes(live):
             answer = client.request(
                 method, path, headers={"Origin": origin, "Content-Type": "application/json"}
             )
             assert answer.status_code == 403, (method, path)
             assert "access-control-allow-origin" not in answer.headers
-    with httpx.Client(base_url=world.url) as client:
+    with httpx.Client(base_url=live.url) as client:
         for method, path in (*PUBLIC, ("GET", "/login")):
             assert client.request(method, path, headers={"Origin": origin}, json={}).status_code == 403
 
     async def work() -> None:
-        for offered in (None, world.subprotocols()):
-            place = f"ws://{world.host}/ws?session={session['id']}"
+        for offered in (None, live.subprotocols()):
+            place = f"ws://{live.host}/ws?session={session['id']}"
             with pytest.raises(InvalidStatus) as refused:
                 async with connect(
-                    place, origin=origin, subprotocols=offered, additional_headers=world.bearer
+                    place, origin=origin, subprotocols=offered, additional_headers=live.bearer
                 ):  # type: ignore[arg-type]
                     pass
             assert refused.value.response.status_code == 403
@@ -109,16 +109,16 @@ def test_a_page_of_another_origin_gets_nothing(world: ServingWorld, origin: str)
     run(work())
 
 
-def test_the_socket_of_a_browser_tells_its_credential_as_a_subprotocol(world: ServingWorld) -> None:
+def test_the_socket_of_a_browser_tells_its_credential_as_a_subprotocol(live: LiveServer) -> None:
     async def work() -> None:
         wrong = ("harness", "harness.credential.wrong")
-        for offered in (None, ("harness",), wrong, (f"harness.{world.subprotocols()[1]}",)):
+        for offered in (None, ("harness",), wrong, (f"harness.{live.subprotocols()[1]}",)):
             with pytest.raises(InvalidStatus) as refused:
-                async with connect(f"ws://{world.host}/ws", subprotocols=offered):  # type: ignore[arg-type]
+                async with connect(f"ws://{live.host}/ws", subprotocols=offered):  # type: ignore[arg-type]
                     pass
             assert refused.value.response.status_code == 401
-        place, offered = f"ws://{world.host}/ws", world.subprotocols()
-        async with connect(place, subprotocols=offered, origin=world.url) as socket:  # type: ignore[arg-type]
+        place, offered = f"ws://{live.host}/ws", live.subprotocols()
+        async with connect(place, subprotocols=offered, origin=live.url) as socket:  # type: ignore[arg-type]
             assert socket.subprotocol == "harness"
             assert json.loads(await socket.recv())["type"] == "state"
 
@@ -126,17 +126,17 @@ def test_the_socket_of_a_browser_tells_its_credential_as_a_subprotocol(world: Se
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_foreign_name_gets_nothing(world: ServingWorld, host: str) -> None:
-    host = host.format(port=world.port)
-    with world.http() as client:
-        for method, path in routes(world):
+def test_a_foreign_name_gets_nothing(live: LiveServer, host: str) -> None:
+    host = host.format(port=live.port)
+    with live.http() as client:
+        for method, path in routes(live):
             answer = client.request(method, path, headers={"Host": host})
             assert answer.status_code == 421, (method, path)
 
     async def work() -> None:
-        headers = {**world.bearer, "Host": host}
+        headers = {**live.bearer, "Host": host}
         with pytest.raises(InvalidStatus) as refused:
-            async with connect(f"ws://{world.host}/ws", additional_headers=headers):
+            async with connect(f"ws://{live.host}/ws", additional_headers=headers):
                 pass
         # The library sends its own name as well: two names are no name.
         assert refused.value.response.status_code in (400, 421)
@@ -144,33 +144,33 @@ def test_a_foreign_name_gets_nothing(world: ServingWorld, host: str) -> None:
     run(work())
 
 
-def test_no_name_and_two_names_are_refused(world: ServingWorld) -> None:
-    for lines in ("", f"Host: {world.host}\r\nHost: {world.host}\r\n"):
-        with socket.create_connection(("127.0.0.1", world.port), PATIENCE_S) as raw:
+def test_no_name_and_two_names_are_refused(live: LiveServer) -> None:
+    for lines in ("", f"Host: {live.host}\r\nHost: {live.host}\r\n"):
+        with socket.create_connection(("127.0.0.1", live.port), TIMEOUT_S) as raw:
             raw.sendall(
-                f"GET /api/sessions HTTP/1.1\r\n{lines}Authorization: Bearer {world.access.token}\r\n\r\n".encode()
+                f"GET /api/sessions HTTP/1.1\r\n{lines}Authorization: Bearer {live.access.token}\r\n\r\n".encode()
             )
             assert raw.recv(4096).split()[1] in (b"400", b"421")
 
 
-def test_forms_and_plain_text_of_other_pages_change_nothing(world: ServingWorld) -> None:
+def test_forms_and_plain_text_of_other_pages_change_nothing(live: LiveServer) -> None:
     body = json.dumps({"agent": "native"})
     kinds = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "")
-    with httpx.Client(base_url=world.url, headers=world.as_browser()) as client:
+    with httpx.Client(base_url=live.url, headers=live.as_browser()) as client:
         for kind in kinds:
-            headers = {"Origin": world.url, **({"Content-Type": kind} if kind else {})}
+            headers = {"Origin": live.url, **({"Content-Type": kind} if kind else {})}
             for path in ("/api/sessions", "/api/login"):
                 assert client.post(path, content=body.encode(), headers=headers).status_code == 415, kind
-        headers = {"Content-Type": "application/json", "Origin": world.url, "Sec-Fetch-Site": "cross-site"}
+        headers = {"Content-Type": "application/json", "Origin": live.url, "Sec-Fetch-Site": "cross-site"}
         for path in ("/api/sessions", "/api/login"):
             assert client.post(path, content=body, headers=headers).status_code == 403
-        assert client.options("/api/sessions", headers={"Origin": world.url}).status_code in (405, 415)
-    with world.http() as client:
+        assert client.options("/api/sessions", headers={"Origin": live.url}).status_code in (405, 415)
+    with live.http() as client:
         assert client.get("/api/sessions").json()["total"] == 0
 
 
-def test_no_answer_allows_another_origin_and_every_answer_has_the_policy(world: ServingWorld) -> None:
-    with world.http() as client:
+def test_no_answer_allows_another_origin_and_every_answer_has_the_policy(live: LiveServer) -> None:
+    with live.http() as client:
         for path in (
             "/",
             "/login",
@@ -180,15 +180,15 @@ def test_no_answer_allows_another_origin_and_every_answer_has_the_policy(world: 
             "/nowhere.js",
             "/api/sessions/nobody",
         ):
-            answer = client.get(path, headers={"Origin": world.url})
+            answer = client.get(path, headers={"Origin": live.url})
             assert not [name for name in answer.headers if name.startswith("access-control")]
             assert answer.headers["content-security-policy"].startswith("default-src 'self';")
             assert answer.headers["x-content-type-options"] == "nosniff"
             assert "server" not in answer.headers
 
 
-def test_what_the_router_refuses_is_told_as_every_error(world: ServingWorld) -> None:
-    with world.http() as client:
+def test_what_the_router_refuses_is_told_as_every_error(live: LiveServer) -> None:
+    with live.http() as client:
         for method, path, status in (
             ("GET", "/api/nowhere", 404),
             ("GET", "/api/threads", 404),
@@ -205,17 +205,17 @@ def test_what_the_router_refuses_is_told_as_every_error(world: ServingWorld) -> 
             assert answer.json()["error"]["message"], (method, path)
 
 
-def test_whether_the_server_lives_is_told_to_everybody_and_nothing_else_is(world: ServingWorld) -> None:
-    with httpx.Client(base_url=world.url, headers={"Host": "10.0.0.7:4780"}) as client:
+def test_whether_the_server_lives_is_told_to_everybody_and_nothing_else_is(live: LiveServer) -> None:
+    with httpx.Client(base_url=live.url, headers={"Host": "10.0.0.7:4780"}) as client:
         for path in ("/healthz", "/readyz"):
             answer = client.get(path)
             assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
         assert client.get("/").status_code == 421
-    world.store.find = _failing  # type: ignore[method-assign]
-    assert world.server is not None
-    world.server._ready_until_s = 0.0
-    assert httpx.get(f"{world.url}/readyz").status_code == 503
-    assert httpx.get(f"{world.url}/healthz").status_code == 200
+    live.store.find = _failing  # type: ignore[method-assign]
+    assert live.application is not None
+    live.application._ready_until_s = 0.0
+    assert httpx.get(f"{live.url}/readyz").status_code == 503
+    assert httpx.get(f"{live.url}/healthz").status_code == 200
 
 
 def _failing(query: object) -> list[Metadata]:
@@ -266,7 +266,7 @@ def test_a_wider_bind_needs_a_flag_that_says_what_it_means(tmp_path: Path) -> No
     assert "run commands as you" in parser.format_help().replace("\n", " ").replace("  ", "")
 
 
-def test_a_hostile_id_never_leads_out_of_the_folder(world: ServingWorld) -> None:
+def test_a_hostile_id_never_leads_out_of_the_folder(live: LiveServer) -> None:
     opened: list[str] = []
     is_watching = True
 
@@ -302,7 +302,7 @@ def test_a_hostile_id_never_leads_out_of_the_folder(world: ServingWorld) -> None
         *(f"{'../' * n}etc/passwd" for n in range(1, 60)),
     ]
     assert len(ids) > 500
-    with world.http() as client:
+    with live.http() as client:
         for number, name in enumerate(ids):
             quoted = "".join(f"%{byte:02x}" for byte in name.encode())
             suffix = ("", "/state", "/events?follow=false")[number % 3]
@@ -310,20 +310,20 @@ def test_a_hostile_id_never_leads_out_of_the_folder(world: ServingWorld) -> None
             assert answer.status_code in (400, 404), (name, answer.status_code)
     is_watching = False
     named = [path for path in opened if "passwd" in path or "etc" in path.split("/")]
-    assert [path for path in named if not path.startswith(f"{world.folder}/sessions/")] == []
+    assert [path for path in named if not path.startswith(f"{live.folder}/sessions/")] == []
     assert [path for path in named if ".." in path] == []
 
 
-def test_a_frame_of_a_gigabyte_is_refused_by_its_announcement(world: ServingWorld) -> None:
+def test_a_frame_of_a_gigabyte_is_refused_by_its_announcement(live: LiveServer) -> None:
     async def work() -> None:
-        session = world.create(model=world.script("x"))
-        async with world.connect(session["id"]) as socket:
+        session = live.create(model=live.script("x"))
+        async with live.connect(session["id"]) as socket:
             await socket.recv()
             transport = socket.transport
             transport.write(b"\x81\xff" + (1 << 30).to_bytes(8, "big") + b"\0\0\0\0" + b"x" * 1000)
             with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
                 while True:
-                    await asyncio.wait_for(socket.recv(), PATIENCE_S)
+                    await asyncio.wait_for(socket.recv(), TIMEOUT_S)
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 1009
 
@@ -331,22 +331,22 @@ def test_a_frame_of_a_gigabyte_is_refused_by_its_announcement(world: ServingWorl
 
 
 def test_endless_nesting_and_a_flood_of_commands_are_cut_off_and_nobody_else_notices(
-    world: ServingWorld,
+    live: LiveServer,
 ) -> None:
     async def work() -> None:
-        session = world.create(model=world.script("x"))
-        async with world.connect(session["id"]) as other:
+        session = live.create(model=live.script("x"))
+        async with live.connect(session["id"]) as other:
             client = Watcher(other)
             await client.receive()
             deep = '{"type":"commands","commands":[{"type":"answer","relayId":"x","answer":' + "[" * 100_000
             flood = json.dumps({"type": "commands", "commands": [{"type": "cancel"}]})
             for messages in ([deep], [flood] * 10_000):
-                async with world.connect(session["id"]) as socket:
+                async with live.connect(session["id"]) as socket:
                     with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
                         for message in messages:
                             await socket.send(message)
                         while True:
-                            await asyncio.wait_for(socket.recv(), PATIENCE_S)
+                            await asyncio.wait_for(socket.recv(), TIMEOUT_S)
                     assert closed.value.rcvd is not None
                     assert closed.value.rcvd.code == 1008
             await client.command("submit", prompt="still there?")
@@ -355,8 +355,8 @@ def test_endless_nesting_and_a_flood_of_commands_are_cut_off_and_nobody_else_not
     run(work())
 
 
-def test_bodies_that_are_too_large_or_nested_too_deeply_are_refused(world: ServingWorld) -> None:
-    with world.http() as client:
+def test_bodies_that_are_too_large_or_nested_too_deeply_are_refused(live: LiveServer) -> None:
+    with live.http() as client:
         big = b'{"title":"' + b"x" * (5 * 1024 * 1024) + b'"}'
         headers = {"Content-Type": "application/json"}
         assert client.post("/api/sessions", content=big, headers=headers).status_code == 413

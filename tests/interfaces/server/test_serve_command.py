@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serving_world import PATIENCE_S
+from live_server import TIMEOUT_S
 
 
 def origin_of(link: str) -> str:
@@ -51,7 +51,7 @@ def test_the_program_prints_where_it_is_and_ends_with_ctrl_c(tmp_path: Path, com
         assert httpx.get(f"{address}{path}").status_code == 401
         assert httpx.get(f"{address}{path}", headers={"Authorization": f"Bearer {token}"}).status_code == 200
         served.send_signal(signal.SIGINT)
-        assert served.wait(PATIENCE_S) in (0, 130)
+        assert served.wait(TIMEOUT_S) in (0, 130)
         told = served.stderr.read()
         assert "Traceback" not in told
         assert token not in told

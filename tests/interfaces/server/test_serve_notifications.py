@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from serving_world import PATIENCE_S, ServingWorld
+from live_server import TIMEOUT_S, LiveServer
 
 from harness.errors import UsageError
 from harness.interfaces.server.notifier import Notifier, NotifyChoices, target_of
@@ -53,7 +53,7 @@ class Receiver:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def next(self) -> tuple[str, dict[str, str], bytes]:
-        return self.got.get(timeout=PATIENCE_S)
+        return self.got.get(timeout=TIMEOUT_S)
 
     def close(self) -> None:
         self._server.shutdown()
@@ -174,8 +174,8 @@ def test_what_is_no_address(text: str) -> None:
         target_of(text)
 
 
-def test_clients_choose_what_and_never_where_to(world: ServingWorld) -> None:
-    with world.http() as http:
+def test_clients_choose_what_and_never_where_to(live: LiveServer) -> None:
+    with live.http() as http:
         assert http.get("/api/settings/notify").json() == {
             "needsYou": True,
             "ended": True,
@@ -186,4 +186,4 @@ def test_clients_choose_what_and_never_where_to(world: ServingWorld) -> None:
         refused = http.post("/api/inbox/notify/test", json={})
         assert refused.status_code == 400
         assert "--notify" in refused.json()["error"]["hint"]
-    assert httpx.put(f"{world.url}/api/settings/notify", json={}).status_code == 401
+    assert httpx.put(f"{live.url}/api/settings/notify", json={}).status_code == 401

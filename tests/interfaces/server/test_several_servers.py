@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from live_server import TIMEOUT_S, LiveServer, Watcher, is_done, run, waits
 from serve_program import serve_program
-from serving_world import PATIENCE_S, ServingWorld, Watcher, is_done, run, waits
 
 import postgres_server
 from harness.events import Message, SessionStart
@@ -63,7 +63,7 @@ def commands_in(url: str) -> list[Any]:
 
 
 def until_asked(url: str) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + TIMEOUT_S
     while not commands_in(url):
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
@@ -105,7 +105,7 @@ def test_what_one_server_runs_is_watched_on_another_which_takes_over_when_it_die
                 await client.command("submit", prompt="again")
                 state = await client.until(lambda state: len(state["runs"]) == 2 and is_done(state))
 
-    here = ServingWorld(tmp_path, store)
+    here = LiveServer(tmp_path, store)
     with here.serving_now(open_backend):
         run(work())
 
@@ -153,7 +153,7 @@ def test_every_command_reaches_the_server_that_runs_the_conversation(
                 assert state["relays"][2]["reason"] == "too slow"
         assert commands_in(url) == []
 
-    here = ServingWorld(tmp_path, store)
+    here = LiveServer(tmp_path, store)
     with here.serving_now(open_backend):
         run(work())
 
@@ -205,7 +205,7 @@ def test_a_run_elsewhere_is_stopped_configured_and_renamed_and_then_deleted_from
                     assert http.get(f"/api/sessions/{session}").status_code == 404
         assert commands_in(url) == []
 
-    here = ServingWorld(tmp_path, store)
+    here = LiveServer(tmp_path, store)
     with here.serving_now(open_backend):
         run(work())
 
@@ -234,7 +234,7 @@ def test_of_two_who_answer_at_once_the_first_counts_and_the_other_is_told(
                 statuses = {client.state["relays"][0]["status"] for client in clients}
                 assert statuses == ({"approved"} if not told[0] else {"denied"})
 
-    here = ServingWorld(tmp_path, store)
+    here = LiveServer(tmp_path, store)
     with here.serving_now(open_backend):
         run(work())
 
@@ -280,7 +280,7 @@ def test_what_a_server_did_not_take_before_it_died_is_carried_out_by_the_one_tha
                 assert "nothing is running" in (await client.until_error())["message"]
         assert commands_in(url) == []
 
-    here = ServingWorld(tmp_path, store)
+    here = LiveServer(tmp_path, store)
     with here.serving_now(open_backend):
         run(work())
 
@@ -306,23 +306,23 @@ class Holder:
 
 
 @pytest.fixture
-def finished(tmp_path: Path, store: PostgresStore) -> Iterator[tuple[ServingWorld, str]]:
+def finished(tmp_path: Path, store: PostgresStore) -> Iterator[tuple[LiveServer, str]]:
     """A server, and a conversation that nobody has loaded."""
-    here = ServingWorld(tmp_path, store)
+    here = LiveServer(tmp_path, store)
     with here.serving_now(impatient):
         session = here.create(model=here.script("Said."), prompt="go")["id"]
         with PlainClient(here.url, token=here.access.token, session=session) as client:
-            client.until(is_done, PATIENCE_S)
+            client.until(is_done, TIMEOUT_S)
         assert here.server is not None
         assert here.server.channels is not None
         channels = here.server.channels
-        asyncio.run_coroutine_threadsafe(channels.backend.unload(session), channels.loop).result(PATIENCE_S)
+        asyncio.run_coroutine_threadsafe(channels.backend.unload(session), channels.loop).result(TIMEOUT_S)
         yield here, session
 
 
 @pytest.mark.parametrize("was_done", [False, True], ids=["not done", "done"])
 def test_what_a_server_took_before_it_died_is_carried_out_once(
-    url: str, finished: tuple[ServingWorld, str], was_done: bool
+    url: str, finished: tuple[LiveServer, str], was_done: bool
 ) -> None:
     here, session = finished
     holder = Holder(url, session)
@@ -335,9 +335,9 @@ def test_what_a_server_took_before_it_died_is_carried_out_once(
             source = holder.hub.source(run_id)
             source.append([SessionStart(agent="native"), Message(role="user", text="once")])
         holder.die()
-        assert answer.result(PATIENCE_S).status_code == 202
+        assert answer.result(TIMEOUT_S).status_code == 202
     with PlainClient(here.url, token=here.access.token, session=session) as client:
-        state = client.until(lambda state: len(state["runs"]) == 2 and is_done(state), PATIENCE_S)
+        state = client.until(lambda state: len(state["runs"]) == 2 and is_done(state), TIMEOUT_S)
     said = [one["content"] for one in state["messages"] if one["role"] == "user"]
     assert said == ["go", "once"]
     assert state["runs"][1]["status"] == ("interrupted" if was_done else "completed")
@@ -346,7 +346,7 @@ def test_what_a_server_took_before_it_died_is_carried_out_once(
 
 
 def test_a_command_that_nobody_takes_is_withdrawn_and_the_client_told(
-    url: str, finished: tuple[ServingWorld, str]
+    url: str, finished: tuple[LiveServer, str]
 ) -> None:
     here, session = finished
     holder = Holder(url, session)
@@ -382,7 +382,7 @@ def test_a_conversation_in_which_nothing_happens_is_anybodys_though_it_is_watche
                 assert said[:3] == ["one", "First.", "two"]
 
     (tmp_path / "two").mkdir()
-    one, two = ServingWorld(tmp_path, store), ServingWorld(tmp_path / "two", PostgresStore(url))
+    one, two = LiveServer(tmp_path, store), LiveServer(tmp_path / "two", PostgresStore(url))
     with one.serving_now(letting_go), two.serving_now(letting_go):
         run(work())
     assert isinstance(two.store, PostgresStore)
@@ -416,7 +416,7 @@ def test_a_server_whose_connection_broke_asks_the_one_that_took_over(
         assert two.server.channels.backend.hub(session) is not None
 
     (tmp_path / "two").mkdir()
-    one, two = ServingWorld(tmp_path, store), ServingWorld(tmp_path / "two", PostgresStore(url))
+    one, two = LiveServer(tmp_path, store), LiveServer(tmp_path / "two", PostgresStore(url))
     with one.serving_now(open_backend), two.serving_now(open_backend):
         run(work())
     assert isinstance(two.store, PostgresStore)
@@ -426,13 +426,13 @@ def test_a_server_whose_connection_broke_asks_the_one_that_took_over(
 def test_a_session_that_another_server_only_has_loaded_can_be_continued_here(
     tmp_path: Path, url: str, store: PostgresStore
 ) -> None:
-    here = ServingWorld(tmp_path, store)
+    here = LiveServer(tmp_path, store)
     with here.serving_now(open_backend), serve_program(tmp_path, "--store", url) as other:
         session = other.create(model=here.script("First."), prompt="one")
         with PlainClient(here.url, token=here.access.token, session=session) as client:
-            client.until(is_done, PATIENCE_S)
+            client.until(is_done, TIMEOUT_S)
         assert store.is_live(session)
         forked = here.create(continues=session, model=here.script("Second."), prompt="two")
         with PlainClient(here.url, token=here.access.token, session=forked["id"]) as client:
-            state = client.until(lambda state: len(state["runs"]) == 2 and is_done(state), PATIENCE_S)
+            state = client.until(lambda state: len(state["runs"]) == 2 and is_done(state), TIMEOUT_S)
         assert [one["content"] for one in state["messages"]] == ["one", "First.", "two", "Second."]

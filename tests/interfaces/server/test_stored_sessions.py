@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from serving_world import PATIENCE_S, ServingWorld
+from live_server import TIMEOUT_S, LiveServer
 
 from harness import config
 from harness.interfaces.cli.commands.serve import _with_histories
@@ -53,9 +53,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def world(tmp_path: Path, home: Path) -> Iterator[ServingWorld]:
+def live(tmp_path: Path, home: Path) -> Iterator[LiveServer]:
     store = MachineStore(str(tmp_path / "sessions"), Histories())
-    with ServingWorld(tmp_path, store).serving_now() as serving:
+    with LiveServer(tmp_path, store).serving_now() as serving:
         yield serving
 
 
@@ -65,7 +65,7 @@ def sums(home: Path) -> dict[str, str]:
 
 
 def until(ask: Any, is_right: Any) -> Any:
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + TIMEOUT_S
     while not is_right(answer := ask()):
         assert time.monotonic() < deadline_s, answer
         time.sleep(0.02)
@@ -80,9 +80,9 @@ def transcript(home: Path) -> Path:
     return next(home.rglob(f"{CLAUDE}.jsonl"))
 
 
-def test_they_are_listed_beside_ours_and_in_the_inbox_with_whose_history_it_is(world: ServingWorld) -> None:
-    own = world.create(model=world.script("hello"), prompt="ours")["id"]
-    with world.http() as http:
+def test_they_are_listed_beside_ours_and_in_the_inbox_with_whose_history_it_is(live: LiveServer) -> None:
+    own = live.create(model=live.script("hello"), prompt="ours")["id"]
+    with live.http() as http:
         listed = http.get("/api/sessions").json()
         found = {one["id"]: one["history"] for one in listed["sessions"]}
         assert found[own] == ""
@@ -103,8 +103,8 @@ def test_they_are_listed_beside_ours_and_in_the_inbox_with_whose_history_it_is(w
         assert rows[NAME]["can"] == dict.fromkeys(("submit", "steer", "answer", "cancel"), False)
 
 
-def test_filters_mean_what_they_mean_in_the_command(world: ServingWorld) -> None:
-    with world.http() as http:
+def test_filters_mean_what_they_mean_in_the_command(live: LiveServer) -> None:
+    with live.http() as http:
         assert ids(http, agent="claude") == [NAME]
         assert NAME in ids(http, project="/workspace")
         assert ids(http, project="/nowhere") == []
@@ -119,8 +119,8 @@ def test_filters_mean_what_they_mean_in_the_command(world: ServingWorld) -> None
             assert http.get(f"/api/sessions?{wrong}").status_code == 400
 
 
-def test_a_search_says_where_and_how_to_continue(world: ServingWorld) -> None:
-    with world.http() as http:
+def test_a_search_says_where_and_how_to_continue(live: LiveServer) -> None:
+    with live.http() as http:
         [found] = until(  # what was not read yet is not found
             lambda: http.get("/api/sessions", params={"query": "look", "agent": "claude"}).json()["sessions"],
             lambda sessions: sessions != [],
@@ -135,17 +135,17 @@ def test_a_search_says_where_and_how_to_continue(world: ServingWorld) -> None:
         assert ids(http, commit="0123456789") == ids(http, query="nobodysaidthis") == []
 
 
-def test_ours_have_passages_where_they_are_asked_for(world: ServingWorld) -> None:
-    own = world.create(model=world.script("a particular answer"), prompt="ours")["id"]
-    with world.http() as http:
+def test_ours_have_passages_where_they_are_asked_for(live: LiveServer) -> None:
+    own = live.create(model=live.script("a particular answer"), prompt="ours")["id"]
+    with live.http() as http:
         until(lambda: ids(http, query="particular"), lambda found: found == [own])
         [found] = http.get("/api/sessions?query=particular&passages=true").json()["sessions"]
         assert found["passage"]["text"] == "a particular answer"
         assert found["passage"]["resume"] == f"harness resume {own}"
 
 
-def test_any_of_them_is_read_and_none_is_changed(world: ServingWorld, home: Path) -> None:
-    with world.http() as http:
+def test_any_of_them_is_read_and_none_is_changed(live: LiveServer, home: Path) -> None:
+    with live.http() as http:
         names = [name for name in ids(http) if ":" in name]
         before = sums(home)
         for name in names:
@@ -171,9 +171,9 @@ def test_any_of_them_is_read_and_none_is_changed(world: ServingWorld, home: Path
     ],
 )
 def test_nothing_can_be_done_to_one(
-    world: ServingWorld, home: Path, method: str, path: str, body: dict[str, Any] | None
+    live: LiveServer, home: Path, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
-    with world.http() as http:
+    with live.http() as http:
         before = sums(home)
         answer = http.request(method, f"/api/sessions/{NAME}{path}", json=body)
         assert answer.status_code == 400, answer.text
@@ -195,8 +195,8 @@ def test_nothing_can_be_done_to_one(
         "claude:dcf6af37",
     ],
 )
-def test_a_name_leads_to_no_file(world: ServingWorld, name: str) -> None:
-    with world.http() as http:
+def test_a_name_leads_to_no_file(live: LiveServer, name: str) -> None:
+    with live.http() as http:
         for part in ("", "/state", "/changes", "/export", "/hand-over?to=native"):
             assert http.get(f"/api/sessions/{name}{part}").status_code == 404
         assert http.post(f"/api/sessions/{name}/keep", json={}).status_code in (404, 405)
@@ -204,11 +204,11 @@ def test_a_name_leads_to_no_file(world: ServingWorld, name: str) -> None:
         assert created.status_code in (400, 404)
 
 
-def test_what_its_agent_writes_is_followed(world: ServingWorld, home: Path) -> None:
+def test_what_its_agent_writes_is_followed(live: LiveServer, home: Path) -> None:
     seen: list[str] = []
 
     def follow() -> None:
-        with world.http() as http, http.stream("GET", f"/api/sessions/{NAME}/events?view=events") as stream:
+        with live.http() as http, http.stream("GET", f"/api/sessions/{NAME}/events?view=events") as stream:
             for line in stream.iter_lines():
                 seen.append(line)
                 if "the last word" in line:
@@ -222,7 +222,7 @@ def test_what_its_agent_writes_is_followed(world: ServingWorld, home: Path) -> N
     start = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
     entry = {"pid": os.getpid(), "sessionId": CLAUDE, "procStart": start, "status": "waiting"}
     (registry / "1.json").write_text(json.dumps(entry))
-    with world.http() as http:
+    with live.http() as http:
         [live] = until(
             lambda: http.get("/api/sessions?live=true").json()["sessions"], lambda found: len(found) == 1
         )
@@ -233,7 +233,7 @@ def test_what_its_agent_writes_is_followed(world: ServingWorld, home: Path) -> N
         time.sleep(0.6)  # so long a session counts as open or not
         _say(transcript(home), "user", "and now?")
         _say(transcript(home), "assistant", "the last word")
-        reading.join(PATIENCE_S)
+        reading.join(TIMEOUT_S)
         state = until(
             lambda: http.get(f"/api/sessions/{NAME}/state").json()["state"],
             lambda state: len(state["messages"]) == 4,
@@ -252,8 +252,8 @@ def _say(path: Path, role: str, text: str) -> None:
         file.write(json.dumps(line) + "\n")
 
 
-def test_one_that_does_not_continue_as_it_began_is_read_anew(world: ServingWorld, home: Path) -> None:
-    with world.http() as http:
+def test_one_that_does_not_continue_as_it_began_is_read_anew(live: LiveServer, home: Path) -> None:
+    with live.http() as http:
         assert len(http.get(f"/api/sessions/{NAME}/state").json()["state"]["messages"]) == 2
         lines = transcript(home).read_text().splitlines(keepends=True)
         _say(transcript(home), "user", "in between")
@@ -268,8 +268,8 @@ def test_one_that_does_not_continue_as_it_began_is_read_anew(world: ServingWorld
         )
 
 
-def test_it_is_copied_once_and_then_listed_as_ours(world: ServingWorld) -> None:
-    with world.http() as http:
+def test_it_is_copied_once_and_then_listed_as_ours(live: LiveServer) -> None:
+    with live.http() as http:
         first = http.post(f"/api/sessions/{NAME}/keep", json={})
         assert (first.status_code, first.json()["status"]) == (201, "copied")
         again = http.post(f"/api/sessions/{NAME}/keep", json={}).json()
@@ -278,8 +278,8 @@ def test_it_is_copied_once_and_then_listed_as_ours(world: ServingWorld) -> None:
         assert http.post(f"/api/sessions/{again['id']}/keep", json={}).status_code == 400
 
 
-def test_another_agent_continues_it_with_all_that_was_said(world: ServingWorld) -> None:
-    with world.http() as http:
+def test_another_agent_continues_it_with_all_that_was_said(live: LiveServer) -> None:
+    with live.http() as http:
         offer = http.get(f"/api/sessions/{NAME}/hand-over?to=native").json()
         assert (offer["form"], offer["messages"], offer["calls"]) == ("native", 3, 1)
         assert offer["lost"]
@@ -288,8 +288,8 @@ def test_another_agent_continues_it_with_all_that_was_said(world: ServingWorld) 
         asked = {
             "continues": NAME,
             "agent": "native",
-            "model": world.script("I go on"),
-            "cwd": str(world.folder),
+            "model": live.script("I go on"),
+            "cwd": str(live.folder),
         }
         made = http.post("/api/sessions", json={**asked, "prompt": "and now?"})
         assert made.status_code == 201, made.text
@@ -302,10 +302,10 @@ def test_another_agent_continues_it_with_all_that_was_said(world: ServingWorld) 
         assert grown["status"] == "current"
 
 
-def test_a_copy_that_was_continued_stays_when_the_session_has_grown(world: ServingWorld, home: Path) -> None:
-    with world.http() as http:
+def test_a_copy_that_was_continued_stays_when_the_session_has_grown(live: LiveServer, home: Path) -> None:
+    with live.http() as http:
         first = http.post(f"/api/sessions/{NAME}/keep", json={}).json()["id"]
-        asked = {"continues": first, "agent": "native", "model": world.script("x"), "cwd": str(world.folder)}
+        asked = {"continues": first, "agent": "native", "model": live.script("x"), "cwd": str(live.folder)}
         assert http.post("/api/sessions", json=asked).status_code == 201
         _say(transcript(home), "user", "one more")
         second = http.post(f"/api/sessions/{NAME}/keep", json={}).json()
@@ -331,7 +331,7 @@ def test_other_machines_see_them_only_where_the_user_said_so(
 
 
 def test_a_server_without_histories_says_nothing_of_them(tmp_path: Path, home: Path) -> None:
-    with ServingWorld(tmp_path).serving_now() as world, world.http() as http:
+    with LiveServer(tmp_path).serving_now() as live, live.http() as http:
         assert ids(http) == []
         assert http.get(f"/api/sessions/{NAME}/state").status_code == 404
         assert http.get("/api/histories").json() == {"histories": []}
@@ -353,10 +353,10 @@ def test_what_an_agent_is_about_to_delete_is_copied_where_the_settings_say_so(
     assert copy.agent_session_id == CLAUDE
 
 
-def test_its_own_agent_continues_it_with_its_own_session(world: ServingWorld) -> None:
-    with world.http() as http:
-        made = http.post("/api/sessions", json={"continues": NAME, "cwd": str(world.folder)})
+def test_its_own_agent_continues_it_with_its_own_session(live: LiveServer) -> None:
+    with live.http() as http:
+        made = http.post("/api/sessions", json={"continues": NAME, "cwd": str(live.folder)})
         assert made.status_code == 201, made.text
         assert made.json()["agentName"] == "claude"
-        facts = folded(world.store, made.json()["id"]).facts
+        facts = folded(live.store, made.json()["id"]).facts
         assert facts.agent_sessions == {"claude": CLAUDE}

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from live_server import TIMEOUT_S, LiveServer, Watcher, is_done, run
 from serve_program import serve_program
-from serving_world import PATIENCE_S, ServingWorld, Watcher, is_done, run
 
 from harness.interfaces.server.access import guard as guard_module
 from harness.interfaces.server.access.connections import Connections
@@ -38,14 +38,14 @@ def many_files(count: int) -> Iterator[None]:
 
 
 def half_open(port: int, said: bytes = _HALF) -> socket.socket:
-    stranger = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+    stranger = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
     stranger.sendall(said)
     return stranger
 
 
 def is_cut_off(stranger: socket.socket) -> bool:
     """Whether the server has ended it; waits for that."""
-    stranger.settimeout(PATIENCE_S)
+    stranger.settimeout(TIMEOUT_S)
     try:
         while stranger.recv(4096):
             pass
@@ -57,9 +57,9 @@ def is_cut_off(stranger: socket.socket) -> bool:
 
 
 def test_more_strangers_than_files_hurt_neither_a_running_agent_nor_an_honest_request(tmp_path: Path) -> None:
-    world = ServingWorld(tmp_path)
+    live = LiveServer(tmp_path)
     call = [{"type": "tool_call", "name": "bash", "input": {"command": "echo alive"}}]
-    model = world.script(call, call, [{"type": "text", "content": "word " * 300, "pieces": 300}], pause_ms=2)
+    model = live.script(call, call, [{"type": "text", "content": "word " * 300, "pieces": 300}], pause_ms=2)
     strangers: list[socket.socket] = []
 
     async def work() -> None:
@@ -71,7 +71,7 @@ def test_more_strangers_than_files_hurt_neither_a_running_agent_nor_an_honest_re
             strangers.extend(await asyncio.to_thread(lambda: [half_open(port) for _ in range(_STRANGERS)]))
             for _ in range(5):
                 answer = await asyncio.to_thread(
-                    httpx.get, f"{server.url}/api/server", headers=server.bearer, timeout=PATIENCE_S
+                    httpx.get, f"{server.url}/api/server", headers=server.bearer, timeout=TIMEOUT_S
                 )
                 assert answer.status_code == 200
             other = server.create(model=model, permissionMode="fullAuto", prompt="again")
@@ -93,10 +93,10 @@ def test_more_strangers_than_files_hurt_neither_a_running_agent_nor_an_honest_re
 
 
 def test_many_more_conversations_than_files_are_begun_and_finished(tmp_path: Path) -> None:
-    model = ServingWorld(tmp_path).script("done")
+    model = LiveServer(tmp_path).script("done")
 
     with serve_program(tmp_path, most_files=128) as server:
-        place = {"base_url": server.url, "headers": server.bearer, "timeout": PATIENCE_S}
+        place = {"base_url": server.url, "headers": server.bearer, "timeout": TIMEOUT_S}
         with httpx.Client(**place) as client:  # type: ignore[arg-type]
             for _ in range(_CONVERSATIONS):
                 answer = client.post("/api/sessions", json={"model": model, "prompt": "go"})
@@ -105,7 +105,7 @@ def test_many_more_conversations_than_files_are_begun_and_finished(tmp_path: Pat
                     answer = client.post("/api/sessions", json={"model": model, "prompt": "go"})
                 assert answer.status_code == 201, answer.text
             query = {"limit": 500}
-            deadline_s = time.monotonic() + PATIENCE_S
+            deadline_s = time.monotonic() + TIMEOUT_S
             while any(one["isLive"] for one in client.get("/api/sessions", params=query).json()["sessions"]):
                 assert time.monotonic() < deadline_s
             listed = client.get("/api/sessions", params=query).json()
@@ -114,9 +114,9 @@ def test_many_more_conversations_than_files_are_begun_and_finished(tmp_path: Pat
         assert server.open_files < 100
 
 
-def with_connections(world: ServingWorld, connections: Connections) -> None:
-    assert world.guard is not None
-    world.guard.connections.__dict__.update(connections.__dict__)
+def with_connections(live: LiveServer, connections: Connections) -> None:
+    assert live.guard is not None
+    live.guard.connections.__dict__.update(connections.__dict__)
 
 
 @pytest.mark.parametrize(
@@ -131,18 +131,18 @@ def with_connections(world: ServingWorld, connections: Connections) -> None:
     ],
     ids=["silence", "half a request", "half a login", "half a change", "one and a half", "half a handshake"],
 )
-def test_what_a_stranger_does_not_finish_ends(world: ServingWorld, said: bytes) -> None:
-    with_connections(world, Connections(1024, unasked_s=0.1, stranger_s=0.3))
-    with half_open(world.port, said.replace(b"{host}", world.host.encode())) as stranger:
+def test_what_a_stranger_does_not_finish_ends(live: LiveServer, said: bytes) -> None:
+    with_connections(live, Connections(1024, unasked_s=0.1, stranger_s=0.3))
+    with half_open(live.port, said.replace(b"{host}", live.host.encode())) as stranger:
         assert is_cut_off(stranger)
 
 
-def test_who_is_let_in_stays_as_long_as_he_likes(world: ServingWorld) -> None:
-    with_connections(world, Connections(1024, unasked_s=0.1, stranger_s=0.1))
+def test_who_is_let_in_stays_as_long_as_he_likes(live: LiveServer) -> None:
+    with_connections(live, Connections(1024, unasked_s=0.1, stranger_s=0.1))
 
     async def work() -> None:
-        session = world.create(model=world.script("x"))
-        async with world.connect(session["id"]) as connection:
+        session = live.create(model=live.script("x"))
+        async with live.connect(session["id"]) as connection:
             client = Watcher(connection)
             await client.receive()
             await asyncio.sleep(1.5)  # strangers are looked at every second
@@ -152,27 +152,27 @@ def test_who_is_let_in_stays_as_long_as_he_likes(world: ServingWorld) -> None:
     run(work())
 
 
-def test_a_body_that_does_not_come_is_refused(world: ServingWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_does_not_come_is_refused(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard_module, "_BODY_PAUSE_S", 0.2)
     head = (
-        f"POST /api/sessions HTTP/1.1\r\nHost: {world.host}\r\nAuthorization: Bearer {world.access.token}\r\n"
+        f"POST /api/sessions HTTP/1.1\r\nHost: {live.host}\r\nAuthorization: Bearer {live.access.token}\r\n"
         "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
     )
-    with half_open(world.port, head.encode()) as client:
-        client.settimeout(PATIENCE_S)
+    with half_open(live.port, head.encode()) as client:
+        client.settimeout(TIMEOUT_S)
         assert client.recv(4096).split()[1] == b"408"
 
 
-def test_too_many_who_are_let_in_are_told_so(world: ServingWorld) -> None:
+def test_too_many_who_are_let_in_are_told_so(live: LiveServer) -> None:
     connections = Connections(1024)
     connections.most_trusted = 1
-    with_connections(world, connections)
+    with_connections(live, connections)
 
     async def work() -> None:
-        session = world.create(model=world.script("x"))
-        async with world.connect(session["id"]) as connection:
+        session = live.create(model=live.script("x"))
+        async with live.connect(session["id"]) as connection:
             await connection.recv()
-            answer = await asyncio.to_thread(httpx.get, f"{world.url}/api/server", headers=world.bearer)
+            answer = await asyncio.to_thread(httpx.get, f"{live.url}/api/server", headers=live.bearer)
             assert answer.status_code == 503
             assert "too many connections" in answer.json()["error"]["message"]
 

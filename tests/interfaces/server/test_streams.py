@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import httpx
-from serving_world import PATIENCE_S, ServingWorld, events_of, is_done, recorded, waits
+from live_server import TIMEOUT_S, LiveServer, events_of, is_done, recorded, waits
 
 from harness.events import Result, ToolEnd, ToolStart
 from harness.views.page_state.object_stream import apply
@@ -16,8 +16,8 @@ from harness.views.page_state.object_stream import apply
 CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the shell"}}
 
 
-def test_any_view_can_be_streamed_and_resumed_without_loss_or_repetition(world: ServingWorld) -> None:
-    hub, log_id = recorded(world, 20)
+def test_any_view_can_be_streamed_and_resumed_without_loss_or_repetition(live: LiveServer) -> None:
+    hub, log_id = recorded(live, 20)
     hub.source(log_id).append(
         [
             ToolStart(call_id="c", tool_name="Bash", input={"command": "ls"}),
@@ -26,7 +26,7 @@ def test_any_view_can_be_streamed_and_resumed_without_loss_or_repetition(world: 
     )
     hub.source(log_id).append([Result(success=True)])
     hub.close()
-    with world.http() as http:
+    with live.http() as http:
         for view in (
             "stream",
             "ndjson",
@@ -54,10 +54,10 @@ def test_any_view_can_be_streamed_and_resumed_without_loss_or_repetition(world: 
         assert http.get(f"/api/sessions/{log_id}/events?view=nothing").status_code == 400
 
 
-def test_deltas_by_server_sent_events_give_the_state(world: ServingWorld) -> None:
-    hub, log_id = recorded(world, 5)
+def test_deltas_by_server_sent_events_give_the_state(live: LiveServer) -> None:
+    hub, log_id = recorded(live, 5)
     state: dict[str, Any] = {}
-    with world.http() as http, http.stream("GET", f"/api/sessions/{log_id}/events?view=delta") as answer:
+    with live.http() as http, http.stream("GET", f"/api/sessions/{log_id}/events?view=delta") as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         threading.Timer(0.2, lambda: hub.source(log_id).append([Result(success=True)])).start()
         for event in events_of(answer.iter_lines()):
@@ -70,11 +70,11 @@ def test_deltas_by_server_sent_events_give_the_state(world: ServingWorld) -> Non
 
 
 def test_the_object_stream_of_assistant_ui_begins_with_the_state_and_goes_on_with_operations(
-    world: ServingWorld,
+    live: LiveServer,
 ) -> None:
-    session = world.create(model=world.script([CALL], "All of it."))["id"]
+    session = live.create(model=live.script([CALL], "All of it."))["id"]
     place = f"/api/sessions/{session}/object-stream"
-    with world.http() as http, http.stream("GET", place) as stream:
+    with live.http() as http, http.stream("GET", place) as stream:
         assert stream.headers["content-type"].partition(";")[0] == "text/event-stream"
         assert stream.headers["assistant-stream-format"] == "object-stream/v0"
         state: Any = None
@@ -91,18 +91,18 @@ def test_the_object_stream_of_assistant_ui_begins_with_the_state_and_goes_on_wit
             elif is_done(state):
                 break
         assert state["messages"][-1]["content"] == "All of it."
-    with world.http() as http:
+    with live.http() as http:
         assert http.get("/api/sessions/nobody/object-stream").status_code == 404
         assert state["messages"] == http.get(f"/api/sessions/{session}/state").json()["state"]["messages"]
 
 
-def chat(world: ServingWorld, http: httpx.Client, **wanted: Any) -> Any:
+def chat(live: LiveServer, http: httpx.Client, **wanted: Any) -> Any:
     return http.stream("POST", "/chat", json={"messages": [{"role": "user", "content": "go"}], **wanted})
 
 
-def test_a_chat_streams_its_events_and_asks_for_leave(world: ServingWorld) -> None:
-    model = world.script([CALL], "Done.")
-    with world.http() as http, world.http() as other, chat(world, http, model=model) as answer:
+def test_a_chat_streams_its_events_and_asks_for_leave(live: LiveServer) -> None:
+    model = live.script([CALL], "Done.")
+    with live.http() as http, live.http() as other, chat(live, http, model=model) as answer:
         seen = []
         session = ""
         for event in events_of(answer.iter_lines()):
@@ -129,8 +129,8 @@ def test_a_chat_streams_its_events_and_asks_for_leave(world: ServingWorld) -> No
         assert other.get("/api/sessions").json()["total"] == 0
 
 
-def test_a_chat_takes_permissions_history_and_closes_with_its_stream(world: ServingWorld) -> None:
-    model = world.script([CALL], "Done.")
+def test_a_chat_takes_permissions_history_and_closes_with_its_stream(live: LiveServer) -> None:
+    model = live.script([CALL], "Done.")
     allowed = {"allowlist": [{"tool": "bash", "params": {"command": "echo *"}}]}
     messages = [
         {"role": "system", "content": "Be brief."},
@@ -143,12 +143,12 @@ def test_a_chat_takes_permissions_history_and_closes_with_its_stream(world: Serv
         {"role": "tool", "tool_call_id": "t", "content": "a"},
         {"role": "user", "content": [{"type": "text", "text": "three"}]},
     ]
-    with world.http() as http:
-        with chat(world, http, model=model, permissions=allowed, messages=messages) as answer:
+    with live.http() as http:
+        with chat(live, http, model=model, permissions=allowed, messages=messages) as answer:
             kinds = [event["event"] for event in events_of(answer.iter_lines())]
         assert "relay" not in kinds
         assert "tool_result" in kinds
-        with chat(world, http, model=world.script([CALL], "x", name="other.json")) as answer:
+        with chat(live, http, model=live.script([CALL], "x", name="other.json")) as answer:
             for event in events_of(answer.iter_lines()):
                 if event["event"] == "connected":
                     session = json.loads(event["data"])["sessionId"]
@@ -156,20 +156,20 @@ def test_a_chat_takes_permissions_history_and_closes_with_its_stream(world: Serv
                     relay = json.loads(event["data"])["id"]
                     break
         body = {"sessionId": session, "response": {"approved": True}}
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while http.post(f"/chat/relay/{relay}", json=body).status_code != 404:
             assert time.monotonic() < deadline
 
 
-def test_every_model_that_is_offered_for_a_chat_is_taken(world: ServingWorld) -> None:
-    with world.http() as http:
+def test_every_model_that_is_offered_for_a_chat_is_taken(live: LiveServer) -> None:
+    with live.http() as http:
         offered = http.get("/models").json()
         assert offered["defaultModel"] == offered["models"][0]
         assert "scripted/demo" in offered["models"]
         for model in ("scripted", "scripted/demo", offered["defaultModel"]):
-            with chat(world, http, model=model) as answer:
+            with chat(live, http, model=model) as answer:
                 assert answer.status_code == 200, model
                 assert next(events_of(answer.iter_lines()))["event"] == "connected"
         for model in ("nobody", "nobody/at-all", "", "scripted/"):
-            with chat(world, http, model=model) as answer:
+            with chat(live, http, model=model) as answer:
                 assert answer.status_code == 400, model

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving_world import PATIENCE_S, ServingWorld
+from live_server import TIMEOUT_S, LiveServer
 from test_approvals import bash, scripted
 from test_fleet_api import carried_out, made
 
@@ -39,23 +39,23 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["files", "server"])
 def data(
-    request: pytest.FixtureRequest, world: ServingWorld, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, live: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ScreenData]:
     found: ScreenData
     if request.param == "server":
-        found = ServerScreenData(world.url, world.access.token)
+        found = ServerScreenData(live.url, live.access.token)
     else:
-        assert isinstance(world.store, FileStore)
-        leave_address(world.url)  # as `harness serve` on this machine does, beside its token
-        monkeypatch.setenv(TOKEN_VARIABLE, world.access.token)
-        found = FileScreenData(FileStore(world.store.directory), PRICES, lambda: Setup(agent="native"))
+        assert isinstance(live.store, FileStore)
+        leave_address(live.url)  # as `harness serve` on this machine does, beside its token
+        monkeypatch.setenv(TOKEN_VARIABLE, live.access.token)
+        found = FileScreenData(FileStore(live.store.directory), PRICES, lambda: Setup(agent="native"))
     found.open(lambda: None)
     yield found
     found.close()
 
 
 def until(is_so: Callable[[], Any]) -> Any:
-    ends_s = time.monotonic() + PATIENCE_S
+    ends_s = time.monotonic() + TIMEOUT_S
     while not (found := is_so()):
         assert time.monotonic() < ends_s, found
         time.sleep(0.02)
@@ -72,9 +72,9 @@ def row_of(data: ScreenData, session: str, *states: str) -> InboxRow:
 
 
 @pytest.mark.parametrize("data", ["server"], indirect=True)
-def test_a_session_is_seen_read_and_answered(world: ServingWorld, data: ScreenData) -> None:
-    model = scripted(world, [bash("echo one", "a")], "All of it is done.")
-    session = world.create(model=model, prompt="a rare word")["id"]
+def test_a_session_is_seen_read_and_answered(live: LiveServer, data: ScreenData) -> None:
+    model = scripted(live, [bash("echo one", "a")], "All of it is done.")
+    session = live.create(model=model, prompt="a rare word")["id"]
     row = row_of(data, session, "needs-approval")
     tail = data.tail(session, lambda: None)
     events: list[Event] = []
@@ -99,10 +99,8 @@ def test_a_session_is_seen_read_and_answered(world: ServingWorld, data: ScreenDa
     data.mark_seen(session)
 
 
-def test_a_conversation_begins_and_is_continued(
-    world: ServingWorld, data: ScreenData, tmp_path: Path
-) -> None:
-    model = world.script("The first answer.", "The second answer.")
+def test_a_conversation_begins_and_is_continued(live: LiveServer, data: ScreenData, tmp_path: Path) -> None:
+    model = live.script("The first answer.", "The second answer.")
     session = data.start(Setup(agent="native", model=model, cwd=str(tmp_path)), "begin")
     row_of(data, session, "succeeded", "idle")
     data.send(session, Submit(prompt="once more"))
@@ -115,8 +113,8 @@ def test_a_conversation_begins_and_is_continued(
     assert "native" in data.agents()
 
 
-def test_a_server_that_is_gone_is_said_and_nothing_is_sent(world: ServingWorld) -> None:
-    data = ServerScreenData("http://127.0.0.1:9", world.access.token)
+def test_a_server_that_is_gone_is_said_and_nothing_is_sent(live: LiveServer) -> None:
+    data = ServerScreenData("http://127.0.0.1:9", live.access.token)
     data.open(lambda: None)
     until(lambda: data.notice)
     assert "no server answers" in data.notice
@@ -134,8 +132,8 @@ def test_files_are_offered_for_what_was_typed(tmp_path: Path) -> None:
     assert data.files(str(tmp_path), "src/") == ["src/cart.py", "src/total.py"]
 
 
-def test_fleets_are_the_same_from_files_and_from_a_server(world: ServingWorld, data: ScreenData) -> None:
-    fleet = made(world, ("good", SOLVES), ("bad", FAILS))
+def test_fleets_are_the_same_from_files_and_from_a_server(live: LiveServer, data: ScreenData) -> None:
+    fleet = made(live, ("good", SOLVES), ("bad", FAILS))
     carried_out(fleet)
     with closing(data.fleets()) as source:
         (row,) = source.all()

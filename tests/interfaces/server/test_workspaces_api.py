@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serving_world import ServingWorld
+from live_server import LiveServer
 from test_rest import Described, finished
 
 
@@ -35,9 +35,9 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 @pytest.fixture
-def project(world: ServingWorld, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_DATA_HOME", str(world.folder / "data"))
-    folder = world.folder / "project"
+def project(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_DATA_HOME", str(live.folder / "data"))
+    folder = live.folder / "project"
     folder.mkdir()
     (folder / "total.py").write_text("a = 1\n")
     git(folder, "init", "-q", "-b", "main")
@@ -46,9 +46,9 @@ def project(world: ServingWorld, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_run_gets_a_worktree_of_its_own(world: ServingWorld, project: Path) -> None:
-    log_id = world.create(model=world.script("Done."), cwd=str(project))["id"]
-    with world.http() as http:
+def test_a_run_gets_a_worktree_of_its_own(live: LiveServer, project: Path) -> None:
+    log_id = live.create(model=live.script("Done."), cwd=str(project))["id"]
+    with live.http() as http:
         ask = Checked(http)
         listed = {one["folder"]: one for one in ask("GET", "/api/projects").json()["projects"]}
         own = listed[str(project)]
@@ -70,8 +70,8 @@ def test_a_run_gets_a_worktree_of_its_own(world: ServingWorld, project: Path) ->
         assert ask.send("DELETE", "/api/worktrees", {"folder": str(place), "force": True}).status_code == 204
 
 
-def test_what_is_outside_is_not_shown(world: ServingWorld) -> None:
-    with world.http() as http:
+def test_what_is_outside_is_not_shown(live: LiveServer) -> None:
+    with live.http() as http:
         ask = Checked(http)
         assert ask("GET", "/api/folders", path="/proc").status_code == 400
         assert ask("GET", "/api/folders", path="/etc/..").status_code == 400
@@ -80,10 +80,10 @@ def test_what_is_outside_is_not_shown(world: ServingWorld) -> None:
         assert ask("GET", "/api/projects/one", folder="/usr").status_code == 400
 
 
-def test_usage_has_two_dimensions(world: ServingWorld) -> None:
+def test_usage_has_two_dimensions(live: LiveServer) -> None:
     used = [{"type": "text", "content": "Hi."}, {"type": "usage", "inputTokens": 9, "outputTokens": 3}]
-    finished(world, used)
-    with world.http() as http:
+    finished(live, used)
+    with live.http() as http:
         ask = Checked(http)
         (row,) = ask("GET", "/api/usage", by="day", split="agent").json()["rows"]
         assert (row["agent"], row["output"]) == ("native", 3)
@@ -92,28 +92,28 @@ def test_usage_has_two_dimensions(world: ServingWorld) -> None:
         assert ask("GET", "/api/usage", by="day", split="colour").status_code == 400
 
 
-def test_a_worktree_is_not_made_outside(world: ServingWorld) -> None:
-    with world.http() as http:
+def test_a_worktree_is_not_made_outside(live: LiveServer) -> None:
+    with live.http() as http:
         assert http.post("/api/worktrees", json={"folder": "/usr", "branch": "a"}).status_code == 400
 
 
-def test_a_first_look_needs_no_key_and_spoils_nothing(world: ServingWorld, project: Path) -> None:
-    with world.http() as http:
+def test_a_first_look_needs_no_key_and_spoils_nothing(live: LiveServer, project: Path) -> None:
+    with live.http() as http:
         ask = Checked(http)
         assert "histories" in ask("GET", "/api/histories").json()
         first = ask.send("POST", "/api/demonstration", {}).json()
         assert first["model"] == "scripted/demo"
-        assert Path(first["folder"]).is_relative_to(world.folder / "data")
+        assert Path(first["folder"]).is_relative_to(live.folder / "data")
         assert ask.send("POST", "/api/demonstration", {}).json() == first
 
 
-def test_the_agents_own_commands_come_after_the_templates(world: ServingWorld, project: Path) -> None:
-    world.create(model=world.script("Done."), cwd=str(project))
+def test_the_agents_own_commands_come_after_the_templates(live: LiveServer, project: Path) -> None:
+    live.create(model=live.script("Done."), cwd=str(project))
     folder = project / ".claude" / "commands"
     folder.mkdir(parents=True)
     (folder / "greet.md").write_text("---\ndescription: Say hello\n---\nHello, $ARGUMENTS\n")
     (folder / "review.md").write_text("Not that of Harness")
-    with world.http() as http:
+    with live.http() as http:
         ask = Checked(http)
         found = ask("GET", "/api/commands", cwd=str(project), agent="claude").json()["commands"]
         greet = {"kind": "command", "name": "greet", "description": "Say hello", "text": ""}

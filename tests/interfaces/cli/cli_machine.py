@@ -53,7 +53,7 @@ class Answer:
 
 
 @dataclass
-class World:
+class CliMachine:
     """`call` answers a command line in this process; `spawn` starts a real one."""
 
     root: Path

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Self
 
-from serving_world import PATIENCE_S, ServingWorld
+from live_server import TIMEOUT_S, LiveServer
 
 from harness.interfaces.runner.app import Runner
 from harness.interfaces.server.access.guard import RequestGuard
@@ -19,9 +19,9 @@ from harness.sources.request import Request
 CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the sandbox"}}
 
 
-class RunnerWorld(ServingWorld):
+class LiveRunner(LiveServer):
     @contextmanager
-    def running(self) -> Iterator[RunnerWorld]:
+    def running(self) -> Iterator[LiveRunner]:
         listening = bind("127.0.0.1", 0)
         self.port = listening.getsockname()[1]
         runner = Runner(self.store, str(self.folder))
@@ -32,12 +32,12 @@ class RunnerWorld(ServingWorld):
         serving = Serving(guard, listening, ready.set)
         thread = threading.Thread(target=serving.run, daemon=True)
         thread.start()
-        assert ready.wait(PATIENCE_S)
+        assert ready.wait(TIMEOUT_S)
         try:
             yield self
         finally:
             serving.stop()
-            thread.join(PATIENCE_S)
+            thread.join(TIMEOUT_S)
             listening.close()
 
     def request(self, model: str, port: int = 0, **more: Any) -> Request:
@@ -126,7 +126,7 @@ class Forwarder:
     def __exit__(self, *failure: object) -> None:
         self.listening.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(PATIENCE_S)
+            thread.join(TIMEOUT_S)
         self.listening.close()
 
     def begin(self) -> None:

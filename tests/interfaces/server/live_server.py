@@ -30,10 +30,10 @@ from harness.log.store import Metadata, Store
 from harness.log.stores.files import FileStore
 from harness.views.page_state.object_stream import apply
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
-class ServingWorld:
+class LiveServer:
     def __init__(self, folder: Path, store: Store | None = None) -> None:
         self.folder = folder
         self.store = store or FileStore(str(folder / "sessions"))
@@ -45,7 +45,7 @@ class ServingWorld:
         self.public_url = ""
         self.fleets = ""
         """The database of fleets."""
-        self.server: ServerApp | None = None
+        self.application: ServerApp | None = None
         self.guard: RequestGuard | None = None
 
     @property
@@ -76,7 +76,7 @@ class ServingWorld:
     @contextmanager
     def serving_now(
         self, make_backend: Callable[[Store, Setup], Backend] = LocalBackend
-    ) -> Iterator[ServingWorld]:
+    ) -> Iterator[LiveServer]:
         listening = bind("127.0.0.1", self.port)
         self.port = listening.getsockname()[1]
         default = Setup(agent="native", cwd=str(self.folder))
@@ -92,17 +92,17 @@ class ServingWorld:
             fleets=self.fleets,
         )
         ready = threading.Event()
-        self.server = ServerApp(plan)
-        self.guard = self.server.guarded()
+        self.application = ServerApp(plan)
+        self.guard = self.application.guarded()
         serving = Serving(self.guard, listening, ready.set)
         thread = threading.Thread(target=serving.run, daemon=True)
         thread.start()
-        assert ready.wait(PATIENCE_S)
+        assert ready.wait(TIMEOUT_S)
         try:
             yield self
         finally:
             serving.stop()
-            thread.join(PATIENCE_S)
+            thread.join(TIMEOUT_S)
             listening.close()
             assert not thread.is_alive()
         assert self.failures == [], "\n".join(self.failures)
@@ -118,7 +118,7 @@ class ServingWorld:
         return f"scripted/{path}"
 
     def http(self) -> httpx.Client:
-        return httpx.Client(base_url=self.url, headers=self.bearer, timeout=PATIENCE_S)
+        return httpx.Client(base_url=self.url, headers=self.bearer, timeout=TIMEOUT_S)
 
     def create(self, **wanted: Any) -> dict[str, Any]:
         with self.http() as client:
@@ -148,7 +148,7 @@ class Watcher:
         await self.socket.send(json.dumps(message))
 
     async def receive(self) -> dict[str, Any]:
-        message: dict[str, Any] = json.loads(await asyncio.wait_for(self.socket.recv(), PATIENCE_S))
+        message: dict[str, Any] = json.loads(await asyncio.wait_for(self.socket.recv(), TIMEOUT_S))
         self.messages.append(message)
         if message["type"] == "state":
             self.state, self.seq = message["state"], message["seq"]
@@ -185,13 +185,13 @@ def run(work: Awaitable[None]) -> None:
     asyncio.run(limited())
 
 
-def recorded(world: ServingWorld, count: int = 3) -> tuple[Hub, str]:
+def recorded(live: LiveServer, count: int = 3) -> tuple[Hub, str]:
     """A log that is being written, as `harness run` would in another process."""
     log_id = new_run_id(time.time_ns() // 1_000_000)
     metadata = Metadata(
         session_id=log_id, agent="Claude Code", agent_name="claude", prompt="needle in the hay"
     )
-    hub = Hub(world.store, log_id, world.store.create(metadata))
+    hub = Hub(live.store, log_id, live.store.create(metadata))
     source = hub.source(log_id)
     source.append([SessionStart(agent="claude"), Message(role="user", text="needle in the hay")])
     source.append([TextDelta(text=f"word{number} ") for number in range(count)])
