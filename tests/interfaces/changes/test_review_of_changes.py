@@ -68,7 +68,7 @@ def test_a_person_who_changed_the_file_too_is_seen(agent: ChangingAgent) -> None
     assert (file.added, file.removed, file.can_revert) == (1, 1, True)
 
 
-def test_a_log_without_texts_says_so(agent: ChangingAgent) -> None:
+def test_a_log_without_texts_shows_it(agent: ChangingAgent) -> None:
     agent.only_says("src/a.py", "update")
     (file,) = agent.review().listing("conversation").files
     assert (file.has_before, file.is_count_complete, file.can_revert) == (False, False, False)
@@ -112,7 +112,7 @@ def test_files_outside_of_the_folder_are_named_and_not_read(tmp_path: Path) -> N
         assert not agent.review().diff("conversation", file.path).rows
 
 
-def test_generated_files_and_pictures_are_told_apart(tmp_path: Path) -> None:
+def test_generated_files_and_pictures_are_distinguished(tmp_path: Path) -> None:
     agent = ChangingAgent(repository(tmp_path / "r", {"logo.png": "\x89PNG\0old", "yarn.lock": "x\n"}))
     agent.turn("one")
     (agent.folder / "logo.png").write_bytes(b"\x89PNG\0new")

@@ -13,7 +13,7 @@ def while_running(name: str) -> list[str]:
     return sorted(two_way.capabilities - {"mode"}) if two_way is not None else []
 
 
-def test_the_list_says_what_to_install_when_nothing_is(cli: CliMachine) -> None:
+def test_the_list_shows_what_to_install_when_nothing_is(cli: CliMachine) -> None:
     answer = cli.call("list")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.startswith("No agents found. Install one of: ")
@@ -35,7 +35,7 @@ def test_the_list_has_name_program_and_version(cli: CliMachine, words: list[str]
     ]
 
 
-def test_the_list_of_all_tells_how_to_get_the_others(cli: CliMachine) -> None:
+def test_the_list_of_all_shows_how_to_get_the_others(cli: CliMachine) -> None:
     cli.install("claude")
     answer = cli.call("list", "--all")
     assert "  - Claude Code (claude) [2.1.325] two-way: " in answer.out
@@ -46,7 +46,7 @@ def test_the_list_of_all_tells_how_to_get_the_others(cli: CliMachine) -> None:
 
 
 @pytest.mark.parametrize("words", [["check"], ["agents", "check"]])
-def test_a_check_tells_whether_an_agent_is_there(cli: CliMachine, words: list[str]) -> None:
+def test_a_check_shows_whether_an_agent_is_there(cli: CliMachine, words: list[str]) -> None:
     missing = cli.call(*words, "claude")
     assert (missing.code, missing.out) == (1, "")
     assert missing.err.startswith("Claude Code is not available (binary `claude` not found in PATH)\n")
@@ -92,7 +92,7 @@ def test_capabilities_are_as_the_agents_are(cli: CliMachine) -> None:
     assert "  model:                true\n" in text
 
 
-def test_what_can_be_done_while_an_agent_runs_is_as_its_driver_says(cli: CliMachine) -> None:
+def test_what_can_be_done_while_an_agent_runs_is_as_its_driver_shows(cli: CliMachine) -> None:
     shown = cli.call("agents", "capabilities", "--json").data
     assert shown["claude"]["two_way"] == while_running("claude") != []
     assert "steer" in shown["native"]["two_way"]

@@ -235,6 +235,6 @@ def test_a_chat_is_followed_steered_and_answered_from_another_terminal(cli: CliM
         first.until("❯ ")
         first.type("/quit\r")
         assert first.wait() == 0
-    said = [event["text"] for event in events(cli, "Message") if event["role"] == "user"]
-    assert said == ["go", "and this"]
+    texts = [event["text"] for event in events(cli, "Message") if event["role"] == "user"]
+    assert texts == ["go", "and this"]
     assert [one["approved"] for one in events(cli, "RelayReply")] == [True, True]

@@ -125,12 +125,12 @@ def test_what_is_typed_while_the_agent_works_is_given_to_it(cli: CliMachine) -> 
         terminal.until("completed")
         terminal.type("\x04")
         assert terminal.wait() == 0
-    said = [event["text"] for event in events(cli, "Message") if event["role"] == "user"]
-    assert said == ["go", "also this"]
+    texts = [event["text"] for event in events(cli, "Message") if event["role"] == "user"]
+    assert texts == ["go", "also this"]
     assert terminal.text.count("❯ also this") == 0
 
 
-def test_ctrl_c_stops_the_turn_and_says_at_the_prompt_how_to_leave(cli: CliMachine) -> None:
+def test_ctrl_c_stops_the_turn_and_shows_at_the_prompt_how_to_leave(cli: CliMachine) -> None:
     with PtyTerminal(cli, *chat(cli, WAIT, "Never.", permissions="full-access")) as terminal:
         terminal.until(GREETING)
         terminal.type("go\r")
@@ -149,7 +149,7 @@ def test_ctrl_c_stops_the_turn_and_says_at_the_prompt_how_to_leave(cli: CliMachi
     assert [event["outcome"] for event in events(cli, "Result")] == ["interrupted"]
 
 
-def test_a_question_waits_until_a_line_that_was_begun_is_ended(cli: CliMachine) -> None:
+def test_a_question_waits_while_a_line_is_being_typed(cli: CliMachine) -> None:
     answers = (WAIT, bash("head -c0 /dev/null > made"), "Done.")
     with PtyTerminal(cli, *chat(cli, *answers)) as terminal:
         terminal.until(GREETING)
@@ -198,15 +198,15 @@ def test_a_hostile_question_cannot_draw(cli: CliMachine) -> None:
         assert b"\x1b[2J" not in terminal.raw
 
 
-def test_a_session_is_continued_with_what_was_said(cli: CliMachine) -> None:
+def test_a_session_is_continued_with_the_messages(cli: CliMachine) -> None:
     words = chat(cli, "Hi.")
     assert through_pipe(cli, "first\n", *words)[0] == 0
     code, out, _ = through_pipe(cli, "second\n/resume\n", *words, "--resume", "last")
     assert code == 0
     assert "· continues " in out
     assert out.index("❯ first") < out.index("❯ second")
-    said = [event["text"] for event in events(cli, "Message") if event["role"] == "user"]
-    assert said == ["first", "second"]
+    texts = [event["text"] for event in events(cli, "Message") if event["role"] == "user"]
+    assert texts == ["first", "second"]
     assert "TASK" in out
     unknown = through_pipe(cli, "", *words, "--resume", "nonexistent")
     assert unknown[0] == 2
@@ -222,10 +222,10 @@ def test_a_session_is_continued_with_what_was_said(cli: CliMachine) -> None:
         (["-a", "native", "-m", "scripted/demo", "--mode", "x"], "unknown mode: x"),
     ],
 )
-def test_what_cannot_be_is_said_before_anything_is_asked(
-    cli: CliMachine, words: list[str], told: str
+def test_what_cannot_be_is_reported_before_anything_is_asked(
+    cli: CliMachine, words: list[str], shown_text: str
 ) -> None:
     answer = cli.call("chat", *words)
     assert answer.code == 2
-    assert told in answer.err
+    assert shown_text in answer.err
     assert cli.logs() == []

@@ -30,7 +30,7 @@ def give_weights(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     weights.touch()
 
 
-def test_with_nothing_at_all_it_says_what_there_could_be(cli: CliMachine) -> None:
+def test_with_nothing_at_all_it_shows_what_there_could_be(cli: CliMachine) -> None:
     answer = cli.call("run", "--prompt", "hi")
     assert (answer.code, answer.out) == (2, "")
     for advice in ("install one of: aider, ", "ANTHROPIC_API_KEY", "harness models fetch local"):
@@ -98,7 +98,7 @@ def test_the_default_of_the_user_goes_before_everything_but_the_option(
     assert lines_of(cli, "--agent", "codex")[0] == f"Binary: {cli.bin / 'codex'}"
 
 
-def test_nobody_is_told_to_install_what_is_no_program(cli: CliMachine) -> None:
+def test_no_installation_is_proposed_for_what_is_no_program(cli: CliMachine) -> None:
     assert "generic" not in cli.call("list").out
     assert "(generic) [give its program with --binary]" in cli.call("list", "--all").out
     answer = cli.call("check", "generic")

@@ -101,7 +101,7 @@ def test_ids_of_sessions_are_completed(cli: CliMachine) -> None:
     assert _offered(cli, "harness sessions show la") == ["last"]
 
 
-def test_without_the_package_it_says_what_to_install(
+def test_without_the_package_it_shows_what_to_install(
     cli: CliMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)

@@ -109,7 +109,7 @@ def test_the_nearest_file_upwards_counts(cli: CliMachine, monkeypatch: pytest.Mo
     assert cli.call("config", "path").out == f"{cli.home}/.config/harness/config.toml\n"
 
 
-def test_the_old_name_still_counts_and_says_that_it_is_old(cli: CliMachine) -> None:
+def test_the_old_name_still_counts_and_shows_that_it_is_old(cli: CliMachine) -> None:
     _write(cli.project / ".harnessrc.toml", 'default_agent = "claude"\n')
     cli.call("trust", "--yes")
     answer = cli.call("config", "get", "default_agent")
@@ -119,7 +119,7 @@ def test_the_old_name_still_counts_and_says_that_it_is_old(cli: CliMachine) -> N
     assert cli.call("config", "get", "default_agent").err == ""
 
 
-def test_show_tells_where_each_value_is_set(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_show_shows_where_each_value_is_set(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     project = _project(cli, '# mine\ndefault_model = "opus"\n\n[agents.claude]\nextra_args = ["-x", "a b"]\n')
     user = _user(cli, "[log]\nredact = false\n")
     monkeypatch.setenv("HARNESS_AGENT", "claude")
@@ -214,7 +214,7 @@ def test_everything_that_init_proposes_is_accepted(cli: CliMachine, words: list[
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_an_error_with_file_line_key_and_what_was_expected(
-    cli: CliMachine, text: str, told: str
+    cli: CliMachine, text: str, shown_text: str
 ) -> None:
     cli.install("claude")
     _project(cli, text)
@@ -222,7 +222,7 @@ def test_a_wrong_value_is_an_error_with_file_line_key_and_what_was_expected(
         answer = cli.call(*words)
         assert answer.code == 2, words
         assert answer.err.startswith(f"harness: {cli.project}/harness.toml"), answer.err
-        assert told in answer.err
+        assert shown_text in answer.err
     assert cli.logs() == []
 
 
@@ -237,24 +237,26 @@ def test_a_wrong_value_is_an_error_with_file_line_key_and_what_was_expected(
         (b"default_agent = 'a'\ndefault_agent = 'b'\n", "(at line 2, column 20)"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_a_warning_and_ignored(cli: CliMachine, data: bytes, told: str) -> None:
+def test_a_file_that_cannot_be_read_is_a_warning_and_ignored(
+    cli: CliMachine, data: bytes, shown_text: str
+) -> None:
     cli.install("claude")
     _project(cli, "").write_bytes(data)
     answer = cli.call("run", "-a", "claude", "-p", "x")
     assert (answer.code, answer.types[-1]) == (0, "Result")
     assert answer.err.startswith(f"harness: warning: {cli.project}/harness.toml: ")
-    assert told in answer.err
+    assert shown_text in answer.err
     assert answer.err.endswith("; the file is ignored\n")
 
 
 def test_a_file_that_may_not_be_read_is_a_warning(cli: CliMachine) -> None:
     if os.geteuid() == 0:
         (cli.home / ".config/harness/config.toml").mkdir(parents=True)
-        told = "cannot be read: Is a directory"
+        shown_text = "cannot be read: Is a directory"
     else:
         _user(cli, "").chmod(0)
-        told = "cannot be read: Permission denied"
-    assert told in cli.call("config", "show").err
+        shown_text = "cannot be read: Permission denied"
+    assert shown_text in cli.call("config", "show").err
 
 
 def test_an_unknown_key_is_a_warning_that_knows_better(cli: CliMachine) -> None:

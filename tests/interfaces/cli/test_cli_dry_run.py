@@ -37,7 +37,7 @@ def test_a_dry_run_spells_out_the_command(cli: CliMachine) -> None:
     assert cli.logs() == []
 
 
-def test_a_dry_run_counts_a_prompt_that_nobody_would_read_there(cli: CliMachine) -> None:
+def test_a_dry_run_counts_a_long_prompt(cli: CliMachine) -> None:
     cli.install("codex")
     (cli.project / "long.txt").write_text("x" * 3000)
     assert "\nStdin:  3000 bytes\n" in cli.call("run", "--prompt-file", "long.txt", "--dry-run").out

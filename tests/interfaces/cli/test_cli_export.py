@@ -22,7 +22,7 @@ def filled(cli: CliMachine) -> CliMachine:
 
 
 @pytest.mark.parametrize("view", ["html", "markdown"])
-def test_the_level_says_how_much_is_in_it(filled: CliMachine, view: str) -> None:
+def test_the_level_shows_how_much_is_in_it(filled: CliMachine, view: str) -> None:
     talk, calls, everything = (
         filled.call("sessions", "show", CLAUDE, "--format", view, "--level", level).out
         for level in ("talk", "calls", "all")
@@ -47,8 +47,8 @@ def test_secrets_are_masked_though_the_log_has_them(filled: CliMachine) -> None:
 
 def test_names_of_home_and_user_are_replaced(filled: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGNAME", "ottilie")
-    said = f"in {filled.home}/shop ottilie ottilies @ottilie"
-    line = f'{{"type":"assistant","message":{{"content":[{{"type":"text","text":"{said}"}}]}}}}'
+    texts = f"in {filled.home}/shop ottilie ottilies @ottilie"
+    line = f'{{"type":"assistant","message":{{"content":[{{"type":"text","text":"{texts}"}}]}}}}'
     filled.install("claude", '{"type":"system","subtype":"init","session_id":"s"}', line)
     filled.call("run", "--agent", "claude", "--prompt", "x")
     shown = filled.call("sessions", "show", "last", "--format", "text", "--hide-names").out

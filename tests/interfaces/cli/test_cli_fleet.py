@@ -107,7 +107,7 @@ def test_records_and_logs_may_be_in_a_database(planned: CliMachine) -> None:
         (("try", "--apply", "x"), "no fleet was named"),
     ],
 )
-def test_what_cannot_be_asked_is_said_in_one_line(
+def test_what_cannot_be_asked_is_reported_in_one_line(
     planned: CliMachine, words: tuple[str, ...], expected: str
 ) -> None:
     (planned.project / "broken.toml").write_text("agents = [")

@@ -49,7 +49,7 @@ def test_another_agent_continues_it_as_a_session_of_its_own(filled: CliMachine) 
     assert "of 2 files that the session wrote, 2 changed or are gone since" in answer.err
 
 
-def test_without_a_prompt_it_says_how_to_continue(filled: CliMachine) -> None:
+def test_without_a_prompt_it_shows_how_to_continue(filled: CliMachine) -> None:
     answer = filled.call("hand-over", CLAUDE, "--to", "codex", "--cwd", str(filled.project))
     assert answer.code == 0
     screen, ours = answer.out.splitlines()
@@ -106,7 +106,7 @@ def test_what_was_made_is_listed_and_removed(filled: CliMachine) -> None:
     assert (answer.code, "there is no hand-over" in answer.err) == (2, True)
 
 
-def test_mistakes_are_said(filled: CliMachine) -> None:
+def test_errors_are_reported(filled: CliMachine) -> None:
     assert filled.call("hand-over", CLAUDE).code == 2
     assert filled.call("hand-over", CLAUDE, "--to", "nobody").code == 2
     answer = filled.call("hand-over", CLAUDE, "--to", "gemini", "--cwd", str(filled.project))
@@ -115,7 +115,9 @@ def test_mistakes_are_said(filled: CliMachine) -> None:
     assert (answer.code, "/workspace/shop" in answer.err) == (2, True)
 
 
-def test_a_dry_run_says_that_the_directory_is_gone_and_how_far_the_repository_is(filled: CliMachine) -> None:
+def test_a_dry_run_shows_that_the_directory_was_deleted_and_how_far_the_repository_is(
+    filled: CliMachine,
+) -> None:
     answer = filled.call("hand-over", CLAUDE, "--to", "codex", "--dry-run")
     assert answer.code == 0
     assert "the directory of the session is gone: /workspace/shop" in answer.err

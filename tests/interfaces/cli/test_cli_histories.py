@@ -77,7 +77,7 @@ def test_filters_are_for_both(words: list[str], agents: list[str], filled: CliMa
     assert [entry["agent_name"] for entry in listed] == agents
 
 
-def test_a_list_that_is_cut_says_so(filled: CliMachine) -> None:
+def test_a_list_that_is_cut_shows_it(filled: CliMachine) -> None:
     answer = filled.call("sessions", "list", "--limit", "1")
     assert len(answer.out.splitlines()) == 2
     assert "… and 3 older ones" in answer.err
@@ -107,7 +107,7 @@ def test_an_id_that_means_several_sessions_names_them(filled: CliMachine) -> Non
     assert "2 sessions begin with 01a1e0a3-c: codex:" in answer.err
 
 
-def test_histories_says_what_is_there(filled: CliMachine) -> None:
+def test_histories_shows_what_is_there(filled: CliMachine) -> None:
     data = {entry["agent"]: entry for entry in filled.call("histories", "--json").data}
     assert data["claude"]["sessions"] == 1
     assert data["claude"]["deleted_after_days"] == 30
@@ -121,7 +121,7 @@ def test_histories_says_what_is_there(filled: CliMachine) -> None:
     assert "pi" not in shown.split()
 
 
-def test_without_histories_nothing_is_said_of_them(cli: CliMachine) -> None:
+def test_without_histories_none_are_shown(cli: CliMachine) -> None:
     assert "there are no sessions" in cli.call("sessions", "list").err
     assert cli.call("histories").err == "no agent has stored a session here\n"
 
@@ -186,7 +186,7 @@ def test_a_session_is_copied_once_and_stays_when_its_agent_deletes_it(filled: Cl
     assert filled.call("sessions", "keep").code == 2
 
 
-def test_a_session_that_has_grown_since_it_was_copied_is_listed_shown_and_copied_again(filled: World) -> None:
+def test_a_session_that_has_grown_since_it_was_copied_is_listed_shown_and_copied_again(filled: CliMachine) -> None:
     assert filled.call("sessions", "keep", CLAUDE).code == 0
     (path,) = filled.home.rglob(f"{CLAUDE}.jsonl")
     records = [json.loads(line) for line in path.read_text().split("\n") if line]
@@ -212,7 +212,7 @@ def test_a_session_that_has_grown_since_it_was_copied_is_listed_shown_and_copied
     assert "will delete" not in filled.call("histories").err
 
 
-def test_what_an_agent_is_about_to_delete_is_said_and_copied_if_asked_for(
+def test_what_an_agent_is_about_to_delete_is_reported_and_copied_if_asked_for(
     filled: CliMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (path,) = filled.home.rglob(f"{CLAUDE}.jsonl")

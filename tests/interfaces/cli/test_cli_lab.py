@@ -43,21 +43,23 @@ def test_a_good_script_is_found_good(cli: CliMachine) -> None:
         ('turns = [{ call = "agent", prompt = "x" }]', ["--agent", "pi"], "it has no sub-agents"),
     ],
 )
-def test_a_bad_script_is_one_clear_line(cli: CliMachine, text: str, words: list[str], told: str) -> None:
+def test_a_bad_script_is_one_clear_line(
+    cli: CliMachine, text: str, words: list[str], shown_text: str
+) -> None:
     for action in ("check", "serve"):
         answer = cli.call("lab", action, script(cli, text), *words)
         assert (answer.code, answer.out) == (2, "")
-        assert told in answer.err
+        assert shown_text in answer.err
         assert answer.err.count("\n") <= 2
 
 
-def test_without_an_action_it_says_which_there_are(cli: CliMachine) -> None:
+def test_without_an_action_it_shows_which_there_are(cli: CliMachine) -> None:
     answer = cli.call("lab")
     assert answer.code == 2
     assert "serve, check" in answer.err
 
 
-def test_calls_by_meaning_cannot_be_served_for_nobody(cli: CliMachine) -> None:
+def test_calls_by_meaning_need_an_agent(cli: CliMachine) -> None:
     answer = cli.call("lab", "serve", script(cli, BY_MEANING))
     assert answer.code == 2
     assert "say for which agent with --agent" in answer.err
@@ -80,11 +82,11 @@ def test_the_home_of_the_user_is_not_taken(cli: CliMachine) -> None:
     ],
 )
 def test_a_place_that_an_agent_cannot_have_is_one_clear_line(
-    cli: CliMachine, words: list[str], told: str
+    cli: CliMachine, words: list[str], shown_text: str
 ) -> None:
     answer = cli.call("lab", "serve", script(cli, GOOD), *words)
     assert (answer.code, answer.out) == (2, "")
-    assert told in answer.err
+    assert shown_text in answer.err
 
 
 def test_a_port_in_use_is_one_clear_line(cli: CliMachine) -> None:
@@ -104,9 +106,9 @@ def test_it_serves_until_it_is_interrupted(cli: CliMachine, number: signal.Signa
     process = cli.spawn("lab", "serve", script(cli, GOOD), "--record", "requests.jsonl")
     assert process.stdout is not None
     assert process.stderr is not None
-    told = b"".join(process.stdout.readline() for _ in range(5)).decode()
-    found = re.search(r"http://127\.0\.0\.1:\d+", told)
-    assert found, told
+    shown_text = b"".join(process.stdout.readline() for _ in range(5)).decode()
+    found = re.search(r"http://127\.0\.0\.1:\d+", shown_text)
+    assert found, shown_text
     message = post(found[0] + "/v1/messages", {"model": "m", "messages": [{"role": "user", "content": "Hi"}]})
     assert [block["type"] for block in message["content"]] == ["text", "tool_use"]
     process.send_signal(number)
@@ -117,7 +119,7 @@ def test_it_serves_until_it_is_interrupted(cli: CliMachine, number: signal.Signa
     assert (recorded["wire"], recorded["lane"], recorded["turn"]) == ("anthropic", "main", 0)
 
 
-def test_a_full_disk_is_told_once_and_the_model_goes_on_answering(cli: CliMachine) -> None:
+def test_a_full_disk_is_reported_once_and_the_model_still_answers(cli: CliMachine) -> None:
     process = cli.spawn("lab", "serve", script(cli, GOOD), "--record", "/dev/full")
     assert process.stdout is not None
     found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline().decode())
@@ -130,7 +132,7 @@ def test_a_full_disk_is_told_once_and_the_model_goes_on_answering(cli: CliMachin
     assert err.decode().count("harness: nothing more is recorded: No space left on device\n") == 1
 
 
-def test_with_an_agent_it_tells_the_environment_and_cleans_up(cli: CliMachine) -> None:
+def test_with_an_agent_it_shows_the_environment_and_cleans_up(cli: CliMachine) -> None:
     cli.environ["TMPDIR"] = str(cli.root / "tmp")
     Path(cli.environ["TMPDIR"]).mkdir()
     process = cli.spawn("lab", "serve", script(cli, BY_MEANING), "--agent", "pi")

@@ -63,7 +63,7 @@ def test_people_see_an_aligned_table_with_grouped_numbers_and_where_costs_come_f
     assert "no price is known for models that were never named" in answer.err
 
 
-def test_programs_get_the_same_with_null_for_what_nobody_says(cli: CliMachine) -> None:
+def test_programs_get_the_same_with_null_for_what_is_unknown(cli: CliMachine) -> None:
     record(cli, STATED)
     record(cli, Usage(input=7), agent="goose", model="mystery")
     record(cli, None, agent="kimi")
@@ -130,7 +130,7 @@ def test_only_what_was_used_since_a_day_is_counted(cli: CliMachine) -> None:
     assert cli.call("usage", "--since", "2026-09-23", "--json").data["rows"] == []
 
 
-def test_a_time_may_be_said_in_many_ways(cli: CliMachine) -> None:
+def test_a_time_may_be_given_in_many_ways(cli: CliMachine) -> None:
     now_ms = time.time() * 1000
 
     assert moment_ms("2h") == pytest.approx(now_ms - 2 * 3_600_000, abs=60_000)
@@ -157,7 +157,7 @@ def test_prices_of_the_project_and_of_a_file_count(cli: CliMachine) -> None:
     assert cli.call("usage", "--prices", str(file), "--json").data["total"]["cost_usd"] == 3
 
 
-def test_prices_that_cannot_be_read_are_told_without_a_table(cli: CliMachine) -> None:
+def test_prices_that_cannot_be_read_are_reported_without_a_table(cli: CliMachine) -> None:
     record(cli, STATED)
     answer = cli.call("usage", "--prices", "nowhere.toml")
 
@@ -165,7 +165,7 @@ def test_prices_that_cannot_be_read_are_told_without_a_table(cli: CliMachine) ->
     assert answer.err.startswith("harness: nowhere.toml cannot be read")
 
 
-def test_a_store_without_sessions_says_so(cli: CliMachine) -> None:
+def test_a_store_without_sessions_shows_it(cli: CliMachine) -> None:
     answer = cli.call("usage")
 
     assert (answer.code, answer.out) == (0, "")
@@ -189,7 +189,7 @@ def test_a_real_run_is_counted_and_its_replay_is_not(cli: CliMachine) -> None:
     assert cli.call("usage", "--json").data["total"] == before
 
 
-def test_words_about_usage_in_what_an_agent_says_do_not_count(cli: CliMachine) -> None:
+def test_words_about_usage_in_a_message_do_not_count(cli: CliMachine) -> None:
     line = codec.encode(UsageDelta(usage=Usage(input=999), run_id="r")).decode()
     record(cli, Usage(input=1), text=f'{line}\n"UsageDelta" "Result"')
 

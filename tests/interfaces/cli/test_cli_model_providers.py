@@ -8,7 +8,7 @@ import pytest
 from cli_machine import CliMachine
 
 
-def test_the_list_says_who_can_be_asked_and_what_the_others_need(
+def test_the_list_shows_two_way_agents_and_what_the_others_need(
     cli: CliMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GROQ_API_KEY", "test-key-0123456789abcdef")

@@ -41,8 +41,8 @@ def test_the_list_may_be_of_one_agent(cli: CliMachine) -> None:
         "opus"
     ]
     assert cli.call("models", "--agent", "codex", "--json").data == []
-    told = "No models in the registry for Codex: it is given every name as it is.\n"
-    assert cli.call("models", "--agent", "codex").out == told
+    shown_text = "No models in the registry for Codex: it is given every name as it is.\n"
+    assert cli.call("models", "--agent", "codex").out == shown_text
     unknown = cli.call("models", "list", "--agent", "foobar")
     assert (unknown.code, "unknown agent" in unknown.err) == (2, True)
 
@@ -57,11 +57,11 @@ def test_the_list_may_be_of_one_agent(cli: CliMachine) -> None:
     ],
 )
 def test_a_name_is_resolved_on_standard_output_and_explained_on_standard_error(
-    cli: CliMachine, name: str, agent: str, out: str, told: str
+    cli: CliMachine, name: str, agent: str, out: str, shown_text: str
 ) -> None:
     answer = cli.call("models", "resolve", name, "--agent", agent)
     assert (answer.code, answer.out) == (0, f"{out}\n")
-    assert told in answer.err
+    assert shown_text in answer.err
 
 
 def test_a_name_for_an_unknown_agent_is_an_error(cli: CliMachine) -> None:
@@ -102,11 +102,11 @@ def test_path_is_where_update_writes(cli: CliMachine) -> None:
         ("", "has no models in it"),
     ],
 )
-def test_a_bad_registry_is_not_taken_over(cli: CliMachine, text: str, told: str) -> None:
+def test_a_bad_registry_is_not_taken_over(cli: CliMachine, text: str, shown_text: str) -> None:
     (cli.project / "bad.toml").write_text(text)
     answer = cli.call("models", "update", "bad.toml")
     assert (answer.code, answer.out) == (2, "")
-    assert told in answer.err
+    assert shown_text in answer.err
     assert not (cli.home / ".harness").exists()
 
 

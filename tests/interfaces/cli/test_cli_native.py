@@ -14,13 +14,13 @@ def test_it_is_listed_with_all_agents_as_a_part_of_harness(cli: CliMachine) -> N
     assert cli.call("list", "--json").data == []
 
 
-def test_a_check_says_that_it_is_there(cli: CliMachine) -> None:
+def test_a_check_shows_that_it_is_there(cli: CliMachine) -> None:
     answer = cli.call("check", "native")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.startswith("Harness agent is available (")
 
 
-def test_a_dry_run_says_that_nothing_is_started(cli: CliMachine) -> None:
+def test_a_dry_run_shows_that_nothing_is_started(cli: CliMachine) -> None:
     answer = cli.call("run", "--agent", "native", "--prompt", "x", "--dry-run")
     assert answer.code == 0
     assert answer.out.startswith("Binary: none: it runs in this process\n")
@@ -31,7 +31,7 @@ def test_recordings_are_still_played_by_the_player(cli: CliMachine) -> None:
     assert "there is no recording at /nowhere.jsonl" in answer.err
 
 
-def test_it_goes_on_with_an_earlier_session(cli: CliMachine) -> None:
+def test_it_continues_an_earlier_session(cli: CliMachine) -> None:
     script = cli.root / "script.json"
     script.write_text('{"responses": [{"events": [{"type": "text", "content": "Hello."}]}]}')
     native = ("run", "--agent", "native", "--model", f"scripted/{script}")
@@ -53,9 +53,9 @@ def test_its_to_do_list_is_shown_as_that_of_every_agent(cli: CliMachine) -> None
         {"content": "Mend it", "status": "in_progress"},
     ]
     call = {"type": "tool_call", "name": "todo", "input": {"todos": todos}}
-    said = {"type": "text", "content": "Mended."}
+    texts = {"type": "text", "content": "Mended."}
     script = cli.root / "script.json"
-    script.write_text(json.dumps({"responses": [{"events": [call]}, {"events": [said]}]}))
+    script.write_text(json.dumps({"responses": [{"events": [call]}, {"events": [texts]}]}))
     native = ("run", "--agent", "native", "--model", f"scripted/{script}", "--prompt", "x")
     assert cli.call(*native, "--permissions", "read-only").code == 0
     [session] = cli.call("sessions", "list", "--json").data
@@ -67,25 +67,25 @@ def test_its_to_do_list_is_shown_as_that_of_every_agent(cli: CliMachine) -> None
 
     assert "☑ Look around\n" in shown("pretty")
     assert "▸ Mend it\n" in shown("pretty")
-    [told] = [
+    [shown_text] = [
         event for event in map(json.loads, shown("log").splitlines()) if event["type"] == "TasksChanged"
     ]
-    assert [task["text"] for task in told["tasks"]] == ["Look around", "Mend it"]
+    assert [task["text"] for task in shown_text["tasks"]] == ["Look around", "Mend it"]
     # A list is no activity, and no unknown one either.
     assert {json.loads(line)["type"] for line in shown("activity").splitlines()} == {"agent"}
 
 
-def test_a_session_that_is_not_there_is_said(cli: CliMachine) -> None:
+def test_a_session_that_is_not_there_is_reported(cli: CliMachine) -> None:
     answer = cli.call("run", "--agent", "native", "--prompt", "x", "--continue", "--model", "scripted/none")
     assert answer.code != 0
 
 
 def test_an_answer_that_was_cut_short_is_no_success(cli: CliMachine) -> None:
     script = cli.root / "script.json"
-    said = '{"events": [{"type": "text", "content": "```python\\nFINAL(1)\\n```"}], "stop_reason": "%s"}'
+    texts = '{"events": [{"type": "text", "content": "```python\\nFINAL(1)\\n```"}], "stop_reason": "%s"}'
     for agent in ("native", "rlm"):
         for reason in ("length", "refusal"):
-            script.write_text('{"responses": [%s]}' % (said % reason))
+            script.write_text('{"responses": [%s]}' % (texts % reason))
             limits = ("--max-turns", "1") if agent == "rlm" else ()
             answer = cli.call(
                 "run",

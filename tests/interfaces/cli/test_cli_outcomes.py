@@ -59,7 +59,7 @@ def test_the_outcome_decides_the_exit_code_though_text_appeared(cli: CliMachine,
     assert answer.events[-1]["success"] is (outcome == "completed")
 
 
-def test_a_missing_agent_is_told_as_events_with_what_to_do(cli: CliMachine) -> None:
+def test_a_missing_agent_is_reported_as_events_with_what_to_do(cli: CliMachine) -> None:
     answer = cli.call("run", "-a", "claude", "-p", "x")
     assert answer.code == 127
     assert answer.types == ["SessionStart", "Message", "Error", "Result"]

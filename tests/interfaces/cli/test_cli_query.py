@@ -29,7 +29,7 @@ def _asked(cli: CliMachine, sql: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in answer.out.split("\n") if line]
 
 
-def test_every_table_says_what_was_recorded(recorded: CliMachine) -> None:
+def test_every_table_shows_what_was_recorded(recorded: CliMachine) -> None:
     (session,) = _asked(recorded, "SELECT agent, prompt, outcome, success, tags FROM sessions")
     assert session == {
         "agent": "codex",

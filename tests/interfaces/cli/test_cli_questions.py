@@ -35,15 +35,15 @@ def replies(cli: CliMachine) -> list[tuple[bool, str]]:
     ]
 
 
-def test_where_nobody_sits_a_call_is_refused_at_once_and_that_is_said_once(cli: CliMachine) -> None:
+def test_without_a_person_a_call_is_refused_at_once_with_one_warning(cli: CliMachine) -> None:
     began = time.monotonic()
     answer = cli.call(*native(cli, CALL, CALL, CALL), "--format", "ndjson")
     assert time.monotonic() - began < 60  # three times five minutes before
     assert answer.code == 0
     assert not (cli.project / "made").exists()
     assert replies(cli) == [(False, "policy")] * 3
-    told = [event["output"] for event in cli.log() if event["type"] == "ToolEnd"]
-    assert all("no user is there to allow it" in text for text in told)
+    shown_text = [event["output"] for event in cli.log() if event["type"] == "ToolEnd"]
+    assert all("no user is there to allow it" in text for text in shown_text)
     assert answer.err.count("there is no user to ask: bash was refused") == 1
     assert "--on-ask allow" in answer.err
 
@@ -54,11 +54,11 @@ def test_everything_may_be_allowed_beforehand(cli: CliMachine) -> None:
     assert replies(cli) == [(True, "policy")]
 
 
-def test_somebody_may_be_waited_for_as_long_as_one_likes(cli: CliMachine) -> None:
+def test_a_question_may_wait_without_a_limit(cli: CliMachine) -> None:
     assert cli.call(*native(cli), "--on-ask", "wait", "--ask-timeout", "0.2").code == 0
     assert replies(cli) == [(False, "timeout")]
-    [told] = [event["output"] for event in cli.log() if event["type"] == "ToolEnd"]
-    assert "no answer within 0.2 s" in told
+    [shown_text] = [event["output"] for event in cli.log() if event["type"] == "ToolEnd"]
+    assert "no answer within 0.2 s" in shown_text
 
 
 def test_the_policy_holds_for_sub_agents_and_programs_of_a_model_too(cli: CliMachine) -> None:
@@ -88,7 +88,7 @@ def test_what_is_no_policy_is_refused(cli: CliMachine) -> None:
     assert "deny" in answer.err
 
 
-def test_arguments_that_nobody_takes_are_refused(cli: CliMachine) -> None:
+def test_arguments_that_are_not_used_are_refused(cli: CliMachine) -> None:
     for more in (("--", "--effort", "high"), ("--extra-args=--x",)):
         answer = cli.call(*native(cli), *more)
         assert answer.code == 2
@@ -96,7 +96,7 @@ def test_arguments_that_nobody_takes_are_refused(cli: CliMachine) -> None:
     assert cli.logs() == []
 
 
-def test_a_library_says_the_same_with_a_request(cli: CliMachine) -> None:
+def test_a_library_does_the_same_with_a_request(cli: CliMachine) -> None:
     words = native(cli)
     model = words[words.index("--model") + 1]
     for policy, outcome in (("deny", False), ("allow", True)):
@@ -120,16 +120,16 @@ def at_terminal(cli: CliMachine, typed: str, *words: str, **options: Any) -> tup
     options = {"stdin": theirs, "stdout": subprocess.DEVNULL, "stderr": theirs, **options}
     process = cli.spawn(*words, **options)
     os.close(theirs)
-    said: list[bytes] = []
+    texts: list[bytes] = []
 
     def listen() -> None:
         while True:
             try:
-                said.append(os.read(ours, 4096))
+                texts.append(os.read(ours, 4096))
             except OSError:  # how a terminal says that everybody has left
                 return
-            if b"may it" in b"".join(said) and b"typed" not in said:
-                said.append(b"typed")
+            if b"may it" in b"".join(texts) and b"typed" not in texts:
+                texts.append(b"typed")
                 os.write(ours, typed.encode())
 
     listener = threading.Thread(target=listen, daemon=True)
@@ -137,27 +137,27 @@ def at_terminal(cli: CliMachine, typed: str, *words: str, **options: Any) -> tup
     code = process.wait(100)
     listener.join(10)
     os.close(ours)
-    return code, b"".join(said).decode()
+    return code, b"".join(texts).decode()
 
 
 @pytest.mark.parametrize(("typed", "is_allowed"), [("y\n", True), ("n\n", False), ("not today\n", False)])
-def test_whoever_sits_at_the_terminal_is_asked(cli: CliMachine, typed: str, is_allowed: bool) -> None:
-    code, said = at_terminal(cli, typed, *native(cli))
+def test_the_person_at_the_terminal_is_asked(cli: CliMachine, typed: str, is_allowed: bool) -> None:
+    code, texts = at_terminal(cli, typed, *native(cli))
     assert code == 0
-    assert "? may it: bash: head -c0 /dev/null > made" in said
+    assert "? may it: bash: head -c0 /dev/null > made" in texts
     assert replies(cli) == [(is_allowed, "person")]
     assert (cli.project / "made").exists() is is_allowed
-    [told] = [event["output"] for event in cli.log() if event["type"] == "ToolEnd"]
-    assert ("not today" in told) is (typed == "not today\n")
+    [shown_text] = [event["output"] for event in cli.log() if event["type"] == "ToolEnd"]
+    assert ("not today" in shown_text) is (typed == "not today\n")
 
 
 def test_to_ask_means_to_ask_here(cli: CliMachine) -> None:
     words = [*native(cli)[:-1], "ask", "--format", "ndjson"]
     output = cli.root / "output"
     with output.open("wb") as file:
-        code, said = at_terminal(cli, "y\n", *words, stdout=file)
+        code, texts = at_terminal(cli, "y\n", *words, stdout=file)
     assert code == 0
-    assert f"  in {cli.project}" in said
+    assert f"  in {cli.project}" in texts
     assert replies(cli) == [(True, "person")]
     lines = [json.loads(line) for line in output.read_text().splitlines()]
     assert [line["type"] for line in lines][-1] == "Result"
@@ -177,10 +177,10 @@ def test_a_prompt_through_a_pipe_leaves_the_terminal_to_answer_at(cli: CliMachin
     os.write(write, b"go")
     os.close(write)
     try:
-        code, said = at_terminal(cli, "y\n", *words, "ask", stdin=read, preexec_fn=take_terminal)
+        code, texts = at_terminal(cli, "y\n", *words, "ask", stdin=read, preexec_fn=take_terminal)
     finally:
         os.close(read)
-    assert code == 0, said
+    assert code == 0, texts
     assert replies(cli) == [(True, "person")]
 
 

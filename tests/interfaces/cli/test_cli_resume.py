@@ -66,7 +66,7 @@ def test_a_fork_and_options_reach_the_agent(filled: CliMachine) -> None:
     assert all(word in _calls(filled) for word in ("--fork-session", "--model", "--debug"))
 
 
-def test_what_cannot_be_continued_says_why_and_what_to_do(filled: CliMachine) -> None:
+def test_what_cannot_be_continued_shows_why_and_what_to_do(filled: CliMachine) -> None:
     answer = filled.call("resume", CLAUDE, "x")
     assert (answer.code, "/workspace/shop" in answer.err, "--cwd" in answer.err) == (2, True, True)
     answer = filled.call("resume", "nothing-like-this", "x")

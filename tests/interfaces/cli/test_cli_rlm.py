@@ -66,14 +66,14 @@ def test_turns_are_iterations_and_using_them_up_is_no_success(cli: CliMachine) -
     assert (answer.code, answer.events[-1]["outcome"]) == (1, "limit_exceeded")
 
 
-def test_a_context_that_is_not_there_is_said_in_one_line(cli: CliMachine) -> None:
+def test_a_context_that_is_not_there_is_reported_in_one_line(cli: CliMachine) -> None:
     answer = cli.call(*run(cli, "--context", "/no/such/book", "--model", script(cli), "--format", "log"))
     [error] = [event for event in answer.events if event["type"] == "Error"]
     assert error["message"].startswith("cannot read the context /no/such/book: No such file or directory")
     assert answer.events[-1]["outcome"] == "spawn_failed"
 
 
-def test_what_it_does_not_know_is_said_with_what_it_knows(cli: CliMachine) -> None:
+def test_an_unknown_name_is_reported_with_the_known_ones(cli: CliMachine) -> None:
     answer = cli.call(*run(cli, "--model", script(cli), "--format", "log"), "--", "--depth", "3")
     [error] = [event for event in answer.events if event["type"] == "Error"]
     assert "knows no --depth; after -- it takes: --max-depth, --sub-model" in error["message"]

@@ -18,11 +18,11 @@ from harness.interfaces.cli import exit_codes
 def test_a_run_of_claude_is_one_stream_of_events(cli: CliMachine) -> None:
     cli.install("claude")
     answer = cli.call("run", "-a", "claude", "-p", "analyse it")
-    start, asked, said, result = answer.events
+    start, asked, texts, result = answer.events
     assert (answer.code, answer.err) == (0, "")
     assert (start["type"], start["session_id"], start["agent"]) == ("SessionStart", "mock-session", "claude")
     assert (asked["role"], asked["text"]) == ("user", "analyse it")
-    assert (said["role"], said["text"]) == ("assistant", "I will look.")
+    assert (texts["role"], texts["text"]) == ("assistant", "I will look.")
     assert (result["type"], result["success"], result["text"]) == ("Result", True, "Analysis complete.")
     assert all(event["timestamp_ms"] > 0 for event in answer.events)
 
@@ -75,7 +75,7 @@ def test_text_is_the_answer_alone_and_the_bill_goes_to_standard_error(cli: CliMa
 
 
 @pytest.mark.parametrize("format", ["text", "markdown", "json", "usage"])
-def test_errors_of_a_run_are_told_on_standard_error_where_the_format_cannot(
+def test_errors_of_a_run_are_reported_on_standard_error_where_the_format_cannot(
     cli: CliMachine, format: str
 ) -> None:
     cli.install("claude", CLAUDE_LINES[0], after="echo boom >&2; exit 3")
@@ -128,12 +128,12 @@ def test_every_permission_mode_is_accepted_under_every_name(cli: CliMachine, mod
     ],
 )
 def test_what_cannot_be_asked_prints_nothing_on_standard_output(
-    cli: CliMachine, words: list[str], told: str
+    cli: CliMachine, words: list[str], shown_text: str
 ) -> None:
     cli.install("claude")
     answer = cli.call("run", *words)
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f"harness: {told}"), answer.err
+    assert answer.err.startswith(f"harness: {shown_text}"), answer.err
     assert cli.logs() == []
 
 
@@ -165,7 +165,7 @@ def test_the_prompt_comes_from_the_option_else_the_file_else_standard_input(cli:
         assert (cli.project / "asked.txt").read_text() == f"{prompt}\n"
 
 
-def test_a_prompt_that_is_not_text_is_repaired_and_that_is_told(cli: CliMachine) -> None:
+def test_a_prompt_that_is_not_text_is_repaired_with_a_warning(cli: CliMachine) -> None:
     cli.install("claude")
     (cli.project / "task.md").write_bytes(b"caf\xe9 \x00 here")
     answer = cli.call("run", "-a", "claude", "--prompt-file", "task.md")
@@ -192,7 +192,7 @@ def test_the_model_is_looked_up_in_the_registry(cli: CliMachine) -> None:
     assert "model opus has no mapping for Codex" in unmapped.err
 
 
-def test_what_an_agent_cannot_do_is_told_and_dropped(cli: CliMachine) -> None:
+def test_an_unsupported_option_is_reported_and_dropped(cli: CliMachine) -> None:
     cli.install("codex")
     answer = cli.call("run", "-a", "codex", "-p", "x", "--system-prompt", "be brief")
     assert answer.code == 0
@@ -294,7 +294,7 @@ def test_a_recording_is_played_as_an_agent(cli: CliMachine) -> None:
     assert answer.types == ["SessionStart", "Message", "Message", "Result"]
 
 
-def test_a_recording_of_nobody_is_kept_and_that_is_told(cli: CliMachine) -> None:
+def test_a_recording_of_an_unknown_agent_is_stored_with_a_warning(cli: CliMachine) -> None:
     recording = cli.project / "wild.jsonl"
     recording.write_text('{"type":"hello"}\n')
     answer = cli.call("run", "--recording", "wild.jsonl")
@@ -304,7 +304,7 @@ def test_a_recording_of_nobody_is_kept_and_that_is_told(cli: CliMachine) -> None
     )
 
 
-def test_being_verbose_tells_what_is_run(cli: CliMachine) -> None:
+def test_verbose_shows_what_is_run(cli: CliMachine) -> None:
     cli.install("claude")
     answer = cli.call("run", "-a", "claude", "-p", "x", "-m", "opus", "-v")
     assert "harness: model opus is claude-opus-4-6 for Claude Code" in answer.err

@@ -69,7 +69,7 @@ def test_a_turn_that_there_is_not(changed: CliMachine) -> None:
     assert changed.call("sessions", "diff", "last", "--turn", "1").out
 
 
-def test_what_is_not_known_is_said(changed: CliMachine) -> None:
+def test_what_is_not_known_is_reported(changed: CliMachine) -> None:
     (changed.project / "a.txt").write_text("something else\n")
     answer = changed.call("sessions", "diff", "last")
     assert answer.code == 1

@@ -73,7 +73,7 @@ def test_the_list_shows_the_newest_first_on_one_line_each(cli: CliMachine) -> No
     assert data[0]["running"] is False
 
 
-def test_what_waits_for_somebody_is_listed_first_whatever_asked(cli: CliMachine) -> None:
+def test_what_waits_for_a_person_is_listed_first(cli: CliMachine) -> None:
     store = FileStore(str(cli.sessions))
     for name, outcome in (("asked-a-question", "suspended"), ("asked-for-leave", "completed")):
         waiting = Metadata(session_id=name, kind="thread", outcome=outcome, activity="waiting")
@@ -148,7 +148,7 @@ def test_a_replay_keeps_its_timing_and_may_be_faster(cli: CliMachine) -> None:
     assert took_s["10"] < took_s["1"] - 0.3
 
 
-def test_a_check_proves_a_log_and_tells_what_became_of_each_line(cli: CliMachine) -> None:
+def test_a_check_proves_a_log_and_shows_what_became_of_each_line(cli: CliMachine) -> None:
     _recorded(cli)
     answer = cli.call("sessions", "check", "last")
     assert (answer.code, answer.err) == (0, "")
@@ -178,7 +178,7 @@ def test_sessions_are_deleted_with_everything_that_belongs_to_them(cli: CliMachi
     assert len(cli.logs()) == 1
 
 
-def test_a_running_session_says_so_can_be_followed_and_not_deleted(cli: CliMachine) -> None:
+def test_a_running_session_shows_it_can_be_followed_and_not_deleted(cli: CliMachine) -> None:
     rest = f"while [ ! -e go ]; do sleep 0.02; done; cat <<'EOL'\n{CLAUDE_LINES[2]}\nEOL\n"
     cli.install("claude", *CLAUDE_LINES[:2], after=rest)
     running = cli.spawn("run", "-a", "claude", "-p", "x")
@@ -198,7 +198,7 @@ def test_a_running_session_says_so_can_be_followed_and_not_deleted(cli: CliMachi
     assert follower.returncode == 0
 
 
-def test_a_session_whose_harness_was_killed_is_completed_when_somebody_looks(cli: CliMachine) -> None:
+def test_a_session_whose_harness_was_killed_is_completed_when_it_is_shown(cli: CliMachine) -> None:
     cli.install("claude", *CLAUDE_LINES[:2], after="exec sleep 60")
     process = cli.spawn("run", "-a", "claude", "-p", "x")
     wait_until(lambda: cli.logs() and len(cli.log()) == 3)
@@ -322,7 +322,7 @@ def test_a_list_can_be_narrowed(cli: CliMachine) -> None:
     assert _agents_listed(cli, "--until", "1h") == []
 
 
-def test_a_list_that_is_cut_says_so_also_to_programs(cli: CliMachine) -> None:
+def test_a_list_that_is_cut_shows_it_also_to_programs(cli: CliMachine) -> None:
     for _ in range(3):
         _record(cli, "claude")
     answer = cli.call("sessions", "list", "--json", "--limit", "2", "-a", "claude")
@@ -340,7 +340,7 @@ def test_a_filter_that_cannot_be_is_refused(cli: CliMachine, words: list[str]) -
     assert (answer.code, answer.out) == (2, "")
 
 
-def test_a_failed_run_says_why_in_every_format(cli: CliMachine) -> None:
+def test_a_failed_run_shows_why_in_every_format(cli: CliMachine) -> None:
     _record(cli, "generic", "--binary", str(cli.script("nothing", "echo broken >&2; exit 3")))
     for name in ("text", "markdown", "json", "activity"):
         answer = cli.call("sessions", "show", "last", "--format", name)

@@ -170,7 +170,7 @@ def _on_terminal(cli: CliMachine, **environ: str) -> str:
     return shown.decode()
 
 
-def test_a_run_on_a_terminal_is_for_reading_and_says_where_the_log_is(cli: CliMachine) -> None:
+def test_a_run_on_a_terminal_is_for_reading_and_shows_where_the_log_is(cli: CliMachine) -> None:
     cli.install("claude")
     text = _on_terminal(cli)
     assert "I will look." in text

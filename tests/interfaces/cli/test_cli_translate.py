@@ -42,7 +42,7 @@ def test_a_stream_is_translated_as_it_comes(cli: CliMachine) -> None:
     assert (process.returncode, err) == (0, b"")
 
 
-def test_a_check_tells_what_became_of_each_line(cli: CliMachine) -> None:
+def test_a_check_shows_what_became_of_each_line(cli: CliMachine) -> None:
     (cli.project / "out.jsonl").write_text("\n".join([*CLAUDE_LINES, "", "not json"]) + "\n")
     answer = cli.call("translate", "--agent", "claude", "--check", "out.jsonl", "-f", "text")
     assert answer.code == 0
@@ -76,10 +76,10 @@ def test_no_input_is_too_bad(cli: CliMachine) -> None:
         ([], "the following arguments are required: -a/--agent"),
     ],
 )
-def test_what_cannot_be_translated_is_told(cli: CliMachine, words: list[str], told: str) -> None:
+def test_what_cannot_be_translated_is_reported(cli: CliMachine, words: list[str], shown_text: str) -> None:
     answer = cli.call("translate", *words)
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f"harness: {told}")
+    assert answer.err.startswith(f"harness: {shown_text}")
 
 
 def test_a_reader_that_leaves_ends_the_translation(cli: CliMachine) -> None:

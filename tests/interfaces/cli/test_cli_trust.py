@@ -58,7 +58,7 @@ def evil(cli: CliMachine) -> Path:
     return cli.project / "mark"
 
 
-def test_every_setting_says_who_may_set_it() -> None:
+def test_every_setting_names_the_files_that_may_set_it() -> None:
     assert {setting.source for setting in TABLE} == {"anyone", "trusted", "user"}
     for setting in TABLE:
         assert (setting.source == "anyone") == (setting.narrows is not None), setting.key
@@ -73,11 +73,11 @@ def test_a_project_alone_changes_nothing_but_to_narrow(cli: CliMachine) -> None:
     path = project(cli, ASKS_FOR_ALL)
     answer = cli.call("config", "show", "--json")
     assert answer.data == before
-    (told,) = answer.err.splitlines()
-    assert told.startswith(
+    (shown_text,) = answer.err.splitlines()
+    assert shown_text.startswith(
         f"harness: warning: {path}: is not trusted, so this does not count: default_agent, "
     )
-    assert told.endswith(f" and 4 more (to look at it and trust it: harness trust {cli.project})")
+    assert shown_text.endswith(f" and 4 more (to look at it and trust it: harness trust {cli.project})")
     project(cli, 'default_permissions = "plan"\ndefault_timeout_secs = 5\nlog_level = "debug"\n')
     answer = cli.call("config", "show", "--json")
     assert answer.err == ""
@@ -128,8 +128,8 @@ def test_a_project_does_not_choose_the_program(cli: CliMachine, name: str, agent
     )
     answer = cli.call("run", "-a", "claude", "-p", "x")
     assert (answer.code, answer.types[-1], mark.exists()) == (0, "Result", False)
-    told = f"does not count: agents.{agent}.binary, agents.{agent}.extra_args"
-    assert sum(told in line for line in answer.err.splitlines()) == 1
+    shown_text = f"does not count: agents.{agent}.binary, agents.{agent}.extra_args"
+    assert sum(shown_text in line for line in answer.err.splitlines()) == 1
     assert "--evil" not in cli.call("run", "-a", "claude", "-p", "x", "--dry-run").out
     assert cli.call("trust", "--yes").code == 0
     cli.call("run", "-a", "claude", "-p", "x")
@@ -203,7 +203,7 @@ def test_what_is_trusted_is_shown_with_every_hidden_character(cli: CliMachine) -
     ]
 
 
-def test_without_a_terminal_nobody_is_taken_to_have_agreed(cli: CliMachine) -> None:
+def test_without_a_terminal_nothing_is_agreed(cli: CliMachine) -> None:
     project(cli, 'default_model = "a"\n')
     done = subprocess.run(
         [*COMMAND, "trust"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -214,10 +214,10 @@ def test_without_a_terminal_nobody_is_taken_to_have_agreed(cli: CliMachine) -> N
 
 
 @pytest.mark.parametrize(("said", "is_trusted"), [("y\n", True), ("\n", False), ("n\n", False)])
-def test_on_a_terminal_it_asks(cli: CliMachine, said: str, is_trusted: bool) -> None:
+def test_on_a_terminal_it_asks(cli: CliMachine, texts: str, is_trusted: bool) -> None:
     project(cli, 'default_model = "a"\n')
     leader, follower = pty.openpty()
-    os.write(leader, said.encode())
+    os.write(leader, texts.encode())
     done = subprocess.run([*COMMAND, "trust"], stdin=follower, capture_output=True, text=True, check=False)
     os.close(leader)
     os.close(follower)
@@ -270,7 +270,7 @@ def test_what_needs_no_trust_or_cannot_be_read_is_not_trusted(cli: CliMachine) -
     assert not Path(config.trust_file()).exists()
 
 
-def test_show_tells_what_does_not_count(cli: CliMachine) -> None:
+def test_show_shows_what_does_not_count(cli: CliMachine) -> None:
     path = project(cli, 'default_model = "a"\n')
     assert f'# ignored, not trusted: default_model = "a"  # {path}:1\n' in cli.call("config", "show").out
     shown = cli.call("config", "show", "--json", "--origin").data["default_model"]

@@ -65,7 +65,7 @@ def test_the_help_of_run_names_every_agent_and_every_format(cli: CliMachine) -> 
     assert all(formats.BEST_NAMES.get(name, name) in text for name in formats.names())
 
 
-def test_the_help_of_models_speaks_of_the_model_registry(cli: CliMachine) -> None:
+def test_the_help_of_models_names_the_model_registry(cli: CliMachine) -> None:
     assert "model registry" in cli.call("models", "--help").out
 
 
@@ -106,11 +106,13 @@ def test_an_unknown_command_is_answered_with_the_one_that_was_meant(cli: CliMach
         (["completion", "cobol"], "unknown shell: cobol"),
     ],
 )
-def test_a_wrong_command_line_gives_one_clear_line(cli: CliMachine, words: list[str], told: str) -> None:
+def test_a_wrong_command_line_gives_one_clear_line(
+    cli: CliMachine, words: list[str], shown_text: str
+) -> None:
     answer = cli.call(*words)
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("harness: ")
-    assert told in answer.err
+    assert shown_text in answer.err
     assert answer.err.count("\n") <= 2
 
 
@@ -118,7 +120,7 @@ def test_nothing_that_is_shown_without_asking_is_wider_than_a_terminal() -> None
     assert [line for line in parser.overview().split("\n") if len(line) > 80] == []
 
 
-def test_a_server_that_does_not_answer_is_told_at_once(cli: CliMachine) -> None:
+def test_a_server_that_does_not_answer_is_reported_at_once(cli: CliMachine) -> None:
     pytest.importorskip("websockets", reason="pip install harness-agents[server] to test what needs it")
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -157,11 +159,11 @@ def test_a_bug_is_one_line_and_its_traceback_a_private_file(
     assert os.stat(found[1]).st_mode & 0o777 == 0o600
 
 
-def test_a_current_directory_that_is_gone_is_told(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = cli.project / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
+def test_a_deleted_current_directory_is_reported(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    removed = cli.project / "gone"
+    removed.mkdir()
+    monkeypatch.chdir(removed)
+    removed.rmdir()
     answer = cli.call("run", "-a", "claude", "-p", "x")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("harness: the current directory cannot be used: No such file or directory\n")

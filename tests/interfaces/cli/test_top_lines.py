@@ -216,5 +216,5 @@ def test_every_key_is_listed() -> None:
         (Today(limit_usd=7.5), "$0.00 of $7.50"),
     ],
 )
-def test_what_today_cost_is_said_with_its_limit(today: Today, words: str) -> None:
+def test_what_today_cost_is_reported_with_its_limit(today: Today, words: str) -> None:
     assert today.words == words

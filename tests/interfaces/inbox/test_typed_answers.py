@@ -65,7 +65,7 @@ def test_what_cannot_be_seen_is_spelled_out_everywhere(character: str) -> None:
 
 
 @pytest.mark.parametrize("size", [60, 5000])
-def test_a_tall_command_says_how_much_is_hidden_and_shows_it_when_asked(size: int) -> None:
+def test_a_tall_command_shows_how_much_is_hidden_and_shows_it_when_asked(size: int) -> None:
     relay = asked("ls" + "\n" * size + "echo HIDDEN-PART")
     text = shown(relay)
     assert "HIDDEN-PART" not in text.partition("  [y]")[0]
@@ -74,7 +74,7 @@ def test_a_tall_command_says_how_much_is_hidden_and_shows_it_when_asked(size: in
     assert f"{size - 39:,} more lines" in in_transcript(relay)
 
 
-def test_a_long_command_says_how_much_is_hidden_and_shows_it_when_asked() -> None:
+def test_a_long_command_shows_how_much_is_hidden_and_shows_it_when_asked() -> None:
     relay = asked("ls" + " " * 1000 + "; echo HIDDEN-PART")
     text = shown(relay)
     assert "HIDDEN-PART" not in text
@@ -101,7 +101,7 @@ def test_an_overwrite_shows_what_goes_away() -> None:
             assert part in text
 
 
-def test_a_question_says_who_asks_and_what_each_answer_grants() -> None:
+def test_a_question_names_the_sub_agent_and_what_each_answer_grants() -> None:
     text = shown(asked("git status -s", subagent="explore"))
     assert text.startswith("? explore asks: may it: bash: git status -s\n")
     assert text.endswith(
@@ -146,7 +146,7 @@ def test_plans_and_questions_get_answers_of_their_own_shape() -> None:
     assert not is_yes_or_no("always do it so")
 
 
-def test_always_is_told_in_the_transcript_whichever_option_it_was() -> None:
+def test_always_is_shown_in_the_transcript_for_each_option() -> None:
     for reply in (
         RelayReply(id="r", approved=True, always=True),
         RelayReply(id="r", approved=True, choice="pattern"),
@@ -205,7 +205,7 @@ def test_a_question_cannot_look_like_another_one() -> None:
         assert [line[0] for line in text.split("\n") if line[0] not in " "] == ["?"], text
 
 
-def test_what_the_agent_says_of_a_call_is_not_what_is_run() -> None:
+def test_the_reason_of_a_call_is_not_what_is_run() -> None:
     relay = asked("rm -rf x", question="List the files")
     assert "? may it: bash: rm -rf x\n  reason: List the files\n" in shown(relay)
     assert "may it call bash: rm -rf x" in in_transcript(relay)

@@ -62,8 +62,8 @@ class LiveServer:
 
     def logged_in(self) -> str:
         """The credential of a browser that has just opened a link."""
-        told = {"code": self.access.new_link_code()}
-        credential: str = httpx.post(f"{self.url}/api/login", json=told).json()["credential"]
+        shown_text = {"code": self.access.new_link_code()}
+        credential: str = httpx.post(f"{self.url}/api/login", json=shown_text).json()["credential"]
         return credential
 
     def as_browser(self) -> dict[str, str]:
@@ -109,12 +109,12 @@ class LiveServer:
 
     def script(self, *responses: Any, name: str = "script.json", pause_ms: int = 0) -> str:
         """The name of a model that says this. Each response: a text, or a list of events."""
-        told = [
+        shown_text = [
             {"events": [{"type": "text", "content": one, "pieces": 3}] if isinstance(one, str) else one}
             for one in responses
         ]
         path = self.folder / name
-        path.write_text(json.dumps({"responses": told, "pause_ms": pause_ms}))
+        path.write_text(json.dumps({"responses": shown_text, "pause_ms": pause_ms}))
         return f"scripted/{path}"
 
     def http(self) -> httpx.Client:

@@ -17,13 +17,15 @@ def bash(command: str, id: str) -> dict[str, Any]:
 def scripted(live: LiveServer, *responses: Any, lanes: dict[str, tuple[Any, ...]] | None = None) -> str:
     """A model that goes on where the conversation is; `lanes`: by a word of the first message."""
 
-    def told(given: tuple[Any, ...]) -> list[Any]:
+    def shown_text(given: tuple[Any, ...]) -> list[Any]:
         texts = [[{"type": "text", "content": one}] if isinstance(one, str) else one for one in given]
         return [{"events": one} for one in texts]
 
     path = live.folder / "going_on.json"
-    other = [{"marker": marker, "responses": told(given)} for marker, given in (lanes or {}).items()]
-    path.write_text(json.dumps({"goes_by": "conversation", "responses": told(responses), "lanes": other}))
+    other = [{"marker": marker, "responses": shown_text(given)} for marker, given in (lanes or {}).items()]
+    path.write_text(
+        json.dumps({"goes_by": "conversation", "responses": shown_text(responses), "lanes": other})
+    )
     return f"scripted/{path}"
 
 
@@ -84,7 +86,7 @@ def test_always_under_one_command_allows_that_command_and_no_other(live: LiveSer
     run(work())
 
 
-def test_an_option_of_the_relay_grants_what_it_says(live: LiveServer) -> None:
+def test_an_option_of_the_relay_grants_what_it_shows(live: LiveServer) -> None:
     async def work() -> None:
         model = live.script(
             [bash("echo one", "a")], [bash("echo two", "b")], [bash("echo x > y", "c")], "Done."
@@ -149,7 +151,7 @@ def test_what_does_not_fit_a_question_is_an_error_and_it_waits_on(live: LiveServ
     run(work())
 
 
-def test_a_sub_agent_asks_in_the_same_conversation_and_the_state_says_who(live: LiveServer) -> None:
+def test_a_sub_agent_asks_in_the_same_conversation_and_the_state_names_it(live: LiveServer) -> None:
     async def work() -> None:
         spawn = {
             "type": "tool_call",

@@ -133,9 +133,9 @@ def test_hidden_parts_of_a_command_are_counted_and_can_be_seen(live: LiveServer)
     session = live.create(model=live.script([bash(command, "a")], "Done."))
     with attached(live, session["id"]) as terminal:
         terminal.type("go")
-        told = terminal.until("/show shows all of it")
-        assert "echo safe <U+202E>; true" in told
-        assert "41 more lines" in told
+        shown_text = terminal.until("/show shows all of it")
+        assert "echo safe <U+202E>; true" in shown_text
+        assert "41 more lines" in shown_text
         terminal.until("or why not")
         terminal.type("/show")
         terminal.until("  echo HIDDEN-PART")

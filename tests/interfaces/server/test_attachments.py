@@ -43,9 +43,7 @@ def test_files_come_with_the_first_prompt_or_without_any_words(live: LiveServer)
 @pytest.mark.parametrize(
     "attachment", [{**IMAGE, "data": "not base64!"}, {**IMAGE, "data": ""}, {**IMAGE, "mediaType": "png"}]
 )
-def test_what_is_no_file_is_refused_before_anything_is_said(
-    live: LiveServer, attachment: dict[str, str]
-) -> None:
+def test_an_invalid_file_is_refused_before_a_run_starts(live: LiveServer, attachment: dict[str, str]) -> None:
     session = live.create(model=live.script("Never."))["id"]
     command = {"type": "submit", "prompt": "look", "attachments": [attachment]}
     with live.http() as http:
@@ -55,12 +53,12 @@ def test_what_is_no_file_is_refused_before_anything_is_said(
     assert not any(isinstance(event, Message) for event in read_all(live.store, session))
 
 
-def test_a_program_that_takes_no_files_is_told_those_that_are_text(
+def test_a_program_that_takes_no_files_gets_text_files_in_its_prompt(
     live: LiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "claude"
-    said = {"type": "result", "subtype": "success", "is_error": False, "result": "ok", "session_id": "s"}
-    answers = f"print('1.0.128' if sys.argv[1:] == ['--version'] else {json.dumps(json.dumps(said))})"
+    texts = {"type": "result", "subtype": "success", "is_error": False, "result": "ok", "session_id": "s"}
+    answers = f"print('1.0.128' if sys.argv[1:] == ['--version'] else {json.dumps(json.dumps(texts))})"
     program.write_text(f"#!{sys.executable}\nimport sys\n{answers}\n")
     program.chmod(0o700)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")

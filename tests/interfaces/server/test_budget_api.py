@@ -76,7 +76,7 @@ def _row(http: httpx.Client, log_id: str) -> dict[str, Any] | None:
     return next((one for one in http.get("/api/inbox").json()["rows"] if one["id"] == log_id), None)
 
 
-def test_a_conversation_asks_at_the_limit_and_the_inbox_and_the_bill_say_so(
+def test_a_conversation_asks_at_the_limit_and_the_inbox_and_the_bill_show_so(
     live: LiveServer, paid: str
 ) -> None:
     put(live, day(1))

@@ -63,19 +63,19 @@ def test_a_client_without_a_session_comes_back_to_the_one_that_it_began(tmp_path
             await client.open()
             await client.send({"type": "configure", "config": {"model": live.script("Begun.")}})
             await client.send(Submit(prompt="begin"))
-            begun = await client.until(is_done)
+            started = await client.until(is_done)
             assert client.connections == 1
         await client.until(lambda _state: not client.is_connected)
         with live.serving_now():
             state = await client.until(lambda _state: client.is_connected)
-            assert (state["sessionId"], state["messages"]) == (begun["sessionId"], begun["messages"])
+            assert (state["sessionId"], state["messages"]) == (started["sessionId"], started["messages"])
             assert client.connections == 2
             await client.close()
 
     run(work())
 
 
-def test_what_will_never_work_is_said_at_once(live: LiveServer) -> None:
+def test_what_will_never_work_is_reported_at_once(live: LiveServer) -> None:
     async def work() -> None:
         with pytest.raises(UsageError, match="401"):
             await HarnessClient(live.url, token="wrong").open()
@@ -163,7 +163,7 @@ def test_our_own_state_becomes_ordered_parts_with_approvals_and_sub_agents(live:
         assert message["status"] == {"type": "complete", "reason": "stop"}
 
 
-def test_a_transcript_tells_everything_once() -> None:
+def test_a_transcript_shows_everything_once() -> None:
     def state(**call: Any) -> dict[str, Any]:
         text = call.pop("text")
         call = {
@@ -192,7 +192,7 @@ def test_a_transcript_tells_everything_once() -> None:
 
 def test_a_transcript_shows_the_end_of_what_a_command_wrote_and_why_a_call_failed() -> None:
     def shown(**call: Any) -> str:
-        told = {
+        shown_text = {
             "id": "c",
             "name": "t",
             "input": {},
@@ -201,7 +201,7 @@ def test_a_transcript_shows_the_end_of_what_a_command_wrote_and_why_a_call_faile
             "operations": [],
             **call,
         }
-        message = {"role": "assistant", "parts": [{"type": "tool", "callId": "c"}], "toolCalls": [told]}
+        message = {"role": "assistant", "parts": [{"type": "tool", "callId": "c"}], "toolCalls": [shown_text]}
         return TerminalTranscript().news({"status": "idle", "messages": [message]})
 
     command = [{"kind": "command", "command": "seq 9"}]
@@ -243,7 +243,7 @@ def test_a_session_can_be_followed_and_answered_from_a_terminal(live: LiveServer
     assert "✓ bash" in out
 
 
-def test_who_has_nothing_to_say_sees_what_is_there(live: LiveServer) -> None:
+def test_who_has_nothing_to_show_sees_what_is_there(live: LiveServer) -> None:
     session = live.create(model=live.script("All done."), prompt="go on")
     token = live.folder / "server" / "token"
     words = ["attach", session["id"], "--url", live.url, "--token-file", str(token)]

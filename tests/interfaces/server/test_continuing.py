@@ -37,7 +37,7 @@ def finished(live: LiveServer) -> str:
     return "before"
 
 
-def said(state: dict[str, Any]) -> list[str]:
+def texts(state: dict[str, Any]) -> list[str]:
     return [message["content"] for message in state["messages"]]
 
 
@@ -53,7 +53,7 @@ def test_resume_with_its_own_id_or_none_is_a_prompt(live: LiveServer) -> None:
             await client.command("resume", prompt="a", sessionId=session)
             await client.until(is_done)
             await client.command("resume", prompt="b")
-            assert said(await client.until(two_runs))[::2] == ["a", "b"]
+            assert texts(await client.until(two_runs))[::2] == ["a", "b"]
 
     run(work())
 
@@ -71,7 +71,7 @@ def test_a_conversation_that_is_empty_resumes_a_finished_session_and_all_who_wat
             await first.command("resume", prompt="what was it?", sessionId=before)
             for client in (first, second):
                 state = await client.until(two_runs)
-                assert said(state) == ["remember 42", "I shall.", "what was it?", "42."]
+                assert texts(state) == ["remember 42", "I shall.", "what was it?", "42."]
                 assert (state["sessionId"], state["capabilities"]["submit"]) == (session, True)
             assert first.state == second.state
             await second.command("resume", prompt="again", sessionId=before, id="late")
@@ -92,7 +92,7 @@ def test_a_socket_without_a_session_may_begin_with_another_ones_history(live: Li
             assert "nobody" in (await client.until_error())["message"]
             await client.command("configure", config={"agent": "native", "model": live.script("42.")})
             await client.command("resume", prompt="what was it?", sessionId=finished(live))
-            assert said(await client.until(two_runs))[-2:] == ["what was it?", "42."]
+            assert texts(await client.until(two_runs))[-2:] == ["what was it?", "42."]
 
     run(work())
 
@@ -119,7 +119,7 @@ def test_a_model_is_only_ever_that_of_the_same_agent(live: LiveServer) -> None:
         assert (mine["model"].startswith("scripted/"), now["agentName"], now["model"]) == (True, "claude", "")
 
 
-def test_what_still_goes_on_cannot_be_resumed_and_nothing_is_lost(live: LiveServer) -> None:
+def test_a_running_session_cannot_be_resumed_and_nothing_is_lost(live: LiveServer) -> None:
     async def work() -> None:
         running = live.create(model=live.script([BASH], "Done."), prompt="go")["id"]
         empty = live.create(model=live.script("Fine.", name="other.json"))["id"]
@@ -128,7 +128,7 @@ def test_what_still_goes_on_cannot_be_resumed_and_nothing_is_lost(live: LiveServ
             await client.command("resume", prompt="x", sessionId=running)
             assert "still being written" in (await client.until_error())["message"]
             await client.command("submit", prompt="y")
-            assert said(await client.until(is_done)) == ["y", "Fine."]
+            assert texts(await client.until(is_done)) == ["y", "Fine."]
 
     run(work())
 
@@ -144,12 +144,12 @@ def test_a_finished_conversation_that_is_still_loaded_can_be_resumed(live: LiveS
         async with live.connect(empty) as socket:
             client = Watcher(socket)
             await client.command("resume", prompt="what was it?", sessionId=before)
-            assert said(await client.until(two_runs)) == ["remember 42", "I shall.", "what was it?", "42."]
+            assert texts(await client.until(two_runs)) == ["remember 42", "I shall.", "what was it?", "42."]
 
     run(work())
 
 
-def test_what_a_sub_agent_says_and_does_is_nested_in_the_call_that_began_it(live: LiveServer) -> None:
+def test_the_messages_and_calls_of_a_sub_agent_are_nested_in_its_call(live: LiveServer) -> None:
     async def work() -> None:
         below = live.script([BASH], "It is fine.", name="below.json")
         model = live.script(delegated(modelId=below), "All is well.")
@@ -164,7 +164,7 @@ def test_what_a_sub_agent_says_and_does_is_nested_in_the_call_that_began_it(live
                 assert state["relays"][-1]["toolName"] == name
                 await client.command("approve", relayId=state["relays"][-1]["id"])
             state = await client.until(is_done)
-        assert said(state) == ["go", "All is well."]
+        assert texts(state) == ["go", "All is well."]
         call = state["messages"][1]["toolCalls"][0]
         assert (call["name"], call["status"], call["output"]) == ("subagent", "complete", "It is fine.")
         task, answer = call["messages"]
@@ -188,13 +188,13 @@ def test_a_sub_agent_is_no_way_around_what_is_denied_or_planned(live: LiveServer
                 client = Watcher(socket)
                 await client.command("submit", prompt="go")
                 state = await client.until(is_done)
-            assert said(state) == ["go", "Above."]
+            assert texts(state) == ["go", "Above."]
             assert live.folder.joinpath("kept").read_text() == "as it was"
 
     run(work())
 
 
-def test_the_task_list_is_told_to_the_model_and_not_shown_as_a_remark(live: LiveServer) -> None:
+def test_the_task_list_is_given_to_the_model_and_not_shown_as_a_notice(live: LiveServer) -> None:
     async def work() -> None:
         tasks = [{"content": "one", "status": "in_progress", "activeForm": "doing one"}]
         write = {"type": "tool_call", "name": "task_write", "input": {"tasks": tasks}}

@@ -82,7 +82,7 @@ def test_several_clients_see_the_same_and_the_first_answer_to_a_relay_counts(liv
     run(work())
 
 
-def test_a_call_that_is_denied_is_told_so(live: LiveServer) -> None:
+def test_a_call_that_is_denied_is_reported(live: LiveServer) -> None:
     async def work() -> None:
         session = live.create(model=live.script([CALL], "Then not."))
         async with live.connect(session["id"]) as socket:
@@ -98,7 +98,7 @@ def test_a_call_that_is_denied_is_told_so(live: LiveServer) -> None:
     run(work())
 
 
-def test_prompts_that_come_while_a_run_goes_on_wait_and_are_answered_in_order(live: LiveServer) -> None:
+def test_prompts_that_come_during_a_run_wait_and_are_answered_in_order(live: LiveServer) -> None:
     async def work() -> None:
         session = live.create(model=live.script([CALL], "Answer.", name="slow.json"))
         async with live.connect(session["id"]) as socket:
@@ -114,8 +114,8 @@ def test_prompts_that_come_while_a_run_goes_on_wait_and_are_answered_in_order(li
             await client.command("withdraw", followUpId=state["followUps"][2]["id"])
             await client.command("approve", relayId=state["relays"][0]["id"])
             state = await client.until(lambda state: len(state["runs"]) == 3 and is_done(state))
-            said = [(one["content"], one["status"]) for one in state["messages"] if one["role"] == "user"]
-            assert said == [
+            texts = [(one["content"], one["status"]) for one in state["messages"] if one["role"] == "user"]
+            assert texts == [
                 ("first", "complete"),
                 ("second", "complete"),
                 ("third", "complete"),
@@ -126,7 +126,7 @@ def test_prompts_that_come_while_a_run_goes_on_wait_and_are_answered_in_order(li
     run(work())
 
 
-def test_a_run_can_be_cancelled_and_the_next_prompt_begins_anew(live: LiveServer) -> None:
+def test_a_run_can_be_cancelled_and_the_next_prompt_starts_another(live: LiveServer) -> None:
     async def work() -> None:
         session = live.create(model=live.script([CALL], "x", name="one.json"))
         async with live.connect(session["id"]) as socket:
@@ -209,7 +209,7 @@ def test_an_unknown_session_is_closed_with_a_code_of_its_own(live: LiveServer) -
     run(work())
 
 
-def test_each_of_many_reconnections_gets_what_the_log_says_and_then_no_gap(live: LiveServer) -> None:
+def test_each_of_many_reconnections_gets_what_the_log_shows_and_then_no_gap(live: LiveServer) -> None:
     async def work() -> None:
         words = " ".join(str(number) for number in range(4_000))
         model = live.script([{"type": "text", "content": words, "pieces": 2_000}], pause_ms=1)
@@ -324,7 +324,7 @@ def run_to_end(live: LiveServer, session: str, runs: int = 1) -> dict[str, Any]:
     return found
 
 
-def test_a_stalled_client_holds_up_nobody_and_catches_up_with_a_snapshot(live: LiveServer) -> None:
+def test_a_stalled_client_does_not_delay_others_and_catches_up_with_a_snapshot(live: LiveServer) -> None:
     async def work() -> None:
         piece = "x" * 2_000
         model = live.script([{"type": "text", "content": piece * 4_000, "pieces": 4_000}])

@@ -40,7 +40,7 @@ def test_a_mistake_in_a_route_is_one_line_with_its_kind_and_the_route_and_a_trac
         live.failures.clear()
 
 
-def test_a_mistake_in_a_socket_is_told_as_well_and_the_client_is_let_go(tmp_path: Path) -> None:
+def test_an_error_in_a_socket_is_reported_and_the_client_is_disconnected(tmp_path: Path) -> None:
     live = LiveServer(tmp_path)
     with live.serving_now():
         session = live.create(model=live.script("x"))["id"]
@@ -62,19 +62,19 @@ def test_a_mistake_in_a_socket_is_told_as_well_and_the_client_is_let_go(tmp_path
         live.failures.clear()
 
 
-def test_a_mistake_in_the_background_is_told_too_and_without_verbose_there_is_no_traceback() -> None:
-    told: list[str] = []
+def test_an_error_in_the_background_is_reported_and_without_verbose_there_is_no_traceback() -> None:
+    shown_text: list[str] = []
 
     async def broken_work() -> None:
         raise LookupError(SECRET)
 
     async def work() -> None:
-        Failures(told.append).listen(asyncio.get_running_loop())
+        Failures(shown_text.append).listen(asyncio.get_running_loop())
         task = asyncio.ensure_future(broken_work())
         await asyncio.wait((task,))
         del task
 
     asyncio.run(work())
-    assert len(told) == 1
-    assert told[0].startswith("harness: LookupError in ")
-    assert SECRET not in told[0]
+    assert len(shown_text) == 1
+    assert shown_text[0].startswith("harness: LookupError in ")
+    assert SECRET not in shown_text[0]

@@ -158,7 +158,7 @@ def test_the_cases_of_a_fleet_whose_log_is_broken_are_still_shown(live: LiveServ
     assert len(get(live, "/api/fleets/small")["cases"]) == 2
 
 
-def test_what_runs_says_what_it_does_and_how_long_it_will_take(live: LiveServer) -> None:
+def test_what_runs_shows_what_it_does_and_how_long_it_will_take(live: LiveServer) -> None:
     fleet = made(live, tasks=[task(str(number)) for number in range(4)])
     first, second, *_ = in_order(fleet.plan)
     hub = fleet.open_log()
@@ -203,8 +203,8 @@ def test_a_fleet_is_continued_by_a_process_of_its_own(live: LiveServer) -> None:
     with live.http() as http:
         assert http.post("/api/fleets/small/resume", json={"budgetUsd": -1}).status_code == 400
         assert http.post("/api/fleets/small/retry", json={}).status_code == 409
-        begun = http.post("/api/fleets/small/resume", json={"budgetUsd": 9})
-        assert begun.status_code == 200, begun.text
+        started = http.post("/api/fleets/small/resume", json={"budgetUsd": 9})
+        assert started.status_code == 200, started.text
         row = until(live, "completed")
         assert (row["passed"], row["errors"]) == (2, 2)
         assert http.post("/api/fleets/small/resume", json={}).status_code == 409
@@ -224,7 +224,7 @@ def until(live: LiveServer, state: str) -> Any:
     raise AssertionError(row)
 
 
-def test_a_fleet_that_cannot_be_started_says_why(live: LiveServer) -> None:
+def test_a_fleet_that_cannot_be_started_shows_why(live: LiveServer) -> None:
     fleet = made(live)
     output = os.path.join(fleet.directory, "output")
     Path(output).write_text("not a folder")
@@ -276,8 +276,8 @@ def test_a_client_that_looks_sees_the_fleet_change(live: LiveServer) -> None:
             await client.until(lambda: client.view and client.list is not None)
             assert client.view["summary"]["waiting"] == 4
             with live.http() as http:
-                begun = await asyncio.to_thread(http.post, "/api/fleets/small/resume", json={})
-            assert begun.status_code == 200, begun.text
+                started = await asyncio.to_thread(http.post, "/api/fleets/small/resume", json={})
+            assert started.status_code == 200, started.text
             await client.until(lambda: client.view["summary"]["state"] == "completed")
             await client.until(lambda: [one["runs"] for one in client.view["report"]] == [2, 2])
             await client.until(lambda: client.list and client.list[0]["passed"] == 2)
@@ -307,8 +307,8 @@ def test_fleets_of_a_database_are_followed_too(tmp_path: Path, monkeypatch: pyte
                 await socket.send(json.dumps({"type": "subscribeFleet"}))
                 await client.until(lambda: client.view and client.list is not None)
                 with live.http() as http:
-                    begun = await asyncio.to_thread(http.post, "/api/fleets/small/resume", json={})
-                assert begun.status_code == 200, begun.text
+                    started = await asyncio.to_thread(http.post, "/api/fleets/small/resume", json={})
+                assert started.status_code == 200, started.text
                 await client.until(
                     lambda: [one["state"] for one in client.view["cases"]] == ["passed", "failed"]
                 )
@@ -341,7 +341,7 @@ def test_nothing_of_a_fleet_is_shown_without_access(live: LiveServer) -> None:
             assert answer.status_code == 401, path
 
 
-def test_every_answer_about_a_fleet_is_what_the_openapi_document_says(live: LiveServer) -> None:
+def test_every_answer_about_a_fleet_is_what_the_openapi_document_shows(live: LiveServer) -> None:
     carried_out(made(live, ("good", SOLVES), ("bad", FAILS)))
     a, b, *_ = (one["id"] for one in get(live, "/api/fleets/small")["cases"])
     of_compare, of_diff = {"a": "good", "b": "bad"}, {"a": a, "b": b}

@@ -48,8 +48,8 @@ class InboxClient:
                 self.counts = message["counts"]
             case "rows":
                 self.rows |= {row["id"]: row for row in message["changed"]}
-                for gone in message["removed"]:
-                    self.rows.pop(gone, None)
+                for removed in message["removed"]:
+                    self.rows.pop(removed, None)
                 self.counts = message["counts"]
             case "state":
                 self.states[message.get("key") or message["session"]] = message["state"]
@@ -151,8 +151,10 @@ def test_the_first_answer_counts_and_the_second_learns_who_gave_it(live: LiveSer
             await second.send(type="commands", session=session, commands=[command])
             error = await second.next("error")
             assert error["message"].startswith("laptop answered first")
-            told = [one for message in second.messages for one in message.get("answered", [])]
-            assert told == [{"session": session, "relayId": ask["id"], "by": "laptop", "action": "approve"}]
+            shown_text = [one for message in second.messages for one in message.get("answered", [])]
+            assert shown_text == [
+                {"session": session, "relayId": ask["id"], "by": "laptop", "action": "approve"}
+            ]
 
     run(work())
 

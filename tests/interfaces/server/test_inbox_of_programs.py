@@ -107,7 +107,7 @@ def test_a_session_of_a_server_is_answered_runs_and_is_lost_with_it(tmp_path: Pa
         shows(inbox, session, "lost", is_live=False)
 
 
-def test_a_server_that_cannot_be_reached_is_said_with_what_to_do(
+def test_a_server_that_cannot_be_reached_is_reported_with_what_to_do(
     tmp_path: Path, store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = script(tmp_path, [bash("echo one", "a")], "Done.")

@@ -47,13 +47,13 @@ def test_a_link_works_once_and_nothing_that_follows_from_it_is_a_cookie(live: Li
         assert entered.status_code == 200
         assert client.post("/api/login", json={"code": code}).status_code == 401
         assert not client.cookies
-        told = entered.json()
+        shown_text = entered.json()
         assert live.access.token not in entered.text
         assert client.get("/api/sessions").status_code == 401
-        bearer = {"Authorization": f"Bearer {told['credential']}"}
+        bearer = {"Authorization": f"Bearer {shown_text['credential']}"}
         assert client.get("/api/sessions", headers=bearer).status_code == 200
         assert client.post("/api/sessions", json={}, headers=bearer).status_code == 201
-    assert not any(code in line or told["credential"] in line for line in live.reports)
+    assert not any(code in line or shown_text["credential"] in line for line in live.reports)
 
 
 def test_what_another_server_on_the_host_is_sent_by_the_same_browser_opens_nothing(
@@ -95,14 +95,14 @@ def test_what_another_server_on_the_host_is_sent_by_the_same_browser_opens_nothi
 def test_a_browser_comes_in_again_after_a_restart_by_proving_its_key(tmp_path: Path) -> None:
     live = LiveServer(tmp_path)
     with live.serving_now():
-        told = httpx.post(f"{live.url}/api/login", json={"code": live.access.new_link_code()}).json()
+        shown_text = httpx.post(f"{live.url}/api/login", json={"code": live.access.new_link_code()}).json()
         before = httpx.get(f"{live.url}/api/login").json()["nonce"]
     restarted = LiveServer(tmp_path)
     restarted.port = live.port
     with restarted.serving_now(), httpx.Client(base_url=live.url) as client:
-        old = {"Authorization": f"Bearer {told['credential']}"}
+        old = {"Authorization": f"Bearer {shown_text['credential']}"}
         assert client.get("/api/server", headers=old).status_code == 401
-        key = told["key"]
+        key = shown_text["key"]
         nonce = client.get("/api/login").json()["nonce"]
         for wrong in (
             {"keyId": key["id"], "nonce": before, "proof": prove(key["secret"], before)},
@@ -145,7 +145,7 @@ def test_links_credentials_and_keys_end() -> None:
     assert access.log_in_again(name, nonce, prove(secret, nonce))
 
 
-def test_a_credential_that_nobody_uses_for_a_day_ends() -> None:
+def test_a_credential_that_is_not_used_for_a_day_expires() -> None:
     clock = Clock()
     access = Access("token", clock=clock)
     credential, *_ = access.log_in()
@@ -185,7 +185,7 @@ def test_logging_out_ends_open_sockets_and_streams_of_browsers_and_not_those_of_
     hub.close()
 
 
-def test_a_stream_of_a_browser_that_is_logged_out_says_nothing_more(live: LiveServer) -> None:
+def test_a_stream_of_a_browser_that_is_logged_out_ends(live: LiveServer) -> None:
     from harness.events import TextDelta
 
     hub, log_id = recorded(live)
@@ -214,7 +214,7 @@ def test_a_token_that_was_replaced_is_refused_at_once_and_the_new_one_is_not(liv
         assert client.get("/api/server", headers={"Authorization": "Bearer"}).status_code == 401
 
 
-def test_keys_are_in_a_file_of_ones_own_and_a_damaged_one_lets_nobody_in(tmp_path: Path) -> None:
+def test_keys_are_in_a_private_file_and_a_damaged_one_logs_all_out(tmp_path: Path) -> None:
     path = tmp_path / "server" / "browsers.json"
     old = os.umask(0)
     try:

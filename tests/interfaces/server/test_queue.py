@@ -12,7 +12,7 @@ from harness.log.store import Query
 CALL = {"type": "tool_call", "id": "c1", "name": "bash", "input": {"command": "echo from the shell"}}
 
 
-def said(state: dict[str, Any]) -> list[tuple[str, str]]:
+def texts(state: dict[str, Any]) -> list[tuple[str, str]]:
     return [(one["content"], one["status"]) for one in state["messages"] if one["role"] == "user"]
 
 
@@ -42,17 +42,17 @@ def test_steering_is_seen_the_moment_it_is_accepted_and_stands_before_what_is_qu
             for one in (client, reader):  # while the call still waits
                 state = await one.until(lambda state: state["steering"])
                 assert [item["text"] for item in state["steering"]] == ["rather this"]
-                assert said(state) == [("go", "complete"), ("rather this", "pending"), ("later", "pending")]
+                assert texts(state) == [("go", "complete"), ("rather this", "pending"), ("later", "pending")]
             await client.command("approve", relayId=client.state["relays"][0]["id"])
             state = await client.until(lambda state: len(state["runs"]) == 2 and is_done(state))
-            told = [one["content"] for one in state["messages"] if one["content"]]
-            assert told == ["go", "rather this", "Heard.", "later", "Later."]
-            assert (state["steering"], {status for _, status in said(state)}) == ([], {"complete"})
+            shown_text = [one["content"] for one in state["messages"] if one["content"]]
+            assert shown_text == ["go", "rather this", "Heard.", "later", "Later."]
+            assert (state["steering"], {status for _, status in texts(state)}) == ([], {"complete"})
 
     run(work())
 
 
-def test_stopping_stops_and_what_is_queued_goes_on_by_one_command(live: LiveServer) -> None:
+def test_stopping_stops_and_the_queue_is_sent_by_one_command(live: LiveServer) -> None:
     async def work() -> None:
         session = live.create(model=live.script([CALL]))
         async with live.connect(session["id"]) as socket:
@@ -71,7 +71,7 @@ def test_stopping_stops_and_what_is_queued_goes_on_by_one_command(live: LiveServ
             assert (state["status"], len(state["runs"]), queued(state)) == ("idle", 1, ["two", "three"])
             await client.command("continue")
             state = await client.until(lambda state: len(state["runs"]) == 3 and is_done(state))
-            assert [text for text, _ in said(state)] == ["one", "two", "three"]
+            assert [text for text, _ in texts(state)] == ["one", "two", "three"]
             assert queued(state) == []
 
     run(work())
@@ -89,7 +89,7 @@ def test_stopping_can_give_up_what_is_queued(live: LiveServer) -> None:
             await client.command("cancel", queue="clear")
             state = await client.until(is_done)
             assert (len(state["runs"]), queued(state)) == (1, [])
-            assert said(state)[-1] == ("two", "error")
+            assert texts(state)[-1] == ("two", "error")
 
     run(work())
 
@@ -106,7 +106,7 @@ def test_a_prompt_right_after_stopping_is_not_left_waiting(live: LiveServer) -> 
                 {"type": "commands", "commands": [{"type": "cancel"}, {"type": "submit", "prompt": "two"}]}
             )
             state = await client.until(lambda state: len(state["runs"]) == 2 and is_done(state))
-            assert [text for text, _ in said(state)] == ["one", "two"]
+            assert [text for text, _ in texts(state)] == ["one", "two"]
 
     run(work())
 
@@ -132,7 +132,7 @@ def test_what_a_stopped_server_left_is_answered_in_order_and_a_new_prompt_comes_
             assert queued(state) == ["two", "three"]
             await client.command("submit", prompt="new")
             state = await client.until(lambda state: len(state["runs"]) == 4 and is_done(state))
-            assert [text for text, _ in said(state)] == ["one", "two", "three", "new"]
+            assert [text for text, _ in texts(state)] == ["one", "two", "three", "new"]
 
     with live.serving_now():
         session = live.create(model=live.script([CALL]))["id"]

@@ -31,8 +31,8 @@ from harness.views.page_state.shapes import CAPABILITIES
 CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the shell"}}
 
 
-def finished(live: LiveServer, *said: Any, **wanted: Any) -> str:
-    session = live.create(model=live.script(*said or ("Hello there.",)), prompt="say hello", **wanted)
+def finished(live: LiveServer, *texts: Any, **wanted: Any) -> str:
+    session = live.create(model=live.script(*texts or ("Hello there.",)), prompt="say hello", **wanted)
     with PlainClient(live.url, token=live.access.token, session=session["id"]) as client:
         client.until(is_done, TIMEOUT_S)
     identity: str = session["id"]
@@ -209,7 +209,7 @@ def test_a_call_is_given_in_full(live: LiveServer) -> None:
     hub.close()
 
 
-def test_runs_usage_agents_models_and_the_server_are_told(live: LiveServer) -> None:
+def test_runs_usage_agents_models_and_the_server_are_reported(live: LiveServer) -> None:
     log_id = finished(
         live, [{"type": "text", "content": "Hi."}, {"type": "usage", "inputTokens": 9, "outputTokens": 3}]
     )
@@ -257,9 +257,9 @@ class Described:
         jsonschema = pytest.importorskip(
             "jsonschema", reason="pip install harness-agents[schema] to check it"
         )
-        told = self.document["paths"][path][method]["responses"]
-        assert str(answer.status_code) in told, (method, path, answer.status_code)
-        if "content" in (one := told[str(answer.status_code)]):
+        shown_text = self.document["paths"][path][method]["responses"]
+        assert str(answer.status_code) in shown_text, (method, path, answer.status_code)
+        if "content" in (one := shown_text[str(answer.status_code)]):
             kind = answer.headers["content-type"].partition(";")[0]
             schema = one["content"][kind]["schema"]
             if schema == {"type": "string"}:
@@ -268,7 +268,7 @@ class Described:
             jsonschema.Draft202012Validator(whole).validate(answer.json())
 
 
-def test_every_answer_is_what_the_openapi_document_says(live: LiveServer) -> None:
+def test_every_answer_is_what_the_openapi_document_shows(live: LiveServer) -> None:
     log_id = finished(live, [CALL], "Done.", permissionMode="fullAuto")
     one = "/api/sessions/{id}"
     with live.http() as http:
@@ -293,7 +293,7 @@ def test_every_answer_is_what_the_openapi_document_says(live: LiveServer) -> Non
             described.check(method, path, answer)
 
 
-def test_every_refusal_is_what_the_openapi_document_says(live: LiveServer) -> None:
+def test_every_refusal_is_what_the_openapi_document_shows(live: LiveServer) -> None:
     reply = {"sessionId": "x", "response": {"approved": True}}
     with live.http() as http:
         described = Described(http)
@@ -420,7 +420,7 @@ def test_the_bill_is_that_of_the_command_and_reads_only_what_is_new(
         assert len({*read[events:]}) == 1
 
 
-def test_who_watches_a_session_is_told_that_it_was_deleted(live: LiveServer) -> None:
+def test_watchers_of_a_session_are_informed_that_it_was_deleted(live: LiveServer) -> None:
     def deleted_by_a_client(log_id: str) -> None:
         with live.http() as http:
             assert http.delete(f"/api/sessions/{log_id}").status_code == 204
@@ -467,7 +467,7 @@ def test_an_unknown_session_leaves_nothing_behind(live: LiveServer) -> None:
     assert (len(channels._opening), channels.loaded) == (0, [])
 
 
-def test_a_conversation_that_has_not_begun_says_that_it_takes_a_prompt(live: LiveServer) -> None:
+def test_a_new_conversation_accepts_a_prompt(live: LiveServer) -> None:
     async def work() -> None:
         async with live.connect() as socket:
             state = json.loads(await socket.recv())["state"]
@@ -476,7 +476,7 @@ def test_a_conversation_that_has_not_begun_says_that_it_takes_a_prompt(live: Liv
     run(work())
 
 
-def test_a_conversation_that_nobody_needs_is_unloaded_and_woken(tmp_path: Path) -> None:
+def test_an_idle_conversation_is_unloaded_and_loaded_again(tmp_path: Path) -> None:
     import asyncio
 
     from harness.interfaces.conversations.local_backend import LocalBackend
@@ -497,7 +497,7 @@ def test_a_conversation_that_nobody_needs_is_unloaded_and_woken(tmp_path: Path) 
             assert client.until(lambda s: len(s["runs"]) == 2 and is_done(s), TIMEOUT_S)["status"] == "idle"
 
 
-def test_a_conversation_that_was_put_away_still_says_that_it_waits(tmp_path: Path) -> None:
+def test_an_unloaded_conversation_still_waits(tmp_path: Path) -> None:
     import asyncio
 
     from harness.interfaces.conversations.local_backend import LocalBackend

@@ -10,7 +10,7 @@ from harness.interfaces.client import PlainClient
 from harness.log.store import read_all
 
 
-def said(state: dict[str, Any]) -> list[str]:
+def texts(state: dict[str, Any]) -> list[str]:
     return [message["content"] for message in state["messages"] if message["status"] == "complete"]
 
 
@@ -37,27 +37,27 @@ def three_turns(live: LiveServer) -> dict[str, Any]:
     return found
 
 
-def test_a_message_can_be_said_otherwise_and_what_came_after_it_is_left_where_it_was(
+def test_a_message_can_be_rephrased_and_the_first_conversation_is_unchanged(
     live: LiveServer,
 ) -> None:
     before = three_turns(live)
-    assert said(before) == ["a", "Yes.", "b", "Yes.", "c", "Yes."]
+    assert texts(before) == ["a", "Yes.", "b", "Yes.", "c", "Yes."]
     asked = {message["content"]: message["id"] for message in before["messages"] if message["role"] == "user"}
     expected = {"a": [], "b": ["a", "Yes."], "c": ["a", "Yes.", "b", "Yes."]}
-    for prompt, kept in expected.items():
+    for prompt, expected_texts in expected.items():
         model = live.script("Otherwise.", name=f"{prompt}.json")
         branch = live.create(
             continues=before["sessionId"], before=asked[prompt], prompt=f"not {prompt}", model=model
         )
-        runs = len(kept) // 2 + 1
+        runs = len(expected_texts) // 2 + 1
         state = ended(live, branch["id"], runs)
-        assert said(state) == [*kept, f"not {prompt}", "Otherwise."]
+        assert texts(state) == [*expected_texts, f"not {prompt}", "Otherwise."]
         assert [one["status"] for one in state["runs"]] == ["completed"] * runs
         assert (branch["title"], state["followUps"]) == (f"not {prompt}", [])
-    assert said(ended(live, before["sessionId"], 3)) == said(before)
+    assert texts(ended(live, before["sessionId"], 3)) == texts(before)
 
 
-def test_what_was_said_to_a_run_that_went_on_leaves_that_run_cut_off(live: LiveServer) -> None:
+def test_a_rewind_before_a_steering_message_leaves_that_run_cut_off(live: LiveServer) -> None:
     words = [{"type": "text", "content": "word " * 200, "pieces": 200}]
     session = live.create(model=live.script(words, "Then.", pause_ms=10))["id"]
     found: dict[str, Any] = {}
@@ -75,8 +75,8 @@ def test_what_was_said_to_a_run_that_went_on_leaves_that_run_cut_off(live: LiveS
     branch = live.create(continues=session, before=steered["id"], prompt="c", model=live.script("Anew."))
     state = ended(live, branch["id"], 2)
     assert [one["status"] for one in state["runs"]] == ["interrupted", "completed"]
-    assert "b" not in said(state)
-    assert said(state)[-2:] == ["c", "Anew."]
+    assert "b" not in texts(state)
+    assert texts(state)[-2:] == ["c", "Anew."]
 
 
 def test_going_back_needs_a_message_of_a_person_and_an_agent_that_can_forget(live: LiveServer) -> None:

@@ -43,9 +43,11 @@ def runner(tmp_path: Path) -> Iterator[LiveRunner]:
 
 def of_the_agent(events: list[Any]) -> list[tuple[str, Any]]:
     """What was said and done, without ids and times."""
-    kept = {TextDelta: "text", ToolEnd: "output", Result: "outcome"}
+    expected_texts = {TextDelta: "text", ToolEnd: "output", Result: "outcome"}
     return [
-        (type(event).__name__, getattr(event, kept[type(event)])) for event in events if type(event) in kept
+        (type(event).__name__, getattr(event, expected_texts[type(event)]))
+        for event in events
+        if type(event) in expected_texts
     ]
 
 
@@ -119,7 +121,7 @@ def test_it_can_be_answered_steered_and_stopped_from_here(runner: LiveRunner) ->
     assert other.wait().outcome == "interrupted"
 
 
-def test_a_run_that_is_stopped_while_it_is_being_begun_does_not_run_on(runner: LiveRunner) -> None:
+def test_a_run_that_is_stopped_while_it_starts_ends(runner: LiveRunner) -> None:
     slow = {"type": "tool_call", "name": "bash", "input": {"command": "sleep 60"}}
     with Forwarder(runner.port, renamed=True) as forwarder:
         run = start(runner.request(runner.script([slow], "x"), forwarder.port), store=MemoryStore())
@@ -188,7 +190,7 @@ def test_an_answer_to_the_start_that_is_lost_at_any_byte_neither_repeats_nor_aba
         assert len(http.get("/runs").json()["runs"]) == len(cuts)
 
 
-def test_what_is_said_over_a_wire_that_is_cut_is_heard_once(runner: LiveRunner) -> None:
+def test_a_message_over_a_connection_that_is_cut_is_taken_once(runner: LiveRunner) -> None:
     model = runner.script([CALL], "Heard.")
     cutter = Cutter(runner.port, 20, only=b"POST /runs/", times=4)
     run = start(runner.request(model, cutter.port, permissions="agent-default"), store=MemoryStore())
@@ -198,11 +200,11 @@ def test_what_is_said_over_a_wire_that_is_cut_is_heard_once(runner: LiveRunner) 
     assert run.wait().outcome == "completed"
     cutter.close()
     assert cutter.cuts == 4
-    said = [event.text for event in run if isinstance(event, Message) and event.role == "user"]
-    assert said == ["go", "and this"]
+    texts = [event.text for event in run if isinstance(event, Message) and event.role == "user"]
+    assert texts == ["go", "and this"]
 
 
-def test_a_run_of_one_key_is_begun_once_also_by_a_runner_that_was_started_again(tmp_path: Path) -> None:
+def test_a_run_of_one_key_is_started_once_also_by_a_restarted_runner(tmp_path: Path) -> None:
     store = MemoryStore()
     live = LiveRunner(tmp_path, store)
     wanted = {"agent": "native", "prompt": "go", "model": live.script("Said."), "key": "my-own-key"}
@@ -219,7 +221,7 @@ def test_a_run_of_one_key_is_begun_once_also_by_a_runner_that_was_started_again(
         assert "was started before" in refused.json()["error"]["message"]
 
 
-def test_a_run_that_nobody_claims_ends_by_itself(runner: LiveRunner) -> None:
+def test_a_run_that_is_not_claimed_ends_by_itself(runner: LiveRunner) -> None:
     slow = {"type": "tool_call", "name": "bash", "input": {"command": "sleep 60"}}
     wanted = {"agent": "native", "prompt": "go", "model": runner.script([slow], "x"), "leaseS": 0.2}
     with runner.http() as http:
@@ -228,9 +230,9 @@ def test_a_run_that_nobody_claims_ends_by_itself(runner: LiveRunner) -> None:
         while not runner.store.metadata(run_id).outcome:
             assert time.monotonic() < deadline_s
             time.sleep(0.02)
-        told = list(read_all(runner.store, run_id))
-        assert [event.code for event in told if isinstance(event, Warning)] == ["unclaimed"]
-        assert of_the_agent(told)[-1] == ("Result", "interrupted")
+        shown_text = list(read_all(runner.store, run_id))
+        assert [event.code for event in shown_text if isinstance(event, Warning)] == ["unclaimed"]
+        assert of_the_agent(shown_text)[-1] == ("Result", "interrupted")
         short = {"type": "tool_call", "name": "bash", "input": {"command": "sleep 1"}}
         wanted["model"] = runner.script([short], "Claimed.", name="short.json")
         run_id = http.post("/runs", json=wanted).json()["runId"]
@@ -239,7 +241,7 @@ def test_a_run_that_nobody_claims_ends_by_itself(runner: LiveRunner) -> None:
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system has no TCP_USER_TIMEOUT")
-def test_a_connection_to_a_machine_that_is_gone_does_not_claim_a_run_for_ever() -> None:
+def test_a_connection_to_a_machine_that_crashed_does_not_claim_a_run_for_ever() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         drop_lost_clients(listening)
         with socket.create_connection(listening.getsockname()):
@@ -278,7 +280,7 @@ def test_a_runner_that_cannot_be_reached_or_refuses_is_an_outcome(runner: LiveRu
     assert any("401" in event.message and "its token" in event.message for event in errors_of(wrong))
 
 
-def test_a_runner_under_another_name_says_how_it_can_be_reached(runner: LiveRunner) -> None:
+def test_a_runner_under_another_name_shows_how_it_can_be_reached(runner: LiveRunner) -> None:
     with Forwarder(runner.port) as forwarder:
         forwarder.begin()
         run = start(runner.request("x", forwarder.port), store=MemoryStore())

@@ -85,7 +85,7 @@ def test_runners_are_offered_where_there_are_some_and_named_by_those_who_ask(
             assert client.until(is_done, TIMEOUT_S)["messages"][1]["content"] == "Small."
 
 
-def test_a_conversation_through_a_runner_remembers_what_was_said(tmp_path: Path) -> None:
+def test_a_conversation_through_a_runner_remembers_the_messages(tmp_path: Path) -> None:
     with driven(tmp_path, "box") as (live, runner):
         model = conversation_script(runner, "First.", "Second.", "Third.")
         session = live.create(agent="remote", model=model, prompt="one")["id"]
@@ -94,13 +94,11 @@ def test_a_conversation_through_a_runner_remembers_what_was_said(tmp_path: Path)
                 client.until(is_done, TIMEOUT_S)
                 client.send({"type": "submit", "prompt": prompt})
                 state = client.until(lambda s, n=count: len(s["runs"]) == n and is_done(s), TIMEOUT_S)
-        said = [one["content"] for one in state["messages"]]
-        assert said == ["one", "First.", "two", "Second.", "three", "Third."]
+        texts = [one["content"] for one in state["messages"]]
+        assert texts == ["one", "First.", "two", "Second.", "three", "Third."]
 
 
-def test_a_runner_that_is_a_new_one_is_told_what_was_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_runner_gets_the_earlier_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, Any]] = []
     begin = RunnerClient.start
 
@@ -124,7 +122,7 @@ def test_a_runner_that_is_a_new_one_is_told_what_was_said(
     assert [one["content"] for one in state["messages"]][2] == "two"
 
 
-def test_a_program_behind_a_runner_goes_on_with_its_own_session(
+def test_a_program_behind_a_runner_continues_its_own_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording = Path(__file__).parents[2] / "agents" / "claude" / "2.1.325" / "hello" / "stdout.jsonl"
@@ -159,7 +157,7 @@ def test_a_run_in_a_runner_is_steered_and_answered_from_the_page(tmp_path: Path)
             client.send({"type": "steer", "message": "and this"})
             client.send({"type": "approve", "relayId": state["relays"][0]["id"]})
             state = client.until(is_done, TIMEOUT_S)
-        said = [one["content"] for one in state["messages"] if one["role"] == "user"]
-        assert said == ["go", "and this"]
+        texts = [one["content"] for one in state["messages"] if one["role"] == "user"]
+        assert texts == ["go", "and this"]
         assert state["relays"][0]["status"] == "approved"
         assert state["messages"][-1]["content"].endswith("Heard.")

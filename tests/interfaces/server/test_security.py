@@ -109,7 +109,7 @@ def test_a_page_of_another_origin_gets_nothing(live: LiveServer, origin: str) ->
     run(work())
 
 
-def test_the_socket_of_a_browser_tells_its_credential_as_a_subprotocol(live: LiveServer) -> None:
+def test_the_socket_of_a_browser_shows_its_credential_as_a_subprotocol(live: LiveServer) -> None:
     async def work() -> None:
         wrong = ("harness", "harness.credential.wrong")
         for offered in (None, ("harness",), wrong, (f"harness.{live.subprotocols()[1]}",)):
@@ -187,7 +187,7 @@ def test_no_answer_allows_another_origin_and_every_answer_has_the_policy(live: L
             assert "server" not in answer.headers
 
 
-def test_what_the_router_refuses_is_told_as_every_error(live: LiveServer) -> None:
+def test_what_the_router_refuses_is_reported_as_every_error(live: LiveServer) -> None:
     with live.http() as client:
         for method, path, status in (
             ("GET", "/api/nowhere", 404),
@@ -205,7 +205,7 @@ def test_what_the_router_refuses_is_told_as_every_error(live: LiveServer) -> Non
             assert answer.json()["error"]["message"], (method, path)
 
 
-def test_whether_the_server_lives_is_told_to_everybody_and_nothing_else_is(live: LiveServer) -> None:
+def test_liveness_is_public_and_nothing_else_is(live: LiveServer) -> None:
     with httpx.Client(base_url=live.url, headers={"Host": "10.0.0.7:4780"}) as client:
         for path in ("/healthz", "/readyz"):
             answer = client.get(path)
@@ -252,7 +252,7 @@ def test_links_are_forgotten_when_there_are_very_many() -> None:
     assert not access.redeem("")
 
 
-def test_a_wider_bind_needs_a_flag_that_says_what_it_means(tmp_path: Path) -> None:
+def test_a_wider_bind_needs_a_flag_that_shows_what_it_means(tmp_path: Path) -> None:
     import argparse
 
     from harness.interfaces.cli.commands import serve
@@ -330,7 +330,7 @@ def test_a_frame_of_a_gigabyte_is_refused_by_its_announcement(live: LiveServer) 
     run(work())
 
 
-def test_endless_nesting_and_a_flood_of_commands_are_cut_off_and_nobody_else_notices(
+def test_endless_nesting_and_a_flood_of_commands_are_cut_off_without_effect_on_others(
     live: LiveServer,
 ) -> None:
     async def work() -> None:

@@ -52,12 +52,12 @@ def test_the_program_prints_where_it_is_and_ends_with_ctrl_c(tmp_path: Path, com
         assert httpx.get(f"{address}{path}", headers={"Authorization": f"Bearer {token}"}).status_code == 200
         served.send_signal(signal.SIGINT)
         assert served.wait(TIMEOUT_S) in (0, 130)
-        told = served.stderr.read()
-        assert "Traceback" not in told
-        assert token not in told
+        shown_text = served.stderr.read()
+        assert "Traceback" not in shown_text
+        assert token not in shown_text
 
 
-def test_an_address_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
+def test_an_address_that_is_taken_is_reported_in_one_line(tmp_path: Path) -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as taken:

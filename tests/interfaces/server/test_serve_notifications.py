@@ -82,7 +82,7 @@ def row(state: Any, **more: Any) -> InboxRow:
 ASKS = row("needs-approval", asks=(RowAsk(id="q", title="run a command", subject=f"echo {SECRET}"),))
 
 
-def test_a_webhook_is_signed_and_says_little(tmp_path: Path, receiver: Receiver) -> None:
+def test_a_webhook_is_signed_and_contains_little(tmp_path: Path, receiver: Receiver) -> None:
     sender = notifier(tmp_path, f"{receiver.url}/hook?x=1")
     sender.note(row("running"), ASKS)
     sender.note(ASKS, ASKS)
@@ -91,10 +91,14 @@ def test_a_webhook_is_signed_and_says_little(tmp_path: Path, receiver: Receiver)
     secret = (tmp_path / "notify-secret").read_text().strip()
     signed = hmac.new(secret.encode(), headers["x-harness-timestamp"].encode() + b"." + body, hashlib.sha256)
     assert headers["x-harness-signature"] == f"sha256={signed.hexdigest()}"
-    told = json.loads(body)
-    assert (told["event"], told["session"], told["state"]) == ("needs-you", "s", "needs-approval")
-    assert told["text"] == "Codex in shop asks to run a command"
-    assert told["link"] == "http://page/#/c/s"
+    shown_text = json.loads(body)
+    assert (shown_text["event"], shown_text["session"], shown_text["state"]) == (
+        "needs-you",
+        "s",
+        "needs-approval",
+    )
+    assert shown_text["text"] == "Codex in shop asks to run a command"
+    assert shown_text["link"] == "http://page/#/c/s"
     assert SECRET not in body.decode()
     assert receiver.got.empty()  # once for each ask
     sender.note(ASKS, row("failed", failure=RowFailure(text="timed out after 30 min"), state_since_ms=5))

@@ -210,7 +210,7 @@ def test_a_run_elsewhere_is_stopped_configured_and_renamed_and_then_deleted_from
         run(work())
 
 
-def test_of_two_who_answer_at_once_the_first_counts_and_the_other_is_told(
+def test_of_two_simultaneous_answers_the_first_counts_and_the_other_is_refused(
     tmp_path: Path, url: str, store: PostgresStore
 ) -> None:
     async def work() -> None:
@@ -228,11 +228,11 @@ def test_of_two_who_answer_at_once_the_first_counts_and_the_other_is_told(
                 )
                 for client in clients:
                     await client.until(is_done)
-                told = [await _refusals(client) for client in clients]
-                assert sorted(map(len, told)) == [0, 1]
-                assert "the first answer counts" in next(filter(None, told))[0]
+                shown_text = [await _refusals(client) for client in clients]
+                assert sorted(map(len, shown_text)) == [0, 1]
+                assert "the first answer counts" in next(filter(None, shown_text))[0]
                 statuses = {client.state["relays"][0]["status"] for client in clients}
-                assert statuses == ({"approved"} if not told[0] else {"denied"})
+                assert statuses == ({"approved"} if not shown_text[0] else {"denied"})
 
     here = LiveServer(tmp_path, store)
     with here.serving_now(open_backend):
@@ -345,7 +345,7 @@ def test_what_a_server_took_before_it_died_is_carried_out_once(
     holder.store.close()
 
 
-def test_a_command_that_nobody_takes_is_withdrawn_and_the_client_told(
+def test_a_command_that_is_not_taken_is_withdrawn_and_the_client_gets_an_error(
     url: str, finished: tuple[LiveServer, str]
 ) -> None:
     here, session = finished

@@ -119,7 +119,7 @@ def test_filters_mean_what_they_mean_in_the_command(live: LiveServer) -> None:
             assert http.get(f"/api/sessions?{wrong}").status_code == 400
 
 
-def test_a_search_says_where_and_how_to_continue(live: LiveServer) -> None:
+def test_a_search_shows_where_and_how_to_continue(live: LiveServer) -> None:
     with live.http() as http:
         [found] = until(  # what was not read yet is not found
             lambda: http.get("/api/sessions", params={"query": "look", "agent": "claude"}).json()["sessions"],
@@ -252,7 +252,7 @@ def _say(path: Path, role: str, text: str) -> None:
         file.write(json.dumps(line) + "\n")
 
 
-def test_one_that_does_not_continue_as_it_began_is_read_anew(live: LiveServer, home: Path) -> None:
+def test_a_rewritten_one_is_read_again(live: LiveServer, home: Path) -> None:
     with live.http() as http:
         assert len(http.get(f"/api/sessions/{NAME}/state").json()["state"]["messages"]) == 2
         lines = transcript(home).read_text().splitlines(keepends=True)
@@ -278,7 +278,7 @@ def test_it_is_copied_once_and_then_listed_as_ours(live: LiveServer) -> None:
         assert http.post(f"/api/sessions/{again['id']}/keep", json={}).status_code == 400
 
 
-def test_another_agent_continues_it_with_all_that_was_said(live: LiveServer) -> None:
+def test_another_agent_continues_it_with_all_messages(live: LiveServer) -> None:
     with live.http() as http:
         offer = http.get(f"/api/sessions/{NAME}/hand-over?to=native").json()
         assert (offer["form"], offer["messages"], offer["calls"]) == ("native", 3, 1)
@@ -319,7 +319,7 @@ def test_a_copy_that_was_continued_stays_when_the_session_has_grown(live: LiveSe
     ("setting", "remote", "is_shown"),
     [("local", [], True), ("local", ["box"], False), ("always", ["box"], True), ("never", [], False)],
 )
-def test_other_machines_see_them_only_where_the_user_said_so(
+def test_other_machines_see_them_only_where_that_is_set(
     tmp_path: Path, setting: str, remote: list[str], *, is_shown: bool
 ) -> None:
     settings = config.load(str(tmp_path), {"HARNESS_HISTORIES_SERVE": setting})
@@ -330,7 +330,7 @@ def test_other_machines_see_them_only_where_the_user_said_so(
     assert _with_histories(shared, arguments, settings) is shared
 
 
-def test_a_server_without_histories_says_nothing_of_them(tmp_path: Path, home: Path) -> None:
+def test_a_server_without_histories_shows_none(tmp_path: Path, home: Path) -> None:
     with LiveServer(tmp_path).serving_now() as live, live.http() as http:
         assert ids(http) == []
         assert http.get(f"/api/sessions/{NAME}/state").status_code == 404
@@ -338,17 +338,17 @@ def test_a_server_without_histories_says_nothing_of_them(tmp_path: Path, home: P
         assert http.get("/api/inbox").json()["rows"] == []
 
 
-def test_what_an_agent_is_about_to_delete_is_copied_where_the_settings_say_so(
+def test_what_an_agent_is_about_to_delete_is_copied_where_the_settings_show_so(
     tmp_path: Path, home: Path
 ) -> None:
     old_s = time.time() - 28 * 86_400
     os.utime(transcript(home), (old_s, old_s))
     store = FileStore(str(tmp_path / "sessions"))
-    said: list[str] = []
-    keeper = HistoryKeeper(store, said.append)
-    until(lambda: said, bool)
+    texts: list[str] = []
+    keeper = HistoryKeeper(store, texts.append)
+    until(lambda: texts, bool)
     keeper.stop()
-    assert said == ["copied 1 of 1 sessions that their agents will delete"]
+    assert texts == ["copied 1 of 1 sessions that their agents will delete"]
     [copy] = store.find(Query())
     assert copy.agent_session_id == CLAUDE
 

@@ -37,9 +37,9 @@ def many_files(count: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def half_open(port: int, said: bytes = _HALF) -> socket.socket:
+def half_open(port: int, texts: bytes = _HALF) -> socket.socket:
     stranger = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
-    stranger.sendall(said)
+    stranger.sendall(texts)
     return stranger
 
 
@@ -92,7 +92,7 @@ def test_more_strangers_than_files_hurt_neither_a_running_agent_nor_an_honest_re
                 stranger.close()
 
 
-def test_many_more_conversations_than_files_are_begun_and_finished(tmp_path: Path) -> None:
+def test_many_more_conversations_than_files_are_started_and_finished(tmp_path: Path) -> None:
     model = LiveServer(tmp_path).script("done")
 
     with serve_program(tmp_path, most_files=128) as server:
@@ -120,7 +120,7 @@ def with_connections(live: LiveServer, connections: Connections) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "texts",
     [
         b"",
         _HALF,
@@ -131,9 +131,9 @@ def with_connections(live: LiveServer, connections: Connections) -> None:
     ],
     ids=["silence", "half a request", "half a login", "half a change", "one and a half", "half a handshake"],
 )
-def test_what_a_stranger_does_not_finish_ends(live: LiveServer, said: bytes) -> None:
+def test_what_a_stranger_does_not_finish_ends(live: LiveServer, texts: bytes) -> None:
     with_connections(live, Connections(1024, unasked_s=0.1, stranger_s=0.3))
-    with half_open(live.port, said.replace(b"{host}", live.host.encode())) as stranger:
+    with half_open(live.port, texts.replace(b"{host}", live.host.encode())) as stranger:
         assert is_cut_off(stranger)
 
 
@@ -163,7 +163,7 @@ def test_a_body_that_does_not_come_is_refused(live: LiveServer, monkeypatch: pyt
         assert client.recv(4096).split()[1] == b"408"
 
 
-def test_too_many_who_are_let_in_are_told_so(live: LiveServer) -> None:
+def test_too_many_logged_in_clients_are_refused(live: LiveServer) -> None:
     connections = Connections(1024)
     connections.most_trusted = 1
     with_connections(live, connections)

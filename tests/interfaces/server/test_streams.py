@@ -69,7 +69,7 @@ def test_deltas_by_server_sent_events_give_the_state(live: LiveServer) -> None:
     hub.close()
 
 
-def test_the_object_stream_of_assistant_ui_begins_with_the_state_and_goes_on_with_operations(
+def test_the_object_stream_of_assistant_ui_is_the_state_then_operations(
     live: LiveServer,
 ) -> None:
     session = live.create(model=live.script([CALL], "All of it."))["id"]

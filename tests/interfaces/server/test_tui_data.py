@@ -106,14 +106,14 @@ def test_a_conversation_begins_and_is_continued(live: LiveServer, data: ScreenDa
     data.send(session, Submit(prompt="once more"))
 
     def has_continued() -> bool:
-        said = [(one.role, one.text) for one in data.read(session) if isinstance(one, Message)]
-        return ("user", "once more") in said and said[-1][0] == "assistant"
+        texts = [(one.role, one.text) for one in data.read(session) if isinstance(one, Message)]
+        return ("user", "once more") in texts and texts[-1][0] == "assistant"
 
     until(has_continued)
     assert "native" in data.agents()
 
 
-def test_a_server_that_is_gone_is_said_and_nothing_is_sent(live: LiveServer) -> None:
+def test_a_server_that_does_not_answer_is_reported_and_nothing_is_sent(live: LiveServer) -> None:
     data = ServerScreenData("http://127.0.0.1:9", live.access.token)
     data.open(lambda: None)
     until(lambda: data.notice)

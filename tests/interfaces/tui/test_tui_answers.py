@@ -157,7 +157,7 @@ def test_the_screen_names_who_answered_first() -> None:
 
 
 @pytest.mark.usefixtures("still")
-def test_the_second_answer_hears_that_it_was_answered_elsewhere() -> None:
+def test_the_second_answer_is_reported_as_answered_elsewhere() -> None:
     data = ScriptedInbox(rows(), {"checkout": checkout_log()})
 
     async def script(seen: Seen) -> None:

@@ -255,7 +255,7 @@ def test_several_fleets_are_a_list_and_a_broken_one_is_a_row_of_it() -> None:
 
 
 @pytest.mark.usefixtures("still")
-def test_without_fleets_the_screen_says_how_to_start_one() -> None:
+def test_without_fleets_the_screen_shows_how_to_start_one() -> None:
     data = ScriptedInbox([])
 
     async def look(seen: Seen) -> None:

@@ -36,7 +36,7 @@ def test_every_key_has_a_test() -> None:
 
 @pytest.mark.usefixtures("still")
 @pytest.mark.parametrize("one", KEYS, ids=lambda one: f"{one.where} {one.label}")
-def test_a_key_does_what_is_said_of_it(one: object) -> None:
+def test_a_key_does_what_its_help_says(one: object) -> None:
     check = CHECKS[one.where, one.label]  # type: ignore[attr-defined]
     data = ScriptedInbox(twelve_rows(), {"checkout": checkout_log()})
 
@@ -420,7 +420,7 @@ async def _(seen: Seen) -> None:
     assert seen.data.sent == []
 
 
-def test_what_a_session_cannot_do_is_said_and_not_sent() -> None:
+def test_an_unsupported_command_is_reported_and_not_sent() -> None:
     data = ScriptedInbox([replace(row, can=replace(ABLE, answer=False, steer=False, submit=False, cancel=False))
                           for row in twelve_rows()])  # fmt: skip
 

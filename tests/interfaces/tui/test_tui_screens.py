@@ -49,7 +49,7 @@ def test_the_screen_looks_as_it_did(name: str) -> None:
 
 
 @pytest.mark.usefixtures("still")
-def test_an_empty_inbox_says_how_to_begin() -> None:
+def test_an_empty_inbox_shows_how_to_begin() -> None:
     async def look(seen: Seen) -> None:
         await seen.shows("There is no session yet: c starts one.")
 

@@ -71,7 +71,7 @@ def test_an_editor_that_fails_loses_nothing(tmp_path: Path) -> None:
         edited("text", {"VISUAL": "false"})
 
 
-def test_without_textual_the_command_says_how_to_install_it(
+def test_without_textual_the_command_shows_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
@@ -79,6 +79,6 @@ def test_without_textual_the_command_says_how_to_install_it(
     assert "pip install 'harness-agents[tui]'" in capfd.readouterr().err
 
 
-def test_without_a_terminal_it_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_it_shows_it(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["tui"]) == 2
     assert "needs a terminal" in capfd.readouterr().err

@@ -32,13 +32,13 @@ class Terminal:
         self._ours, self._theirs = pty.openpty()
         fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         self.before = termios.tcgetattr(self._theirs)
-        kept = {name: value for name, value in os.environ.items() if name not in _OF_THE_TERMINAL}
+        expected_texts = {name: value for name, value in os.environ.items() if name not in _OF_THE_TERMINAL}
         self.process = subprocess.Popen(
             [sys.executable, str(PROGRAM), *words],
             stdin=self._theirs,
             stdout=self._theirs,
             stderr=self._theirs,
-            env={**kept, "TERM": "xterm-256color", **environ},
+            env={**expected_texts, "TERM": "xterm-256color", **environ},
             start_new_session=True,
         )
         self.raw = b""

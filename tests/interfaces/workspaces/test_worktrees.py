@@ -100,7 +100,7 @@ def test_only_worktrees_of_ours_are_removed(repository: Path, tmp_path: Path) ->
     assert (tmp_path / "mine" / "src" / "a.txt").exists()
 
 
-def test_without_a_commit_or_a_repository_it_says_what_to_do(tmp_path: Path) -> None:
+def test_without_a_commit_or_a_repository_it_shows_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no git repository"):
         make_worktree(str(tmp_path), "a")
     git(tmp_path, "init", "-q")
