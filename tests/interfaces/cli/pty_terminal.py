@@ -69,7 +69,7 @@ class PtyTerminal:
         while True:
             try:
                 block = os.read(self._ours, 4096)
-            except OSError:  # how a terminal says that everybody has left
+            except OSError:  # the other end of the terminal was closed
                 return
             if not block:
                 return

@@ -96,7 +96,7 @@ def test_a_person_allows_denies_with_a_reason_and_allows_for_always(cli: CliMach
         terminal.type("not b\r")
         terminal.until("Done.")
         terminal.until("❯ ")
-        terminal.type("yes\r")  # nothing is asked: it is said to the agent
+        terminal.type("yes\r")  # nothing is asked: it is sent to the agent
         terminal.until(ASKED)
         terminal.process.send_signal(signal.SIGINT)
         terminal.until("interrupted")
@@ -160,7 +160,7 @@ def test_a_question_waits_while_a_line_is_being_typed(cli: CliMachine) -> None:
         terminal.type("y")
         terminal.until("» y")
         (cli.project / "go").touch()
-        terminal.type("es\r")  # said to the agent, not to a question that was not to be seen
+        terminal.type("es\r")  # sent to the agent, not to a question that was not shown
         terminal.until("may it: bash: head")
         terminal.until(ASKED)
         terminal.type("n\r")

@@ -1,4 +1,4 @@
-"""Who answers `harness run` when nobody is named: the one agent that is installed, else ours with what model there is."""
+"""Which agent `harness run` uses when none is named: the only one that is installed, else `native` with any model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings: where they come from, which of them holds, and what is said about wrong ones."""
+"""Settings: where they come from, which of them applies, and the errors for wrong ones."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_layers_go_over_each_other_entry_by_entry(cli: CliMachine) -> None:
     cli.settle('[models.quick]\nclaude = "mine"\n[models.opus]\nclaude = "my-opus"\n')
     assert resolve("quick", "claude") == "mine"
     assert resolve("opus", "claude") == "my-opus"
-    assert resolve("opus", "codex") == "codex-opus"  # the project says nothing for this agent
+    assert resolve("opus", "codex") == "codex-opus"  # the project has no entry for this agent
 
 
 def test_path_is_where_update_writes(cli: CliMachine) -> None:

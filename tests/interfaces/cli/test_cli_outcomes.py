@@ -1,4 +1,4 @@
-"""How a run ends decides the exit code, and one table says how."""
+"""The outcome of a run decides the exit code, by one table."""
 
 from __future__ import annotations
 

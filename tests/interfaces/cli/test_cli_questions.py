@@ -1,4 +1,4 @@
-"""What would have to be asked about: who is asked, for how long, and that nothing waits for nobody."""
+"""Questions of `harness run`: where they are asked, for how long, and that nothing waits without a terminal."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def at_terminal(cli: CliMachine, typed: str, *words: str, **options: Any) -> tup
         while True:
             try:
                 texts.append(os.read(ours, 4096))
-            except OSError:  # how a terminal says that everybody has left
+            except OSError:  # the other end of the terminal was closed
                 return
             if b"may it" in b"".join(texts) and b"typed" not in texts:
                 texts.append(b"typed")

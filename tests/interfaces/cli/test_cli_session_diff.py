@@ -30,7 +30,7 @@ def used(identity: str, name: str, **asked: Any) -> tuple[str, str]:
 
 @pytest.fixture
 def changed(cli: CliMachine) -> CliMachine:
-    """An agent that says that it changed two files, which are so."""
+    """An agent that reports two changed files, which are there."""
     project = cli.project
     (project / "a.txt").write_text(TEXT.replace("line 3\n", "the third line\n"))
     (project / "new.txt").write_text("one\ntwo\n")

@@ -21,7 +21,7 @@ STUBBORN = "trap '' INT TERM; while :; do sleep 0.05; done"
 def _running(
     cli: CliMachine, *words: str, after: str = "exec sleep 60", **options: Any
 ) -> subprocess.Popen[bytes]:
-    """A run that has shown its first events and goes on."""
+    """A run that has shown its first events and still runs."""
     cli.install("claude", *CLAUDE_LINES[:2], after=f"echo $$ >agent.pid; {after}")
     process = cli.spawn("run", "-a", "claude", "-p", "x", *words, **options)
     assert process.stdout is not None
@@ -72,7 +72,7 @@ def test_an_ignored_signal_stays_ignored(cli: CliMachine) -> None:
     process.send_signal(signal.SIGHUP)
     (cli.project / "go").touch()
     process.communicate(timeout=100)
-    assert cli.log()[-1]["outcome"] == "failed"  # it never said how it ended, but nobody stopped it
+    assert cli.log()[-1]["outcome"] == "failed"  # it has not reported how it ended, but it was not stopped
     assert not any('"control"' in path.read_text() for path in cli.sessions.glob("*.raw"))
 
 

@@ -1,4 +1,4 @@
-"""What the command line says about itself, and about mistakes."""
+"""The help of the command line, and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which logs have changed: nothing is missed when the watch begins anew, or where there is none."""
+"""Which logs have changed: nothing is missed when the watch starts again, or where there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody at a terminal is shown before a call is allowed: everything that would run, and nothing hidden."""
+"""What is shown in a terminal before a call is allowed: everything that would run, and nothing hidden."""
 
 from __future__ import annotations
 

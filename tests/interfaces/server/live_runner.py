@@ -102,7 +102,7 @@ class Cutter:
 
 
 def rest(near: socket.socket, far: socket.socket) -> None:
-    """Forward until one side closes, and then close the other: nobody waits for a connection that is over."""
+    """Forward until one side closes, and then close the other."""
     with suppress(OSError):
         while data := near.recv(65536):
             far.sendall(data)

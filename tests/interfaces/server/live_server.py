@@ -108,7 +108,7 @@ class LiveServer:
         assert self.failures == [], "\n".join(self.failures)
 
     def script(self, *responses: Any, name: str = "script.json", pause_ms: int = 0) -> str:
-        """The name of a model that says this. Each response: a text, or a list of events."""
+        """The name of a model with these answers. Each response: a text, or a list of events."""
         shown_text = [
             {"events": [{"type": "text", "content": one, "pieces": 3}] if isinstance(one, str) else one}
             for one in responses

@@ -68,7 +68,7 @@ class ServeProgram:
 
 @contextmanager
 def serve_program(folder: Path, *options: str, most_files: int = 0) -> Iterator[ServeProgram]:
-    """`most_files`: as many as it may have open, as `ulimit -n` says it."""
+    """`most_files`: as many as it may have open, as with `ulimit -n`."""
     limited = ["sh", "-c", f'ulimit -n {most_files}; exec "$@"', "sh"] if most_files else []
     environ = {
         **os.environ,

@@ -15,7 +15,7 @@ def bash(command: str, id: str) -> dict[str, Any]:
 
 
 def scripted(live: LiveServer, *responses: Any, lanes: dict[str, tuple[Any, ...]] | None = None) -> str:
-    """A model that goes on where the conversation is; `lanes`: by a word of the first message."""
+    """A model whose script follows the conversation; `lanes`: by a word of the first message."""
 
     def shown_text(given: tuple[Any, ...]) -> list[Any]:
         texts = [[{"type": "text", "content": one}] if isinstance(one, str) else one for one in given]

@@ -22,7 +22,7 @@ def bash(command: str, id: str) -> dict[str, Any]:
 
 
 class Attached:
-    """The program, and everything that it has said to its person."""
+    """The program, and its messages."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -95,7 +95,7 @@ def test_what_is_always_allowed_is_shown_before_and_listed_and_revoked_after(liv
         terminal.until("nothing is always allowed in this session")
         terminal.type("a")
         terminal.until("always allowed: bash: echo one\n")
-        # The second `echo one` asks nobody; the line of two commands does, and offers no pattern.
+        # The second `echo one` is not asked about; the line of two commands does, and offers no pattern.
         question = terminal.until("or why not")
         assert "? may it: bash: echo one; echo two" in question
         assert "[a] Always allow bash: echo one; echo two" in question

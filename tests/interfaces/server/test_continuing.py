@@ -1,4 +1,4 @@
-"""Going on with what was said elsewhere, and sub-agents within a conversation."""
+"""Conversations that continue another session, and sub-agents within a conversation."""
 
 from __future__ import annotations
 

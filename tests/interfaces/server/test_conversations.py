@@ -131,7 +131,7 @@ def test_a_run_can_be_cancelled_and_the_next_prompt_starts_another(live: LiveSer
         session = live.create(model=live.script([CALL], "x", name="one.json"))
         async with live.connect(session["id"]) as socket:
             client = Watcher(socket)
-            await client.command("cancel")  # nothing goes on: nothing happens
+            await client.command("cancel")  # nothing runs: nothing happens
             await client.command("submit", prompt="go")
             state = await client.until(waits)
             assert state["capabilities"]["cancel"] is True
@@ -285,7 +285,7 @@ def test_a_question_outlives_the_server_that_asked_it(tmp_path: Path) -> None:
         session = live.create(model=live.script([CALL], "After all."), prompt="go")["id"]
         left = torn(live, session, waits)
     log_of(live, session).write_bytes(left)
-    live.script("After all.")  # a script begins anew with its server
+    live.script("After all.")  # a script starts again with its server
 
     async def work() -> None:
         async with live.connect(session) as socket:

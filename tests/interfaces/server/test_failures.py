@@ -1,4 +1,4 @@
-"""A mistake of the server's own is told to whoever runs it, and no secret with it."""
+"""An internal error of the server is reported to its operator, without secrets."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _CHUNK = b"x" * (1 << 20)
 
 
 def frame(payload: bytes, size: int | None = None) -> bytes:
-    """A frame of a client's, masked with zeros; `size`: what it says of its length."""
+    """A frame of a client's, masked with zeros; `size`: the length in its header."""
     return b"\x81\xff" + (len(payload) if size is None else size).to_bytes(8, "big") + b"\0\0\0\0" + payload
 
 

@@ -58,7 +58,7 @@ def shows(inbox: InboxSource, session: str, state: str, *, is_live: bool) -> Inb
 
 
 def script(folder: Path, *responses: Any) -> str:
-    """The name of a model that says this."""
+    """The name of a model with these answers."""
     path = folder / "script.json"
     texts = [[{"type": "text", "content": one}] if isinstance(one, str) else one for one in responses]
     path.write_text(json.dumps({"goes_by": "conversation", "responses": [{"events": one} for one in texts]}))

@@ -1,4 +1,4 @@
-"""How browsers are let in, for how long, and how they are logged out."""
+"""How browsers are logged in, for how long, and how they are logged out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Under which names a server is reached: through ports that were forwarded, and behind a proxy that speaks TLS."""
+"""Under which names a server is reached: through ports that were forwarded, and behind a proxy with TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits its turn: steering, prompts behind a run or a question, and what becomes of them when somebody stops."""
+"""What waits its turn: steering, prompts behind a run or a question, and what happens to them at a stop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def queued(state: dict[str, Any]) -> list[str]:
 
 
 async def other_answers(client: Watcher, live: LiveServer, answer: str = "Answer.") -> None:
-    """A script begins anew with each run: those that come shall not call anything."""
+    """A script starts again with each run: the following ones shall not call anything."""
     await client.command("configure", config={"model": live.script(answer, name="other.json")})
 
 

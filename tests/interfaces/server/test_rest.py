@@ -160,7 +160,7 @@ sys.stdin.readline()
             writer.stdin.write("\n")
             writer.stdin.flush()
             client.until(lambda state: state["messages"][-1]["content"] == "first second", TIMEOUT_S)
-            writer.kill()  # it never tells its end
+            writer.kill()  # its end is never written
             state = client.until(is_done, TIMEOUT_S)
             assert (state["status"], state["runs"][0]["status"]) == ("idle", "interrupted")
             assert "only be watched" in client.errors[0]
@@ -204,7 +204,7 @@ def test_a_call_is_given_in_full(live: LiveServer) -> None:
         assert (len(call["output"]), call["outputLength"]) == (100_000, 300_000)
         whole = http.get(f"/api/sessions/{log_id}/calls/run%2Fc%201").json()
         shown = {"type": "file", "mediaType": "image/png", "name": "dot.png"}
-        assert call["files"] == [shown]  # what is in them is fetched when somebody looks at it
+        assert call["files"] == [shown]  # their content is fetched when it is shown
         assert whole == {"input": {"command": "ls"}, "output": output, "files": [shown | {"data": "iVBOR"}]}
     hub.close()
 
@@ -241,7 +241,7 @@ def test_the_openapi_document_names_every_route(live: LiveServer) -> None:
 
 
 class Described:
-    """What `/openapi.json` says, to hold answers against."""
+    """Checks answers against `/openapi.json`."""
 
     def __init__(self, http: httpx.Client) -> None:
         self.document = http.get("/openapi.json").json()

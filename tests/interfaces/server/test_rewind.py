@@ -1,4 +1,4 @@
-"""Going back to before a message, in a conversation of its own that begins with what was said until then."""
+"""A new conversation that continues what came before a message."""
 
 from __future__ import annotations
 

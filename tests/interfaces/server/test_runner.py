@@ -42,7 +42,7 @@ def runner(tmp_path: Path) -> Iterator[LiveRunner]:
 
 
 def of_the_agent(events: list[Any]) -> list[tuple[str, Any]]:
-    """What was said and done, without ids and times."""
+    """Messages and calls, without ids and times."""
     expected_texts = {TextDelta: "text", ToolEnd: "output", Result: "outcome"}
     return [
         (type(event).__name__, getattr(event, expected_texts[type(event)]))

@@ -1,4 +1,4 @@
-"""Who is let in, and what becomes of everybody else."""
+"""Which requests are accepted, and how others are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word is sent elsewhere when a session needs a person or ends: signed, redacted, short, and only where the user says."""
+"""Notifications when a session needs a person or ends: signed, redacted, short, and only to targets of the user."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_what_one_server_runs_is_watched_on_another_which_takes_over_when_it_die
                 assert len(texts) > 5  # piece by piece, not at the end
                 assert state["isLive"] is True
                 other.kill()
-                here.script("After all.", name="script.json")  # a script begins anew with its server
+                here.script("After all.", name="script.json")  # a script starts again with its server
                 state = await client.until(lambda state: state["runs"][0]["status"] == "suspended")
                 state = await client.until(lambda state: not state["isLive"])
                 assert state["capabilities"]["answer"] is True
@@ -264,7 +264,7 @@ def test_what_a_server_did_not_take_before_it_died_is_carried_out_by_the_one_tha
                 os.kill(other.pid, signal.SIGSTOP)  # it has the conversation, and takes nothing
                 await client.command("submit", prompt="and then")
                 await asyncio.to_thread(until_asked, url)
-                here.script("Said.", name="script.json")  # a script begins anew with its server
+                here.script("Said.", name="script.json")  # a script starts again with its server
                 other.kill()
                 await client.until(lambda state: len(state["followUps"]) == 1)
                 await client.command("approve", relayId=state["relays"][0]["id"])
@@ -307,7 +307,7 @@ class Holder:
 
 @pytest.fixture
 def finished(tmp_path: Path, store: PostgresStore) -> Iterator[tuple[LiveServer, str]]:
-    """A server, and a conversation that nobody has loaded."""
+    """A server, and a conversation that no server has loaded."""
     here = LiveServer(tmp_path, store)
     with here.serving_now(impatient):
         session = here.create(model=here.script("Said."), prompt="go")["id"]

@@ -1,4 +1,4 @@
-"""Sockets of strangers, who have no token: they are few, they are short, and they cost nobody else anything."""
+"""Connections without a token: they are few and short, and do not affect others."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from test_rest import Described, finished
 
 
 class Checked:
-    """Requests whose answers are what `/openapi.json` says."""
+    """Requests whose answers are checked against `/openapi.json`."""
 
     def __init__(self, http: httpx.Client) -> None:
         self._http = http

@@ -1,4 +1,4 @@
-"""Every key that `?` lists does what is said of it there."""
+"""Every key that `?` lists does what its help says."""
 
 from __future__ import annotations
 

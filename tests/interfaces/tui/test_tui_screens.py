@@ -1,4 +1,4 @@
-"""What the screen looks like, at the widths that terminals have. `HARNESS_REWRITE=1` writes the pictures anew."""
+"""What the screen looks like, at the widths that terminals have. `HARNESS_REWRITE=1` rewrites the expected screens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the screen does besides drawing: the bell, the title, the editor; and what is said where Textual is missing."""
+"""What the screen does besides drawing: the bell, the title, the editor; and the error where Textual is missing."""
 
 from __future__ import annotations
 
