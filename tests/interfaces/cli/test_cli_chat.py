@@ -214,7 +214,7 @@ def test_a_session_is_continued_with_the_messages(cli: CliMachine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "shown_text"),
     [
         (["-a", "foobar"], "unknown agent: foobar"),
         (["--permissions", "foobar", "-a", "native", "-m", "scripted/demo"], "unknown permissions: foobar"),

@@ -195,7 +195,7 @@ def test_everything_that_init_proposes_is_accepted(cli: CliMachine, words: list[
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "shown_text"),
     [
         ("default_agent = 3", "harness.toml:1: default_agent: a string was expected, not the value 3"),
         ("\n\ndefault_timeout_secs = '5'", "harness.toml:3: default_timeout_secs: a number of seconds above 0 was expected, not the string '5'"),
@@ -227,7 +227,7 @@ def test_a_wrong_value_is_an_error_with_file_line_key_and_what_was_expected(
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "shown_text"),
     [
         (b"default_agent = ", "is not valid TOML: "),
         (b"[[[", "is not valid TOML: "),

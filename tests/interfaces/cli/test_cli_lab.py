@@ -35,7 +35,7 @@ def test_a_good_script_is_found_good(cli: CliMachine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words", "told"),
+    ("text", "words", "shown_text"),
     [
         ("turns = [\n { call = 'jump' }]", [], "script.toml:2: turns[0].call: 'jump' is not a call"),
         (GOOD, ["--agent", "nobody"], "unknown agent: nobody"),
@@ -73,9 +73,9 @@ def test_the_home_of_the_user_is_not_taken(cli: CliMachine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "shown_text"),
     [
-        (["--agent", "pi", "--home", "/dev/null/home"], "--home '/dev/null/home' cannot be made"),
+        (["--agent", "pi", "--home", "/dev/null/home"], "--home '/dev/null/home' cannot be created"),
         (["--agent", "pi", "--cwd", "/nowhere"], "there is no folder '/nowhere'"),
         (["--cwd", "/"], "--cwd is for an agent, but no agent was named"),
         (["--home", "/tmp/x"], "--home is for an agent, but no agent was named"),

@@ -48,7 +48,7 @@ def test_the_list_may_be_of_one_agent(cli: CliMachine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "agent", "out", "told"),
+    ("name", "agent", "out", "shown_text"),
     [
         ("opus", "claude", "claude-opus-4-6", "opus is claude-opus-4-6 for Claude Code"),
         ("opus", "codex", "opus", "no mapping for Codex: passing through"),
@@ -93,7 +93,7 @@ def test_path_is_where_update_writes(cli: CliMachine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "shown_text"),
     [
         ("{{{{ not valid", "is not valid TOML"),
         ("models = 1", "models: a table was expected"),

@@ -100,7 +100,7 @@ def test_every_permission_mode_is_accepted_under_every_name(cli: CliMachine, mod
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "shown_text"),
     [
         (["-a", "foobar", "-p", "x"], "unknown agent: foobar"),
         (["-a", "claude", "-p", "x", "--permissions", "foobar"], "unknown permission mode: foobar"),

@@ -67,7 +67,7 @@ def test_no_input_is_too_bad(cli: CliMachine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "shown_text"),
     [
         (["--agent", "foobar"], "unknown agent: foobar"),
         (["--agent", "claude", "missing"], "cannot read 'missing': No such file or directory"),

@@ -213,7 +213,7 @@ def test_without_a_terminal_nothing_is_agreed(cli: CliMachine) -> None:
     assert not Path(config.trust_file()).exists()
 
 
-@pytest.mark.parametrize(("said", "is_trusted"), [("y\n", True), ("\n", False), ("n\n", False)])
+@pytest.mark.parametrize(("texts", "is_trusted"), [("y\n", True), ("\n", False), ("n\n", False)])
 def test_on_a_terminal_it_asks(cli: CliMachine, texts: str, is_trusted: bool) -> None:
     project(cli, 'default_model = "a"\n')
     leader, follower = pty.openpty()
@@ -236,7 +236,7 @@ def test_trust_can_be_listed_and_taken_back(cli: CliMachine) -> None:
     assert cli.call("trust", "--revoke").code == 1
     cli.call("trust", "--yes")
     path.unlink()
-    assert cli.call("trust", "--list").out == f"{path}  [gone]\n"
+    assert cli.call("trust", "--list").out == f"{path}  [deleted]\n"
     assert cli.call("trust", "--revoke").code == 0
     assert cli.call("trust", "--list").out == ""
 

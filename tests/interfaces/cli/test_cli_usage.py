@@ -76,7 +76,7 @@ def test_an_unknown_command_is_answered_with_the_one_that_was_meant(cli: CliMach
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "shown_text"),
     [
         (["--nonsense"], "unknown option: --nonsense"),
         (["run", "--nonsense"], "unrecognized arguments: --nonsense"),

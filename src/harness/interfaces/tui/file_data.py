@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from harness.config.prices import Prices
 from harness.errors import HarnessError
@@ -21,104 +20,78 @@ from harness.interfaces.conversations.log_tail import LogTail
 from harness.interfaces.inbox.source import FileInbox
 from harness.interfaces.tui.fleet_data import LocalFleets
 from harness.interfaces.tui.source_data import LISTED, SourceData
-from harness.ledger import WORDS, Ledger, rolled_up, total
-from harness.log.private_files import open_private
-from harness.log.query import grep_events
+from harness.interfaces.workspaces.folders import FileSearch
+from harness.ledger import rolled_up, total
 from harness.log.store import Query, read_all
 from harness.log.stores.files import FileStore
+from harness.stored_accounts import StoredAccounts
 from harness.views.formatting.usage_table import table
 
 if TYPE_CHECKING:
-    from harness.interfaces.conversations.local_backend import LocalBackend
+    from harness.interfaces.conversations.backend_thread import BackendThread
 
 
 # The conversations that run in this program. They have a local socket like those of `harness chat`, and end with it.
 
 
-_Value = TypeVar("_Value")
-
-
 class HostedConversations:
-    """Contract: used from any thread. Its event loop starts with the first conversation."""
+    """Contract: used from any thread. Its thread starts with the first conversation."""
 
     def __init__(self, store: FileStore, default: Callable[[], Setup]) -> None:
         """`default`: the setup for what a conversation leaves open; called when it is needed."""
         self._store = store
         self._default = default
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._backend: LocalBackend | None = None
-        self._channels: dict[str, LocalSocketServer] = {}
+        self._started: BackendThread | None = None
+        self._sockets: dict[str, LocalSocketServer] = {}
         self._lock = threading.Lock()
 
     @property
     def running(self) -> int:
-        return sum(self._status(log_id).is_running for log_id in list(self._channels))
+        return sum(self._status(log_id).is_running for log_id in list(self._sockets))
 
     def create(self, setup: Setup, prompt: str) -> str:
-        """A new conversation; its id. Raises HarnessError."""
-        backend = self._started_backend()
-        log_id = self._run(backend.create(setup))
-        self._open(log_id)
-        self._run(backend.carry_out(log_id, Submit(prompt=prompt)))
+        """Create a conversation; returns its id. Raises HarnessError."""
+        backend = self._backend()
+        log_id = backend.create(setup)
+        self._listen(log_id)
+        backend.carry_out(log_id, Submit(prompt=prompt))
         return log_id
 
     def carry_out(self, log_id: str, command: Command) -> None:
         """Also for a conversation at rest, which is then loaded here. Raises HarnessError."""
-        self._run(self._started_backend().carry_out(log_id, command))
-        self._open(log_id)
+        self._backend().carry_out(log_id, command)
+        self._listen(log_id)
 
     def close(self) -> None:
-        """Stops what runs."""
-        for channel in self._channels.values():
-            channel.close()
-        if self._thread is None or self._loop is None:
-            return
-        if self._backend is not None:
+        """Stop everything that runs."""
+        for socket in self._sockets.values():
+            socket.close()
+        if self._started is not None:
             with suppress(HarnessError):
-                self._run(self._backend.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+                self._started.close()
 
-    def _open(self, log_id: str) -> None:
-        if log_id not in self._channels:
-            channel = LocalSocketServer(
-                log_id, partial(self.carry_out, log_id), partial(self._status, log_id)
-            )
-            self._channels[log_id] = channel
+    def _listen(self, log_id: str) -> None:
+        if log_id not in self._sockets:
+            carry_out, status = partial(self.carry_out, log_id), partial(self._status, log_id)
+            self._sockets[log_id] = LocalSocketServer(log_id, carry_out, status)
 
     def _status(self, log_id: str) -> ConversationStatus:
-        return self._backend.status(log_id) if self._backend is not None else ConversationStatus()
+        return self._started.status(log_id) if self._started is not None else ConversationStatus()
 
-    def _started_backend(self) -> LocalBackend:
+    def _backend(self) -> BackendThread:
+        from harness.interfaces.conversations.backend_thread import BackendThread
+
         with self._lock:
-            if self._backend is None:
-                default = self._default()
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="hosted", daemon=True)
-                self._thread.start()
-                self._backend = self._run(self._new_backend(default))
-        return self._backend
-
-    async def _new_backend(self, default: Setup) -> LocalBackend:
-        from harness.interfaces.conversations.local_backend import LocalBackend
-
-        backend = LocalBackend(self._store, default)
-        backend.listen(self._notify)
-        return backend
+            if self._started is None:
+                self._started = BackendThread(self._store, self._default(), self._notify)
+        return self._started
 
     def _notify(self, log_id: str) -> None:
-        if (channel := self._channels.get(log_id)) is not None:
-            channel.notify()
-
-    def _run(self, work: Coroutine[Any, Any, _Value]) -> _Value:
-        assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        if (socket := self._sockets.get(log_id)) is not None:
+            socket.notify()
 
 
-_MOST_FILES, _MOST_OFFERED = 20_000, 5
-_UNLISTED = frozenset((".git", "node_modules", ".venv", "__pycache__", "target", "dist"))
+_MOST_OFFERED = 5
 
 
 class FileScreenData(SourceData):
@@ -129,7 +102,7 @@ class FileScreenData(SourceData):
         self._store = store
         self._prices = prices
         self._own = HostedConversations(store, default)
-        self._files: tuple[str, list[str]] = ("", [])
+        self._files = FileSearch()
 
     def close(self) -> None:
         super().close()
@@ -166,33 +139,9 @@ class FileScreenData(SourceData):
         return [one.agent.name for one in everything() if one.is_available]
 
     def files(self, folder: str, beginning: str) -> Sequence[str]:
-        if self._files[0] != folder:
-            self._files = folder, list(_walk(folder))
-        wanted = beginning.lower()
-        found = [path for path in self._files[1] if wanted in path.lower()]
-        return sorted(found, key=lambda path: (not path.lower().startswith(wanted), len(path)))[
-            :_MOST_OFFERED
-        ]
+        return self._files.find(folder, beginning, _MOST_OFFERED)
 
     def usage(self) -> str:
-        ledger = Ledger()
-        for metadata in self._store.find(Query()):
-            with suppress(HarnessError, OSError):
-                fd = open_private(self._store.path(metadata.session_id), os.O_RDONLY)
-                with os.fdopen(fd, "rb", buffering=0) as file:
-                    ledger.add(metadata, grep_events(file, WORDS))
-        charges = ledger.charges(self._prices, lambda _at_ms: "", -1)
+        charges = StoredAccounts.of(self._store).ledger().charges(self._prices, lambda _at_ms: "", -1)
         rows = [(row.key, row.amount) for row in rolled_up(charges, "agent")]
         return table("agent", rows, total(charges)) if rows else "No usage was recorded."
-
-
-def _walk(folder: str) -> Iterator[str]:
-    """The files below a folder, in paths from there on; links are not followed."""
-    left = _MOST_FILES
-    for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in _UNLISTED)
-        for name in sorted(files):
-            yield os.path.relpath(os.path.join(place, name), folder)
-            left -= 1
-            if not left:
-                return

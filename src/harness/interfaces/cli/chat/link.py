@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from harness.interfaces.commands import Command, Configuration, Configure
 from harness.interfaces.conversations.backend import ConversationStatus, Setup
-from harness.interfaces.conversations.local_backend import LocalBackend
+from harness.interfaces.conversations.backend_thread import BackendThread
 from harness.interfaces.conversations.local_socket import LocalSocketClient, LocalSocketServer
 from harness.interfaces.conversations.log_tail import LogTail
 from harness.log.store import Store
-
-_Value = TypeVar("_Value")
 
 
 class ChatLink(Protocol):
@@ -55,17 +51,9 @@ class LocalLink:
         self.setup = setup
         self._store = store
         self._wake = wake
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="chat", daemon=True)
-        self._thread.start()
         self._channel: LocalSocketServer | None = None
-        self._backend = self._run(self._new_backend())
+        self._backend = BackendThread(store, setup, lambda _log_id: self._changed())
         self._backend.check(setup)
-
-    async def _new_backend(self) -> LocalBackend:
-        backend = LocalBackend(self._store, self.setup)
-        backend.listen(lambda _: self._changed())
-        return backend
 
     def _changed(self) -> None:
         """Called in the event loop."""
@@ -78,9 +66,9 @@ class LocalLink:
         metadata = self._store.metadata(log_id)
         before = self.log_id
         if metadata.kind != "thread":
-            log_id = self._run(self._backend.create(replace(self.setup, continues=log_id)))
+            log_id = self._backend.create(replace(self.setup, continues=log_id))
         if before and before != log_id:
-            self._run(self._backend.unload(before))
+            self._backend.unload(before)
         self._use(log_id)
 
     def _use(self, log_id: str) -> None:
@@ -94,8 +82,8 @@ class LocalLink:
             self._configure(command.config)
             return
         if not self.log_id:
-            self._use(self._run(self._backend.create(self.setup)))
-        self._run(self._backend.carry_out(self.log_id, command))
+            self._use(self._backend.create(self.setup))
+        self._backend.carry_out(self.log_id, command)
 
     def _configure(self, config: Configuration) -> None:
         changes = {
@@ -120,13 +108,7 @@ class LocalLink:
         """Stops what runs."""
         if self._channel is not None:
             self._channel.close()
-        self._run(self._backend.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _run(self, work: Coroutine[Any, Any, _Value]) -> _Value:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        self._backend.close()
 
 
 class SocketLink:
