@@ -21,7 +21,7 @@ SPAWNERS = {
     "sources/process/child.py",
     "sources/process/watchdog.py",
     "sources/process/detached.py",
-    "interfaces/tui/editor.py",  # the person's own $EDITOR, which gets the terminal: nothing of an agent
+    "interfaces/tui/composer.py",  # the person's own $EDITOR, which gets the terminal: nothing of an agent
 }
 SPAWNING = (
     "subprocess",

@@ -19,9 +19,9 @@ from harness.events import Event, Message, Relay, ToolEnd, ToolStart
 from harness.interfaces.commands import Approve, Submit
 from harness.interfaces.conversations.backend import Setup
 from harness.interfaces.server_address import TOKEN_VARIABLE, leave_address
-from harness.interfaces.tui.details import call_lines
 from harness.interfaces.tui.file_data import FileScreenData
 from harness.interfaces.tui.lines import text_of
+from harness.interfaces.tui.screens import call_lines
 from harness.interfaces.tui.server_data import ServerScreenData
 from harness.interfaces.tui.source_data import ScreenData
 from harness.interfaces.tui.transcript_lines import CallRange

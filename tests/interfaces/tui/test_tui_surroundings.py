@@ -12,7 +12,7 @@ from scripted_inbox import allow_ask, twelve_rows
 
 from harness.errors import UsageError
 from harness.interfaces.cli.main import main
-from harness.interfaces.tui.editor import edited
+from harness.interfaces.tui.composer import edited
 from harness.interfaces.tui.notices import Notices
 from harness.views.inbox.row import InboxRow
 

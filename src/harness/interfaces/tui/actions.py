@@ -17,9 +17,7 @@ from harness.interfaces.inbox.key_answers import AskKey, answer_words, command_o
 from harness.interfaces.inbox.typed_answers import TypedReply
 from harness.interfaces.tui import composer as modes
 from harness.interfaces.tui.ask import full_lines, inline_keys
-from harness.interfaces.tui.composer import ComposerMode, ComposerText
-from harness.interfaces.tui.details import call_lines, change_lines
-from harness.interfaces.tui.editor import edited
+from harness.interfaces.tui.composer import ComposerMode, ComposerText, edited
 from harness.interfaces.tui.fleet_screen import FleetScreen
 from harness.interfaces.tui.inbox_list import Held
 from harness.interfaces.tui.inbox_screen import HELD_S, InboxView
@@ -31,6 +29,8 @@ from harness.interfaces.tui.screens import (
     ConversationStart,
     Pager,
     StartScreen,
+    call_lines,
+    change_lines,
     help_lines,
 )
 from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, RowAsk

@@ -1,9 +1,13 @@
-"""The field at the bottom: messages, reasons, answers and searches are written there."""
+"""The field at the bottom, for messages, reasons, answers and searches; and `$EDITOR` for a long text."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Sequence
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -14,6 +18,7 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import TextArea
 
+from harness.errors import UsageError
 from harness.interfaces.tui.lines import Line, Part, TextBlock, rule
 from harness.views.formatting.escapes import neutralised
 
@@ -252,3 +257,23 @@ class Composer(Vertical):
         if self.is_open:
             return [("dim", f" {self._note if self.mode.is_live and self._note else self.mode.hint}")]
         return [("dim", f" {self._note or 'm write · s steer · f follow up'}")]
+
+
+def edited(text: str, environ: Mapping[str, str]) -> str:
+    """The text as it was left there. Raises UsageError when there is no editor, or it fails: nothing is lost then.
+
+    Contract: called while the terminal belongs to the editor.
+    """
+    command = shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or "vi")
+    with tempfile.TemporaryDirectory(prefix="harness-") as folder:
+        path = os.path.join(folder, "message.md")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        try:
+            code = subprocess.call([*command, path])
+        except OSError as error:
+            raise UsageError(f"{command[0]} does not start: {error.strerror}", hint="set EDITOR") from error
+        if code:
+            raise UsageError(f"{command[0]} ended with {code}: the text is as it was")
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().rstrip("\n")
