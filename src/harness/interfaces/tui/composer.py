@@ -23,7 +23,6 @@ from harness.interfaces.tui.lines import Line, Part, TextBlock, rule
 from harness.views.formatting.escapes import neutralised
 
 _AT = re.compile(r"(?:^|\s)@([^\s@]*)$")
-_HIGHEST = 8
 _REMEMBERED = 100
 
 

@@ -16,7 +16,7 @@ from textual.strip import Strip
 
 from harness.errors import HarnessError
 from harness.fleet.watching import CaseView, FleetSummary, FleetView
-from harness.interfaces.cli.fleet.results import comparison_text, report_text
+from harness.interfaces.cli.fleet.results import CASE_SIGNS, comparison_text, elapsed, report_text
 from harness.interfaces.tui.fleet_data import FleetSource
 from harness.interfaces.tui.lines import (
     Line,
@@ -36,14 +36,6 @@ from harness.views.formatting.escapes import single_line
 _LOOKS_EVERY_S = 1.0
 _AGAIN_S = 5.0
 _MOST_TASK, _MOST_VARIANT = 40, 24
-_MARKS: dict[str, Part] = {
-    "passed": ("green", "✓"),
-    "failed": ("red", "✗"),
-    "done": ("", "•"),
-    "error": ("yellow", "!"),
-    "running": ("cyan", "…"),
-    "waiting": ("dim", "·"),
-}
 STATES = {
     "planned": "not started",
     "running": "running",
@@ -306,7 +298,7 @@ def summary_line(one: FleetSummary, *, is_narrow: bool = False) -> list[Part]:
     line += [("yellow", f" {one.errors}!")] if one.errors else []
     line.append(("", f" · {money}{budget}"))
     if one.left_s is not None and one.state in ("running", "stopping"):
-        line.append(("dim", f" · {'~' if is_narrow else 'about '}{_duration(one.left_s)} left"))
+        line.append(("dim", f" · {'~' if is_narrow else 'about '}{elapsed(one.left_s)} left"))
     if one.problem:
         line.append(("red", f" · {single_line(one.problem)}"))
     return line
@@ -340,7 +332,7 @@ def fleet_lines(view: FleetView, at: int, width: int) -> tuple[list[Line], int]:
         lines += [(), rule([("bold", f" Running {len(running)} ")], width)]
         now_ms = time.time_ns() // 1_000_000
         for one in running:
-            for_s = "" if one.started_ms is None else f" {_duration(max(0, now_ms - one.started_ms) / 1000)} "
+            for_s = "" if one.started_ms is None else f" {elapsed(max(0, now_ms - one.started_ms) / 1000)} "
             what: Line = [("cyan", " … "), ("", _title(one, view.repeats)), ("dim", f"  {one.activity}")]
             lines.append(aligned(what, [("dim", for_s)], width))
     if any(one.runs for one in view.report):
@@ -368,7 +360,7 @@ def _grid(view: FleetView, at: int, width: int) -> list[Line]:
             line.append(("", "  "))
             begin = row * across + number * view.repeats
             for place in range(begin, begin + view.repeats):
-                style, mark = _MARKS[view.cases[place].state]
+                style, mark = CASE_SIGNS[view.cases[place].state]
                 line.append(("cursor" if place == at else style, mark))
             line.append(("", " " * (wide - view.repeats)))
         lines.append(line)
@@ -388,9 +380,3 @@ def case_words(one: CaseView) -> str:
 def _title(one: CaseView, repeats: int) -> str:
     run = f" · {one.repeat + 1}" if repeats > 1 else ""
     return f"{one.task} · {one.variant}{run}"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h {minutes:02}m" if hours else f"{minutes}m {rest:02}s" if minutes else f"{rest}s"

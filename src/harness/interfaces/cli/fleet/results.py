@@ -22,6 +22,24 @@ from harness.views.formatting.escapes import single_line
 WORSE, PERHAPS_WORSE = 1, 3
 
 
+CASE_SIGNS = {
+    "passed": ("green", "✓"),
+    "failed": ("red", "✗"),
+    "done": ("", "•"),
+    "error": ("yellow", "!"),
+    "running": ("cyan", "…"),
+    "waiting": ("dim", "·"),
+}
+"""Style and sign of each state of a case."""
+
+
+def elapsed(seconds: float) -> str:
+    """42s, 2m 05s, 1h 02m."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h {minutes:02}m" if hours else f"{minutes}m {rest:02}s" if minutes else f"{rest}s"
+
+
 def show_report(fleet: Fleet, arguments: argparse.Namespace) -> int:
     cases = overview(fleet)
     report = report_of(fleet, cases)

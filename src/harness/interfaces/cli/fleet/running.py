@@ -21,15 +21,14 @@ from harness.fleet.report import report_of
 from harness.fleet.scheduler import Scheduler
 from harness.fleet.watching import CaseActivity
 from harness.interfaces.cli.console import Console, can_erase, wants_color, width_of
-from harness.interfaces.cli.fleet.results import report_text
+from harness.interfaces.cli.fleet.results import CASE_SIGNS, elapsed, report_text
 from harness.interfaces.cli.output import STDOUT, write_out, write_text
 from harness.log import codec
 from harness.log.hub import Hub
 from harness.views.formatting.columns import columns, cut
 from harness.views.formatting.escapes import single_line
 
-_MARKS = {"passed": "✓", "failed": "✗", "done": "•", "error": "!", "running": "…", "waiting": "·"}
-_COLORS = {"passed": "32", "failed": "31", "error": "33", "running": "36"}
+_COLOR_CODES = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "dim": "2"}
 _MOST_RUNNING = 8
 _FEWEST_ROWS = 5
 
@@ -71,7 +70,7 @@ class LiveTable:
         busy: set[str] = set()
         for case in self._order:
             state = _state(scheduler, case.id)
-            mark = self._colored(_MARKS[state], state)
+            mark = self._mark(state)
             row = cells.setdefault(case.task.id, dict.fromkeys(variants, ""))
             row[case.variant.name] += mark
             if state == "running":
@@ -100,7 +99,7 @@ class LiveTable:
         for case_id, one in list(scheduler.running.items())[:_MOST_RUNNING]:
             activity = self._activities.get(case_id)
             doing = activity.latest() if activity else "starting"
-            lines.append(f"{self._colored('…', 'running')} {single_line(one.case.title)}: {doing}")
+            lines.append(f"{self._mark('running')} {single_line(one.case.title)}: {doing}")
         more = len(scheduler.running) - _MOST_RUNNING
         return [*lines, f"  … and {more} more that run"] if more > 0 else lines
 
@@ -114,14 +113,15 @@ class LiveTable:
         parts = [f"{done}/{total} done", f"{passed} passed", f"{len(scheduler.given_up)} errors"]
         parts += [f"{len(scheduler.running)} running", f"${budget.spent_usd:.4f}{limit}"]
         elapsed_s, fresh = time.monotonic() - self._began, done - self._done_before
-        parts.append(_duration(elapsed_s))
+        parts.append(elapsed(elapsed_s))
         if fresh and done < total:
-            parts.append(f"about {_duration(elapsed_s / fresh * (total - done))} left")
+            parts.append(f"about {elapsed(elapsed_s / fresh * (total - done))} left")
         return " · ".join(parts)
 
-    def _colored(self, text: str, state: str) -> str:
-        code = _COLORS.get(state, "2")
-        return f"\x1b[{code}m{text}\x1b[0m" if self._color else text
+    def _mark(self, state: str) -> str:
+        style, sign = CASE_SIGNS[state]
+        code = _COLOR_CODES.get(style)
+        return f"\x1b[{code}m{sign}\x1b[0m" if self._color and code else sign
 
     def _fit(self, line: str, width: int) -> str:
         """Marks with colours are never longer than the table; other lines are cut."""
@@ -148,12 +148,6 @@ def _height() -> int:
         return os.get_terminal_size(STDOUT).lines or 24
     except OSError:
         return 24
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h {minutes:02}m" if hours else f"{minutes}m {rest:02}s" if minutes else f"{rest}s"
 
 
 EXIT_CODES = {"completed": 0, "budget": 3, "stopped": 130}

@@ -24,6 +24,16 @@ _EXPIRES_S = 30 * 24 * 3600
 _MOST_KEYS = 50
 _MOST_BYTES = 1_000_000
 
+_BROWSERS = (("Firefox/", "Firefox"), ("Edg/", "Edge"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))
+_SYSTEMS = (
+    ("Android", "Android"),
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Windows", "Windows"),
+    ("Mac OS", "macOS"),
+    ("Linux", "Linux"),
+)
+
 
 class _Key(msgspec.Struct, rename="camel", omit_defaults=True):
     secret: str
@@ -156,3 +166,10 @@ def _mark(path: str) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def browser_name(user_agent: str, *, has_system: bool = True) -> str:
+    """“Firefox on Linux”, or “Firefox”; empty: it is no known browser."""
+    browser = next((name for mark, name in _BROWSERS if mark in user_agent), "")
+    system = next((name for mark, name in _SYSTEMS if mark in user_agent), "") if has_system else ""
+    return f"{browser} on {system}" if browser and system else browser

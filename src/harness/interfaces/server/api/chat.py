@@ -44,8 +44,6 @@ from harness.views.page_state.shapes import text_of
 from harness.views.run_events.events import UNTOLD
 from harness.views.run_events.translation import WireTranslation
 
-_HEARTBEAT_S = 15.0
-
 
 class ChatCall(msgspec.Struct, frozen=True):
     id: str

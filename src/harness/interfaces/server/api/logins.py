@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from harness.errors import UsageError
+from harness.interfaces.server.access.browser_keys import browser_name
 from harness.interfaces.server.access.credentials import Access, Login
 from harness.interfaces.server.api.responses import (
     NotFound,
@@ -52,24 +53,6 @@ class Link(msgspec.Struct, frozen=True):
 
 class Logins(msgspec.Struct, frozen=True):
     logins: list[Login]
-
-
-_BROWSERS = (("Firefox/", "Firefox"), ("Edg/", "Edge"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))
-_SYSTEMS = (
-    ("Android", "Android"),
-    ("iPhone", "iPhone"),
-    ("iPad", "iPad"),
-    ("Windows", "Windows"),
-    ("Mac OS", "macOS"),
-    ("Linux", "Linux"),
-)
-
-
-def browser_name(user_agent: str) -> str:
-    """“Firefox on Linux”; empty for what is no browser that is known here."""
-    browser = next((name for mark, name in _BROWSERS if mark in user_agent), "")
-    system = next((name for mark, name in _SYSTEMS if mark in user_agent), "")
-    return f"{browser} on {system}" if browser and system else browser
 
 
 class LoginApi:

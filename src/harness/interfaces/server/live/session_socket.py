@@ -14,6 +14,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
 from harness.interfaces.commands import BadCommands, Cancel, Command, Configure, Resume, Submit, read
 from harness.interfaces.conversations.backend import Backend, ConversationStatus, Setup
+from harness.interfaces.server.access.browser_keys import browser_name
 from harness.interfaces.server.access.guard import SUBPROTOCOL, Bucket
 from harness.interfaces.server.live.channel import PacketListener, SessionChannel
 from harness.interfaces.server.live.channels import Channels
@@ -29,7 +30,6 @@ _NEEDED = ("transport", "writable", "conn", "close_sent", "disconnected", "hands
 """What a protocol object must have so that frames can be written to it."""
 _POLICY, _TOO_LARGE, _UNKNOWN = 1008, 1009, 4404
 _LONGEST_NAME = 60
-_BROWSERS = (("Firefox/", "Firefox"), ("Edg/", "Edge"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))
 
 
 def _new_conversation() -> bytes:
@@ -149,8 +149,8 @@ def client_name(connection: HTTPConnection) -> str:
     given = single_line(connection.query_params.get("client", "")).strip()
     if given:
         return given[:_LONGEST_NAME]
-    agent = connection.headers.get("user-agent", "")
-    return next((f"{name} in another window" for mark, name in _BROWSERS if mark in agent), "another program")
+    browser = browser_name(connection.headers.get("user-agent", ""), has_system=False)
+    return f"{browser} in another window" if browser else "another program"
 
 
 class Socket:
