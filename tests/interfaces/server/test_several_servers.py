@@ -313,9 +313,9 @@ def finished(tmp_path: Path, store: PostgresStore) -> Iterator[tuple[LiveServer,
         session = here.create(model=here.script("Said."), prompt="go")["id"]
         with PlainClient(here.url, token=here.access.token, session=session) as client:
             client.until(is_done, TIMEOUT_S)
-        assert here.server is not None
-        assert here.server.channels is not None
-        channels = here.server.channels
+        assert here.application is not None
+        assert here.application.channels is not None
+        channels = here.application.channels
         asyncio.run_coroutine_threadsafe(channels.backend.unload(session), channels.loop).result(TIMEOUT_S)
         yield here, session
 
@@ -370,9 +370,9 @@ def test_a_conversation_in_which_nothing_happens_is_anybodys_though_it_is_watche
             first, second = Watcher(here), Watcher(there)
             await first.command("submit", prompt="one")
             await first.until(is_done)
-            assert one.server is not None
-            assert one.server.channels is not None
-            channels = one.server.channels
+            assert one.application is not None
+            assert one.application.channels is not None
+            channels = one.application.channels
             while store.is_live(session):  # what comes after a run may still go on
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(channels.sweep(), channels.loop))
             await second.command("submit", prompt="two")
@@ -411,9 +411,9 @@ def test_a_server_whose_connection_broke_asks_the_one_that_took_over(
                 state = await client.until(lambda state: len(state["runs"]) == 3 and is_done(state))
                 said = [message["content"] for message in state["messages"] if message["role"] == "user"]
                 assert said == ["one", "two", "three"]
-        assert two.server is not None
-        assert two.server.channels is not None
-        assert two.server.channels.backend.hub(session) is not None
+        assert two.application is not None
+        assert two.application.channels is not None
+        assert two.application.channels.backend.hub(session) is not None
 
     (tmp_path / "two").mkdir()
     one, two = LiveServer(tmp_path, store), LiveServer(tmp_path / "two", PostgresStore(url))
