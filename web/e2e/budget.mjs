@@ -55,6 +55,9 @@ test("a limit is set, a conversation asks at it and is answered, and the usage s
   const ask = page.locator(".ask").filter({ hasText: "Today's limit of $1.00 is reached ($1.00 spent). Continue?" });
   await ask.waitFor();
   await page.waitForTimeout(500);
+  await ask.getByText("$1.00 of $1.00 spent today").waitFor();
+  await ask.getByRole("link", { name: "Change the limit" }).waitFor();
+  assert.deepEqual(await violations(page), []);
   await shot(page, "budget-asks");
   await ask.getByRole("button", { name: "Continue for $0.25 more" }).click();
   await page.getByText("Answered: Continue for $0.25 more").waitFor();

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { alikeIn, allowsSeveral, arranged, askedIn, choicesIn, choicesOf, cost, dayOf, fieldsOf, folded, groupsOf, inboxAddress, NO_FILTER, numberedLines, openAsks, parse, projectOf, replacesAll, reviewAddress, roughly, sectionsOf, sessionAddress, stepsOf } from "./dist/subject.js";
+import { alikeIn, allowsSeveral, arranged, askedIn, choicesIn, choicesOf, cost, dayOf, fieldsOf, folded, groupsOf, inboxAddress, limitOf, NO_FILTER, numberedLines, openAsks, parse, projectOf, replacesAll, reviewAddress, roughly, sectionsOf, sessionAddress, stepsOf } from "./dist/subject.js";
 
 const NOW = new Date(2026, 10, 16, 14, 30).getTime();
 const HOUR = 3_600_000;
@@ -132,4 +132,11 @@ test("what is searched for may name files, commands, agents and times", () => {
   assert.deepEqual(askedIn("off by one"), { query: "off by one" });
   assert.deepEqual(askedIn('file:src/cart.py total command:"git push" since:7d'), { file: "src/cart.py", command: "git push", since: "7d", query: "total" });
   assert.deepEqual(askedIn("a profile:x https://a:b"), { query: "a profile:x https://a:b" });
+});
+
+test("a reached limit is read from its question, and from no other", () => {
+  const budget = { period: "day", project: "", limitUsd: 1, spentUsd: 1.02, moreUsd: 0.25 };
+  assert.deepEqual(limitOf({ category: "budget", payload: { budget } }), { period: "day", project: "", limitUsd: 1, spentUsd: 1.02 });
+  assert.equal(limitOf({ category: "", payload: { budget } }), null);
+  for (const payload of [null, [], {}, { budget: "1" }, { budget: { ...budget, limitUsd: "1" } }, { budget: { ...budget, period: "year" } }]) assert.equal(limitOf({ category: "budget", payload }), null);
 });

@@ -18,8 +18,9 @@ import { sharedAnswers, type Answer, type Outcome } from "./answers.js";
 import { AskSubject, ChangeCounts, isCommand, MarkedText, MoreArguments } from "./ask_subject.js";
 import { DenyForm } from "./deny_form.js";
 import { ContextUsed, Cost, shortPath, titleOf, useNow, whereOf } from "./facts.js";
+import { LimitFacts } from "./limit_facts.js";
 import { PlanForm, planTitle } from "./plan_form.js";
-import { payloadText } from "./question.js";
+import { limitOf, payloadText } from "./question.js";
 import { isSimple, QuestionForm } from "./question_form.js";
 import type { AskOption, RowAsk } from "./row.js";
 import { StateSign } from "./row_state.js";
@@ -238,6 +239,7 @@ function Body(props: BodyProps) {
   const { one, place, isAt, isOff, onAnswer, onReview } = props;
   const { ask } = one;
   const answer = (value: JSONValue, words: string) => onAnswer({ kind: "answer", value, words });
+  const limit = limitOf(ask);
   if (ask.kind === "permission") return <Permission {...props} />;
   if (ask.kind === "plan")
     return (
@@ -253,6 +255,7 @@ function Body(props: BodyProps) {
           <b>{ask.runName ? `${inOneLine(ask.runName)} asks:` : "Asks:"}</b> {inOneLine(questionOf(ask))}
         </p>
       )}
+      {limit && <LimitFacts limit={limit} />}
       {ask.kind === "tool" && <AskSubject ask={ask} isWhole />}
       {onReview && !isSimple(ask) ? (
         <ReviewButton onReview={onReview} isAt={isAt} />

@@ -27,6 +27,23 @@ export function payloadText(ask: Pick<RowAsk, "payload">, key: string): string {
   return typeof value === "string" ? value : "";
 }
 
+export interface ReachedLimit {
+  readonly period: "day" | "month";
+  /** A folder; empty: all of them. */
+  readonly project: string;
+  readonly limitUsd: number;
+  readonly spentUsd: number;
+}
+
+/** The limit of `harness budget` that a session has reached; null: it asks something else. */
+export function limitOf(ask: Pick<RowAsk, "category" | "payload">): ReachedLimit | null {
+  const given = ask.category === "budget" && isFields(ask.payload) ? ask.payload["budget"] : null;
+  if (!isFields(given)) return null;
+  const { period, project, limitUsd, spentUsd } = given;
+  if ((period !== "day" && period !== "month") || typeof limitUsd !== "number" || typeof spentUsd !== "number") return null;
+  return { period, project: typeof project === "string" ? project : "", limitUsd, spentUsd };
+}
+
 /** The payload has descriptions of the choices. */
 export function choicesOf(ask: Pick<RowAsk, "options" | "payload">): readonly AnswerChoice[] {
   const described = isFields(ask.payload) && Array.isArray(ask.payload["options"]) ? namedIn(ask.payload["options"]) : [];
