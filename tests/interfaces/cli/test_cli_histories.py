@@ -186,7 +186,9 @@ def test_a_session_is_copied_once_and_stays_when_its_agent_deletes_it(filled: Cl
     assert filled.call("sessions", "keep").code == 2
 
 
-def test_a_session_that_has_grown_since_it_was_copied_is_listed_shown_and_copied_again(filled: CliMachine) -> None:
+def test_a_session_that_has_grown_since_it_was_copied_is_listed_shown_and_copied_again(
+    filled: CliMachine,
+) -> None:
     assert filled.call("sessions", "keep", CLAUDE).code == 0
     (path,) = filled.home.rglob(f"{CLAUDE}.jsonl")
     records = [json.loads(line) for line in path.read_text().split("\n") if line]
