@@ -45,7 +45,7 @@ after(async () => {
   await server?.stop();
 });
 
-test("a session of an agent's own history is listed with a mark, and found by what was said and done in it", async () => {
+test("a session of an agent's own history is listed with a mark, and found by its messages and calls", async () => {
   const { page, context, troubles } = await opened();
   await page.goto(origin.origin);
   await page.waitForSelector(".history-mark");
@@ -107,7 +107,7 @@ test("what its agent writes meanwhile is shown, and that the agent works on it",
   await context.close();
 });
 
-test("another agent continues it, after it was said what it gets and what it does not", async () => {
+test("another agent continues it, after the page has shown what it gets and what it does not", async () => {
   const { page, context, troubles } = await opened();
   await page.goto(`${origin.origin}/#/c/${encodeURIComponent(`claude:${id}`)}`);
   await page.getByRole("link", { name: "Hand over to…" }).click();

@@ -191,7 +191,7 @@ test("what harness run recorded is listed, and shows its sub-agent and its whole
   await context.close();
 });
 
-test("what is denied does not happen, and the reason is kept", async () => {
+test("what is denied does not happen, and the reason is shown", async () => {
   const { page, context } = await opened();
   await page.goto(origin.origin);
   await begin(page, paced("DENY it"));
@@ -240,7 +240,7 @@ test("footnotes, links by name and pictures are there, boxes have names, and a f
   await context.close();
 });
 
-test("a follow-up waits in the queue, can be removed, stays when the run is stopped, and goes on with one button", async () => {
+test("a follow-up waits in the queue, can be removed, stays when the run is stopped, and is sent with one button", async () => {
   const { page, context } = await opened();
   await page.goto(origin.origin);
   await begin(page, paced("LONG first"));
@@ -283,7 +283,7 @@ test("a follow-up waits in the queue, can be removed, stays when the run is stop
   await context.close();
 });
 
-test("what is said to steer reaches the run that goes on", async () => {
+test("a steering message reaches the current run", async () => {
   const { page, context } = await opened();
   await page.goto(origin.origin);
   await begin(page, paced("RETRIES once more"));
@@ -523,7 +523,7 @@ test("another server on this machine gets nothing from the same browser that ope
   await context.close();
 });
 
-test("a browser that is logged out sees nothing more, and goes on when it is let in again", async (t) => {
+test("a browser that is logged out sees nothing more, and continues when it is logged in again", async (t) => {
   if (!server.command) return t.skip("the server is not ours");
   const { page, context } = await openPage(browser, origin);
   await page.goto(await server.command("--link"));

@@ -50,7 +50,7 @@ function tasks(...statuses) {
   return names.map(([content, activeForm], index) => ({ content, activeForm, status: statuses[index] }));
 }
 
-// A script begins anew when a run goes on after an answer: each of these asks again and again.
+// A script starts again when a run continues after an answer: each of these asks again and again.
 const QUESTION = lane("QUESTION", [
   call("ask_user", { question: "How many attempts shall there be?", options: [{ label: "Three", description: "As it was" }, { label: "Five", description: "Survives a restart of the server" }] }),
 ]);
