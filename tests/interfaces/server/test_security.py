@@ -369,8 +369,8 @@ def test_bodies_that_are_too_large_or_nested_too_deeply_are_refused(live: LiveSe
         deep = b'{"commands":[{"type":"answer","relayId":"x","answer":' + b"[" * 100_000
         for path in ("/api/sessions", "/chat", "/api/sessions/x/commands"):
             assert client.post(path, content=deep, headers=headers).status_code in (400, 404)
-        assert world.guard is not None
-        world.guard._changes._per_s = 0.0  # however long the requests take
+        assert live.guard is not None
+        live.guard._changes._per_s = 0.0  # however long the requests take
         codes = {client.post("/api/links", content=b"{}", headers=headers).status_code for _ in range(150)}
         assert codes == {201, 429}
 
