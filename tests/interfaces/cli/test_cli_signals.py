@@ -145,7 +145,7 @@ def test_a_third_signal_after_the_run_leaves_a_reader_that_does_not_read(cli: Cl
     lines = [CLAUDE_LINES[1].replace("I will", "I will " * 500)] * 100
     cli.install("claude", CLAUDE_LINES[0], *lines, CLAUDE_LINES[2])
     process = cli.spawn("run", "-a", "claude", "-p", "x")
-    wait_until(lambda: cli.logs() and cli.metadata().get("outcome"))
+    wait_until(lambda: any(cli.sessions.glob("*.meta.json")) and cli.metadata().get("outcome"))
     for _ in range(3):
         assert process.poll() is None
         process.send_signal(signal.SIGTERM)
