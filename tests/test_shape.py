@@ -69,23 +69,6 @@ INPUT_OUTPUT_CLOCK_AND_IDS = (
     "uuid",
 )
 
-NAMED_TWICE = frozenset(
-    [
-        "Error",
-        "Info",
-        "ModeChanged",
-        "ModelChanged",
-        "StateChanged",
-        "SteeringQueued",
-        "SubagentModelChanged",
-        "ThreadCreated",
-        "ToolEnd",
-        "ToolInputDelta",
-        "ToolStart",
-    ]
-)
-"""Session events that are called as the event of the log that they are made of: both names are part of the public API."""
-
 LAZY_NAMES = {"__getattr__", "__dir__"}
 
 
@@ -152,7 +135,7 @@ def test_no_public_class_name_is_defined_twice() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(module.name)
     twice = {name: found for name, found in places.items() if len(found) > 1}
-    expect_none([f"{name}: {', '.join(found)}" for name, found in twice.items() if name not in NAMED_TWICE])
+    expect_none([f"{name}: {', '.join(found)}" for name, found in twice.items()])
 
 
 def test_every_module_says_what_it_is_for() -> None:

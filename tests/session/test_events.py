@@ -17,9 +17,9 @@ def _words(event: harness.SessionEvent) -> str:
     match event:
         case events.TextPart(text=text):
             return text
-        case events.ToolStart():
+        case events.ToolStartEvent():
             return event.tool_name
-        case events.AgentEnd(reason=reason):
+        case events.AgentEndEvent(reason=reason):
             return reason or ""
         case _:
             return ""

@@ -13,7 +13,7 @@ from harness.log.stores.files import FileStore
 from harness.session.config import BackingAgent, CommandAgent, HeartbeatHandler, Mode, Subagent
 from harness.session.harness import Harness
 from harness.session.thread_memory import Memory
-from harness.views.session.events import Error
+from harness.views.session.events import ErrorEvent
 
 
 def build(*modes: Mode, **options: Any) -> Harness:
@@ -154,7 +154,7 @@ def test_without_an_agent_one_is_made_from_the_mode_and_needs_a_model() -> None:
         await harness.init()
         problems: list[str] = []
         harness.subscribe(
-            lambda event: problems.append(str(event.error)) if isinstance(event, Error) else None
+            lambda event: problems.append(str(event.error)) if isinstance(event, ErrorEvent) else None
         )
         await harness.send_message(content="hi")
         assert len(problems) == 1

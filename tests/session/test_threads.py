@@ -19,7 +19,7 @@ from harness.session.config import Mode, Subagent
 from harness.session.harness import Harness
 from harness.session.open_thread import folded
 from harness.session.thread_memory import Memory
-from harness.views.session.events import HarnessThread, ToolStart
+from harness.views.session.events import HarnessThread, ToolStartEvent
 
 __all__ = ["storage"]
 
@@ -131,7 +131,7 @@ def test_selecting_another_thread_stops_the_run_in_this_one() -> None:
         ):
             old = await harness.create_thread()
             going_on = asyncio.create_task(harness.send_message(content="go"))
-            await record.until(lambda: record.of(ToolStart))
+            await record.until(lambda: record.of(ToolStartEvent))
             await later()
             newer = harness.create_session(scope="other")
             thread = await newer.thread.create()
@@ -242,7 +242,7 @@ def test_detaching_stops_the_run_and_keeps_the_thread_until_another_is_taken() -
         ):
             old = await harness.create_thread()
             going_on = asyncio.create_task(harness.send_message(content="go"))
-            await record.until(lambda: record.of(ToolStart))
+            await record.until(lambda: record.of(ToolStartEvent))
             await harness.detach_from_current_thread()
             await going_on
             assert record.wire[-1] == {"type": "agent_end", "reason": "aborted"}

@@ -196,7 +196,7 @@ def _agree_on_what_was_said(read: Reading) -> None:
     state = "".join(one["content"] for one in read.state.value["messages"] if one["role"] == "assistant")
     messages: dict[str, Any] = {}
     for one in read.emitted:
-        if isinstance(one, wire.MessageStart | wire.MessageEnd | wire.MessageUpdate):
+        if isinstance(one, wire.MessageStartEvent | wire.MessageEndEvent | wire.MessageUpdateEvent):
             messages[one.message.id] = one.message
     parts = [part for one in messages.values() if one.role == "assistant" for part in one.content]
     session = "".join(part.text for part in parts if part.type == "text")

@@ -21,7 +21,7 @@ from harness.log.hub import Follower, Hub
 from harness.log.run_tree import RunTree
 from harness.session.thread_fold import ThreadFold
 from harness.views.session.display import reduce
-from harness.views.session.events import DisplayStateChanged, HarnessEvent, SessionEvent
+from harness.views.session.events import DisplayStateChangedEvent, HarnessEvent, SessionEvent
 
 Listener: TypeAlias = Callable[[SessionEvent], Awaitable[None] | None]
 
@@ -42,7 +42,7 @@ class Bus:
         `on_folded`: called after the event is folded and before the listeners are called.
         """
         self.fold = ThreadFold()
-        self._changed: DisplayStateChanged | None = None
+        self._changed: DisplayStateChangedEvent | None = None
         self._quiet = frozenset(quiet)
         self._on_event = on_event
         self._on_folded = on_folded
@@ -156,7 +156,7 @@ class Bus:
             return
         changed, display = self._changed, self.fold.shown_display  # with a listener it is current
         if changed is None or changed.display_state is not display:
-            changed = self._changed = DisplayStateChanged(display_state=display)
+            changed = self._changed = DisplayStateChangedEvent(display_state=display)
         self._notify_listeners(changed)
 
     def _deliver_some(self) -> bool:

@@ -29,10 +29,10 @@ from harness.views.session.events import (
     HarnessThread,
     ImagePart,
     TextPart,
-    ThreadChanged,
-    ThreadDeleted,
+    ThreadChangedEvent,
+    ThreadDeletedEvent,
 )
-from harness.views.session.events import StateChanged as StateRestored
+from harness.views.session.events import StateChangedEvent as StateRestored
 from harness.views.session.translation import history_messages
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class Threads:
                 self._load()
             else:
                 rest(session.bus.fold, is_running=False)
-            session.bus.notify(ThreadChanged(thread_id=thread_id, previous_thread_id=previous))
+            session.bus.notify(ThreadChangedEvent(thread_id=thread_id, previous_thread_id=previous))
 
     async def clone(
         self, *, source_thread_id: str = "", title: str = "", resource_id: str = ""
@@ -277,7 +277,7 @@ class Threads:
                 if was_current:
                     await self._take_back(thread_id)
                 raise
-            session.bus.notify(ThreadDeleted(thread_id=thread_id, was_current=was_current))
+            session.bus.notify(ThreadDeletedEvent(thread_id=thread_id, was_current=was_current))
 
     async def release(self) -> None:
         """Close the current thread. The next session that opens it may answer what waits there."""

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from harness.events import Event
 from harness.stage import View, ViewOptions
 from harness.views.session.encoding import encode
-from harness.views.session.events import HarnessEvent, MessageStart, MessageUpdate
+from harness.views.session.events import HarnessEvent, MessageStartEvent, MessageUpdateEvent
 from harness.views.session.translation import SessionTranslation
 
 
@@ -35,9 +35,9 @@ class SessionEvents:
         return ()
 
     def _is_due(self, event: HarnessEvent) -> bool:
-        if type(event) is MessageStart:
+        if type(event) is MessageStartEvent:
             self._next_size = 0
-        if type(event) is not MessageUpdate:
+        if type(event) is not MessageUpdateEvent:
             return True
         size = event.message.size
         if size < self._next_size:

@@ -133,26 +133,26 @@ def _check_order(emitted: Sequence[HarnessEvent]) -> None:
     writing: set[str] = set()
     for event in emitted:
         match event:
-            case wire.AgentStart():
+            case wire.AgentStartEvent():
                 running += 1
-            case wire.AgentEnd():
+            case wire.AgentEndEvent():
                 running -= 1
                 assert not writing
-            case wire.MessageStart():
+            case wire.MessageStartEvent():
                 assert not writing
                 writing.add(event.message.id)
-            case wire.MessageUpdate():
+            case wire.MessageUpdateEvent():
                 assert writing == {event.message.id}
-            case wire.MessageEnd():
+            case wire.MessageEndEvent():
                 writing.remove(event.message.id)
-            case wire.ToolStart():
+            case wire.ToolStartEvent():
                 assert event.tool_call_id not in calls
                 calls.add(event.tool_call_id)
-            case wire.ToolEnd():
+            case wire.ToolEndEvent():
                 calls.remove(event.tool_call_id)
-            case wire.ToolInputStart():
+            case wire.ToolInputStartEvent():
                 inputs.add(event.tool_call_id)
-            case wire.ToolInputEnd():
+            case wire.ToolInputEndEvent():
                 inputs.remove(event.tool_call_id)
             case _:
                 pass

@@ -19,12 +19,14 @@ def shown(*events: HarnessEvent, state: DisplayState | None = None) -> DisplaySt
     return state
 
 
-def status(windows: Any) -> wire.OmStatus:
-    return wire.OmStatus(windows=windows, record_id="r", thread_id="t", step_number=3, generation_count=2)
+def status(windows: Any) -> wire.OmStatusEvent:
+    return wire.OmStatusEvent(
+        windows=windows, record_id="r", thread_id="t", step_number=3, generation_count=2
+    )
 
 
-def observation_start() -> wire.OmObservationStart:
-    return wire.OmObservationStart(
+def observation_start() -> wire.OmObservationStartEvent:
+    return wire.OmObservationStartEvent(
         cycle_id="c", operation_type="observation", tokens_to_observe=9, timestamp=77
     )
 
@@ -81,7 +83,7 @@ def test_an_observation_is_shown_as_long_as_it_lasts() -> None:
     progress = state.om_progress
     assert (progress.status, progress.cycle_id, progress.start_time) == ("observing", "c", 77)
     shown(
-        wire.OmObservationEnd(cycle_id="c", duration_ms=1, tokens_observed=9, observation_tokens=4000),
+        wire.OmObservationEndEvent(cycle_id="c", duration_ms=1, tokens_observed=9, observation_tokens=4000),
         state=state,
     )
     assert (progress.status, progress.observation_tokens, progress.pending_tokens) == ("idle", 4000, 0)
@@ -90,15 +92,15 @@ def test_an_observation_is_shown_as_long_as_it_lasts() -> None:
 
 
 def test_an_observation_that_failed_is_over() -> None:
-    failed = wire.OmObservationFailed(cycle_id="c", error="x", duration_ms=1)
+    failed = wire.OmObservationFailedEvent(cycle_id="c", error="x", duration_ms=1)
 
     assert shown(observation_start(), failed).om_progress.status == "idle"
 
 
 def test_a_reflection_shows_what_it_makes_of_the_notes() -> None:
     state = shown(
-        wire.OmObservationEnd(cycle_id="c", duration_ms=1, tokens_observed=9, observation_tokens=400),
-        wire.OmReflectionStart(cycle_id="d", tokens_to_reflect=500),
+        wire.OmObservationEndEvent(cycle_id="c", duration_ms=1, tokens_observed=9, observation_tokens=400),
+        wire.OmReflectionStartEvent(cycle_id="d", tokens_to_reflect=500),
     )
     progress = state.om_progress
     assert (progress.status, progress.pre_reflection_tokens, progress.observation_tokens) == (
@@ -106,11 +108,11 @@ def test_a_reflection_shows_what_it_makes_of_the_notes() -> None:
         400,
         500,
     )
-    shown(wire.OmReflectionEnd(cycle_id="d", duration_ms=1, compressed_tokens=100), state=state)
+    shown(wire.OmReflectionEndEvent(cycle_id="d", duration_ms=1, compressed_tokens=100), state=state)
     assert (progress.status, progress.observation_tokens) == ("idle", 100)
     shown(
-        wire.OmReflectionStart(cycle_id="d", tokens_to_reflect=5),
-        wire.OmReflectionFailed(cycle_id="d", error="x", duration_ms=1),
+        wire.OmReflectionStartEvent(cycle_id="d", tokens_to_reflect=5),
+        wire.OmReflectionFailedEvent(cycle_id="d", error="x", duration_ms=1),
         state=state,
     )
     assert progress.status == "idle"
@@ -121,9 +123,9 @@ def test_a_reflection_shows_what_it_makes_of_the_notes() -> None:
 def test_buffering_is_shown_as_long_as_it_lasts(operation: Any, flag: str, end: str) -> None:
     of = {"cycle_id": "c", "operation_type": operation}
     ends: dict[str, HarnessEvent] = {
-        "end": wire.OmBufferingEnd(**of, tokens_buffered=1, buffered_tokens=1),
-        "failed": wire.OmBufferingFailed(**of, error="x"),
-        "activation": wire.OmActivation(
+        "end": wire.OmBufferingEndEvent(**of, tokens_buffered=1, buffered_tokens=1),
+        "failed": wire.OmBufferingFailedEvent(**of, error="x"),
+        "activation": wire.OmActivationEvent(
             **of,
             chunks_activated=1,
             tokens_activated=1,
@@ -132,7 +134,7 @@ def test_buffering_is_shown_as_long_as_it_lasts(operation: Any, flag: str, end: 
             generation_count=1,
         ),
     }
-    state = shown(wire.OmBufferingStart(**of, tokens_to_buffer=1))
+    state = shown(wire.OmBufferingStartEvent(**of, tokens_to_buffer=1))
     assert getattr(state, f"buffering_{flag}")
     shown(ends[end], state=state)
     assert not getattr(state, f"buffering_{flag}")
@@ -141,7 +143,7 @@ def test_buffering_is_shown_as_long_as_it_lasts(operation: Any, flag: str, end: 
 def test_thresholds_of_the_state_count_at_once() -> None:
     state = shown(
         status({"active": {"messages": {"tokens": 50, "threshold": 100}, "observations": {"tokens": 10}}}),
-        wire.StateChanged(
+        wire.StateChangedEvent(
             state={"observationThreshold": 200, "reflectionThreshold": 40, "other": 1},
             changed_keys=["observationThreshold", "reflectionThreshold"],
         ),
@@ -151,8 +153,8 @@ def test_thresholds_of_the_state_count_at_once() -> None:
     assert (progress.threshold, progress.threshold_percent) == (200, 25)
     assert (progress.reflection_threshold, progress.reflection_threshold_percent) == (40, 25)
     shown(
-        wire.StateChanged(state={"observationThreshold": "many"}, changed_keys=["observationThreshold"]),
-        wire.StateChanged(state={"observationThreshold": 7}, changed_keys=["x"]),
+        wire.StateChangedEvent(state={"observationThreshold": "many"}, changed_keys=["observationThreshold"]),
+        wire.StateChangedEvent(state={"observationThreshold": 7}, changed_keys=["x"]),
         state=state,
     )
     assert progress.threshold == 200

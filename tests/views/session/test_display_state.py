@@ -45,19 +45,21 @@ def message(text: str) -> HarnessMessage:
     return HarnessMessage.of(id="m", role="assistant", content=[TextPart(text=text)], created_at=1)
 
 
-def tool_start(call_id: str = "c", name: str = "bash", args: Any = None) -> wire.ToolStart:
-    return wire.ToolStart(tool_call_id=call_id, tool_name=name, args={} if args is None else args)
+def tool_start(call_id: str = "c", name: str = "bash", args: Any = None) -> wire.ToolStartEvent:
+    return wire.ToolStartEvent(tool_call_id=call_id, tool_name=name, args={} if args is None else args)
 
 
-def tool_end(call_id: str = "c", *, is_error: bool = False, **fields: Any) -> wire.ToolEnd:
-    return wire.ToolEnd(tool_call_id=call_id, result="out", is_error=is_error, **fields)
+def tool_end(call_id: str = "c", *, is_error: bool = False, **fields: Any) -> wire.ToolEndEvent:
+    return wire.ToolEndEvent(tool_call_id=call_id, result="out", is_error=is_error, **fields)
 
 
-def suspended(call_id: str) -> wire.ToolSuspended:
-    return wire.ToolSuspended(tool_call_id=call_id, tool_name="ask_user", args={}, suspend_payload={"q": 1})
+def suspended(call_id: str) -> wire.ToolSuspendedEvent:
+    return wire.ToolSuspendedEvent(
+        tool_call_id=call_id, tool_name="ask_user", args={}, suspend_payload={"q": 1}
+    )
 
 
-APPROVAL = wire.ToolApprovalRequired(tool_call_id="c", tool_name="bash", args={})
+APPROVAL = wire.ToolApprovalRequiredEvent(tool_call_id="c", tool_name="bash", args={})
 
 
 def test_nothing_is_shown_in_the_beginning() -> None:
@@ -111,11 +113,11 @@ def test_nothing_is_shown_in_the_beginning() -> None:
 def test_a_run_that_begins_clears_what_the_last_one_left_but_what_still_waits() -> None:
     state = shown(
         tool_start(),
-        wire.ToolInputStart(tool_call_id="d", tool_name="x"),
-        wire.MessageEnd(message=message("x")),
+        wire.ToolInputStartEvent(tool_call_id="d", tool_name="x"),
+        wire.MessageEndEvent(message=message("x")),
         APPROVAL,
         suspended("q"),
-        wire.AgentStart(),
+        wire.AgentStartEvent(),
     )
 
     assert state.is_running
@@ -127,15 +129,15 @@ def test_a_run_that_begins_clears_what_the_last_one_left_but_what_still_waits() 
 @pytest.mark.parametrize("reason", ["complete", "aborted", "error", None])
 def test_a_run_that_ends_leaves_nothing_waiting_and_nothing_running(reason: Any) -> None:
     state = shown(
-        wire.AgentStart(),
+        wire.AgentStartEvent(),
         tool_start("a"),
         tool_end("a"),
         tool_start("b"),
-        wire.ToolInputStart(tool_call_id="d", tool_name="x"),
-        wire.SubagentStart(tool_call_id="b", agent_type="t", task="", model_id=""),
+        wire.ToolInputStartEvent(tool_call_id="d", tool_name="x"),
+        wire.SubagentStartEvent(tool_call_id="b", agent_type="t", task="", model_id=""),
         APPROVAL,
         suspended("q"),
-        wire.AgentEnd(reason=reason),
+        wire.AgentEndEvent(reason=reason),
     )
 
     assert not state.is_running
@@ -148,7 +150,7 @@ def test_a_run_that_ends_leaves_nothing_waiting_and_nothing_running(reason: Any)
 
 
 def test_a_run_that_waits_keeps_what_it_waits_for() -> None:
-    state = shown(wire.AgentStart(), suspended("q"), wire.AgentEnd(reason="suspended"))
+    state = shown(wire.AgentStartEvent(), suspended("q"), wire.AgentEndEvent(reason="suspended"))
 
     assert to_wire(state.pending_suspensions) == {
         "q": {"toolCallId": "q", "toolName": "ask_user", "args": {}, "suspendPayload": {"q": 1}}
@@ -170,7 +172,7 @@ def test_the_answer_to_one_of_two_leaves_the_other() -> None:
 
 @pytest.mark.parametrize("event", [tool_start("q"), tool_end("q")])
 def test_a_call_that_continues_waits_no_more(event: HarnessEvent) -> None:
-    approval = wire.ToolApprovalRequired(tool_call_id="q", tool_name="x", args={})
+    approval = wire.ToolApprovalRequiredEvent(tool_call_id="q", tool_name="x", args={})
 
     state = shown(suspended("q"), approval, event)
 
@@ -178,33 +180,33 @@ def test_a_call_that_continues_waits_no_more(event: HarnessEvent) -> None:
 
 
 def test_a_suspension_that_was_cancelled_is_removed() -> None:
-    cancelled = wire.ToolSuspensionCancelled(tool_call_id="q", tool_name="ask_user", reason="")
+    cancelled = wire.ToolSuspensionCancelledEvent(tool_call_id="q", tool_name="ask_user", reason="")
 
     assert shown(suspended("q"), cancelled).pending_suspensions == {}
 
 
 def test_the_current_message_stays_after_its_end() -> None:
     first, second, third = message("a"), message("ab"), message("abc")
-    state = shown(wire.MessageStart(message=first))
+    state = shown(wire.MessageStartEvent(message=first))
     assert state.current_message == first
-    shown(wire.MessageUpdate(message=second), state=state)
+    shown(wire.MessageUpdateEvent(message=second), state=state)
     assert state.current_message == second
-    shown(wire.MessageEnd(message=third), wire.AgentEnd(), state=state)
+    shown(wire.MessageEndEvent(message=third), wire.AgentEndEvent(), state=state)
     assert state.current_message == third
 
 
 def test_arguments_are_gathered_as_they_are_written() -> None:
     state = shown(
-        wire.ToolInputStart(tool_call_id="c", tool_name="bash"),
-        wire.ToolInputDelta(tool_call_id="c", args_text_delta='{"a"'),
-        wire.ToolInputDelta(tool_call_id="c", args_text_delta=":1}"),
-        wire.ToolInputDelta(tool_call_id="unknown", args_text_delta="?"),
+        wire.ToolInputStartEvent(tool_call_id="c", tool_name="bash"),
+        wire.ToolInputDeltaEvent(tool_call_id="c", args_text_delta='{"a"'),
+        wire.ToolInputDeltaEvent(tool_call_id="c", args_text_delta=":1}"),
+        wire.ToolInputDeltaEvent(tool_call_id="unknown", args_text_delta="?"),
     )
 
     assert to_wire(state.tool_input_buffers) == {"c": {"text": '{"a":1}', "toolName": "bash"}}
     assert state.tool_input_buffers["c"].text == '{"a":1}'
     assert state.active_tools["c"].status == "streaming_input"
-    shown(wire.ToolInputEnd(tool_call_id="c"), tool_start(args={"a": 1}), state=state)
+    shown(wire.ToolInputEndEvent(tool_call_id="c"), tool_start(args={"a": 1}), state=state)
     assert state.tool_input_buffers == {}
     assert to_wire(state.active_tools) == {"c": {"name": "bash", "args": {"a": 1}, "status": "running"}}
 
@@ -212,12 +214,12 @@ def test_arguments_are_gathered_as_they_are_written() -> None:
 def test_the_progress_and_result_of_a_call_are_stored() -> None:
     state = shown(
         tool_start(),
-        wire.ToolUpdate(tool_call_id="c", partial_result={"done": 1}),
-        wire.ShellOutput(tool_call_id="c", output="a\n", stream="stdout"),
-        wire.ShellOutput(tool_call_id="c", output="b\n", stream="stderr"),
+        wire.ToolUpdateEvent(tool_call_id="c", partial_result={"done": 1}),
+        wire.ShellOutputEvent(tool_call_id="c", output="a\n", stream="stdout"),
+        wire.ShellOutputEvent(tool_call_id="c", output="b\n", stream="stderr"),
         tool_end(is_error=True),
-        wire.ToolUpdate(tool_call_id="unknown", partial_result=""),
-        wire.ShellOutput(tool_call_id="unknown", output="", stream="stdout"),
+        wire.ToolUpdateEvent(tool_call_id="unknown", partial_result=""),
+        wire.ShellOutputEvent(tool_call_id="unknown", output="", stream="stdout"),
         tool_end("unknown"),
     )
 
@@ -233,7 +235,7 @@ def test_the_progress_and_result_of_a_call_are_stored() -> None:
         }
     }
     assert state.active_tools["c"].shell_output == "a\nb\n"
-    shown(wire.ToolUpdate(tool_call_id="c", partial_result="half"), state=state)
+    shown(wire.ToolUpdateEvent(tool_call_id="c", partial_result="half"), state=state)
     assert state.active_tools["c"].partial_result == "half"
 
 
@@ -269,13 +271,13 @@ def test_a_file_that_any_agent_wrote_is_known_by_what_the_call_did() -> None:
 def test_a_sub_agent_is_followed_until_the_run_ends() -> None:
     who = {"tool_call_id": "c", "agent_type": "t"}
     state = shown(
-        wire.SubagentStart(**who, task="look", model_id="m", forked=True),
-        wire.SubagentTextDelta(**who, text_delta="I "),
-        wire.SubagentTextDelta(**who, text_delta="look."),
-        wire.SubagentToolStart(**who, sub_tool_name="ls", sub_tool_args={}),
-        wire.SubagentToolStart(**who, sub_tool_name="ls", sub_tool_args={}),
-        wire.SubagentToolEnd(**who, sub_tool_name="ls", sub_tool_result="", is_error=True),
-        wire.SubagentEnd(**who, result="Seen.", is_error=False, duration_ms=7),
+        wire.SubagentStartEvent(**who, task="look", model_id="m", forked=True),
+        wire.SubagentTextDeltaEvent(**who, text_delta="I "),
+        wire.SubagentTextDeltaEvent(**who, text_delta="look."),
+        wire.SubagentToolStartEvent(**who, sub_tool_name="ls", sub_tool_args={}),
+        wire.SubagentToolStartEvent(**who, sub_tool_name="ls", sub_tool_args={}),
+        wire.SubagentToolEndEvent(**who, sub_tool_name="ls", sub_tool_result="", is_error=True),
+        wire.SubagentEndEvent(**who, result="Seen.", is_error=False, duration_ms=7),
     )
 
     assert to_wire(state.active_subagents) == {
@@ -314,13 +316,13 @@ def test_the_tasks_before_are_kept_beside_the_tasks_now() -> None:
         [TaskItem(id=name, content=name, status="pending", active_form=name)] for name in ("a", "b")
     )
 
-    state = shown(wire.TaskUpdated(tasks=first), wire.TaskUpdated(tasks=second))
+    state = shown(wire.TaskUpdatedEvent(tasks=first), wire.TaskUpdatedEvent(tasks=second))
 
     assert (state.previous_tasks, state.tasks) == (first, second)
 
 
 def test_follow_ups_are_counted() -> None:
-    assert shown(wire.FollowUpQueued(count=2)).queued_follow_ups == 2
+    assert shown(wire.FollowUpQueuedEvent(count=2)).queued_follow_ups == 2
 
 
 THREAD = wire.HarnessThread(id="t", resource_id="", created_at=0, updated_at=0)
@@ -329,22 +331,22 @@ THREAD = wire.HarnessThread(id="t", resource_id="", created_at=0, updated_at=0)
 @pytest.mark.parametrize(
     ("event", "is_reset"),
     [
-        (wire.ThreadChanged(thread_id="t", previous_thread_id=None), True),
-        (wire.ThreadCreated(thread=THREAD), True),
-        (wire.ThreadDeleted(thread_id="t", was_current=True), True),
-        (wire.ThreadDeleted(thread_id="other"), False),
+        (wire.ThreadChangedEvent(thread_id="t", previous_thread_id=None), True),
+        (wire.ThreadCreatedEvent(thread=THREAD), True),
+        (wire.ThreadDeletedEvent(thread_id="t", was_current=True), True),
+        (wire.ThreadDeletedEvent(thread_id="other"), False),
     ],
 )
 def test_another_thread_shows_nothing_of_the_last_but_that_a_run_continues(
     event: HarnessEvent, is_reset: bool
 ) -> None:
     before: list[HarnessEvent] = [
-        wire.AgentStart(),
+        wire.AgentStartEvent(),
         tool_start(name="write_file", args={"path": "a"}),
         tool_end(),
-        wire.FollowUpQueued(count=2),
-        wire.UsageUpdate(usage=TokenUsage(prompt_tokens=1)),
-        wire.OmBufferingStart(cycle_id="c", operation_type="observation", tokens_to_buffer=1),
+        wire.FollowUpQueuedEvent(count=2),
+        wire.UsageUpdateEvent(usage=TokenUsage(prompt_tokens=1)),
+        wire.OmBufferingStartEvent(cycle_id="c", operation_type="observation", tokens_to_buffer=1),
     ]
     state = shown(*before, event)
 
@@ -359,7 +361,9 @@ def test_a_new_thread_begins_with_nothing_used() -> None:
 
 
 def test_the_state_is_changed_in_place_and_survives_being_written_and_read() -> None:
-    state = shown(wire.AgentStart(), tool_start(), wire.MessageEnd(message=message("x")), suspended("q"))
+    state = shown(
+        wire.AgentStartEvent(), tool_start(), wire.MessageEndEvent(message=message("x")), suspended("q")
+    )
 
     assert to_wire(read(to_wire(state), DisplayState)) == to_wire(state)
     same = state

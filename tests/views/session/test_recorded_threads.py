@@ -51,8 +51,8 @@ def test_everything_that_begins_ends_once(case: Case) -> None:
         assert counts[start] == counts[end], (start, counts)
     assert counts["agent_start"] == 1
     assert emitted[-1].type == "agent_end"
-    started = [event.tool_call_id for event in emitted if isinstance(event, wire.ToolStart)]
-    ended = [event.tool_call_id for event in emitted if isinstance(event, wire.ToolEnd)]
+    started = [event.tool_call_id for event in emitted if isinstance(event, wire.ToolStartEvent)]
+    ended = [event.tool_call_id for event in emitted if isinstance(event, wire.ToolEndEvent)]
     assert sorted(started) == sorted(ended)
     assert len(set(started)) == len(started)
 

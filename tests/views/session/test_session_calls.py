@@ -202,7 +202,7 @@ def test_two_sub_agents_of_one_call_have_different_ids() -> None:
         TextDelta(run_id="k2", text="x"),
     )
 
-    starts = [event.tool_call_id for event in events if isinstance(event, wire.SubagentStart)]
+    starts = [event.tool_call_id for event in events if isinstance(event, wire.SubagentStartEvent)]
     assert starts == ["c", "c#2"]
     assert wired(events[-1])["toolCallId"] == "c#2"
 
@@ -278,7 +278,7 @@ def test_a_fork_without_a_listener_ends_with_its_call() -> None:
         ToolEnd(call_id="c", tool_name="subagent", success=True, output="Seen."),
     )
 
-    end = next(event for event in events if isinstance(event, wire.SubagentEnd))
+    end = next(event for event in events if isinstance(event, wire.SubagentEndEvent))
     assert (end.result, end.is_error, end.duration_ms) == ("Seen.", False, 1)
 
 
@@ -308,7 +308,7 @@ def test_files_that_a_call_wrote_are_emitted_for_any_tool_name() -> None:
         ToolEnd(call_id="d", tool_name="Edit", success=False),
     )
 
-    ends = [event for event in events if isinstance(event, wire.ToolEnd)]
+    ends = [event for event in events if isinstance(event, wire.ToolEndEvent)]
     assert [end.modified_paths for end in ends] == [["a.py"], None]
     assert ends[0].timestamp == 1002
 

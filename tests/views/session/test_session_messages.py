@@ -83,7 +83,7 @@ def test_an_event_that_was_kept_does_not_change() -> None:
         for event in emitted(
             START, *(TextDelta(id="t", text=letter) for letter in "abc"), TextRetracted(id="t")
         )
-        if isinstance(event, wire.MessageUpdate)
+        if isinstance(event, wire.MessageUpdateEvent)
     ]
 
     assert [texts(update.message) for update in reversed(updates)] == [[], ["abc"], ["ab"], ["a"]]
@@ -137,7 +137,7 @@ def test_words_of_the_user_end_the_message_before_them() -> None:
         START, TextDelta(id="a", text="1"), Message(role="user", text="more"), TextDelta(text="2"), DONE
     )
 
-    ends = [event.message for event in events if isinstance(event, wire.MessageEnd)]
+    ends = [event.message for event in events if isinstance(event, wire.MessageEndEvent)]
     assert [(message.role, message.text) for message in ends] == [
         ("assistant", "1"),
         ("user", "more"),

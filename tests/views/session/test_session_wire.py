@@ -44,19 +44,19 @@ def test_every_event_is_documented_with_its_fields() -> None:
 
 
 def test_what_is_optional_is_absent_and_what_may_be_null_is_null() -> None:
-    assert to_wire(wire.ThreadChanged(thread_id="t", previous_thread_id=None)) == {
+    assert to_wire(wire.ThreadChangedEvent(thread_id="t", previous_thread_id=None)) == {
         "type": "thread_changed",
         "threadId": "t",
         "previousThreadId": None,
     }
-    assert to_wire(wire.ModelChanged(model_id="m")) == {"type": "model_changed", "modelId": "m"}
-    assert to_wire(wire.ToolEnd(tool_call_id="c", result=None, is_error=False)) == {
+    assert to_wire(wire.ModelChangedEvent(model_id="m")) == {"type": "model_changed", "modelId": "m"}
+    assert to_wire(wire.ToolEndEvent(tool_call_id="c", result=None, is_error=False)) == {
         "type": "tool_end",
         "toolCallId": "c",
         "result": None,
         "isError": False,
     }
-    assert wire.ModelChanged(model_id="m").type == "model_changed"
+    assert wire.ModelChangedEvent(model_id="m").type == "model_changed"
 
 
 def test_events_survive_the_wire() -> None:

@@ -94,7 +94,7 @@ _WORDS: Mapping[type[WireEvent], tuple[str, Callable[[Any], str]]] = {
     wire.ToolResultEvent: ("result", _of_result),
     wire.ToolProgressEvent: ("progress", lambda event: _gist(event.content)),
     wire.UsageEvent: ("usage", _of_usage),
-    wire.ErrorEvent: ("error", lambda event: event.message),
+    wire.RunErrorEvent: ("error", lambda event: event.message),
     wire.RelayEvent: ("asks", lambda event: f"{event.tool} {gist(event.params)}"),
     wire.ReplInputEvent: ("runs", lambda event: event.code),
     wire.ReplProgressEvent: ("prints", lambda event: event.chunk),

@@ -75,7 +75,7 @@ class Record:
             run.append(entry)
         if kind is wire.UsageEvent:
             self._usages += 1
-        elif kind is wire.ErrorEvent or kind is wire.UserEvent:
+        elif kind is wire.RunErrorEvent or kind is wire.UserEvent:
             self._numbers[run_id, kind] = self._numbers.get((run_id, kind), 0) + 1
         return entry
 
@@ -175,7 +175,7 @@ _NODE_IDS: Mapping[type[WireEvent], Callable[[Record, Any], str]] = {
     wire.ReplOutputEvent: _suffixed("output"),
     wire.HarnessStart: _run_id,
     wire.HarnessEnd: _run_id,
-    wire.ErrorEvent: Record.numbered_id,
+    wire.RunErrorEvent: Record.numbered_id,
     wire.UserEvent: Record.numbered_id,
     wire.UsageEvent: Record.usage_id,
 }

@@ -132,7 +132,7 @@ class _TurnBuilder:
         self._turn.phase = "error" if event.error else "done"
         self._is_answering = event.done
 
-    def fail(self, event: wire.ErrorEvent) -> None:
+    def fail(self, event: wire.RunErrorEvent) -> None:
         self._has_failed = True
         self._turn.phase = "error"
         self._turn.error_message = event.message
@@ -183,7 +183,7 @@ _HANDLERS: Mapping[type[WireEvent], Callable[[_TurnBuilder, Any], None]] = {
     wire.ReplInputEvent: _TurnBuilder.run,
     wire.ReplProgressEvent: _TurnBuilder.print,
     wire.ReplOutputEvent: _TurnBuilder.give,
-    wire.ErrorEvent: _TurnBuilder.fail,
+    wire.RunErrorEvent: _TurnBuilder.fail,
     wire.RelayEvent: _TurnBuilder.ask,
     wire.UsageEvent: _TurnBuilder.use,
 }

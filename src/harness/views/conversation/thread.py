@@ -295,7 +295,7 @@ def _relay(event: Any) -> RelayContent:
 
 _CONTENTS: Mapping[type[WireEvent], Callable[[Any], Content]] = {
     wire.UserEvent: lambda event: UserContent(content=event.content),
-    wire.ErrorEvent: lambda event: ErrorContent(message=event.message),
+    wire.RunErrorEvent: lambda event: ErrorContent(message=event.message),
     wire.RelayEvent: _relay,
 }
 

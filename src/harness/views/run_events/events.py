@@ -95,7 +95,7 @@ class UsageEvent(WireEvent, frozen=True, kw_only=True):
     cache_creation_tokens: int | None = None
 
 
-class ErrorEvent(WireEvent, frozen=True, kw_only=True):
+class RunErrorEvent(WireEvent, frozen=True, kw_only=True, tag="error"):
     message: str
 
 
@@ -163,7 +163,7 @@ RunEvent: TypeAlias = (
     | ToolResultEvent
     | ToolProgressEvent
     | UsageEvent
-    | ErrorEvent
+    | RunErrorEvent
     | RelayEvent
     | ReplInputEvent
     | ReplProgressEvent

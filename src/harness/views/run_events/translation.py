@@ -122,8 +122,8 @@ class OpenRun(msgspec.Struct):
             cache_creation_tokens=used.cache_write,
         )
 
-    def error(self, message: str) -> wire.ErrorEvent:
-        return wire.ErrorEvent(run_id=self.speaker_id, parent_id=self.speaker_parent_id, message=message)
+    def error(self, message: str) -> wire.RunErrorEvent:
+        return wire.RunErrorEvent(run_id=self.speaker_id, parent_id=self.speaker_parent_id, message=message)
 
     def call(self, call_id: str, name: str, arguments: Any) -> wire.ToolCallEvent:
         """A call as it is carried out."""

@@ -34,7 +34,7 @@ from harness.views.session.messages import Growing
 # The part of the display state for observational memory.
 
 
-def _state(state: DisplayState, event: wire.StateChanged) -> None:
+def _state(state: DisplayState, event: wire.StateChangedEvent) -> None:
     progress = state.om_progress
     given = {key: event.state.get(key) for key in event.changed_keys}
     threshold, reflection = (_number(given.get(f"{name}Threshold")) for name in ("observation", "reflection"))
@@ -46,7 +46,7 @@ def _state(state: DisplayState, event: wire.StateChanged) -> None:
         _count_percents(progress)
 
 
-def _om_status(state: DisplayState, event: wire.OmStatus) -> None:
+def _om_status(state: DisplayState, event: wire.OmStatusEvent) -> None:
     progress = state.om_progress
     active = _mapping(event.windows, "active")
     messages, observations = _mapping(active, "messages"), _mapping(active, "observations")
@@ -75,11 +75,11 @@ def _om_status(state: DisplayState, event: wire.OmStatus) -> None:
     state.buffering_observations = progress.buffered.reflection.status == "running"
 
 
-def _observation_start(state: DisplayState, event: wire.OmObservationStart) -> None:
+def _observation_start(state: DisplayState, event: wire.OmObservationStartEvent) -> None:
     _noting(state.om_progress, "observing", event)
 
 
-def _observation_end(state: DisplayState, event: wire.OmObservationEnd) -> None:
+def _observation_end(state: DisplayState, event: wire.OmObservationEndEvent) -> None:
     progress = state.om_progress
     _idle(state, event)
     progress.observation_tokens = event.observation_tokens
@@ -87,7 +87,7 @@ def _observation_end(state: DisplayState, event: wire.OmObservationEnd) -> None:
     _count_percents(progress)
 
 
-def _reflection_start(state: DisplayState, event: wire.OmReflectionStart) -> None:
+def _reflection_start(state: DisplayState, event: wire.OmReflectionStartEvent) -> None:
     progress = state.om_progress
     _noting(progress, "reflecting", event)
     progress.pre_reflection_tokens = progress.observation_tokens
@@ -95,7 +95,7 @@ def _reflection_start(state: DisplayState, event: wire.OmReflectionStart) -> Non
     _count_percents(progress)
 
 
-def _reflection_end(state: DisplayState, event: wire.OmReflectionEnd) -> None:
+def _reflection_end(state: DisplayState, event: wire.OmReflectionEndEvent) -> None:
     _idle(state, event)
     state.om_progress.observation_tokens = event.compressed_tokens
     _count_percents(state.om_progress)
@@ -104,7 +104,7 @@ def _reflection_end(state: DisplayState, event: wire.OmReflectionEnd) -> None:
 def _noting(
     progress: OmProgress,
     status: Literal["observing", "reflecting"],
-    event: wire.OmObservationStart | wire.OmReflectionStart,
+    event: wire.OmObservationStartEvent | wire.OmReflectionStartEvent,
 ) -> None:
     progress.status = status
     progress.cycle_id = event.cycle_id
@@ -117,12 +117,13 @@ def _idle(state: DisplayState, event: HarnessEvent) -> None:
     progress.status, progress.cycle_id, progress.start_time = "idle", UNSET, UNSET
 
 
-def _buffering_start(state: DisplayState, event: wire.OmBufferingStart) -> None:
+def _buffering_start(state: DisplayState, event: wire.OmBufferingStartEvent) -> None:
     _set_buffering(state, event.operation_type, is_buffering=True)
 
 
 def _buffering_over(
-    state: DisplayState, event: wire.OmBufferingEnd | wire.OmBufferingFailed | wire.OmActivation
+    state: DisplayState,
+    event: wire.OmBufferingEndEvent | wire.OmBufferingFailedEvent | wire.OmActivationEvent,
 ) -> None:
     _set_buffering(state, event.operation_type, is_buffering=False)
 
@@ -164,18 +165,18 @@ def _buffering(value: Mapping[str, Any]) -> Buffering:
 
 
 MEMORY_RULES: Mapping[type[HarnessEvent], Callable[[DisplayState, Any], None]] = {
-    wire.StateChanged: _state,
-    wire.OmStatus: _om_status,
-    wire.OmObservationStart: _observation_start,
-    wire.OmObservationEnd: _observation_end,
-    wire.OmObservationFailed: _idle,
-    wire.OmReflectionStart: _reflection_start,
-    wire.OmReflectionEnd: _reflection_end,
-    wire.OmReflectionFailed: _idle,
-    wire.OmBufferingStart: _buffering_start,
-    wire.OmBufferingEnd: _buffering_over,
-    wire.OmBufferingFailed: _buffering_over,
-    wire.OmActivation: _buffering_over,
+    wire.StateChangedEvent: _state,
+    wire.OmStatusEvent: _om_status,
+    wire.OmObservationStartEvent: _observation_start,
+    wire.OmObservationEndEvent: _observation_end,
+    wire.OmObservationFailedEvent: _idle,
+    wire.OmReflectionStartEvent: _reflection_start,
+    wire.OmReflectionEndEvent: _reflection_end,
+    wire.OmReflectionFailedEvent: _idle,
+    wire.OmBufferingStartEvent: _buffering_start,
+    wire.OmBufferingEndEvent: _buffering_over,
+    wire.OmBufferingFailedEvent: _buffering_over,
+    wire.OmActivationEvent: _buffering_over,
 }
 
 
@@ -189,13 +190,13 @@ def reduce(
     state: DisplayState, event: HarnessEvent, modifying_tools: Collection[str] = MODIFYING_TOOLS
 ) -> None:
     kind = type(event)
-    if kind is wire.MessageUpdate:  # fast path: the most frequent event
+    if kind is wire.MessageUpdateEvent:  # fast path: the most frequent event
         state.current_message = event.message  # type: ignore[attr-defined]
         return
     rule = _RULES.get(kind)
     if rule is not None:
         rule(state, event)
-        if kind is wire.ToolEnd:
+        if kind is wire.ToolEndEvent:
             _note_modified(state, event, modifying_tools)
 
 
@@ -206,7 +207,7 @@ def reset_thread(state: DisplayState) -> None:
         setattr(state, name, getattr(fresh, name))
 
 
-def _agent_start(state: DisplayState, event: wire.AgentStart) -> None:
+def _agent_start(state: DisplayState, event: wire.AgentStartEvent) -> None:
     state.is_running = True
     state.active_tools = {}
     state.tool_input_buffers = {}
@@ -216,7 +217,7 @@ def _agent_start(state: DisplayState, event: wire.AgentStart) -> None:
         state.pending_suspensions.pop(tool_call_id, None)
 
 
-def _agent_end(state: DisplayState, event: wire.AgentEnd) -> None:
+def _agent_end(state: DisplayState, event: wire.AgentEndEvent) -> None:
     state.is_running = False
     state.pending_approval = None
     if event.reason != "suspended":
@@ -227,34 +228,36 @@ def _agent_end(state: DisplayState, event: wire.AgentEnd) -> None:
     state.active_subagents = {}
 
 
-def _message(state: DisplayState, event: wire.MessageStart | wire.MessageUpdate | wire.MessageEnd) -> None:
+def _message(
+    state: DisplayState, event: wire.MessageStartEvent | wire.MessageUpdateEvent | wire.MessageEndEvent
+) -> None:
     state.current_message = event.message
 
 
-def _message_start(state: DisplayState, event: wire.MessageStart) -> None:
+def _message_start(state: DisplayState, event: wire.MessageStartEvent) -> None:
     _message(state, event)
     if state.queued_steering and event.message.role == "user":
         state.queued_steering = [one for one in state.queued_steering if one.id != event.message.id]
 
 
-def _tool_input_start(state: DisplayState, event: wire.ToolInputStart) -> None:
+def _tool_input_start(state: DisplayState, event: wire.ToolInputStartEvent) -> None:
     buffer = ToolInputBuffer(text_pieces=Growing(), tool_name=event.tool_name)
     state.tool_input_buffers[event.tool_call_id] = buffer
     tool = ActiveTool(name=event.tool_name, args={}, status="streaming_input")
     state.active_tools[event.tool_call_id] = tool
 
 
-def _tool_input_delta(state: DisplayState, event: wire.ToolInputDelta) -> None:
+def _tool_input_delta(state: DisplayState, event: wire.ToolInputDeltaEvent) -> None:
     buffer = state.tool_input_buffers.get(event.tool_call_id)
     if buffer is not None:
         buffer.text_pieces.add(event.args_text_delta)
 
 
-def _tool_input_end(state: DisplayState, event: wire.ToolInputEnd) -> None:
+def _tool_input_end(state: DisplayState, event: wire.ToolInputEndEvent) -> None:
     state.tool_input_buffers.pop(event.tool_call_id, None)
 
 
-def _tool_start(state: DisplayState, event: wire.ToolStart) -> None:
+def _tool_start(state: DisplayState, event: wire.ToolStartEvent) -> None:
     _answered(state, event.tool_call_id)
     tool = state.active_tools.get(event.tool_call_id)
     if tool is None:
@@ -263,14 +266,14 @@ def _tool_start(state: DisplayState, event: wire.ToolStart) -> None:
     tool.name, tool.args, tool.status = event.tool_name, event.args, "running"
 
 
-def _tool_update(state: DisplayState, event: wire.ToolUpdate) -> None:
+def _tool_update(state: DisplayState, event: wire.ToolUpdateEvent) -> None:
     tool = state.active_tools.get(event.tool_call_id)
     if tool is not None:
         result = event.partial_result
         tool.partial_result = result if isinstance(result, str) else compact(result)
 
 
-def _shell_output(state: DisplayState, event: wire.ShellOutput) -> None:
+def _shell_output(state: DisplayState, event: wire.ShellOutputEvent) -> None:
     tool = state.active_tools.get(event.tool_call_id)
     if tool is None:
         return
@@ -279,7 +282,7 @@ def _shell_output(state: DisplayState, event: wire.ShellOutput) -> None:
     tool.shell_output_pieces.add(event.output)
 
 
-def _tool_end(state: DisplayState, event: wire.ToolEnd) -> None:
+def _tool_end(state: DisplayState, event: wire.ToolEndEvent) -> None:
     _answered(state, event.tool_call_id)
     tool = state.active_tools.get(event.tool_call_id)
     if tool is not None:
@@ -311,11 +314,11 @@ def _answered(state: DisplayState, tool_call_id: str) -> None:
     state.pending_suspensions.pop(tool_call_id, None)
 
 
-def _approval(state: DisplayState, event: wire.ToolApprovalRequired) -> None:
+def _approval(state: DisplayState, event: wire.ToolApprovalRequiredEvent) -> None:
     state.pending_approval = approval_shown(event)
 
 
-def approval_shown(event: wire.ToolApprovalRequired) -> PendingApproval:
+def approval_shown(event: wire.ToolApprovalRequiredEvent) -> PendingApproval:
     """The display state's entry for an approval."""
     more = {
         name: value
@@ -327,7 +330,7 @@ def approval_shown(event: wire.ToolApprovalRequired) -> PendingApproval:
     )
 
 
-def _suspended(state: DisplayState, event: wire.ToolSuspended) -> None:
+def _suspended(state: DisplayState, event: wire.ToolSuspendedEvent) -> None:
     state.pending_suspensions[event.tool_call_id] = PendingSuspension(
         tool_call_id=event.tool_call_id,
         tool_name=event.tool_name,
@@ -337,11 +340,11 @@ def _suspended(state: DisplayState, event: wire.ToolSuspended) -> None:
     )
 
 
-def _cancelled(state: DisplayState, event: wire.ToolSuspensionCancelled) -> None:
+def _cancelled(state: DisplayState, event: wire.ToolSuspensionCancelledEvent) -> None:
     state.pending_suspensions.pop(event.tool_call_id, None)
 
 
-def _subagent_start(state: DisplayState, event: wire.SubagentStart) -> None:
+def _subagent_start(state: DisplayState, event: wire.SubagentStartEvent) -> None:
     state.active_subagents[event.tool_call_id] = ActiveSubagent(
         agent_type=event.agent_type,
         task=event.task,
@@ -353,19 +356,19 @@ def _subagent_start(state: DisplayState, event: wire.SubagentStart) -> None:
     )
 
 
-def _subagent_text(state: DisplayState, event: wire.SubagentTextDelta) -> None:
+def _subagent_text(state: DisplayState, event: wire.SubagentTextDeltaEvent) -> None:
     subagent = state.active_subagents.get(event.tool_call_id)
     if subagent is not None:
         subagent.text_delta_pieces.add(event.text_delta)
 
 
-def _subagent_tool_start(state: DisplayState, event: wire.SubagentToolStart) -> None:
+def _subagent_tool_start(state: DisplayState, event: wire.SubagentToolStartEvent) -> None:
     subagent = state.active_subagents.get(event.tool_call_id)
     if subagent is not None:
         subagent.tool_calls.append(SubagentCall(name=event.sub_tool_name, is_error=False))
 
 
-def _subagent_tool_end(state: DisplayState, event: wire.SubagentToolEnd) -> None:
+def _subagent_tool_end(state: DisplayState, event: wire.SubagentToolEndEvent) -> None:
     subagent = state.active_subagents.get(event.tool_call_id)
     for call in subagent.tool_calls if subagent is not None else ():
         if call.name == event.sub_tool_name and not call.is_error:
@@ -373,7 +376,7 @@ def _subagent_tool_end(state: DisplayState, event: wire.SubagentToolEnd) -> None
             return
 
 
-def _subagent_end(state: DisplayState, event: wire.SubagentEnd) -> None:
+def _subagent_end(state: DisplayState, event: wire.SubagentEndEvent) -> None:
     subagent = state.active_subagents.get(event.tool_call_id)
     if subagent is not None:
         subagent.status = "error" if event.is_error else "completed"
@@ -381,59 +384,59 @@ def _subagent_end(state: DisplayState, event: wire.SubagentEnd) -> None:
         subagent.result = event.result
 
 
-def _usage(state: DisplayState, event: wire.UsageUpdate) -> None:
+def _usage(state: DisplayState, event: wire.UsageUpdateEvent) -> None:
     state.token_usage = state.token_usage.plus(event.usage) if event.total is None else event.total
 
 
-def _tasks(state: DisplayState, event: wire.TaskUpdated) -> None:
+def _tasks(state: DisplayState, event: wire.TaskUpdatedEvent) -> None:
     state.previous_tasks, state.tasks = state.tasks, list(event.tasks)
 
 
-def _follow_ups(state: DisplayState, event: wire.FollowUpQueued) -> None:
+def _follow_ups(state: DisplayState, event: wire.FollowUpQueuedEvent) -> None:
     state.queued_follow_ups = event.count
 
 
-def _steering(state: DisplayState, event: wire.SteeringQueued) -> None:
+def _steering(state: DisplayState, event: wire.SteeringQueuedEvent) -> None:
     state.queued_steering.append(QueuedSteering(id=event.id, text=event.text))
 
 
-def _thread(state: DisplayState, event: wire.ThreadChanged | wire.ThreadCreated) -> None:
+def _thread(state: DisplayState, event: wire.ThreadChangedEvent | wire.ThreadCreatedEvent) -> None:
     del event
     reset_thread(state)
 
 
-def _thread_deleted(state: DisplayState, event: wire.ThreadDeleted) -> None:
+def _thread_deleted(state: DisplayState, event: wire.ThreadDeletedEvent) -> None:
     if event.was_current:
         reset_thread(state)
 
 
 _RULES: Mapping[type[HarnessEvent], Callable[[DisplayState, Any], None]] = {
-    wire.AgentStart: _agent_start,
-    wire.AgentEnd: _agent_end,
-    wire.MessageStart: _message_start,
-    wire.MessageUpdate: _message,
-    wire.MessageEnd: _message,
-    wire.ToolInputStart: _tool_input_start,
-    wire.ToolInputDelta: _tool_input_delta,
-    wire.ToolInputEnd: _tool_input_end,
-    wire.ToolStart: _tool_start,
-    wire.ToolUpdate: _tool_update,
-    wire.ShellOutput: _shell_output,
-    wire.ToolEnd: _tool_end,
-    wire.ToolApprovalRequired: _approval,
-    wire.ToolSuspended: _suspended,
-    wire.ToolSuspensionCancelled: _cancelled,
-    wire.SubagentStart: _subagent_start,
-    wire.SubagentTextDelta: _subagent_text,
-    wire.SubagentToolStart: _subagent_tool_start,
-    wire.SubagentToolEnd: _subagent_tool_end,
-    wire.SubagentEnd: _subagent_end,
-    wire.UsageUpdate: _usage,
-    wire.TaskUpdated: _tasks,
-    wire.FollowUpQueued: _follow_ups,
-    wire.SteeringQueued: _steering,
-    wire.ThreadChanged: _thread,
-    wire.ThreadCreated: _thread,
-    wire.ThreadDeleted: _thread_deleted,
+    wire.AgentStartEvent: _agent_start,
+    wire.AgentEndEvent: _agent_end,
+    wire.MessageStartEvent: _message_start,
+    wire.MessageUpdateEvent: _message,
+    wire.MessageEndEvent: _message,
+    wire.ToolInputStartEvent: _tool_input_start,
+    wire.ToolInputDeltaEvent: _tool_input_delta,
+    wire.ToolInputEndEvent: _tool_input_end,
+    wire.ToolStartEvent: _tool_start,
+    wire.ToolUpdateEvent: _tool_update,
+    wire.ShellOutputEvent: _shell_output,
+    wire.ToolEndEvent: _tool_end,
+    wire.ToolApprovalRequiredEvent: _approval,
+    wire.ToolSuspendedEvent: _suspended,
+    wire.ToolSuspensionCancelledEvent: _cancelled,
+    wire.SubagentStartEvent: _subagent_start,
+    wire.SubagentTextDeltaEvent: _subagent_text,
+    wire.SubagentToolStartEvent: _subagent_tool_start,
+    wire.SubagentToolEndEvent: _subagent_tool_end,
+    wire.SubagentEndEvent: _subagent_end,
+    wire.UsageUpdateEvent: _usage,
+    wire.TaskUpdatedEvent: _tasks,
+    wire.FollowUpQueuedEvent: _follow_ups,
+    wire.SteeringQueuedEvent: _steering,
+    wire.ThreadChangedEvent: _thread,
+    wire.ThreadCreatedEvent: _thread,
+    wire.ThreadDeletedEvent: _thread_deleted,
     **MEMORY_RULES,
 }

@@ -6,8 +6,8 @@ import msgspec
 
 
 def tag_of(class_name: str) -> str:
-    """ToolStart → tool_start; TextPart → text."""
-    name = class_name.removesuffix("Part")
+    """ToolStartEvent → tool_start; TextPart → text."""
+    name = class_name.removesuffix("Part").removesuffix("Event")
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 

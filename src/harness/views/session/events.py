@@ -17,19 +17,19 @@ from harness.views.session.display_state import DisplayState, TaskItem
 from harness.views.session.encoding import encode, read, to_wire
 from harness.views.session.event import HarnessEvent
 from harness.views.session.memory_events import (
-    OmActivation,
-    OmBufferingEnd,
-    OmBufferingFailed,
-    OmBufferingStart,
-    OmModelChanged,
-    OmObservationEnd,
-    OmObservationFailed,
-    OmObservationStart,
-    OmReflectionEnd,
-    OmReflectionFailed,
-    OmReflectionStart,
-    OmStatus,
-    OmThreadTitleUpdated,
+    OmActivationEvent,
+    OmBufferingEndEvent,
+    OmBufferingFailedEvent,
+    OmBufferingStartEvent,
+    OmModelChangedEvent,
+    OmObservationEndEvent,
+    OmObservationFailedEvent,
+    OmObservationStartEvent,
+    OmReflectionEndEvent,
+    OmReflectionFailedEvent,
+    OmReflectionStartEvent,
+    OmStatusEvent,
+    OmThreadTitleUpdatedEvent,
 )
 from harness.views.session.messages import HarnessMessage
 from harness.views.session.parts import (
@@ -51,7 +51,7 @@ from harness.views.session.usage import TokenUsage
 # Tool calls and sub-agents.
 
 
-class ToolStart(HarnessEvent, frozen=True, kw_only=True):
+class ToolStartEvent(HarnessEvent, frozen=True, kw_only=True):
     """A tool call begins; its arguments are complete."""
 
     tool_call_id: str
@@ -59,7 +59,7 @@ class ToolStart(HarnessEvent, frozen=True, kw_only=True):
     args: Any
 
 
-class ToolApprovalRequired(HarnessEvent, frozen=True, kw_only=True):
+class ToolApprovalRequiredEvent(HarnessEvent, frozen=True, kw_only=True):
     """A tool call waits for permission: answer with `respond_to_tool_approval`."""
 
     tool_call_id: str
@@ -76,7 +76,7 @@ class ToolApprovalRequired(HarnessEvent, frozen=True, kw_only=True):
     """The call that started the sub-agent."""
 
 
-class ToolSuspended(HarnessEvent, frozen=True, kw_only=True):
+class ToolSuspendedEvent(HarnessEvent, frozen=True, kw_only=True):
     """A tool waits for data, such as an answer: give it with `respond_to_tool_suspension`."""
 
     tool_call_id: str
@@ -88,7 +88,7 @@ class ToolSuspended(HarnessEvent, frozen=True, kw_only=True):
     parent_tool_call_id: str | None = None
 
 
-class ToolSuspensionCancelled(HarnessEvent, frozen=True, kw_only=True):
+class ToolSuspensionCancelledEvent(HarnessEvent, frozen=True, kw_only=True):
     """A tool does not wait for data any more; `reason` says why."""
 
     tool_call_id: str
@@ -96,14 +96,14 @@ class ToolSuspensionCancelled(HarnessEvent, frozen=True, kw_only=True):
     reason: str
 
 
-class ToolUpdate(HarnessEvent, frozen=True, kw_only=True):
+class ToolUpdateEvent(HarnessEvent, frozen=True, kw_only=True):
     """A part of the result of a tool that is still running."""
 
     tool_call_id: str
     partial_result: Any
 
 
-class ToolEnd(HarnessEvent, frozen=True, kw_only=True):
+class ToolEndEvent(HarnessEvent, frozen=True, kw_only=True):
     """A tool call has ended, with its result."""
 
     tool_call_id: str
@@ -116,14 +116,14 @@ class ToolEnd(HarnessEvent, frozen=True, kw_only=True):
     """When it ended, milliseconds since the epoch."""
 
 
-class ToolInputStart(HarnessEvent, frozen=True, kw_only=True):
+class ToolInputStartEvent(HarnessEvent, frozen=True, kw_only=True):
     """The model begins to write the arguments of a call."""
 
     tool_call_id: str
     tool_name: str
 
 
-class ToolInputDelta(HarnessEvent, frozen=True, kw_only=True):
+class ToolInputDeltaEvent(HarnessEvent, frozen=True, kw_only=True):
     """A piece of the arguments of a call."""
 
     tool_call_id: str
@@ -131,13 +131,13 @@ class ToolInputDelta(HarnessEvent, frozen=True, kw_only=True):
     tool_name: str | None = None
 
 
-class ToolInputEnd(HarnessEvent, frozen=True, kw_only=True):
+class ToolInputEndEvent(HarnessEvent, frozen=True, kw_only=True):
     """The arguments of a call are complete."""
 
     tool_call_id: str
 
 
-class ShellOutput(HarnessEvent, frozen=True, kw_only=True):
+class ShellOutputEvent(HarnessEvent, frozen=True, kw_only=True):
     """A piece of what a command writes."""
 
     tool_call_id: str
@@ -145,7 +145,7 @@ class ShellOutput(HarnessEvent, frozen=True, kw_only=True):
     stream: Literal["stdout", "stderr"]
 
 
-class CommandExit(HarnessEvent, frozen=True, kw_only=True):
+class CommandExitEvent(HarnessEvent, frozen=True, kw_only=True):
     """A command has ended."""
 
     tool_call_id: str
@@ -153,7 +153,7 @@ class CommandExit(HarnessEvent, frozen=True, kw_only=True):
     success: bool
 
 
-class SubagentStart(HarnessEvent, frozen=True, kw_only=True):
+class SubagentStartEvent(HarnessEvent, frozen=True, kw_only=True):
     """A sub-agent begins; `tool_call_id` is the call that started it."""
 
     tool_call_id: str
@@ -163,7 +163,7 @@ class SubagentStart(HarnessEvent, frozen=True, kw_only=True):
     forked: bool = False
 
 
-class SubagentTextDelta(HarnessEvent, frozen=True, kw_only=True):
+class SubagentTextDeltaEvent(HarnessEvent, frozen=True, kw_only=True):
     """A piece of what a sub-agent says."""
 
     tool_call_id: str
@@ -171,7 +171,7 @@ class SubagentTextDelta(HarnessEvent, frozen=True, kw_only=True):
     text_delta: str
 
 
-class SubagentToolStart(HarnessEvent, frozen=True, kw_only=True):
+class SubagentToolStartEvent(HarnessEvent, frozen=True, kw_only=True):
     """A tool call of a sub-agent begins."""
 
     tool_call_id: str
@@ -180,7 +180,7 @@ class SubagentToolStart(HarnessEvent, frozen=True, kw_only=True):
     sub_tool_args: Any
 
 
-class SubagentToolEnd(HarnessEvent, frozen=True, kw_only=True):
+class SubagentToolEndEvent(HarnessEvent, frozen=True, kw_only=True):
     """A tool call of a sub-agent has ended."""
 
     tool_call_id: str
@@ -190,7 +190,7 @@ class SubagentToolEnd(HarnessEvent, frozen=True, kw_only=True):
     is_error: bool
 
 
-class SubagentEnd(HarnessEvent, frozen=True, kw_only=True):
+class SubagentEndEvent(HarnessEvent, frozen=True, kw_only=True):
     """A sub-agent has ended; `result` is its answer."""
 
     tool_call_id: str
@@ -200,7 +200,7 @@ class SubagentEnd(HarnessEvent, frozen=True, kw_only=True):
     duration_ms: int
 
 
-class SubagentModelChanged(HarnessEvent, frozen=True, kw_only=True):
+class SubagentModelChangedEvent(HarnessEvent, frozen=True, kw_only=True):
     """Sub-agents use another model from now on: those of `agent_type`, or all."""
 
     model_id: str
@@ -211,14 +211,14 @@ class SubagentModelChanged(HarnessEvent, frozen=True, kw_only=True):
 # The session.
 
 
-class ModeChanged(HarnessEvent, frozen=True, kw_only=True):
+class ModeChangedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The session is in another mode."""
 
     mode_id: str
     previous_mode_id: str
 
 
-class ModelChanged(HarnessEvent, frozen=True, kw_only=True):
+class ModelChangedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The session, or one of its modes, uses another model."""
 
     model_id: str
@@ -239,20 +239,20 @@ class HarnessThread(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     metadata: dict[str, Any] | None = None
 
 
-class ThreadChanged(HarnessEvent, frozen=True, kw_only=True):
+class ThreadChangedEvent(HarnessEvent, frozen=True, kw_only=True):
     """Another thread is open."""
 
     thread_id: str
     previous_thread_id: str | None
 
 
-class ThreadCreated(HarnessEvent, frozen=True, kw_only=True):
+class ThreadCreatedEvent(HarnessEvent, frozen=True, kw_only=True):
     """A thread was created, and is open."""
 
     thread: HarnessThread
 
 
-class ThreadDeleted(HarnessEvent, frozen=True, kw_only=True):
+class ThreadDeletedEvent(HarnessEvent, frozen=True, kw_only=True):
     """A thread was deleted."""
 
     thread_id: str
@@ -260,7 +260,7 @@ class ThreadDeleted(HarnessEvent, frozen=True, kw_only=True):
     """It was the current thread; there is none now."""
 
 
-class StateChanged(HarnessEvent, frozen=True, kw_only=True):
+class StateChangedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The state of the application has changed."""
 
     state: dict[str, Any]
@@ -268,38 +268,38 @@ class StateChanged(HarnessEvent, frozen=True, kw_only=True):
     changed_keys: list[str]
 
 
-class AgentStart(HarnessEvent, frozen=True, kw_only=True):
+class AgentStartEvent(HarnessEvent, frozen=True, kw_only=True):
     """A run begins, or continues with an answer."""
 
     resumed_tool_call_ids: list[str] | None = None
     """The calls whose answers resumed the run."""
 
 
-class AgentEnd(HarnessEvent, frozen=True, kw_only=True):
+class AgentEndEvent(HarnessEvent, frozen=True, kw_only=True):
     """A run has ended, or waits for an answer (`suspended`)."""
 
     reason: Literal["complete", "aborted", "error", "suspended"] | None = None
 
 
-class MessageStart(HarnessEvent, frozen=True, kw_only=True):
+class MessageStartEvent(HarnessEvent, frozen=True, kw_only=True):
     """A message begins: of the user, or an answer that is still being written."""
 
     message: HarnessMessage
 
 
-class MessageUpdate(HarnessEvent, frozen=True, kw_only=True):
+class MessageUpdateEvent(HarnessEvent, frozen=True, kw_only=True):
     """A message has grown; `message` is the whole of it so far."""
 
     message: HarnessMessage
 
 
-class MessageEnd(HarnessEvent, frozen=True, kw_only=True):
+class MessageEndEvent(HarnessEvent, frozen=True, kw_only=True):
     """A message is complete."""
 
     message: HarnessMessage
 
 
-class UsageUpdate(HarnessEvent, frozen=True, kw_only=True):
+class UsageUpdateEvent(HarnessEvent, frozen=True, kw_only=True):
     """Tokens that a step has used."""
 
     usage: TokenUsage
@@ -308,7 +308,7 @@ class UsageUpdate(HarnessEvent, frozen=True, kw_only=True):
     """The new total of the thread, if the application has set it."""
 
 
-class Info(HarnessEvent, frozen=True, kw_only=True):
+class InfoEvent(HarnessEvent, frozen=True, kw_only=True):
     """A note for the user."""
 
     message: str
@@ -323,7 +323,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         return self.message
 
 
-class Error(HarnessEvent, frozen=True, kw_only=True):
+class ErrorEvent(HarnessEvent, frozen=True, kw_only=True):
     """Something went wrong. The run continues if it can; its end is an `AgentEnd`."""
 
     error: Problem
@@ -333,53 +333,53 @@ class Error(HarnessEvent, frozen=True, kw_only=True):
     """Milliseconds."""
 
 
-class FollowUpQueued(HarnessEvent, frozen=True, kw_only=True):
+class FollowUpQueuedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The number of messages that wait for the end of the run has changed."""
 
     count: int
     run_id: str | None = None
 
 
-class SteeringQueued(HarnessEvent, frozen=True, kw_only=True):
+class SteeringQueuedEvent(HarnessEvent, frozen=True, kw_only=True):
     """Emitted when the message is accepted. When the run takes it, a message with the same id follows."""
 
     id: str
     text: str
 
 
-class WorkspaceStatusChanged(HarnessEvent, frozen=True, kw_only=True):
+class WorkspaceStatusChangedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The workspace is being prepared, is ready, failed, or was released."""
 
     status: Literal["pending", "initializing", "ready", "paused", "error", "destroying", "destroyed"]
     error: Problem | None = None
 
 
-class WorkspaceReady(HarnessEvent, frozen=True, kw_only=True):
+class WorkspaceReadyEvent(HarnessEvent, frozen=True, kw_only=True):
     """The workspace can be used."""
 
     workspace_id: str
     workspace_name: str
 
 
-class WorkspaceError(HarnessEvent, frozen=True, kw_only=True):
+class WorkspaceErrorEvent(HarnessEvent, frozen=True, kw_only=True):
     """The workspace failed; the harness continues without it."""
 
     error: Problem
 
 
-class TaskUpdated(HarnessEvent, frozen=True, kw_only=True):
+class TaskUpdatedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The agent's to-do list, as it is now."""
 
     tasks: list[TaskItem]
 
 
-class GoalEvaluation(HarnessEvent, frozen=True, kw_only=True):
+class GoalEvaluationEvent(HarnessEvent, frozen=True, kw_only=True):
     """A judge has evaluated the goal; `payload` has its verdict."""
 
     payload: dict[str, Any]
 
 
-class DisplayStateChanged(HarnessEvent, frozen=True, kw_only=True):
+class DisplayStateChangedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The display state has changed: draw it again."""
 
     display_state: DisplayState
@@ -387,58 +387,58 @@ class DisplayStateChanged(HarnessEvent, frozen=True, kw_only=True):
 
 
 SessionEvent: TypeAlias = (
-    OmStatus
-    | OmObservationStart
-    | OmObservationEnd
-    | OmObservationFailed
-    | OmReflectionStart
-    | OmReflectionEnd
-    | OmReflectionFailed
-    | OmBufferingStart
-    | OmBufferingEnd
-    | OmBufferingFailed
-    | OmActivation
-    | OmModelChanged
-    | OmThreadTitleUpdated
-    | ToolStart
-    | ToolApprovalRequired
-    | ToolSuspended
-    | ToolSuspensionCancelled
-    | ToolUpdate
-    | ToolEnd
-    | ToolInputStart
-    | ToolInputDelta
-    | ToolInputEnd
-    | ShellOutput
-    | CommandExit
-    | SubagentStart
-    | SubagentTextDelta
-    | SubagentToolStart
-    | SubagentToolEnd
-    | SubagentEnd
-    | SubagentModelChanged
-    | ModeChanged
-    | ModelChanged
-    | ThreadChanged
-    | ThreadCreated
-    | ThreadDeleted
-    | StateChanged
-    | AgentStart
-    | AgentEnd
-    | MessageStart
-    | MessageUpdate
-    | MessageEnd
-    | UsageUpdate
-    | Info
-    | Error
-    | FollowUpQueued
-    | SteeringQueued
-    | WorkspaceStatusChanged
-    | WorkspaceReady
-    | WorkspaceError
-    | TaskUpdated
-    | GoalEvaluation
-    | DisplayStateChanged
+    OmStatusEvent
+    | OmObservationStartEvent
+    | OmObservationEndEvent
+    | OmObservationFailedEvent
+    | OmReflectionStartEvent
+    | OmReflectionEndEvent
+    | OmReflectionFailedEvent
+    | OmBufferingStartEvent
+    | OmBufferingEndEvent
+    | OmBufferingFailedEvent
+    | OmActivationEvent
+    | OmModelChangedEvent
+    | OmThreadTitleUpdatedEvent
+    | ToolStartEvent
+    | ToolApprovalRequiredEvent
+    | ToolSuspendedEvent
+    | ToolSuspensionCancelledEvent
+    | ToolUpdateEvent
+    | ToolEndEvent
+    | ToolInputStartEvent
+    | ToolInputDeltaEvent
+    | ToolInputEndEvent
+    | ShellOutputEvent
+    | CommandExitEvent
+    | SubagentStartEvent
+    | SubagentTextDeltaEvent
+    | SubagentToolStartEvent
+    | SubagentToolEndEvent
+    | SubagentEndEvent
+    | SubagentModelChangedEvent
+    | ModeChangedEvent
+    | ModelChangedEvent
+    | ThreadChangedEvent
+    | ThreadCreatedEvent
+    | ThreadDeletedEvent
+    | StateChangedEvent
+    | AgentStartEvent
+    | AgentEndEvent
+    | MessageStartEvent
+    | MessageUpdateEvent
+    | MessageEndEvent
+    | UsageUpdateEvent
+    | InfoEvent
+    | ErrorEvent
+    | FollowUpQueuedEvent
+    | SteeringQueuedEvent
+    | WorkspaceStatusChangedEvent
+    | WorkspaceReadyEvent
+    | WorkspaceErrorEvent
+    | TaskUpdatedEvent
+    | GoalEvaluationEvent
+    | DisplayStateChangedEvent
     | TextPart
     | ThinkingPart
     | ToolCallPart
@@ -469,78 +469,78 @@ def from_wire(data: Any) -> HarnessEvent:
 
 __all__ = [
     "EVENTS",
-    "AgentEnd",
-    "AgentStart",
-    "CommandExit",
+    "AgentEndEvent",
+    "AgentStartEvent",
+    "CommandExitEvent",
     "DisplayState",
-    "DisplayStateChanged",
-    "Error",
+    "DisplayStateChangedEvent",
+    "ErrorEvent",
     "FilePart",
-    "FollowUpQueued",
-    "GoalEvaluation",
+    "FollowUpQueuedEvent",
+    "GoalEvaluationEvent",
     "HarnessEvent",
     "HarnessMessage",
     "HarnessThread",
     "ImagePart",
-    "Info",
-    "MessageEnd",
+    "InfoEvent",
+    "MessageEndEvent",
     "MessagePart",
-    "MessageStart",
-    "MessageUpdate",
-    "ModeChanged",
-    "ModelChanged",
+    "MessageStartEvent",
+    "MessageUpdateEvent",
+    "ModeChangedEvent",
+    "ModelChangedEvent",
     "NotificationPart",
     "NotificationSummaryPart",
-    "OmActivation",
-    "OmBufferingEnd",
-    "OmBufferingFailed",
-    "OmBufferingStart",
-    "OmModelChanged",
-    "OmObservationEnd",
-    "OmObservationFailed",
-    "OmObservationStart",
-    "OmReflectionEnd",
-    "OmReflectionFailed",
-    "OmReflectionStart",
-    "OmStatus",
-    "OmThreadTitleUpdated",
+    "OmActivationEvent",
+    "OmBufferingEndEvent",
+    "OmBufferingFailedEvent",
+    "OmBufferingStartEvent",
+    "OmModelChangedEvent",
+    "OmObservationEndEvent",
+    "OmObservationFailedEvent",
+    "OmObservationStartEvent",
+    "OmReflectionEndEvent",
+    "OmReflectionFailedEvent",
+    "OmReflectionStartEvent",
+    "OmStatusEvent",
+    "OmThreadTitleUpdatedEvent",
     "Problem",
     "ReactiveSignalPart",
     "SessionEvent",
-    "ShellOutput",
-    "StateChanged",
+    "ShellOutputEvent",
+    "StateChangedEvent",
     "StateSignalPart",
-    "SteeringQueued",
-    "SubagentEnd",
-    "SubagentModelChanged",
-    "SubagentStart",
-    "SubagentTextDelta",
-    "SubagentToolEnd",
-    "SubagentToolStart",
+    "SteeringQueuedEvent",
+    "SubagentEndEvent",
+    "SubagentModelChangedEvent",
+    "SubagentStartEvent",
+    "SubagentTextDeltaEvent",
+    "SubagentToolEndEvent",
+    "SubagentToolStartEvent",
     "SystemReminderPart",
     "TaskItem",
-    "TaskUpdated",
+    "TaskUpdatedEvent",
     "TextPart",
     "ThinkingPart",
-    "ThreadChanged",
-    "ThreadCreated",
-    "ThreadDeleted",
+    "ThreadChangedEvent",
+    "ThreadCreatedEvent",
+    "ThreadDeletedEvent",
     "TokenUsage",
-    "ToolApprovalRequired",
+    "ToolApprovalRequiredEvent",
     "ToolCallPart",
-    "ToolEnd",
-    "ToolInputDelta",
-    "ToolInputEnd",
-    "ToolInputStart",
+    "ToolEndEvent",
+    "ToolInputDeltaEvent",
+    "ToolInputEndEvent",
+    "ToolInputStartEvent",
     "ToolResultPart",
-    "ToolStart",
-    "ToolSuspended",
-    "ToolSuspensionCancelled",
-    "ToolUpdate",
-    "UsageUpdate",
-    "WorkspaceError",
-    "WorkspaceReady",
-    "WorkspaceStatusChanged",
+    "ToolStartEvent",
+    "ToolSuspendedEvent",
+    "ToolSuspensionCancelledEvent",
+    "ToolUpdateEvent",
+    "UsageUpdateEvent",
+    "WorkspaceErrorEvent",
+    "WorkspaceReadyEvent",
+    "WorkspaceStatusChangedEvent",
     "encode",
     "from_wire",
     "to_wire",

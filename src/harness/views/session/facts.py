@@ -37,48 +37,48 @@ from harness.views.session.events import HarnessEvent
 
 
 def _mode(event: ModeChanged) -> Sequence[HarnessEvent]:
-    return (wire.ModeChanged(mode_id=event.mode_id, previous_mode_id=event.previous_mode_id),)
+    return (wire.ModeChangedEvent(mode_id=event.mode_id, previous_mode_id=event.previous_mode_id),)
 
 
 def _model(event: ModelChanged) -> Sequence[HarnessEvent]:
-    changed = wire.ModelChanged(
+    changed = wire.ModelChangedEvent(
         model_id=event.model_id, scope=event.scope or None, mode_id=event.mode_id or None
     )
     return (changed,)
 
 
 def _subagent_model(event: SubagentModelChanged) -> Sequence[HarnessEvent]:
-    changed = wire.SubagentModelChanged(
+    changed = wire.SubagentModelChangedEvent(
         model_id=event.model_id, scope=event.scope, agent_type=event.agent_type or None
     )
     return (changed,)
 
 
 def _follow_ups(event: FollowUpsChanged) -> Sequence[HarnessEvent]:
-    return (wire.FollowUpQueued(count=len(event.pending), run_id=event.taken_by or None),)
+    return (wire.FollowUpQueuedEvent(count=len(event.pending), run_id=event.taken_by or None),)
 
 
 def _steering(event: SteeringQueued) -> Sequence[HarnessEvent]:
-    return (wire.SteeringQueued(id=event.id, text=event.text),)
+    return (wire.SteeringQueuedEvent(id=event.id, text=event.text),)
 
 
 def _briefed(event: Briefed) -> Sequence[HarnessEvent]:
-    return (wire.Info(message=briefing_words(event)),)
+    return (wire.InfoEvent(message=briefing_words(event)),)
 
 
 def _workspace(event: WorkspaceChanged) -> Sequence[HarnessEvent]:
     problem = wire.Problem(message=event.error) if event.error else None
-    changed = wire.WorkspaceStatusChanged(status=event.status, error=problem)
+    changed = wire.WorkspaceStatusChangedEvent(status=event.status, error=problem)
     if event.status == "ready":
-        ready = wire.WorkspaceReady(workspace_id=event.workspace_id, workspace_name=event.workspace_name)
+        ready = wire.WorkspaceReadyEvent(workspace_id=event.workspace_id, workspace_name=event.workspace_name)
         return (changed, ready)
     if event.status == "error":
-        return (changed, wire.WorkspaceError(error=problem or wire.Problem(message="unknown")))
+        return (changed, wire.WorkspaceErrorEvent(error=problem or wire.Problem(message="unknown")))
     return (changed,)
 
 
 def _memory_status(event: MemoryStatus) -> Sequence[HarnessEvent]:
-    status = wire.OmStatus(
+    status = wire.OmStatusEvent(
         windows=event.windows,
         record_id=event.record_id,
         thread_id=event.thread_id,
@@ -89,7 +89,7 @@ def _memory_status(event: MemoryStatus) -> Sequence[HarnessEvent]:
 
 
 def _observation_start(event: ObservationStart) -> Sequence[HarnessEvent]:
-    start = wire.OmObservationStart(
+    start = wire.OmObservationStartEvent(
         cycle_id=event.cycle_id,
         operation_type=event.operation_type,
         tokens_to_observe=event.tokens_to_observe,
@@ -99,7 +99,7 @@ def _observation_start(event: ObservationStart) -> Sequence[HarnessEvent]:
 
 
 def _observation_end(event: ObservationEnd) -> Sequence[HarnessEvent]:
-    end = wire.OmObservationEnd(
+    end = wire.OmObservationEndEvent(
         cycle_id=event.cycle_id,
         duration_ms=event.duration_ms,
         tokens_observed=event.tokens_observed,
@@ -112,14 +112,14 @@ def _observation_end(event: ObservationEnd) -> Sequence[HarnessEvent]:
 
 
 def _reflection_start(event: ReflectionStart) -> Sequence[HarnessEvent]:
-    start = wire.OmReflectionStart(
+    start = wire.OmReflectionStartEvent(
         cycle_id=event.cycle_id, tokens_to_reflect=event.tokens_to_reflect, timestamp=_moment(event)
     )
     return (start,)
 
 
 def _reflection_end(event: ReflectionEnd) -> Sequence[HarnessEvent]:
-    end = wire.OmReflectionEnd(
+    end = wire.OmReflectionEndEvent(
         cycle_id=event.cycle_id,
         duration_ms=event.duration_ms,
         compressed_tokens=event.compressed_tokens,
@@ -129,7 +129,7 @@ def _reflection_end(event: ReflectionEnd) -> Sequence[HarnessEvent]:
 
 
 def _buffering_start(event: BufferingStart) -> Sequence[HarnessEvent]:
-    start = wire.OmBufferingStart(
+    start = wire.OmBufferingStartEvent(
         cycle_id=event.cycle_id,
         operation_type=event.operation_type,
         tokens_to_buffer=event.tokens_to_buffer,
@@ -138,7 +138,7 @@ def _buffering_start(event: BufferingStart) -> Sequence[HarnessEvent]:
 
 
 def _buffering_end(event: BufferingEnd) -> Sequence[HarnessEvent]:
-    end = wire.OmBufferingEnd(
+    end = wire.OmBufferingEndEvent(
         cycle_id=event.cycle_id,
         operation_type=event.operation_type,
         tokens_buffered=event.tokens_buffered,
@@ -149,7 +149,7 @@ def _buffering_end(event: BufferingEnd) -> Sequence[HarnessEvent]:
 
 
 def _activation(event: MemoryActivated) -> Sequence[HarnessEvent]:
-    activation = wire.OmActivation(
+    activation = wire.OmActivationEvent(
         cycle_id=event.cycle_id,
         operation_type=event.operation_type,
         chunks_activated=event.chunks_activated,
@@ -168,7 +168,7 @@ def _activation(event: MemoryActivated) -> Sequence[HarnessEvent]:
 
 
 def _memory_model(event: MemoryModelChanged) -> Sequence[HarnessEvent]:
-    return (wire.OmModelChanged(role=event.role, model_id=event.model_id),)
+    return (wire.OmModelChangedEvent(role=event.role, model_id=event.model_id),)
 
 
 _EMITTED_WITH_THE_STEP = frozenset({"length", "refusal"})
@@ -178,13 +178,13 @@ _EMITTED_WITH_THE_STEP = frozenset({"length", "refusal"})
 def _notice(event: Warning | Info) -> Sequence[HarnessEvent]:
     if not event.message or event.code in _EMITTED_WITH_THE_STEP:
         return ()
-    return (wire.Info(message=event.message),)
+    return (wire.InfoEvent(message=event.message),)
 
 
 def _compacted(event: Compacted) -> Sequence[HarnessEvent]:
     sizes = [tokens(size) for size in (event.before_tokens, event.after_tokens) if size is not None]
     detail = f" ({' → '.join(sizes)} tokens)" if sizes else ""
-    return (wire.Info(message=f"context compacted{detail}"),)
+    return (wire.InfoEvent(message=f"context compacted{detail}"),)
 
 
 def memory_failure(
@@ -192,17 +192,17 @@ def memory_failure(
 ) -> tuple[HarnessEvent, str]:
     """The event to emit, and the text of the error."""
     if isinstance(event, BufferingFailed):
-        failed: HarnessEvent = wire.OmBufferingFailed(
+        failed: HarnessEvent = wire.OmBufferingFailedEvent(
             cycle_id=event.cycle_id, operation_type=event.operation_type, error=event.error
         )
         what = f"{event.operation_type} buffering"
     elif isinstance(event, ReflectionFailed):
-        failed = wire.OmReflectionFailed(
+        failed = wire.OmReflectionFailedEvent(
             cycle_id=event.cycle_id, error=event.error, duration_ms=event.duration_ms
         )
         what = "reflection run"
     else:
-        failed = wire.OmObservationFailed(
+        failed = wire.OmObservationFailedEvent(
             cycle_id=event.cycle_id, error=event.error, duration_ms=event.duration_ms
         )
         what = "observation run"

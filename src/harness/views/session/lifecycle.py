@@ -53,7 +53,7 @@ def started(
     # A call can start several runs. Each needs an id of its own.
     tool_call_id = event.parent_id if number == 1 else f"{event.parent_id}#{number}"
     child = ChildRun(tool_call_id, name, event.timestamp_ms)
-    start = wire.SubagentStart(
+    start = wire.SubagentStartEvent(
         tool_call_id=tool_call_id,
         agent_type=name,
         task=call.task if call is not None else "",
@@ -64,7 +64,7 @@ def started(
 
 def forked(event: Forked) -> tuple[ChildRun, Sequence[HarnessEvent]]:
     child = ChildRun(event.call_id, event.agent_type, event.timestamp_ms, is_fork=True)
-    start = wire.SubagentStart(
+    start = wire.SubagentStartEvent(
         tool_call_id=event.call_id,
         agent_type=event.agent_type,
         task=event.task,
@@ -177,7 +177,7 @@ class Lifecycle:
     def begin(self, node: RunNode) -> tuple[Sequence[HarnessEvent], TopRun]:
         run = self.state.runs[node.id] = TopRun(node.id)
         self._activate()
-        return [wire.AgentStart()], run
+        return [wire.AgentStartEvent()], run
 
     def end(self, event: Result) -> Sequence[HarnessEvent]:
         child = self.state.children.pop(event.run_id, None)
@@ -209,10 +209,10 @@ class Lifecycle:
             state.forks, state.started = {}, {}
         if reason == "error" and not run.failure:
             run.failure = f"the run ended badly: {outcome.replace('_', ' ')}"
-            events.append(wire.Error(error=wire.Problem(message=run.failure), error_type=outcome))
+            events.append(wire.ErrorEvent(error=wire.Problem(message=run.failure), error_type=outcome))
         events += run.end_message(reason, run.failure if reason == "error" else "")
         if run.is_running:
-            events.append(wire.AgentEnd(reason=reason))
+            events.append(wire.AgentEndEvent(reason=reason))
         del state.runs[run.run_id]
         self._activate()
         return events
@@ -223,7 +223,7 @@ class Lifecycle:
             return ()
         run.is_running = False
         self._activate()
-        return [*run.end_inputs(), *run.end_message("tool_use"), wire.AgentEnd(reason="suspended")]
+        return [*run.end_inputs(), *run.end_message("tool_use"), wire.AgentEndEvent(reason="suspended")]
 
     def resume(self, event: Event) -> Sequence[HarnessEvent]:
         node = self.tree.run
@@ -236,7 +236,7 @@ class Lifecycle:
         answered, run.answered = run.answered, []
         run.is_running = True
         self._activate()
-        return [*events, wire.AgentStart(resumed_tool_call_ids=answered or None)]
+        return [*events, wire.AgentStartEvent(resumed_tool_call_ids=answered or None)]
 
     def fork(self, event: Forked) -> Sequence[HarnessEvent]:
         child, events = forked(event)
@@ -260,10 +260,10 @@ class Lifecycle:
             start, run = self.begin(self.tree.run)
             events += start
         if run is not None and run.inputs.pop(call_id, None) is not None:
-            events.append(wire.ToolInputEnd(tool_call_id=call_id))
+            events.append(wire.ToolInputEndEvent(tool_call_id=call_id))
         if event.kind == "permission":
             return [*events, *self._asked(event, run), approval_required(event)]
-        suspended = wire.ToolSuspended(
+        suspended = wire.ToolSuspendedEvent(
             tool_call_id=call_id,
             tool_name=tool_name,
             args=event.input,
@@ -293,8 +293,8 @@ class Lifecycle:
         return ()
 
 
-def approval_required(relay: Relay) -> wire.ToolApprovalRequired:
-    return wire.ToolApprovalRequired(
+def approval_required(relay: Relay) -> wire.ToolApprovalRequiredEvent:
+    return wire.ToolApprovalRequiredEvent(
         tool_call_id=relay.call_id or relay.id,
         tool_name=_tool_name(relay),
         args=relay.input,
@@ -336,7 +336,7 @@ def _asker(relay: Relay) -> dict[str, Any]:
 def _cancelled(relay: Relay, reason: str) -> list[HarnessEvent]:
     if relay.kind == "permission":
         return []
-    cancelled = wire.ToolSuspensionCancelled(
+    cancelled = wire.ToolSuspensionCancelledEvent(
         tool_call_id=relay.call_id or relay.id, tool_name=_tool_name(relay), reason=reason
     )
     return [cancelled]

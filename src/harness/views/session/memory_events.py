@@ -13,7 +13,7 @@ from harness.views.session.event import HarnessEvent
 from harness.views.session.parts import Noting
 
 
-class OmStatus(HarnessEvent, frozen=True, kw_only=True):
+class OmStatusEvent(HarnessEvent, frozen=True, kw_only=True):
     """How full the observational memory is; emitted after each step."""
 
     windows: dict[str, Any]
@@ -23,7 +23,7 @@ class OmStatus(HarnessEvent, frozen=True, kw_only=True):
     generation_count: int
 
 
-class OmObservationStart(HarnessEvent, frozen=True, kw_only=True):
+class OmObservationStartEvent(HarnessEvent, frozen=True, kw_only=True):
     """The observer begins to make notes of old messages."""
 
     cycle_id: str
@@ -33,7 +33,7 @@ class OmObservationStart(HarnessEvent, frozen=True, kw_only=True):
     """When it began, milliseconds since the epoch."""
 
 
-class OmObservationEnd(HarnessEvent, frozen=True, kw_only=True):
+class OmObservationEndEvent(HarnessEvent, frozen=True, kw_only=True):
     """The observer has made notes, which replace the messages for the model."""
 
     cycle_id: str
@@ -45,7 +45,7 @@ class OmObservationEnd(HarnessEvent, frozen=True, kw_only=True):
     suggested_response: str | None = None
 
 
-class OmObservationFailed(HarnessEvent, frozen=True, kw_only=True):
+class OmObservationFailedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The observer failed; the messages stay as they are."""
 
     cycle_id: str
@@ -53,7 +53,7 @@ class OmObservationFailed(HarnessEvent, frozen=True, kw_only=True):
     duration_ms: int
 
 
-class OmReflectionStart(HarnessEvent, frozen=True, kw_only=True):
+class OmReflectionStartEvent(HarnessEvent, frozen=True, kw_only=True):
     """The reflector begins to condense the notes."""
 
     cycle_id: str
@@ -61,7 +61,7 @@ class OmReflectionStart(HarnessEvent, frozen=True, kw_only=True):
     timestamp: int | None = None
 
 
-class OmReflectionEnd(HarnessEvent, frozen=True, kw_only=True):
+class OmReflectionEndEvent(HarnessEvent, frozen=True, kw_only=True):
     """The reflector has condensed the notes."""
 
     cycle_id: str
@@ -70,7 +70,7 @@ class OmReflectionEnd(HarnessEvent, frozen=True, kw_only=True):
     observations: str | None = None
 
 
-class OmReflectionFailed(HarnessEvent, frozen=True, kw_only=True):
+class OmReflectionFailedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The reflector failed; the notes stay as they are."""
 
     cycle_id: str
@@ -78,7 +78,7 @@ class OmReflectionFailed(HarnessEvent, frozen=True, kw_only=True):
     duration_ms: int
 
 
-class OmBufferingStart(HarnessEvent, frozen=True, kw_only=True):
+class OmBufferingStartEvent(HarnessEvent, frozen=True, kw_only=True):
     """Notes are being prepared in advance, while the agent works."""
 
     cycle_id: str
@@ -86,7 +86,7 @@ class OmBufferingStart(HarnessEvent, frozen=True, kw_only=True):
     tokens_to_buffer: int
 
 
-class OmBufferingEnd(HarnessEvent, frozen=True, kw_only=True):
+class OmBufferingEndEvent(HarnessEvent, frozen=True, kw_only=True):
     """Notes are prepared; the model sees them once they are activated."""
 
     cycle_id: str
@@ -96,7 +96,7 @@ class OmBufferingEnd(HarnessEvent, frozen=True, kw_only=True):
     observations: str | None = None
 
 
-class OmBufferingFailed(HarnessEvent, frozen=True, kw_only=True):
+class OmBufferingFailedEvent(HarnessEvent, frozen=True, kw_only=True):
     """Preparing notes failed; it is tried again later."""
 
     cycle_id: str
@@ -104,7 +104,7 @@ class OmBufferingFailed(HarnessEvent, frozen=True, kw_only=True):
     error: str
 
 
-class OmActivation(HarnessEvent, frozen=True, kw_only=True):
+class OmActivationEvent(HarnessEvent, frozen=True, kw_only=True):
     """Prepared notes replace the messages from now on; `triggered_by` says why now."""
 
     cycle_id: str
@@ -122,14 +122,14 @@ class OmActivation(HarnessEvent, frozen=True, kw_only=True):
     current_model: str | None = None
 
 
-class OmModelChanged(HarnessEvent, frozen=True, kw_only=True):
+class OmModelChangedEvent(HarnessEvent, frozen=True, kw_only=True):
     """Another model observes or reflects from now on."""
 
     role: Literal["observer", "reflector"]
     model_id: str
 
 
-class OmThreadTitleUpdated(HarnessEvent, frozen=True, kw_only=True):
+class OmThreadTitleUpdatedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The observer gave the thread another title."""
 
     cycle_id: str

@@ -97,7 +97,7 @@ class TopRun(msgspec.Struct):
         if self.draft is not None:
             return []
         self.draft = MessageDraft(self.message_id(event), event.timestamp_ms)
-        return [wire.MessageStart(message=HarnessMessage(self.draft, 0))]
+        return [wire.MessageStartEvent(message=HarnessMessage(self.draft, 0))]
 
     def message_id(self, event: Event) -> str:
         """From the position in the log; for an event outside a log, from a count."""
@@ -113,13 +113,13 @@ class TopRun(msgspec.Struct):
             self.streamed[stream_id] = self.streamed.get(stream_id, "") + "".join(stream.pieces)
         self.draft, self.texts, self.thoughts = None, {}, {}
         frame = Frame("assistant", stop_reason, error or None)
-        return [wire.MessageEnd(message=HarnessMessage(draft, len(draft.changes), frame))]
+        return [wire.MessageEndEvent(message=HarnessMessage(draft, len(draft.changes), frame))]
 
     def update(self) -> list[HarnessEvent]:
         draft = self.draft
         if draft is None:
             return []
-        return [wire.MessageUpdate(message=HarnessMessage(draft, len(draft.changes)))]
+        return [wire.MessageUpdateEvent(message=HarnessMessage(draft, len(draft.changes)))]
 
     def add(self, parts: Sequence[Part], size: int = 0) -> list[HarnessEvent]:
         """Add complete parts: each is emitted, then the message."""
@@ -190,7 +190,7 @@ class TopRun(msgspec.Struct):
     def end_inputs(self) -> list[HarnessEvent]:
         """End all arguments that are being streamed."""
         ended, self.inputs = self.inputs, {}
-        return [wire.ToolInputEnd(tool_call_id=call_id) for call_id in ended]
+        return [wire.ToolInputEndEvent(tool_call_id=call_id) for call_id in ended]
 
 
 class ChildRun(msgspec.Struct):
@@ -210,7 +210,7 @@ class ChildRun(msgspec.Struct):
         if call_id in self.calls or (self.is_fork and name == "subagent"):
             return []
         self.calls[call_id] = name
-        start = wire.SubagentToolStart(
+        start = wire.SubagentToolStartEvent(
             tool_call_id=self.tool_call_id,
             agent_type=self.agent_type,
             sub_tool_name=name,
@@ -222,7 +222,7 @@ class ChildRun(msgspec.Struct):
         name = self.calls.pop(call_id, None)
         if name is None:
             return []
-        end = wire.SubagentToolEnd(
+        end = wire.SubagentToolEndEvent(
             tool_call_id=self.tool_call_id,
             agent_type=self.agent_type,
             sub_tool_name=name,
@@ -232,7 +232,7 @@ class ChildRun(msgspec.Struct):
         return [end]
 
     def end(self, result: str, duration_ms: int, *, is_error: bool) -> list[HarnessEvent]:
-        end = wire.SubagentEnd(
+        end = wire.SubagentEndEvent(
             tool_call_id=self.tool_call_id,
             agent_type=self.agent_type,
             result=result,
@@ -250,7 +250,7 @@ class ChildRun(msgspec.Struct):
         return self.stop() if is_stopped else self.end("", 0, is_error=True)
 
     def _delta(self, text: str) -> HarnessEvent:
-        return wire.SubagentTextDelta(
+        return wire.SubagentTextDeltaEvent(
             tool_call_id=self.tool_call_id, agent_type=self.agent_type, text_delta=text
         )
 
@@ -294,7 +294,7 @@ def _step_end(run: TopRun, event: StepEnd) -> Sequence[HarnessEvent]:
     if not run.cut_off:
         return ()
     run.failure = run.cut_off
-    return (wire.Error(error=wire.Problem(message=run.cut_off), error_type=event.stop_reason),)
+    return (wire.ErrorEvent(error=wire.Problem(message=run.cut_off), error_type=event.stop_reason),)
 
 
 SPEECH: Mapping[type[Event], Callable[[TopRun, Any], Sequence[HarnessEvent]]] = {

@@ -29,10 +29,12 @@ def _input(run: TopRun, event: ToolInputDelta) -> Sequence[HarnessEvent]:
     call_id = event.call_id
     if call_id not in run.inputs:
         run.inputs[call_id] = event.tool_name
-        events.append(wire.ToolInputStart(tool_call_id=call_id, tool_name=event.tool_name))
+        events.append(wire.ToolInputStartEvent(tool_call_id=call_id, tool_name=event.tool_name))
     if event.text:
         name = event.tool_name or None
-        events.append(wire.ToolInputDelta(tool_call_id=call_id, args_text_delta=event.text, tool_name=name))
+        events.append(
+            wire.ToolInputDeltaEvent(tool_call_id=call_id, args_text_delta=event.text, tool_name=name)
+        )
     return events
 
 
@@ -43,7 +45,7 @@ def _start(run: TopRun, event: ToolStart) -> Sequence[HarnessEvent]:
 def _begin(run: TopRun, event: Event, call_id: str, call: OpenCall, arguments: Any) -> Sequence[HarnessEvent]:
     events: list[HarnessEvent] = []
     if run.inputs.pop(call_id, None) is not None:
-        events.append(wire.ToolInputEnd(tool_call_id=call_id))
+        events.append(wire.ToolInputEndEvent(tool_call_id=call_id))
     if call_id in run.calls:  # a second start: the approval had already started it
         run.calls[call_id] = call
         return events
@@ -51,7 +53,7 @@ def _begin(run: TopRun, event: Event, call_id: str, call: OpenCall, arguments: A
     run.thoughts.pop("", None)
     events += run.begin_message(event)
     part, *update = run.add([ToolCallPart(id=call_id, name=call.name, args=arguments)])
-    start = wire.ToolStart(tool_call_id=call_id, tool_name=call.name, args=arguments)
+    start = wire.ToolStartEvent(tool_call_id=call_id, tool_name=call.name, args=arguments)
     return [*events, part, start, *update]
 
 
@@ -61,11 +63,11 @@ def _progress(run: TopRun, event: ToolProgress) -> Sequence[HarnessEvent]:
         return ()
     if call.is_command:
         return (_output(event.call_id, event.text, event.stream or "stdout"),)
-    return (wire.ToolUpdate(tool_call_id=event.call_id, partial_result=event.text),)
+    return (wire.ToolUpdateEvent(tool_call_id=event.call_id, partial_result=event.text),)
 
 
 def _output(call_id: str, text: str, stream: Literal["stdout", "stderr"]) -> HarnessEvent:
-    return wire.ShellOutput(tool_call_id=call_id, output=text, stream=stream)
+    return wire.ShellOutputEvent(tool_call_id=call_id, output=text, stream=stream)
 
 
 def _end(run: TopRun, event: ToolEnd) -> Sequence[HarnessEvent]:
@@ -75,7 +77,7 @@ def _end(run: TopRun, event: ToolEnd) -> Sequence[HarnessEvent]:
     events: list[HarnessEvent] = []
     if call.is_command and event.exit_code is not None:
         success = event.success is not False
-        exited = wire.CommandExit(tool_call_id=event.call_id, exit_code=event.exit_code, success=success)
+        exited = wire.CommandExitEvent(tool_call_id=event.call_id, exit_code=event.exit_code, success=success)
         events.append(exited)
     given = result_of(event)
     result = ToolResultPart(id=event.call_id, name=call.name, result=given, is_error=event.has_failed)
@@ -92,7 +94,7 @@ def _result(
     paths: Sequence[str] = (),
     files: Sequence[Part] = (),
 ) -> Sequence[HarnessEvent]:
-    end = wire.ToolEnd(
+    end = wire.ToolEndEvent(
         tool_call_id=result.id,
         result=result.result,
         is_error=result.is_error,
@@ -133,7 +135,7 @@ def abandoned(run: TopRun) -> list[HarnessEvent]:
     calls, run.calls = run.calls, {}
     return [
         *run.end_inputs(),
-        *(wire.ToolEnd(tool_call_id=call_id, result=None, is_error=True) for call_id in calls),
+        *(wire.ToolEndEvent(tool_call_id=call_id, result=None, is_error=True) for call_id in calls),
     ]
 
 

@@ -144,7 +144,7 @@ class SessionTranslation:
                 draft.size += len(text)
                 return (
                     TextPart(text=text),
-                    wire.MessageUpdate(message=HarnessMessage(draft, len(changes))),
+                    wire.MessageUpdateEvent(message=HarnessMessage(draft, len(changes))),
                 )
         if tree.ended:
             cut_off = [one for one in tree.ended if one is not tree.run or kind is not Result]
@@ -213,10 +213,10 @@ class SessionTranslation:
     def _on_usage(self, event: UsageDelta) -> Sequence[HarnessEvent]:
         if event.counted is not None:
             self._runs.state.usage = total = read_usage(event.counted)
-            return (wire.UsageUpdate(usage=TokenUsage(), total=total),)
+            return (wire.UsageUpdateEvent(usage=TokenUsage(), total=total),)
         used = token_usage(event.usage)
         self._runs.state.usage = self._runs.state.usage.plus(used)
-        return (wire.UsageUpdate(usage=used),)
+        return (wire.UsageUpdateEvent(usage=used),)
 
     def _on_error(self, event: Error) -> Sequence[HarnessEvent]:
         state = self._runs.state
@@ -230,10 +230,10 @@ class SessionTranslation:
             return ()  # it was emitted when the answer ended
         if run is not None:
             run.failure = event.message
-        return (wire.Error(error=wire.Problem(message=event.message), error_type=event.code or None),)
+        return (wire.ErrorEvent(error=wire.Problem(message=event.message), error_type=event.code or None),)
 
     def _on_tasks(self, event: TasksChanged) -> Sequence[HarnessEvent]:
-        return () if self._is_below() else (wire.TaskUpdated(tasks=task_items(event)),)
+        return () if self._is_below() else (wire.TaskUpdatedEvent(tasks=task_items(event)),)
 
     def _on_signal(self, event: Signal) -> Sequence[HarnessEvent]:
         if event.category == "user":
@@ -273,11 +273,11 @@ class SessionTranslation:
             id=id, role=role, content=parts, created_at=event.timestamp_ms, attributes=attributes
         )
         files = [part for part in parts if isinstance(part, ImagePart | FilePart)]
-        return [wire.MessageStart(message=message), *files, wire.MessageEnd(message=message)]
+        return [wire.MessageStartEvent(message=message), *files, wire.MessageEndEvent(message=message)]
 
     def _on_goal(self, event: GoalEvaluated) -> Sequence[HarnessEvent]:
         emitted = self._runs.active.end_message("complete") if self._runs.active is not None else []
-        return [*emitted, wire.GoalEvaluation(payload=event.payload)]
+        return [*emitted, wire.GoalEvaluationEvent(payload=event.payload)]
 
     def _on_thread(self, event: ThreadCreated) -> Sequence[HarnessEvent]:
         state = self._runs.state
@@ -292,13 +292,13 @@ class SessionTranslation:
             updated_at=event.timestamp_ms,
             metadata=event.metadata or None,
         )
-        return (wire.ThreadCreated(thread=thread),)
+        return (wire.ThreadCreatedEvent(thread=thread),)
 
     def _on_title(self, event: ThreadRenamed) -> Sequence[HarnessEvent]:
         if not event.cycle_id:
             return ()
         thread_id, old_title = self._runs.state.thread_id, event.old_title or None
-        updated = wire.OmThreadTitleUpdated(
+        updated = wire.OmThreadTitleUpdatedEvent(
             cycle_id=event.cycle_id, thread_id=thread_id, old_title=old_title, new_title=event.title
         )
         part = OmThreadTitleUpdatedPart(thread_id=thread_id, old_title=old_title, new_title=event.title)
@@ -307,7 +307,7 @@ class SessionTranslation:
     def _on_state(self, event: StateChanged) -> Sequence[HarnessEvent]:
         state = self._runs.state
         state.values = {**state.values, **event.changes}
-        return (wire.StateChanged(state=dict(state.values), changed_keys=list(event.changes)),)
+        return (wire.StateChangedEvent(state=dict(state.values), changed_keys=list(event.changes)),)
 
     def _on_observation(self, event: ObservationStart | ObservationEnd) -> Sequence[HarnessEvent]:
         emitted = FACTS[type(event)](event)
@@ -337,7 +337,7 @@ class SessionTranslation:
         self._runs.state.emitted_failure = text
         if self._runs.active is not None:
             self._runs.active.failure = text
-        return [*emitted, wire.Error(error=wire.Problem(message=text))]
+        return [*emitted, wire.ErrorEvent(error=wire.Problem(message=text))]
 
 
 def history_messages(events: Iterable[Event]) -> list[HarnessMessage]:
@@ -354,7 +354,7 @@ def history_messages(events: Iterable[Event]) -> list[HarnessMessage]:
                 id=event.id, role="user", content=parts_of_message(said), created_at=event.timestamp_ms
             )
         for emitted in translation.feed(event):
-            if isinstance(emitted, wire.MessageStart | wire.MessageEnd):
+            if isinstance(emitted, wire.MessageStartEvent | wire.MessageEndEvent):
                 messages[emitted.message.id] = emitted.message
                 undelivered.pop(emitted.message.id, None)
     if (unfinished := translation.open_message) is not None:
