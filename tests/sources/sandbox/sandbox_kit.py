@@ -196,9 +196,10 @@ def tree_of(folder: Path) -> list[tuple[str, bytes, int]]:
 
 @cache
 def interpreter(uid: int) -> str:
-    """A Python that this user may run: the one of a home directory often is not."""
+    """A Python that this user may run, and that can load our compiled libraries. One in a home directory often may not
+    be run by others."""
     for candidate in (sys.executable, "/usr/bin/python3"):
-        test = [candidate, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
+        test = [candidate, "-c", f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"]
         try:
             if subprocess.run(test, user=uid, cwd="/", check=False, capture_output=True).returncode == 0:
                 return candidate

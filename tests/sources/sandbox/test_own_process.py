@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from sandbox_kit import interpreter
 
 from harness.log.redact.withheld import withheld_from_tools
 
@@ -45,17 +46,6 @@ def folder() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="harness-own-"))
     yield path
     shutil.rmtree(path, ignore_errors=True)
-
-
-def interpreter(uid: int) -> str:
-    for candidate in (sys.executable, "/usr/bin/python3"):
-        test = [candidate, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
-        try:
-            if subprocess.run(test, user=uid, cwd="/", check=False, capture_output=True).returncode == 0:
-                return candidate
-        except OSError:
-            continue
-    return ""
 
 
 @pytest.mark.needs_linux_calls("there is no /proc elsewhere")
