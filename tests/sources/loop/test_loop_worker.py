@@ -33,9 +33,9 @@ from harness.log.stores.memory import MemoryStore
 from harness.sources.loop.agent_run import AgentRun
 from harness.sources.loop.inbox import Inbox
 from harness.sources.loop.loop_context import AgentOptions, LoopContext
+from harness.sources.loop.loop_worker import LoopWorker
 from harness.sources.loop.permissions import Permissions
 from harness.sources.loop.system_prompt import system_prompt
-from harness.sources.loop.worker import LoopWorker
 from harness.sources.model import Ask, UserTurn
 from harness.sources.process.launch import prepare
 from harness.sources.request import Limits, Request

@@ -18,7 +18,7 @@ from harness.sources.worker import Worker
 def work(launch: Any, hub: Any, on_end: Any, redact: bool) -> Worker:
     """What the runner emits is redacted there."""
     del redact
-    from harness.sources.remotes.sandbox import start
+    from harness.sources.remotes.remote_run import start
 
     return start(launch, hub, on_end)
 

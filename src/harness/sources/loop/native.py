@@ -22,9 +22,9 @@ from harness.sources.loop.approvals import answering
 from harness.sources.loop.history import history
 from harness.sources.loop.inbox import Inbox
 from harness.sources.loop.loop_context import AgentOptions, LoopContext
+from harness.sources.loop.loop_worker import Job, LoopWorker
 from harness.sources.loop.permissions import permissions_for
 from harness.sources.loop.system_prompt import find_instructions, system_prompt
-from harness.sources.loop.worker import Job, LoopWorker
 from harness.sources.model import Model, Turn
 from harness.sources.process.launch import Launch
 from harness.sources.request import Request

@@ -43,13 +43,13 @@ from harness.sources.loop.approvals import answering
 from harness.sources.loop.cancellation import GRACE_S, stoppable
 from harness.sources.loop.inbox import Inbox, not_taken
 from harness.sources.loop.loop_context import AgentOptions, LoopContext
+from harness.sources.loop.loop_worker import LoopWorker
 from harness.sources.loop.model_calls import Answered, call_model
 from harness.sources.loop.native import RELAY_DEADLINE_S, chosen_model, gate_of
 from harness.sources.loop.permissions import permissions_for
 from harness.sources.loop.subagent import ended
 from harness.sources.loop.tool_calls import ToolExecutor
 from harness.sources.loop.tool_messages import shortened
-from harness.sources.loop.worker import LoopWorker
 from harness.sources.model import AssistantTurn, Call, SystemTurn, Turn, UserTurn
 from harness.sources.process.launch import Launch
 from harness.sources.rlm.exec_tool import Exec, error_feedback, extract, output_feedback, system_prompt
