@@ -75,7 +75,7 @@ class SessionPolicy:
         return RelayReply(id=relay.id, approved=is_allowed, by="policy", reason=verdict.reason)
 
     def grant(self, permission: ToolPermission) -> None:
-        self._loop.call_soon_threadsafe(self._permissions.grant, permission)
+        _call_in(self._loop, self._permissions.grant, permission)
 
 
 class CommandDriver:
@@ -119,13 +119,15 @@ class CommandDriver:
         assert thread is not None, "a thread is open"
         session.abandon_suspension(GIVEN_UP)
         unknown, signals = self._unknown(thread.hub, message)
-        request = self._request(message, "")
+        request = self._request(message)
         if unknown:
-            request = await self._told(thread, request, unknown, run_id)
+            request = await self._with_briefing(thread, request, unknown, run_id)
         briefing = "\n\n".join(filter(None, [request.briefing, *(turn.text for turn in signals)]))
         return await self._run_until_end(replace(request, briefing=briefing), run_id)
 
-    async def _told(self, thread: OpenThread, request: Request, unknown: str, run_id: str) -> Request:
+    async def _with_briefing(
+        self, thread: OpenThread, request: Request, unknown: str, run_id: str
+    ) -> Request:
         """The request with what the program does not know of the thread: in a session of its own, if this is the first
         it is asked here and such a session was tried with its version; else as text.
         """
@@ -197,7 +199,7 @@ class CommandDriver:
         conversation = ProgramConversation(
             self._policy,
             ask_timeout_s=_LONGEST_WAIT_S,
-            on_turn=lambda: loop.call_soon_threadsafe(self._follow_turn, thread_id),
+            on_turn=lambda: _call_in(loop, self._follow_turn, thread_id),
         )
         self._held = (thread_id, conversation)
         return conversation
@@ -209,7 +211,7 @@ class CommandDriver:
         if not is_ours or session.driver is not self or session.runs.is_running or session.runs.waits:
             return  # the next run of this program follows it first
         run_id = session.harness.new_run_id()
-        request = self._request(UserMessage(text=""), "")
+        request = self._request(UserMessage(text=""))
         session.runs.begin(RunRequest(lambda: self._run_until_end(request, run_id), run_id))
 
     async def close(self) -> None:
@@ -302,7 +304,7 @@ class CommandDriver:
             self._warn_left_out(files)
         return text, signals
 
-    def _request(self, message: UserMessage, briefing: str) -> Request:
+    def _request(self, message: UserMessage) -> Request:
         session, agent, limits = self._session, self._agent, self._session.runs.limits
         known = session.bus.fold.facts.agent_sessions
         return Request(
@@ -310,7 +312,6 @@ class CommandDriver:
             prompt=message.text,
             prompt_id=message.id,
             attachments=message.attachments if "files" in self._supported else (),
-            briefing=briefing,
             two_way=self._is_two_way,
             asks_at_limit=True,
             cwd=session.working_directory,
@@ -352,9 +353,15 @@ def _ended(run: Run) -> asyncio.Future[Result]:
         try:
             result = run.wait()
         except Exception as error:
-            loop.call_soon_threadsafe(ended.set_exception, error)
+            _call_in(loop, ended.set_exception, error)
         else:
-            loop.call_soon_threadsafe(ended.set_result, result)
+            _call_in(loop, ended.set_result, result)
 
     threading.Thread(target=wait, name=f"session-{run.id}", daemon=True).start()
     return ended
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, what: Callable[..., object], *arguments: object) -> None:
+    """Call it in the session's loop, from the thread of a program."""
+    with suppress(RuntimeError):  # the loop is closed: the session has ended
+        loop.call_soon_threadsafe(what, *arguments)

@@ -65,7 +65,7 @@ class Restored(NamedTuple):
 
     changed: list[str]
     """The logged keys whose values differ from before."""
-    unsaid: dict[str, Any]
+    unlogged: dict[str, Any]
     """Current values that the thread's log does not have."""
 
 
@@ -176,12 +176,12 @@ class SessionState:
         except UsageError:
             _logger.warning("the state that the thread had does not fit the schema", exc_info=True)
         changed = [key for key in restored if self._differs(key, *before)]
-        unsaid = {
+        unlogged = {
             key: value
             for key, value in self._stored.items()
             if key not in fixed and (key not in logged or logged[key] != value)
         }
-        return Restored(changed, unsaid)
+        return Restored(changed, unlogged)
 
     def _check_outside(self) -> None:
         """A write within a transaction would wait for itself for ever."""

@@ -426,10 +426,10 @@ class Threads:
         if model_id:
             session.model.select(str(model_id))
         memory = {key: value for key in _MEMORY_KEYS if (value := opened.setting(key)) is not None}
-        changed, unsaid = session.state.restore(opened.fold.facts.state, memory)
-        if unsaid:
-            session.append(StateChanged(changes=unsaid))
-        if news := [key for key in changed if key not in unsaid]:
+        changed, unlogged = session.state.restore(opened.fold.facts.state, memory)
+        if unlogged:
+            session.append(StateChanged(changes=unlogged))
+        if news := [key for key in changed if key not in unlogged]:
             state = {**opened.fold.facts.state, **memory}
             session.bus.emit(StateRestored(state=state, changed_keys=news))
         thresholds = {

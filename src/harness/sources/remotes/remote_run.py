@@ -320,7 +320,7 @@ class RemoteRun:
         return {name: value for name, value in wanted.items() if value not in ("", None)}
 
 
-_WORDS = ("--runner", "--agent", "--cwd", "--token-file")
+_OPTIONS = ("--runner", "--agent", "--cwd", "--token-file")
 
 
 def start(launch: Launch, hub: Hub, on_end: OnEnd) -> RemoteRun:
@@ -351,8 +351,10 @@ def parse(arguments: Sequence[str]) -> dict[str, str]:
     rest = iter(arguments)
     for word in rest:
         name, sign, value = word.partition("=")
-        if name not in _WORDS:
-            raise UsageError(f"unknown option after --: {word}", hint=f"expected one of: {', '.join(_WORDS)}")
+        if name not in _OPTIONS:
+            raise UsageError(
+                f"unknown option after --: {word}", hint=f"expected one of: {', '.join(_OPTIONS)}"
+            )
         found[name] = value if sign else next(rest, "")
         if not found[name]:
             raise UsageError(f"{name} needs a value")
