@@ -47,7 +47,7 @@ COLUMNS = {
     "step_100_us": "100th",
     "step_990_us": "990th",
     "persisted_us": "µs per tool step, persisted",
-    "persisted_kb": "KB kept per step",
+    "persisted_kb": "KB stored per step",
     "import_ms": "import, CPU ms",
     "hello_ms": "first answer, CPU ms",
     "hello_mb": "memory then, MB",

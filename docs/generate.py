@@ -59,15 +59,15 @@ WHO = {
 }
 TRUST_TEXT = (
     "## What a project may set\n",
-    "A `harness.toml` comes with a project, and so from anybody. By itself it can only narrow: fewer permissions",
+    "A `harness.toml` comes with a project, whose author you may not know. By itself it can only narrow: fewer permissions",
     "than your own settings give, a shorter time, less money, more messages. Everything else in it (which program or model",
-    "runs, arguments, prices by which a budget is kept, wider permissions) counts only once you trust the file:\n",
+    "runs, arguments, prices by which a budget is counted, wider permissions) counts only once you trust the file:\n",
     "    harness trust DIR            shows what the file asks for, and asks you; --yes does not ask",
     "    harness trust --list         what you trust",
     "    harness trust --revoke DIR   no more\n",
     "Trust is bound to the path and to the content: after every change the file is as untrusted as before. Until",
     "then `harness run` says in one warning what it leaves out, and `harness config show` lists it. What you",
-    "trust is kept in `trusted.json` of your data directory (`~/.local/share/harness`), readable by you alone.\n",
+    "trust is stored in `trusted.json` of your data directory (`~/.local/share/harness`), readable by you alone.\n",
     "No other file of a project starts a program or grants anything: `.mcp.json` is read only when you name it with",
     "`--mcp`, skills are text for the model (and your own go before a project's of the same name), plugins are",
     "installed Python packages. Agent programs read configuration of their own, about which they ask themselves.\n",
@@ -79,7 +79,7 @@ def events_page() -> str:
     parts = [
         "# Events\n",
         "One line of a log is one event: a JSON object whose `type` is the name of its kind. Optional fields are",
-        "left out, never null. Fields and kinds that a reader does not know are kept when it writes them again.\n",
+        "left out, never null. Fields and kinds that a reader does not know are preserved when it writes them again.\n",
         "## On every event\n",
         _field_table(Event, own_only=False, skip={"unread"}),
     ]
@@ -150,7 +150,7 @@ def agents_page() -> str:
         parts.append(f"| {agent.name} | {marks} |")
     parts.append(
         "\nAn option that an agent lacks gives one warning and is dropped; `--permissions read-only` is refused\n"
-        "instead. Limits on turns and money that an agent does not know are kept by Harness itself."
+        "instead. Limits on turns and money that an agent does not know are enforced by Harness itself."
     )
     parts += _conversations(agents)
     parts.append("\n## What its stream reveals")
@@ -190,7 +190,7 @@ def settings_page() -> str:
         "# Settings\n",
         "Read from the nearest `harness.toml` above the current directory, then from the user's `config.toml`",
         "(`harness config path`). A flag beats an environment variable, which beats the project's file, which",
-        "beats the user's. `harness config show --origin` tells where each value comes from.\n",
+        "beats the user's. `harness config show --origin` shows where each value comes from.\n",
         *TRUST_TEXT,
         "| setting | what | value | variable | who may set it |",
         "|---|---|---|---|---|",

@@ -16,9 +16,9 @@ SCRIPT = Scripted(
         "Noted: the secret number is 7.",
         {
             "tool": "subagent",
-            "input": {"agentType": "second-opinion", "task": "Double the number that I told you."},
+            "input": {"agentType": "second-opinion", "task": "Double the number that I gave you."},
         },
-        "You told me 7; doubled it is 14.",  # said by the sub-agent, which knows the conversation
+        "You gave me 7; doubled it is 14.",  # said by the sub-agent, which knows the conversation
         "My colleague says 14.",
     ]
 )
@@ -48,7 +48,7 @@ async def main() -> None:
     harness.subscribe(show)
     await harness.init()
     await harness.send_message(content="The secret number is 7.")
-    await harness.send_message(content="Ask somebody to double it.")
+    await harness.send_message(content="Ask a sub-agent to double it.")
     shown, all_of_them = (
         harness.session.thread.list(),
         harness.session.thread.list(include_forked_subagents=True),

@@ -6,6 +6,7 @@ import ast
 import fcntl
 import inspect
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -67,6 +68,19 @@ def test_only_one_room_reads_proc() -> None:
             if isinstance(node, ast.Constant)
             and isinstance(node.value, str)
             and node.value.startswith(("/proc", "/sys/"))
+        ]
+    )
+
+
+def test_no_statement_numbers_its_parameters() -> None:
+    """`?1` with a sequence is an error of sqlite3 from Python 3.14 on, and a warning in 3.12, at run time only."""
+    numbered = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE)\b.*\?\d", re.DOTALL)
+    expect_none(
+        [
+            f"{module.name}:{node.lineno}"
+            for module in package_modules()
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and numbered.search(node.value)
         ]
     )
 

@@ -402,9 +402,12 @@ class Index:
         starts = ((log, start.seq, start.known_seq) for start in addition.gain.starts)
         self._connection.executemany("INSERT OR IGNORE INTO starts VALUES (?, ?, ?)", starts)
         self._connection.executemany(
-            "INSERT OR IGNORE INTO places SELECT ?1, ?2, ?3"
-            " WHERE NOT EXISTS (SELECT 1 FROM places WHERE log = ?1 AND offset > ?3 - ?4)",
-            ((log, place.seq, place.offset, _BETWEEN_PLACES_BYTES) for place in addition.places),
+            "INSERT OR IGNORE INTO places SELECT ?, ?, ?"
+            " WHERE NOT EXISTS (SELECT 1 FROM places WHERE log = ? AND offset > ?)",
+            (
+                (log, place.seq, place.offset, log, place.offset - _BETWEEN_PLACES_BYTES)
+                for place in addition.places
+            ),
         )
         assert log is not None, "a row has a number"
         self._search.head(log, heading(metadata))
