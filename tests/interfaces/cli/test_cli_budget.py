@@ -168,9 +168,16 @@ def program(cli: CliMachine) -> None:
         "claude",
         CLAUDE_START,
         *CLAUDE_USED,
-        after="n=0; while [ $n -lt 40 ]; do n=$((n+1)); echo $n >> ticks; sleep 0.05; done\n"
+        after="echo $$ > pid; n=0; while [ $n -lt 40 ]; do n=$((n+1)); echo $n >> ticks; sleep 0.05; done\n"
         'echo \'{"type":"result","subtype":"success","is_error":false,"result":"Finished.","session_id":"mock-session"}\'',
     )
+
+
+def wait_until_stopped(pid: int) -> None:
+    ends_s = time.monotonic() + 60
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < ends_s
+        time.sleep(0.01)
 
 
 def test_a_program_is_paused_while_it_is_asked_about(cli: CliMachine) -> None:
@@ -179,7 +186,7 @@ def test_a_program_is_paused_while_it_is_asked_about(cli: CliMachine) -> None:
     ticks = cli.project / "ticks"
     with PtyTerminal(cli, "run", "--agent", "claude", "--prompt", "go") as terminal:
         terminal.until("Today's limit of $0.50 is reached ($1.00 spent). Continue?")
-        time.sleep(0.2)
+        wait_until_stopped(int((cli.project / "pid").read_text()))
         paused_at = len(ticks.read_text().split())
         time.sleep(0.4)
         assert len(ticks.read_text().split()) == paused_at < 40

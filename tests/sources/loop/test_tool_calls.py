@@ -145,6 +145,7 @@ def test_an_answer_the_moment_the_question_is_in_the_log_counts(
 ) -> None:
     monkeypatch.setattr(outbox, "MOST_AT_ONCE", 1)
     received: list[bool] = []
+    watched = asyncio.Event()
 
     def watch(agents: Any, event: Event) -> None:
         def answer() -> None:
@@ -154,14 +155,14 @@ def test_an_answer_the_moment_the_question_is_in_the_log_counts(
 
         if isinstance(event, SessionStart):
             agents.hub.add_waker(answer)
+            watched.set()
 
-    played = play(asks_later, says("3"), tools=(add,), permissions=Permissions("ask"), on_event=watch)
+    async def asks_when_watched(_ask: Ask) -> AsyncIterator[Event]:
+        await watched.wait()
+        for event in ASKED:
+            yield event
+
+    played = play(asks_when_watched, says("3"), tools=(add,), permissions=Permissions("ask"), on_event=watch)
 
     assert received == [True]
     assert played.of(ToolEnd)[0].output == "3"
-
-
-async def asks_later(_ask: Ask) -> AsyncIterator[Event]:
-    await asyncio.sleep(0.01)  # until a reader has seen the beginning
-    for event in ASKED:
-        yield event

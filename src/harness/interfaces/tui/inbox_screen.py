@@ -117,7 +117,11 @@ class InboxView(Screen[None], inherit_bindings=False):
         self.data.open(self._wake_rows)
         self._take_rows()
         self.set_interval(1.0, self._each_second)
-        self.set_timer(0.3, self.composer.prepare)
+        self.set_timer(0.3, self._prepare_composer)
+
+    def _prepare_composer(self) -> None:
+        if self.is_attached:  # the program may be ending
+            self.composer.prepare()
 
     def on_unmount(self) -> None:
         self.pane.stop()
