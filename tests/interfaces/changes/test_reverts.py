@@ -108,9 +108,7 @@ def test_kept_lines_are_named_where_the_log_has_the_text(tmp_path: Path) -> None
     path.write_text(path.read_text().replace("line number 20\n", "mine\nand mine\n"))
     later(path)
     (shown,) = revert(agent.review(), "log", "turn:two", ["new.txt"], {}, dry_run=True).files
-    assert [(expected_texts.first, expected_texts.last) for expected_texts in shown.expected_texts] == [
-        (20, 21)
-    ]
+    assert [(lines.first, lines.last) for lines in shown.kept] == [(20, 21)]
     assert shown.undone_lines == 1
     reverted(agent, "new.txt", scope="turn:two")
     assert path.read_text() == TEXT.replace("line number 20\n", "mine\nand mine\n")

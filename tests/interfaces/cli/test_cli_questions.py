@@ -188,7 +188,7 @@ def test_to_ask_where_no_one_can_answer_is_refused_at_once(cli: CliMachine) -> N
     words = [*native(cli)[:-1], "ask"]
     answer = cli.call(*words)
     assert answer.code == 2
-    assert "there is no terminal here" in answer.err
+    assert "needs a terminal to ask in" in answer.err
     assert "harness attach" in answer.err
     assert cli.logs() == []
     assert cli.call(*words, "--on-ask", "deny").code == 0
