@@ -1,3 +1,3 @@
-"""The inbox's data: rows of all sessions from files or from a server, and answers to what waits."""
+"""The inbox: rows of all sessions from files or from a server, their labels, and answers to what they ask."""
 
 from __future__ import annotations
