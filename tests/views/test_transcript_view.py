@@ -238,7 +238,7 @@ def test_notices_are_marked_wrapped_and_short() -> None:
 
 def test_retracted_text_is_marked_as_such() -> None:
     assert page(TextDelta(id="a", text="This is cut o"), TextRetracted(id="a"), TextRetracted(id="b")) == (
-        "This is cut o\n\n↺ cut off and asked again; the text above does not stand\n"
+        "This is cut o\n\n↺ cut off and asked again; the text above is withdrawn\n"
     )
 
 

@@ -93,7 +93,7 @@ def _is_no_quieter(level: Any, than: Any) -> bool:
 
 class Setting(NamedTuple):
     key: str
-    """Dotted; a part in angle brackets stands for any name."""
+    """Dotted; a part in angle brackets matches any name."""
     kind: str
     source: Source
     summary: str
@@ -156,7 +156,7 @@ TABLE = (
         "log_level",
         "text",
         "anyone",
-        "How much is said on standard error: error, warn, info or debug.",
+        "How much is written to standard error: error, warn, info or debug.",
         "warn",
         default="warn",
         choices=LOG_LEVELS,
@@ -167,7 +167,7 @@ TABLE = (
         "log.directory",
         "text",
         "user",
-        "Where sessions are kept, instead of the user's data directory.",
+        "Where sessions are stored, instead of the user's data directory.",
         "/var/lib/harness/sessions",
         environment="HARNESS_LOG_DIRECTORY",
     ),
@@ -175,7 +175,7 @@ TABLE = (
         "log.redact",
         "flag",
         "user",
-        "Mask secrets in everything that an agent writes, before it is kept or shown.",
+        "Mask secrets in everything that an agent writes, before it is stored or shown.",
         True,
         default=True,
         environment="HARNESS_LOG_REDACT",
@@ -291,7 +291,7 @@ TABLE = (
         "models.<alias>.description",
         "text",
         "trusted",
-        "What an alias of yours stands for.",
+        "What an alias of yours means.",
         "Our usual model",
     ),
     Setting("models.<alias>.provider", "text", "trusted", "Who makes the model.", "anthropic"),

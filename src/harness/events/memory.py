@@ -34,7 +34,7 @@ class ObservationStart(Steering, frozen=True, kw_only=True):
 
 
 class ObservationEnd(Steering, frozen=True, kw_only=True):
-    """The notes are taken: `observations` stand for the messages from here on."""
+    """The notes are taken: `observations` replace the messages from here on."""
 
     cycle_id: str
     duration_ms: int = 0
@@ -49,7 +49,7 @@ class ObservationEnd(Steering, frozen=True, kw_only=True):
     observed_to_seq: int = -1
     """The last event of what was observed."""
     shown_from_seq: int = -1
-    """From here on messages are still shown as they were said, though they are observed; -1: none of them."""
+    """From here on messages are still shown unchanged, though they are observed; -1: none of them."""
     last_observed_ms: int = 0
     range: str = ""
     """`first:last` message id, when the originals can be recalled by it."""
@@ -125,7 +125,7 @@ class BufferingEnd(Steering, frozen=True, kw_only=True):
     last_observed_ms: int = 0
     range: str = ""
     reflected_lines: int = 0
-    """Of a reflection: how many lines of the active observations it stands for."""
+    """Of a reflection: how many lines of the active observations it replaces."""
     generation_count: int = 0
     """Of a reflection: the generation whose lines these are; in another one it is worth nothing."""
 

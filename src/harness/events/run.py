@@ -46,7 +46,7 @@ class Result(Event, frozen=True, kw_only=True):
         default_factory=lambda: "completed"
     )  # a factory, so that it is always written
     text: str = ""
-    """The answer: what the agent said last."""
+    """The answer: the last text of the agent."""
     duration_ms: int | None = None
     total_cost_usd: float | None = None
     usage: Usage | None = None
@@ -100,7 +100,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     status: Literal["pending", "in_progress", "completed"] = "pending"
     id: str = ""
     active_form: str = ""
-    """What is said while it is being worked on."""
+    """What is shown while it is being worked on."""
 
 
 class TasksChanged(Event, frozen=True, kw_only=True):

@@ -68,10 +68,10 @@ class StateChanged(Steering, frozen=True, kw_only=True):
 
 
 class FollowUpsChanged(Steering, frozen=True, kw_only=True):
-    """The whole queue as it is now. What waited before is not said again: it may come with large files."""
+    """The whole queue as it is now. What waited before is not repeated: it may come with large files."""
 
     pending: list[Any]
-    """What waits, in order; a number stands for what was at that place (from 0) of the queue before."""
+    """What waits, in order; a number refers to a place (from 0) of the queue before."""
     taken_by: str = ""
     """The run that took the first one, when that is why the queue changed."""
 
@@ -97,7 +97,7 @@ class Briefed(Steering, frozen=True, kw_only=True):
     """An agent that does not see this log was given, before its prompt, a summary of what happened without it; or all
     of it, as a session of its own, which it continues.
 
-    It stands before the run, under the run's id. The prompt itself is the run's `Message`, without this.
+    It comes before the run, with the run's id. The prompt itself is the run's `Message`, without this.
     """
 
     agent: str
@@ -170,6 +170,6 @@ class GoalChanged(Steering, frozen=True, kw_only=True):
 
 
 class GoalEvaluated(Steering, frozen=True, kw_only=True):
-    """A judge has said how far the goal is reached."""
+    """A judge has assessed how far the goal is reached."""
 
     payload: dict[str, Any]

@@ -52,7 +52,7 @@ class ToolEnd(Event, frozen=True, kw_only=True):
     call_id: str
     tool_name: str
     success: bool | None = None
-    """None: the agent never said (it was stopped, or does not report it)."""
+    """None: the agent has not reported it, or was stopped before."""
     output: str | None = None
     exit_code: int | None = None
     duration_ms: int | None = None

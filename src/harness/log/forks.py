@@ -13,7 +13,7 @@ from harness.log.store import Fork, LogReader
 class Stretch(NamedTuple):
     log_id: str
     start: int
-    """The first `seq` that stands in that log itself and belongs to it."""
+    """The first `seq` that is in that log itself."""
     end: int | None
     """The `seq` at which the next stretch begins; None: it has no end."""
 

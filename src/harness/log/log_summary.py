@@ -4,8 +4,8 @@ A digest is fed the log's own events once, in order, and continues from its save
 than `KINDS` only say how far the log has come, so a store need not decode them.
 
 Where messages begin
-- A message of the user begins where it stands, or with the start of the run that it is the first word of.
-- What the agent says, thinks and does up to the next message of the user is one message, which begins
+- A message of the user begins at its own event, or with the start of the run if it is the first message of that run.
+- The text, reasoning and calls of the agent up to the next message of the user is one message, which begins
   right after the one before.
 - Sub-agents' messages are part of the message in which they were called.
 """
@@ -84,7 +84,7 @@ class LogSummary(msgspec.Struct, kw_only=True, omit_defaults=True):
     answer_seq: int = 0
     """Where the agent's next message begins, unless a message of the user comes first."""
     run_seq: int | None = None
-    """The start of a run in which nothing was said so far."""
+    """The start of a run that has no message so far."""
     is_answering: bool = False
 
     def feed(self, events: Iterable[Event]) -> Gain:

@@ -55,12 +55,12 @@ def is_sifted(query: Query) -> bool:
 
 
 def is_active(metadata: Metadata) -> bool:
-    """Whether it has a run that is running or waits, as far as its writer has said."""
+    """Whether it has a run that is running or waits, as far as its writer has stored."""
     return bool(metadata.activity) or waits(metadata) or (metadata.kind == "run" and not metadata.outcome)
 
 
 def waits(metadata: Metadata) -> bool:
-    """Whether it waits for an answer. Before there was `activity`, only the outcome said so."""
+    """Whether it waits for an answer. Before there was `activity`, only the outcome showed it."""
     is_suspended = metadata.kind == "thread" and metadata.outcome == "suspended"
     return metadata.activity == "waiting" or (not metadata.activity and is_suspended)
 
@@ -91,7 +91,7 @@ def _cut(chosen: Iterator[Metadata], offset: int, limit: int | None) -> Iterator
             yield metadata
 
 
-# Reads of a log only the lines in which certain words stand, so that gigabytes take seconds.
+# Reads of a log only the lines that contain certain words, so that gigabytes take seconds.
 
 
 _BLOCK_BYTES = 1024 * 1024

@@ -74,8 +74,8 @@ class Activities:
 
     def feed(self, event: Event) -> Sequence[Activity]:
         self._tree.feed(event)
-        said = self._flush_thought(event) if self._thought else []
-        found = [*said, *self._translate(event)]
+        thought = self._flush_thought(event) if self._thought else []
+        found = [*thought, *self._translate(event)]
         self._last_ms = event.timestamp_ms
         return self._stamped(found) if found else ()
 

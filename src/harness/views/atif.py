@@ -1,6 +1,6 @@
 """The run as one trajectory in ATIF v1.7, the format of Harbor, as JSON after the end; sub-agents are inside of it.
 
-A step of the agent lasts until a result has come back and the agent speaks again: where it made several calls in one
+A step of the agent lasts until a result has come back and the agent writes again: where it made several calls in one
 message and reports them one after the other, they are several steps. Prompt tokens include what came from the cache,
 completion tokens include reasoning. What ATIF has no place for is in `extra`.
 """
@@ -159,8 +159,8 @@ class _Trajectory:
 
     def document(self) -> dict[str, Any]:
         for step, positions, parts in self._spoken:
-            said = (self._texts[position] for position in positions)
-            step["message"] = _content("\n\n".join(filter(None, said)), parts)
+            texts = (self._texts[position] for position in positions)
+            step["message"] = _content("\n\n".join(filter(None, texts)), parts)
         for child in self.children:
             self._refer_to(child)
         steps = self._steps or [{"step_id": 1, "source": "system", "message": ""}]

@@ -1,4 +1,4 @@
-"""The session as one HTML document, to be read in a browser, kept, printed or passed on.
+"""The session as one HTML document, to be read in a browser, stored, printed or passed on.
 
 Rules
 1. One file without any outside reference and without scripts: it opens offline, and a policy in it forbids both.
@@ -248,11 +248,12 @@ class HtmlDocument:
 def _what(start: ToolStart, operations: Sequence[Operation], cwd: str) -> str:
     if not operations:
         asked = "" if start.input is None else gist(start.input)
-        said = [(start.tool_name, asked)]
+        shown_words = [(start.tool_name, asked)]
     else:
-        said = [(one.verb or "$", one.subject) for one in (words(each, cwd) for each in operations)]
+        shown_words = [(one.verb or "$", one.subject) for one in (words(each, cwd) for each in operations)]
     shown = [
-        f'<span class="verb">{html_of(verb)}</span> {html_of(single_line(subject))}' for verb, subject in said
+        f'<span class="verb">{html_of(verb)}</span> {html_of(single_line(subject))}'
+        for verb, subject in shown_words
     ]
     return f'<span class="what">{"<br>".join(shown)}</span>'
 
@@ -270,7 +271,7 @@ def _mark(start: ToolStart, end: ToolEnd | None) -> str:
 
 
 def _parts(start: ToolStart, end: ToolEnd | None, operations: Sequence[Operation]) -> Iterator[str]:
-    """Input and output; a command stands in the line already."""
+    """Input and output; a command is in the line already."""
     asked = start.input
     is_in_line = all(isinstance(one, Command) and "\n" not in one.command for one in operations)
     if asked not in (None, {}, "") and not (operations and is_in_line):

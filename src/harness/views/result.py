@@ -26,7 +26,7 @@ class ResultReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     type: Literal["result"]
     success: bool
     result: str
-    """The answer: what the agent said last."""
+    """The answer: the last text of the agent."""
     session_id: str
     """The agent's own session id; the run's id if the agent has reported none."""
     outcome: Outcome

@@ -176,7 +176,7 @@ class Transcript:
     def _on_text_retracted(self, event: TextRetracted) -> None:
         if self._tree.shown is not None and not self._tree.run.depth:
             self._line(
-                event, ("yellow", "↺ "), ("dim", "cut off and asked again; the text above does not stand")
+                event, ("yellow", "↺ "), ("dim", "cut off and asked again; the text above is withdrawn")
             )
 
     def _on_message(self, event: Message) -> None:

@@ -224,7 +224,7 @@ def _previewed(preview: Any) -> dict[str, Arguments]:
 
 
 def _with_preview(edit: Edit, shown: Mapping[str, Arguments]) -> Edit:
-    """A preview was made of the file itself: it also has what an overwritten file said before."""
+    """A preview was made of the file itself: it also has the earlier content of an overwritten file."""
     preview = shown.get(edit.path)
     if preview is None or edit.change in ("delete", "move"):
         return edit

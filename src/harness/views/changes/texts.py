@@ -105,7 +105,7 @@ def _from_present(edits: Sequence[Edit], known: Sequence[Text], present: Text) -
 
 
 def _is_distinct(part: str) -> bool:
-    """Whether it is long enough to be the agent's wherever it stands."""
+    """Whether it is long enough to be the agent's text at any place."""
     return len(part.strip()) >= _SHORTEST_DISTINCT
 
 

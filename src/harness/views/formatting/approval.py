@@ -183,7 +183,7 @@ def briefing_words(event: Briefed) -> str:
     """Says that the agent was briefed, not with what: the conversation shows that already."""
     if event.form == "native":
         return f"{event.agent} continues this conversation as a session of its own ({event.session_id})"
-    return f"{event.agent} was given a summary of what was said and decided without it ({len(event.text):,} characters)"
+    return f"{event.agent} was given a summary of what was written and decided without it ({len(event.text):,} characters)"
 
 
 def _thread(event: ThreadCreated) -> str:
@@ -249,7 +249,7 @@ _WORDS: Mapping[type[Event], Callable[[Any], str]] = {
     ModeChanged: _mode,
     ModelChanged: _model,
     SubagentModelChanged: _subagent_model,
-    SteeringQueued: lambda event: f"said meanwhile: {' '.join(event.text.split())}",
+    SteeringQueued: lambda event: f"sent meanwhile: {' '.join(event.text.split())}",
     Briefed: briefing_words,
     Suspended: lambda _: "waits for an answer",
     Resumed: lambda _: "continues",

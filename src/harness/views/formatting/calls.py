@@ -96,8 +96,8 @@ def _lines(operation: Read | Write) -> str:
 
 def _spawned(operation: Spawn) -> str:
     name = operation.name or ("" if operation.task else operation.agent_id)
-    said = ": ".join(filter(None, (name, operation.task.strip())))
-    return said if operation.action == "started" else f"{said} {operation.action}".strip()
+    task = ": ".join(filter(None, (name, operation.task.strip())))
+    return task if operation.action == "started" else f"{task} {operation.action}".strip()
 
 
 _SLOW_MS = 1000
@@ -157,13 +157,13 @@ def _unknown_tool(start: ToolStart) -> Words:
     return Words("•", start.tool_name, "" if start.input is None else gist(start.input))
 
 
-def _lead(said: Words) -> list[Segment]:
-    first, newline, rest = said.subject.partition("\n")
+def _lead(summary: Words) -> list[Segment]:
+    first, newline, rest = summary.subject.partition("\n")
     more = rest.rstrip().count("\n") + 1
     subject = f"{first.rstrip()} … (+{more} line{'' if more == 1 else 's'})" if newline else first
     subject = revealed(subject)
-    verb = f"{said.verb} " if said.verb and subject else said.verb
-    return [("cyan", f"{said.glyph} "), ("dim", verb), ("", subject)]
+    verb = f"{summary.verb} " if summary.verb and subject else summary.verb
+    return [("cyan", f"{summary.glyph} "), ("dim", verb), ("", subject)]
 
 
 def _tail(

@@ -1,4 +1,4 @@
-"""How much room text takes in a terminal, and how to make it fit without breaking a character."""
+"""How many columns text takes in a terminal, and how to make it fit without breaking a character."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _FORBIDDEN = (
     "\x80-\x9f"  # C1: one character, and still an escape sequence for many terminals
     "\u202a-\u202e\u2066-\u2069"  # directions, which make a line read as another one
     "\u2028\u2029"  # line ends that are none for a shell
-    "\u034f\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff0-\ufffb"  # takes up no room
+    "\u034f\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff0-\ufffb"  # takes up no columns
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
     "\ud800-\udfff"  # half a character: cannot be sent to a terminal
 )

@@ -40,14 +40,14 @@ def asked_preview(relay: Relay, operations: Sequence[Operation]) -> list[dict[st
         call_id=relay.call_id, tool_name=relay.tool_name, input=relay.input, operations=list(operations)
     )
     edits = edits_of(start, ToolEnd(call_id=relay.call_id, tool_name=relay.tool_name, success=True))
-    room = _MOST_LINES
+    left = _MOST_LINES
     found: list[dict[str, Any]] = []
     for edit in edits:
         if not edit.passages and edit.content is None and edit.before is None:
             continue
         lines = _lines(edit)
-        shown = lines[:room]
-        room -= len(shown)
+        shown = lines[:left]
+        left -= len(shown)
         found.append(
             {
                 "path": edit.path,
@@ -325,7 +325,7 @@ def _titled(title: str) -> str:
 
 
 def _cut(whole: str) -> tuple[str, list[Mark]]:
-    """What is shown of a subject, and its marks; those of the rest are one mark on the words that stand for it."""
+    """What is shown of a subject, and its marks; those of the rest are one mark on the words in its place."""
     marks = marks_of(whole)
     if len(whole) <= _LONGEST_SUBJECT:
         return whole, marks

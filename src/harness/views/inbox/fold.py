@@ -5,7 +5,7 @@ Which runs there are, and what they ask, is decided by the run tree alone; this 
 Rules
 1. What waits for an answer comes first, whichever run of the session asks; then what works, also below a run that
    has ended its turn; then how the last top run ended.
-2. Whether the process lives is not in the log: the reader gives it. An open run without a process is `lost`; a
+2. Whether the process runs is not in the log: the reader gives it. An open run without a process is `lost`; a
    suspended run needs no process to wait.
 3. Cost follows the rules of the ledger.
 """
@@ -94,7 +94,7 @@ class _RunFacts(msgspec.Struct, omit_defaults=True):
     """The last one; None while it writes text, or before it did anything."""
     text_id: str = ""
     words: str = ""
-    """The end of what it said last."""
+    """The end of its last text."""
     is_resting: bool = False
     """The last it did was to end a message."""
     jobs: int = 0
@@ -451,8 +451,8 @@ class InboxFold:
         if first is None:
             facts.operation = RowOperation(kind="tool", text=_shortened(f"Use {event.tool_name}"))
             return
-        said = words(first, self._facts.cwd)
-        text = " ".join(filter(None, (said.verb or "run", said.subject)))
+        summary = words(first, self._facts.cwd)
+        text = " ".join(filter(None, (summary.verb or "run", summary.subject)))
         facts.operation = RowOperation(
             kind=type(first).__name__.lower(), text=_shortened(text[:1].upper() + text[1:])
         )
@@ -504,10 +504,10 @@ def _failure_text(outcome: str, error: str, duration_ms: int | None) -> str:
     text = _FAILURES.get(outcome, outcome.replace("_", " "))
     if outcome in _TIMED:
         return f"{text} after {_rough(duration_ms)}" if duration_ms else text
-    said = _shortened(_first_line(error), _LONGEST_FAILURE)
+    reason = _shortened(_first_line(error), _LONGEST_FAILURE)
     if outcome == "failed":
-        return said or text
-    return f"{text}: {said}" if said else text
+        return reason or text
+    return f"{text}: {reason}" if reason else text
 
 
 def _rough(duration_ms: int) -> str:

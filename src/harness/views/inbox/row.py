@@ -78,7 +78,7 @@ class RowChanges(_Shown, frozen=True, kw_only=True):
 
 
 class RowAsk(_Shown, frozen=True, kw_only=True):
-    """A question that waits for a person. What is allowed is said by the options alone."""
+    """A question that waits for a person. Only the options say what is allowed."""
 
     id: str
     """Of the `Relay`."""
@@ -131,7 +131,7 @@ class RowCan(_Shown, frozen=True, kw_only=True):
 
 
 class InboxRow(_Shown, frozen=True, kw_only=True):
-    """Contract: a pure function of the log and of whether its process lives; never changed."""
+    """Contract: a pure function of the log and of whether its process runs; never changed."""
 
     id: str
     """Of the log."""

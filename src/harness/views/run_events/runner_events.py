@@ -1,7 +1,7 @@
 """A run as a sandbox runner reports it: six kinds of events that any reader understands, each with the log's own event.
 
 `run.started`, `assistant.delta`, `tool.started`, `tool.completed`, `run.completed`, `run.error`; whatever is none of
-these is called `log`. `events` are the events of the log that it stands for, so that nothing is lost on the way.
+these is called `log`. `events` are the events of the log that it represents, so that nothing is lost.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ _SUMMARY = "notification-summary"
 
 def parts_of_message(message: Message) -> list[Part]:
     """Its text, then its files."""
-    said: list[Part] = [TextPart(text=message.text)] if message.text else []
-    return [*said, *files_of(message.parts or ())]
+    text: list[Part] = [TextPart(text=message.text)] if message.text else []
+    return [*text, *files_of(message.parts or ())]
 
 
 def files_of(parts: Sequence[Any]) -> list[ImagePart | FilePart]:
@@ -81,8 +81,8 @@ def part_of_signal(signal: Signal) -> SignalPart:
 
 def role_of_signal(signal: Signal) -> Role:
     """The role of a signal that is a message of its own: `user`, unless its metadata has another role."""
-    said: Any = (signal.metadata or {}).get("role")
-    role: Role = said if said in get_args(Role) else "user"
+    named: Any = (signal.metadata or {}).get("role")
+    role: Role = named if named in get_args(Role) else "user"
     return role
 
 

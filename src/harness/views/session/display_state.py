@@ -83,7 +83,7 @@ class SubagentCall(_Entry, kw_only=True):
 
 
 class ActiveSubagent(_Entry, kw_only=True):
-    """A sub-agent of the current run: its task, its calls, and what it said so far."""
+    """A sub-agent of the current run: its task, its calls, and its text so far."""
 
     agent_type: str
     display_name: str | UnsetType = UNSET
@@ -98,7 +98,7 @@ class ActiveSubagent(_Entry, kw_only=True):
 
     @property
     def text_delta(self) -> str:
-        """What it said so far."""
+        """Its text so far."""
         return str(self.text_delta_pieces)
 
 

@@ -264,7 +264,7 @@ class StateChangedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The state of the application has changed."""
 
     state: dict[str, Any]
-    """The whole of it."""
+    """The whole state."""
     changed_keys: list[str]
 
 
@@ -288,7 +288,7 @@ class MessageStartEvent(HarnessEvent, frozen=True, kw_only=True):
 
 
 class MessageUpdateEvent(HarnessEvent, frozen=True, kw_only=True):
-    """A message has grown; `message` is the whole of it so far."""
+    """A message has grown; `message` is the whole message so far."""
 
     message: HarnessMessage
 

@@ -28,9 +28,9 @@ from harness.views.session.parts import Part, TextPart, ThinkingPart
 _ABORTED = "[Aborted by user]"
 
 
-def aborted_output(said: str) -> str:
+def aborted_output(text: str) -> str:
     """The result of a call whose sub-agent was stopped."""
-    return f"{_ABORTED}\n\nPartial output:\n{said}" if said else _ABORTED
+    return f"{_ABORTED}\n\nPartial output:\n{text}" if text else _ABORTED
 
 
 class OpenCall(msgspec.Struct):
@@ -170,14 +170,14 @@ class TopRun(msgspec.Struct):
         self.thoughts.pop("", None)
         stream = self.texts.pop(stream_id, None)
         if stream is not None:
-            said = "".join(stream.pieces)
-            if text.startswith(said):
-                rest = text[len(said) :]
+            shown = "".join(stream.pieces)
+            if text.startswith(shown):
+                rest = text[len(shown) :]
                 self.texts[stream_id] = stream
                 events = self.say(stream_id, rest) if rest else []
                 self.texts.pop(stream_id, None)
                 return events
-            if stream_id or said.strip() == text.strip():
+            if stream_id or shown.strip() == text.strip():
                 # The same text, with its end trimmed or redacted differently.
                 if self.draft is not None:
                     self.draft.rewrite(stream.place, text)
@@ -241,9 +241,9 @@ class ChildRun(msgspec.Struct):
         )
         return [end]
 
-    def stop(self, said: str = "", duration_ms: int = 0) -> list[HarnessEvent]:
+    def stop(self, text: str = "", duration_ms: int = 0) -> list[HarnessEvent]:
         """The user stopped it, which is not an error."""
-        return self.end(aborted_output(said), duration_ms, is_error=False)
+        return self.end(aborted_output(text), duration_ms, is_error=False)
 
     def cut_off(self, *, is_stopped: bool) -> list[HarnessEvent]:
         """The run that started it has ended before it."""

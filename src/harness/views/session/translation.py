@@ -7,7 +7,7 @@ Rules
    A message that was streamed is not emitted again when it is complete. An observation of the conversation by the
    memory adds a part to the message.
 3. Message ids are those of the log. A message without one gets an id from its position in the log, so that the id
-   is the same wherever reading starts.
+   is the same from whichever event reading starts.
 4. Nothing that has ended is stored: the state does not grow with the thread.
 5. Any log is accepted, from any agent and from any point on; events without an equivalent here are skipped.
 """
@@ -349,9 +349,9 @@ def history_messages(events: Iterable[Event]) -> list[HarnessMessage]:
     undelivered: dict[str, HarnessMessage] = {}
     for event in events:
         if isinstance(event, SteeringQueued):
-            said = Message(role="user", text=event.text, parts=event.parts)
+            message = Message(role="user", text=event.text, parts=event.parts)
             undelivered[event.id] = HarnessMessage.of(
-                id=event.id, role="user", content=parts_of_message(said), created_at=event.timestamp_ms
+                id=event.id, role="user", content=parts_of_message(message), created_at=event.timestamp_ms
             )
         for emitted in translation.feed(event):
             if isinstance(emitted, wire.MessageStartEvent | wire.MessageEndEvent):
