@@ -34,6 +34,7 @@ async def chat(url: str) -> None:
     await harness.send_message(content="hello")
     await asyncio.to_thread(sys.stdin.readline)
     await harness.destroy()
+    harness.store.close()
 
 
 async def watch(url: str) -> None:
@@ -69,6 +70,7 @@ async def watch(url: str) -> None:
     for message in harness.session.thread.list_active_messages():
         print(f"{message.role}: {''.join(part.text for part in message.content if part.type == 'text')}")
     await harness.destroy()
+    harness.store.close()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Importing the package is fast and does nothing that anybody could notice."""
+"""Importing the package is fast and has no visible effect."""
 
 from __future__ import annotations
 
