@@ -78,6 +78,24 @@ def asked(client: InboxClient, session: str) -> Callable[[], Any]:
     return lambda: client.rows.get(session, {}).get("asks")
 
 
+def test_more_commands_than_fit_in_a_message_are_refused_and_none_is_carried_out(live: LiveServer) -> None:
+    async def work() -> None:
+        session = live.create(model=scripted(live, "Done."))["id"]
+        async with inbox(live) as socket:
+            client = InboxClient(socket)
+            await client.send(type="subscribe", session=session)
+            await client.until(lambda: session in client.states)
+            many = [{"type": "rename", "title": str(number)} for number in range(65)]
+            await client.send(type="commands", session=session, commands=many)
+            error = await client.next("error")
+            assert (error["session"], error["message"]) == (session, "at most 64 commands in one message")
+            assert live.store.metadata(session).name == ""
+            await client.send(type="commands", session=session, commands=many[:1])
+            await client.until(lambda: client.states[session]["title"] == "0")
+
+    run(work())
+
+
 def test_rows_come_at_once_and_as_they_change(live: LiveServer) -> None:
     async def work() -> None:
         model = scripted(live, [bash("echo one", "a")], "Done.")

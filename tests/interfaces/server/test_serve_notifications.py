@@ -106,6 +106,21 @@ def test_a_webhook_is_signed_and_contains_little(tmp_path: Path, receiver: Recei
     sender.close()
 
 
+@pytest.mark.parametrize(
+    ("kind", "words"), [("question", "asks a question"), ("plan", "asks to review a plan")]
+)
+def test_a_question_is_not_part_of_its_notification(
+    tmp_path: Path, receiver: Receiver, kind: Any, words: str
+) -> None:
+    ask = RowAsk(id="q", kind=kind, title="answer a question", question="Sell it?", subject="Sell it?")
+    sender = notifier(tmp_path, f"{receiver.url}/hook")
+    sender.note(row("running"), row("asks", asks=(ask,)))
+    body = receiver.next()[2]
+    assert json.loads(body)["text"] == f"Codex in shop {words}"
+    assert b"Sell" not in body
+    sender.close()
+
+
 def test_a_push_is_plain_text(tmp_path: Path, receiver: Receiver) -> None:
     sender = notifier(tmp_path, f"ntfy+{receiver.url.replace('//', '//me:word@')}/topic")
     sender.note(None, row("asks", asks=(RowAsk(id="q", title="answer a question"),)))

@@ -34,6 +34,7 @@ from harness.views.inbox.row import NEEDS_YOU, InboxRow, RowAsk
 NotifiedEvent = Literal["needs-you", "end", "test"]
 _ENDS = ("succeeded", "failed", "lost")
 """A session that was stopped is not notified."""
+_ASKS = {"question": "asks a question", "tool": "asks a question", "plan": "asks to review a plan"}
 _PUSH = "ntfy+"
 _TIMEOUT_S = 10.0
 _PAUSES_S = (2.0, 10.0)
@@ -289,7 +290,8 @@ _opener = build_opener(_NoRedirects)
 
 
 def _asks(ask: RowAsk) -> str:
-    return f"asks to {ask.title}" if ask.kind == "permission" else f"asks: {ask.question or ask.title}"
+    """Never the question itself: a notification leaves this machine."""
+    return _ASKS.get(ask.kind) or f"asks to {ask.title}"
 
 
 def _header(text: str) -> str:
