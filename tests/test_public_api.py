@@ -21,7 +21,7 @@ FEW_PARAMETERS = 3
 
 
 def _imported_names() -> dict[str, str]:
-    """Name to module, of every `from … import …` of the front door, those for type checkers included."""
+    """Name to module, of every `from … import …` of the package itself, those for type checkers included."""
     tree = ast.parse(Path(harness.__file__).read_text(encoding="utf-8"))
     return {
         alias.asname or alias.name: str(node.module)

@@ -165,7 +165,7 @@ def test_init_files_only_re_export() -> None:
 
 
 def _re_exports(statement: ast.stmt, *, lazily: bool) -> bool:
-    """Whether a statement binds names and does nothing else; only the front door may do so lazily."""
+    """Whether a statement binds names and does nothing else; only that of the package itself may do so lazily."""
     match statement:
         case ast.Import() | ast.ImportFrom():
             return True
