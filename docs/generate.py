@@ -240,7 +240,8 @@ def layer_line() -> str:
 
 def _layers() -> list[list[str]]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    (contract,) = (one for one in project["tool"]["importlinter"]["contracts"] if one["type"] == "layers")
+    contracts = project["tool"]["importlinter"]["contracts"]
+    (contract,) = (one for one in contracts if one["name"] == "Layers")
     return [
         [name.strip().removeprefix("harness.") for name in layer.split("|")] for layer in contract["layers"]
     ]

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ import msgspec
 
 from harness.errors import HarnessError, StoreError, UnknownSession
 from harness.events import BudgetReached, CaseStarted, Event, FleetEnded, ToolStart
-from harness.fleet.fleet import Fleet
+from harness.fleet.fleet import Fleet, fleet_names, fleets_directory, named_fleet
 from harness.fleet.overview import CaseOverview, CaseState, overview, tally
 from harness.fleet.report import VariantReport, report_of
 from harness.log.store import LogReader
@@ -364,3 +365,81 @@ def _at_once(cases: Sequence[CaseOverview], at_ms: int) -> int:
         is_over = one.result is None or one.started_ms + one.result.duration_s * 1000 < at_ms
         count += one.state == "running" or not is_over
     return count
+
+
+_STAMPED = ("plan.json", "results", "faults", "running", "stop", "fleet.ndjson")
+
+Stamp: TypeAlias = Sequence[tuple[int, int, int] | None]
+
+
+class KnownFleets:
+    """Those of the data directory, or of a database. Contract: thread-safe."""
+
+    def __init__(self, database: str = "") -> None:
+        self._database = database
+        self._known: dict[str, tuple[Stamp, FleetSummary]] = {}
+        self._watches: dict[str, FleetWatch] = {}
+        """Of those that run: what was read of them is not read again."""
+        self._lock = threading.Lock()
+
+    def open(self, name: str) -> FleetWatch:
+        """Raises UsageError where there is none, and StoreError where it cannot be opened."""
+        return FleetWatch(named_fleet(name, self._database))
+
+    def summaries(self) -> list[FleetSummary]:
+        """All of them, the last changed first; one that cannot be read is `broken`."""
+        with self._lock:
+            names = fleet_names(self._database)
+            for removed in self._known.keys() - names:
+                self._forget(removed)
+            found = [self._summary(name) for name in names]
+        return sorted(found, key=lambda one: (-(one.updated_ms or 0), one.name))
+
+    def identity(self, name: str) -> object:
+        """Changes when the fleet was deleted and another one of the same name created."""
+        return None if self._database else _stamp(name)[0]
+
+    def close(self) -> None:
+        with self._lock:
+            for name in list(self._watches):
+                self._forget(name)
+
+    def _summary(self, name: str) -> FleetSummary:
+        stamp = () if self._database else _stamp(name)
+        known = self._known.get(name)
+        if known is not None and stamp and known[0] == stamp and not _is_alive(known[1]):
+            return known[1]
+        if known is not None and stamp and known[0][0] != stamp[0]:
+            self._forget(name)
+        try:
+            if name not in self._watches:
+                self._watches[name] = self.open(name)
+            summary = self._watches[name].summary()
+        except HarnessError as error:
+            summary = broken(name, error)
+        if not _is_alive(summary):
+            self._forget(name)
+        self._known[name] = stamp, summary
+        return summary
+
+    def _forget(self, name: str) -> None:
+        self._known.pop(name, None)
+        watch = self._watches.pop(name, None)
+        if watch is not None:
+            watch.close()
+
+
+def _is_alive(summary: FleetSummary) -> bool:
+    """Whether it can change without a change of its files."""
+    return summary.is_attended or summary.running > 0
+
+
+def _stamp(name: str) -> Stamp:
+    found: list[tuple[int, int, int] | None] = []
+    for part in _STAMPED:
+        try:
+            status = os.stat(os.path.join(fleets_directory(), name, part))
+            found.append((status.st_ino, status.st_mtime_ns, status.st_size))
+        except (OSError, ValueError):
+            found.append(None)
+    return tuple(found)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from harness.interfaces.cli.console import Console
 from harness.sources.agent import Agent
 from harness.sources.process.launch import find_binary
 from harness.sources.process.version_probe import probe_version
@@ -70,9 +70,9 @@ def everything() -> list[AgentInstallation]:
     return [look_for(agent) for agent in load_all()[0] if not is_part_of_harness(agent)]
 
 
-def warn_of_plugins(console: Console) -> None:
+def warn_of_plugins(warn: Callable[[str], object]) -> None:
     for broken in load_all()[1]:
-        console.warning(broken.words)
+        warn(broken.words)
 
 
 def is_part_of_harness(agent: Agent) -> bool:

@@ -273,9 +273,15 @@ def stamped(metadata: Metadata) -> Metadata:
 
 def read_all(store: Store, log_id: str, cursor: int = 0) -> Iterator[Event]:
     """All events that are in the log now, from `cursor` on."""
+    for batch in read_batches(store, log_id, cursor):
+        yield from batch
+
+
+def read_batches(store: Store, log_id: str, cursor: int = 0) -> Iterator[Sequence[Event]]:
+    """The same, as they are read: many at once."""
     reader = store.reader(log_id, cursor)
     try:
         while batch := reader.read():
-            yield from batch
+            yield batch
     finally:
         reader.close()

@@ -21,6 +21,8 @@ two the expected output is that of now.
 
 @pytest.fixture(params=WRITTEN_BEFORE, ids=lambda path: path.name.removesuffix(".tar.gz"))
 def data(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):  # workers of pytest set the first
+        monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"
     for name, value in (
         ("HOME", home),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from cli_machine import CLAUDE_LINES, CliMachine
 
-from harness.interfaces.cli import exit_codes
+from harness.interfaces import exit_codes
 
 OUTCOMES = {
     "completed": ("", []),

@@ -11,8 +11,7 @@ import pytest
 from cli_machine import CLAUDE_LINES, CliMachine
 
 from harness.config.settings import PERMISSION_SPELLINGS
-from harness.interfaces import formats
-from harness.interfaces.cli import exit_codes
+from harness.interfaces import exit_codes, formats
 
 
 def test_a_run_of_claude_is_one_stream_of_events(cli: CliMachine) -> None:

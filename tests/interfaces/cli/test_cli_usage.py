@@ -13,8 +13,8 @@ import pytest
 from cli_machine import CliMachine
 
 import harness
-from harness.interfaces import formats
-from harness.interfaces.cli import exit_codes, parser
+from harness.interfaces import exit_codes, formats
+from harness.interfaces.cli import parser
 from harness.interfaces.cli.commands import list as listing
 from harness.interfaces.cli.console import wants_color
 from harness.interfaces.cli.main import main

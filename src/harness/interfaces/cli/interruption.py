@@ -8,7 +8,7 @@ import sys
 from types import FrameType
 from typing import Self
 
-from harness.interfaces.cli import exit_codes
+from harness.interfaces import exit_codes
 from harness.sources.run import Run
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -14,8 +14,7 @@ import msgspec
 
 from harness.errors import HarnessError, UsageError
 from harness.events import Error, Event, Result, UsageDelta, Warning
-from harness.interfaces import formats
-from harness.interfaces.cli import exit_codes
+from harness.interfaces import exit_codes, formats
 from harness.interfaces.cli.console import Console, can_answer, is_terminal
 from harness.interfaces.cli.interruption import Interruption
 from harness.interfaces.cli.output import OutputWriter, ReaderGone, watch_reader

@@ -90,8 +90,8 @@ def main(words: Sequence[str]) -> int:
 
 def _checked(words: Sequence[str], console: Console) -> int:
     from harness.errors import HarnessError
-    from harness.interfaces.cli.exit_codes import READER_GONE
     from harness.interfaces.cli.output import ReaderGone
+    from harness.interfaces.exit_codes import READER_GONE
 
     try:
         return _dispatch(words, console)
@@ -159,7 +159,7 @@ def _fill_standard_streams() -> None:
 
 def _report_bug(error: Exception, console: Console) -> int:
     """A traceback helps developers, not users: it goes into a file."""
-    from harness.interfaces.cli.exit_codes import BUG
+    from harness.interfaces.exit_codes import BUG
 
     summary = f"{type(error).__name__}: {error}".split("\n", 1)[0][:300]
     console.say(f"harness: this is a bug in harness: {summary}")

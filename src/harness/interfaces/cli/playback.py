@@ -81,16 +81,6 @@ def say_errors(batch: Sequence[Event], console: Console) -> None:
             console.say(f"error: {neutralised(event.message)}")
 
 
-def stored(store: FileStore, log_id: str, cursor: int = 0) -> Iterator[Sequence[Event]]:
-    """What is in the log now, from `cursor` on."""
-    reader = store.reader(log_id, cursor)
-    try:
-        while batch := reader.read():
-            yield batch
-    finally:
-        reader.close()
-
-
 def followed(store: FileStore, log_id: str) -> Iterator[Sequence[Event]]:
     """What is in the log, then what another process writes into it, until that process is done."""
     reader = store.reader(log_id)

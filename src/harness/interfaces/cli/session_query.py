@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 
 from harness.errors import HarnessError, MissingExtra, UsageError
-from harness.interfaces.cli.fleet.status import aligned
 from harness.interfaces.sessions.ids import all_ids
 from harness.log.stores.files import FileStore
+from harness.views.formatting.columns import aligned
 from harness.views.formatting.escapes import single_line
 
 _LARGEST_LINE_BYTES = 256 << 20

@@ -28,7 +28,7 @@ from harness.interfaces import commands
 from harness.interfaces.commands import Command, Submit
 from harness.interfaces.conversations.backend import Backend, ConversationStatus, Setup
 from harness.interfaces.conversations.local_backend import LocalBackend
-from harness.interfaces.inbox.store_watch import LiveLinks
+from harness.interfaces.conversations.local_socket import LiveLinks
 from harness.log.hub import Hub
 from harness.log.ids import is_log_id
 from harness.log.query import waits

@@ -16,8 +16,9 @@ from harness.config.prices import Prices
 from harness.errors import HarnessError, UsageError
 from harness.interfaces.commands import Command
 from harness.interfaces.conversations.backend import ConversationStatus
+from harness.interfaces.conversations.local_socket import LiveLinks
 from harness.interfaces.inbox.rows import InboxPage, InboxRows, RowStatus, held_status
-from harness.interfaces.inbox.store_watch import LiveLinks, StoreWatch
+from harness.interfaces.inbox.store_watch import StoreWatch
 from harness.interfaces.inbox.today import Today, today_in
 from harness.interfaces.server_address import ServerCalls, address_of, is_answer, own_server
 from harness.log.store import Metadata

@@ -22,6 +22,7 @@ from starlette.websockets import WebSocket
 
 from harness.config import Settings
 from harness.errors import HarnessError
+from harness.fleet.watching import KnownFleets
 from harness.interfaces.conversations.backend import Backend, Setup
 from harness.interfaces.server.access.credentials import Access
 from harness.interfaces.server.access.credentials import open_access as open_any_access
@@ -47,7 +48,7 @@ from harness.interfaces.server.api.sessions import SessionsApi
 from harness.interfaces.server.api.workspaces import WorkspacesApi
 from harness.interfaces.server.histories import HistoryKeeper
 from harness.interfaces.server.live.channels import Channels
-from harness.interfaces.server.live.fleet_feed import FleetFeed, ServedFleets
+from harness.interfaces.server.live.fleet_feed import FleetFeed
 from harness.interfaces.server.live.inbox_feed import InboxFeed
 from harness.interfaces.server.live.inbox_socket import InboxApi
 from harness.interfaces.server.live.session_socket import Socket
@@ -162,7 +163,7 @@ class ServerApp:
             plan.store.replacement_listeners.append(channels.replaced)
         self.inbox = inbox = InboxFeed(channels, plan.settings)
         notifier = Notifier(plan.notify, plan.names.url)
-        fleets = ServedFleets(plan.fleets)
+        fleets = KnownFleets(plan.fleets)
         fleet_feed = FleetFeed(fleets)
         inbox.open()
         app.router.routes[:] = [

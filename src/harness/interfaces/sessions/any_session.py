@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from harness.errors import UnknownSession, UsageError
 from harness.events import Event
-from harness.interfaces.cli import playback
 from harness.interfaces.sessions.ids import find_ours, may_be_of_history, unknown
-from harness.log.store import Metadata, Query
+from harness.log.store import Metadata, Query, read_batches
 from harness.log.stores.files import FileStore
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class AnySession(NamedTuple):
     def batches(self) -> Iterator[Sequence[Event]]:
         """Its events; secrets are masked."""
         if self.stored is None:
-            yield from playback.stored(self.store, self.log_id)
+            yield from read_batches(self.store, self.log_id)
             return
         from harness.interfaces.sessions.histories import history_of
         from harness.sources.imports.stored_log import StoredLog

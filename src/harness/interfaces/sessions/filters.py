@@ -1,4 +1,4 @@
-"""The options that say which sessions are meant, and whether one of the store is."""
+"""Which sessions are meant, and whether one of the store is."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from harness.interfaces.cli.parser import completes
-
 if TYPE_CHECKING:
     from harness.log.store import Metadata
 
 _UNIT_S = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
-_OUTCOMES = (
+OUTCOMES = (
     "waiting",
     "running",
     "completed",
@@ -56,52 +54,14 @@ def moment_ms(text: str) -> int:
         ) from None
 
 
-def choice_of(arguments: argparse.Namespace) -> SessionChoice:
-    return SessionChoice(
-        agent=arguments.agent,
-        outcome=arguments.outcome,
-        tags=tuple(arguments.tag),
-        since_ms=arguments.since,
-        until_ms=arguments.until,
-        project=arguments.project,
-        model=arguments.model,
-        is_live=arguments.live,
-        has_all=arguments.all,
-    )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    completes(add("-a", "--agent", default="", metavar="NAME", help="only those of this agent"), "agents")
-    outcome = parser.add_mutually_exclusive_group().add_argument
-    outcome("--outcome", default="", metavar="WORD", help=f"only those that are {', '.join(_OUTCOMES)}")
-    outcome("--failed", dest="outcome", action="store_const", const="failed", help="only those that failed")
-    help_text = "only those with this tag (may be repeated)"
-    add("--tag", action="append", default=[], metavar="TEXT", help=help_text)
-    help_text = "only those started since 2026-08-31, today, 12h, 7d, 4w"
-    add("--since", type=moment_ms, metavar="TIME", help=help_text)
-    add("--until", type=moment_ms, metavar="TIME", help="only those started before then")
-    add("--project", default="", metavar="DIR", help="only those that worked in this directory, or below it")
-    add("--model", default="", metavar="TEXT", help="only those of models whose name contains this")
-    help_text = "also sessions of sub-agents, and those that their agent has deleted"
-    add("--all", action="store_true", help=help_text)
-    parser.set_defaults(live=False)
-
-
-def check(arguments: argparse.Namespace) -> None:
-    """Raises UsageError, UnknownAgent."""
-    choice = checked(choice_of(arguments))
-    arguments.agent, arguments.outcome = choice.agent, choice.outcome
-
-
 def checked(choice: SessionChoice) -> SessionChoice:
     """With the agent's own name and the outcome's. Raises UsageError, UnknownAgent."""
     from harness.errors import UsageError
     from harness.sources.registry import load
 
     outcome = choice.outcome.replace(" ", "_").replace("-", "_")
-    if outcome not in ("", *_OUTCOMES):
-        hint = f"expected one of: {', '.join(_OUTCOMES)}"
+    if outcome not in ("", *OUTCOMES):
+        hint = f"expected one of: {', '.join(OUTCOMES)}"
         raise UsageError(f"unknown outcome: {outcome}", hint=hint)
     return choice._replace(agent=load(choice.agent).name if choice.agent else "", outcome=outcome)
 

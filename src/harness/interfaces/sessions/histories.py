@@ -5,9 +5,8 @@ They are shown beside those of Harness, each session once: one that Harness has 
 
 from __future__ import annotations
 
-import argparse
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,8 +16,7 @@ from msgspec.structs import replace
 from harness.config import cache_directory
 from harness.errors import UnknownAgent, UnknownSession
 from harness.events import Event, SessionStart, UsageDelta
-from harness.interfaces.cli.console import Console
-from harness.interfaces.sessions.filters import SessionChoice, choice_of
+from harness.interfaces.sessions.filters import SessionChoice
 from harness.log.query import age
 from harness.log.store import KEPT, Metadata, Query
 from harness.log.stores.files import FileStore
@@ -109,11 +107,11 @@ class HistorySessions:
     def read(self, sessions: Iterable[CataloguedSession]) -> list[CataloguedSession]:
         return self._catalogue.read(sessions)
 
-    def read_all(self, console: Console, chosen: SessionFilter = EVERYTHING) -> None:
+    def read_all(self, say: Callable[[str], object], chosen: SessionFilter = EVERYTHING) -> None:
         """Read all that may match and are not read yet; a message is printed when there are many."""
         unread = self._catalogue.sessions(chosen.before_reading())
         if len(unread) > _MANY:
-            console.say(f"reading {len(unread)} sessions of other programs, once")
+            say(f"reading {len(unread)} sessions of other programs, once")
         self._catalogue.read(unread)
 
     def used(self, store: FileStore, by: By, since_ms: int, prices: Prices) -> UsedElsewhere:
@@ -154,13 +152,14 @@ class HistorySessions:
                 found.append((metadata, [start, *deltas]))
         return found
 
-    def listed(self, arguments: argparse.Namespace, store: FileStore, console: Console) -> HistoryList:
+    def listed(
+        self, choice: SessionChoice, store: FileStore, limit: int, say: Callable[[str], object]
+    ) -> HistoryList:
         """Those that are asked for, the last changed first."""
-        choice = choice_of(arguments)
         if (chosen := as_filter(choice)).needs_reading():
-            self.read_all(console, chosen)
+            self.read_all(say, chosen)
         live = self.live()
-        found, rest = self.matching(choice, RecordedSessions.of(store.find(Query())), live, arguments.limit)
+        found, rest = self.matching(choice, RecordedSessions.of(store.find(Query())), live, limit)
         return HistoryList(
             [as_metadata(one, live.get((one.agent, one.session_id))) for one in found],
             rest,

@@ -1,64 +1,21 @@
-"""`harness sessions keep`: copies of what other programs have stored, before they delete it."""
+"""Copies of what other programs have stored, before they delete it."""
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from harness.interfaces.cli.console import Console
-from harness.interfaces.cli.parser import completes
-from harness.interfaces.sessions.filters import moment_ms
-
 if TYPE_CHECKING:
-    from harness import config
     from harness.interfaces.sessions.histories import HistorySessions
     from harness.log.stores.files import FileStore
     from harness.sources.imports.catalogue import CataloguedSession
 
 _DAY_MS = 86_400_000
-_WARNED_DAYS = 5
+WARNED_DAYS = 5
 """A session that its agent deletes within so many days is reported."""
 _MOST_AT_ONCE = 20
 """Sessions that are copied without being asked for, by one command."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    completes(
-        add("ids", metavar="ID", nargs="*", help="an id of a session that an agent has stored"), "sessions"
-    )
-    completes(add("-a", "--agent", default="", metavar="NAME", help="all of this agent"), "agents")
-    help_text = "all that have not changed since then: 20d, 4w, 2026-08-31"
-    add("--older-than", type=moment_ms, metavar="TIME", help=help_text)
-    add("--all", action="store_true", help="all of all agents")
-
-
-def keep(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
-    """Raises UsageError, UnknownSession, UnknownAgent."""
-    from harness.errors import UsageError
-    from harness.interfaces.sessions.histories import HistorySessions
-
-    if not (arguments.ids or arguments.agent or arguments.older_than is not None or arguments.all):
-        raise UsageError("nothing to copy", hint="give an ID, --agent NAME, --older-than 20d or --all")
-    histories = HistorySessions()
-    counts = {"copied": 0, "current": 0, "empty": 0}
-    for session in histories.read(_chosen(arguments, histories, store)):
-        counts[_copied(session, store, console.warning)] += 1
-    console.say(f"{counts['copied']} copied, {counts['current']} were there already, in {store.directory}")
-    return 0
-
-
-def keep_expiring(
-    histories: HistorySessions, store: FileStore, settings: config.Settings, console: Console
-) -> None:
-    """Where the settings ask for it, copy some of what agents are about to delete."""
-    if not settings.value("histories.keep"):
-        return
-    copied, count = copy_expiring(histories, store, console.warning)
-    if count:
-        console.info(f"copied {copied} of {count} sessions that will be deleted")
 
 
 def copy_expiring(
@@ -67,7 +24,7 @@ def copy_expiring(
     """Copy some of what agents are about to delete: of how many, how many were copied."""
     expiring = expiring_sessions(histories, store)
     some = histories.read(expiring[:_MOST_AT_ONCE])
-    return sum(_copied(session, store, warn) == "copied" for session in some), len(expiring)
+    return sum(copied(session, store, warn) == "copied" for session in some), len(expiring)
 
 
 def expiring_sessions(histories: HistorySessions, store: FileStore) -> list[CataloguedSession]:
@@ -82,7 +39,7 @@ def expiring_sessions(histories: HistorySessions, store: FileStore) -> list[Cata
         days = None if history.deleted_after_days is None else history.deleted_after_days(histories.home)
         if days is None:
             continue
-        before_ms = time.time_ns() // 1_000_000 - max(0, days - _WARNED_DAYS) * _DAY_MS
+        before_ms = time.time_ns() // 1_000_000 - max(0, days - WARNED_DAYS) * _DAY_MS
         own = histories.sessions(SessionFilter(agent=history.agent, with_deleted=False))
         found += [session for session in own if session.changed_ms < before_ms]
     if not found:
@@ -91,41 +48,8 @@ def expiring_sessions(histories: HistorySessions, store: FileStore) -> list[Cata
     return [one for one in reversed(found) if one not in recorded]
 
 
-def warn_of_expiring(histories: HistorySessions, store: FileStore, console: Console) -> None:
-    """Say what is about to be lost."""
-    counts: dict[str, int] = {}
-    for session in expiring_sessions(histories, store):
-        counts[session.agent] = counts.get(session.agent, 0) + 1
-    for agent, count in counts.items():
-        noun = "session" if count == 1 else "sessions"
-        console.say(
-            f"{agent} will delete {count} {noun} within {_WARNED_DAYS} days, or has started to:"
-            f" `harness sessions keep --agent {agent}` copies them"
-        )
-
-
-def _chosen(
-    arguments: argparse.Namespace, histories: HistorySessions, store: FileStore
-) -> Iterable[CataloguedSession]:
-    from harness.interfaces.sessions.ids import unknown
-    from harness.sources.imports.catalogue_filter import SessionFilter
-    from harness.sources.registry import load
-
-    for text in arguments.ids:
-        session = histories.find(text)
-        if session is None:
-            raise unknown(store, text)
-        yield session
-    if not (arguments.agent or arguments.older_than is not None or arguments.all):
-        return
-    agent = load(arguments.agent).name if arguments.agent else ""
-    before_ms = arguments.older_than
-    for session in histories.sessions(SessionFilter(agent=agent, with_deleted=False)):
-        if before_ms is None or session.changed_ms < before_ms:
-            yield session
-
-
-def _copied(session: CataloguedSession, store: FileStore, warn: Callable[[str], object]) -> str:
+def copied(session: CataloguedSession, store: FileStore, warn: Callable[[str], object]) -> str:
+    """Copy it: `copied`, `current` if there is one of the same, or `empty`; what fails is warned of."""
     from harness.errors import StoreError
     from harness.interfaces.sessions.histories import history_of
     from harness.sources.imports.session_copy import keep as keep_one

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -12,11 +11,9 @@ from hashlib import sha1, sha256
 from itertools import islice
 from typing import Any, NamedTuple
 
-from harness.errors import UsageError
 from harness.events import Event, Message, Signal, ToolStart
 from harness.events.operation import Command, Read, Write
-from harness.interfaces.cli.console import Console
-from harness.interfaces.sessions.filters import SessionChoice, choice_of, is_meant
+from harness.interfaces.sessions.filters import SessionChoice, is_meant
 from harness.interfaces.sessions.histories import HistorySessions, RecordedSessions, as_filter, history_of
 from harness.log.private_files import open_private
 from harness.log.query import age, grep_events
@@ -28,7 +25,6 @@ from harness.sources.imports.catalogue_search import (
     FoundPassage,
     FoundSession,
     SessionSearch,
-    parts_of,
     shortened,
 )
 from harness.sources.imports.stored_log import StoredLog
@@ -181,29 +177,6 @@ class Hit(NamedTuple):
             "path": self.path,
             "is_ours": self.is_ours,
         }
-
-
-def as_asked(arguments: argparse.Namespace) -> SessionSearch:
-    """Raises UsageError where nothing is asked for."""
-    asked = SessionSearch(
-        parts=parts_of(" ".join(arguments.words)),
-        file=arguments.file,
-        command=arguments.command,
-        commit=arguments.commit.lower(),
-    )
-    if asked == SessionSearch():
-        raise UsageError(
-            "nothing to search for", hint="give words, --file PATH, --command TEXT or --commit SHA"
-        )
-    return asked
-
-
-def search(arguments: argparse.Namespace, store: FileStore, console: Console) -> list[Hit]:
-    """At most one more than the limit, so that the caller sees whether there are more; the newest first."""
-    asked, choice = as_asked(arguments), choice_of(arguments)
-    histories = HistorySessions()
-    histories.read_all(console, as_filter(choice))
-    return find_hits(asked, choice, store, histories, arguments.limit + 1 if arguments.limit else None)
 
 
 def find_hits(

@@ -13,7 +13,7 @@ from typing import ClassVar
 from textual.app import App
 from textual.binding import BindingType
 
-from harness.interfaces.cli import exit_codes
+from harness.interfaces import exit_codes
 from harness.interfaces.tui.actions import InboxScreen
 from harness.interfaces.tui.lines import COLOURED, PLAIN
 from harness.interfaces.tui.notices import Notices

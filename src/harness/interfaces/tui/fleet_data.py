@@ -11,8 +11,7 @@ import msgspec
 from harness.errors import UsageError
 from harness.fleet.compare import Comparison, compare, side_of
 from harness.fleet.overview import overview
-from harness.fleet.watching import FleetSummary, FleetView, FleetWatch
-from harness.interfaces.server.live.fleet_feed import ServedFleets
+from harness.fleet.watching import FleetSummary, FleetView, FleetWatch, KnownFleets
 from harness.interfaces.server_address import ServerCalls
 
 
@@ -40,7 +39,7 @@ class LocalFleets:
     """A `FleetSource` of the data directory, or of a database."""
 
     def __init__(self, database: str = "") -> None:
-        self._fleets = ServedFleets(database)
+        self._fleets = KnownFleets(database)
         self._watch: FleetWatch | None = None
         """Of the fleet that was looked at last: what was read of it is not read again."""
         self._identity: object = None

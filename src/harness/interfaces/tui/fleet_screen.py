@@ -15,8 +15,8 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 from harness.errors import HarnessError
+from harness.fleet.report_text import CASE_SIGNS, comparison_text, elapsed, report_text
 from harness.fleet.watching import CaseView, FleetSummary, FleetView
-from harness.interfaces.cli.fleet.results import CASE_SIGNS, comparison_text, elapsed, report_text
 from harness.interfaces.tui.fleet_data import FleetSource
 from harness.interfaces.tui.lines import (
     Line,

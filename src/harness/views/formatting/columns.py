@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 _JOINER = "\u200d"
@@ -176,3 +176,15 @@ def _character_columns(character: str) -> int:
     if ord(character) in _HANGUL_ENDINGS or unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """A table of text, each column as wide as it must be."""
+    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+    return "".join(
+        "  ".join(
+            text + " " * (width - columns(text)) for text, width in zip(row, widths, strict=True)
+        ).rstrip()
+        + "\n"
+        for row in rows
+    )

@@ -13,7 +13,7 @@ from harness.config import Settings
 from harness.config.settings import PERMISSION_SPELLINGS
 from harness.errors import UsageError
 from harness.events import SessionStart
-from harness.interfaces.cli import exit_codes
+from harness.interfaces import exit_codes
 from harness.interfaces.cli.chat.conversation import ChatState, TerminalConversation
 from harness.interfaces.cli.chat.link import LocalLink, SocketLink
 from harness.interfaces.cli.chat.slash_commands import PERMISSION_MODES

@@ -58,7 +58,7 @@ def _describe(arguments: argparse.Namespace, console: Console) -> int:
         return {**capabilities(agent), "two_way": two_way(agent)}
 
     if not arguments.agent:
-        warn_of_plugins(console)
+        warn_of_plugins(console.warning)
     found = [look_for(load(arguments.agent))] if arguments.agent else everything()
     is_diagnosis = arguments.action == "diagnose"
     if arguments.json:

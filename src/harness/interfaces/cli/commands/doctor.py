@@ -63,7 +63,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     scenarios = choose(arguments.scenario, is_quick=arguments.quick)
     statuses = find_agents(arguments.agents)
     if not arguments.agents:
-        warn_of_plugins(console)
+        warn_of_plugins(console.warning)
     _require_all(arguments.agents, statuses)
     if not statuses:
         console.say("harness: no agent is installed; `harness agents check NAME` shows how to install one")
@@ -87,8 +87,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 def _warn_of_loss(arguments: argparse.Namespace, console: Console) -> None:
     """Say which sessions the agents of this machine are about to delete."""
     from harness.interfaces.cli import preferences
+    from harness.interfaces.cli.session_keep import warn_of_expiring
     from harness.interfaces.sessions.histories import HistorySessions
-    from harness.interfaces.sessions.keep import warn_of_expiring
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     warn_of_expiring(HistorySessions(writes=False), preferences.open_store(settings), console)

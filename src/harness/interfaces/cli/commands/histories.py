@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli import preferences
     from harness.interfaces.cli.output import write_json, write_text
+    from harness.interfaces.cli.session_keep import keep_expiring, warn_of_expiring
     from harness.interfaces.sessions.histories import HistorySessions
-    from harness.interfaces.sessions.keep import keep_expiring, warn_of_expiring
     from harness.sources.imports.registry import load_all
 
     settings = preferences.load(console, has_verbose=arguments.verbose)

@@ -22,7 +22,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli.output import write_json, write_text
     from harness.interfaces.installed_agents import everything, installable, installed, warn_of_plugins
 
-    warn_of_plugins(console)
+    warn_of_plugins(console.warning)
     found = everything() if arguments.all else installed()
     if arguments.json:
         write_json([_as_data(one, is_marked=arguments.all) for one in found])

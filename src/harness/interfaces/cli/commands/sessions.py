@@ -11,10 +11,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.interfaces.cli import playback, session_diff
+from harness.interfaces.cli import playback, session_diff, session_keep, session_options
 from harness.interfaces.cli.console import Console, is_terminal, screen_width
 from harness.interfaces.cli.parser import add_actions, completes, count_or_zero, positive
-from harness.interfaces.sessions import filters, keep
+from harness.interfaces.sessions.filters import is_filtered, is_meant
+from harness.log.store import read_batches
 
 if TYPE_CHECKING:
     from harness.config import Settings
@@ -61,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions["query"].add_argument(
         "-f", "--format", choices=shapes, default="table", metavar="FORMAT", help=", ".join(shapes)
     )
-    keep.add_arguments(actions["keep"])
+    session_keep.add_arguments(actions["keep"])
     actions["show"].add_argument("--follow", action="store_true", help="follow it while it is being written")
     pace = actions["replay"].add_mutually_exclusive_group()
     pace.add_argument("--speed", type=positive, default=1.0, metavar="N", help="speed factor")
@@ -71,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    filters.add_arguments(parser)
+    session_options.add_filters(parser)
     add = parser.add_argument
     add("--live", action="store_true", help="only those that a process has open now")
     help_text = f"show at most N (default: {_SHOWN_BY_DEFAULT}; 0: all)"
@@ -93,7 +94,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     )
     add("--command", default="", metavar="TEXT", help="it has run a command that contains this")
     add("--commit", default="", metavar="SHA", help="it has made this commit")
-    filters.add_arguments(parser)
+    session_options.add_filters(parser)
     help_text = f"show at most N (default: {_FOUND_BY_DEFAULT}; 0: all)"
     add("--limit", type=count_or_zero, default=_FOUND_BY_DEFAULT, metavar="N", help=help_text)
     add("--json", action="store_true", help="print JSON")
@@ -109,7 +110,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         "search": _search,
         "show": _show,
         "replay": _replay,
-        "keep": keep.keep,
+        "keep": session_keep.keep,
         "diff": _diff,
         "query": _query,
         "check": _check,
@@ -125,7 +126,7 @@ def _keep_expiring(store: FileStore, settings: Settings, console: Console) -> No
     if settings.value("histories.keep"):
         from harness.interfaces.sessions.histories import HistorySessions
 
-        keep.keep_expiring(HistorySessions(), store, settings, console)
+        session_keep.keep_expiring(HistorySessions(), store, settings, console)
 
 
 def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
@@ -135,7 +136,9 @@ def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
 
     known = all_ids(store)
     ours, rest = _chosen(arguments, store, known, console)
-    theirs = HistorySessions().listed(arguments, store, console)
+    theirs = HistorySessions().listed(
+        session_options.choice_of(arguments), store, arguments.limit, console.say
+    )
     most = arguments.limit or len(ours) + len(theirs.sessions)
     sessions = _merged(ours, theirs.sessions)
     rest += theirs.rest + max(0, len(sessions) - most)
@@ -161,10 +164,15 @@ def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
 
 def _search(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
     from harness.interfaces.cli.output import write_json, write_text
-    from harness.interfaces.sessions.search import as_text, search
+    from harness.interfaces.sessions.histories import HistorySessions, as_filter
+    from harness.interfaces.sessions.search import as_text, find_hits
 
-    filters.check(arguments)
-    found = search(arguments, store, console)
+    session_options.check(arguments)
+    asked, choice = session_options.asked_in(arguments), session_options.choice_of(arguments)
+    histories = HistorySessions()
+    histories.read_all(console.say, as_filter(choice))
+    most = arguments.limit + 1 if arguments.limit else None  # one more shows whether there are more
+    found = find_hits(asked, choice, store, histories, most)
     is_cut = bool(arguments.limit) and len(found) > arguments.limit
     hits = found[: arguments.limit or None]
     if arguments.json:
@@ -201,14 +209,14 @@ def _chosen(
     arguments: argparse.Namespace, store: FileStore, known: Sequence[str], console: Console
 ) -> tuple[list[Metadata], int]:
     """The sessions that are asked for, and how many older ones the limit cuts off."""
-    filters.check(arguments)
-    choice = filters.choice_of(arguments)
+    session_options.check(arguments)
+    choice = session_options.choice_of(arguments)
     most = arguments.limit or len(known)
     known = _waiting_first(store, known, console)
-    if not filters.is_filtered(choice):  # then the rest need not even be read
+    if not is_filtered(choice):  # then the rest need not even be read
         return [_up_to_date(store, log_id, console) for log_id in known[:most]], max(0, len(known) - most)
     each = (_up_to_date(store, log_id, console) for log_id in known)
-    found = [metadata for metadata in each if filters.is_meant(metadata, choice)]
+    found = [metadata for metadata in each if is_meant(metadata, choice)]
     return found[:most], max(0, len(found) - most)
 
 
@@ -226,7 +234,7 @@ def _waiting_first(store: FileStore, known: Sequence[str], console: Console) -> 
 
 
 def _nothing_found(arguments: argparse.Namespace, store: FileStore, known: int) -> str:
-    if known and filters.is_filtered(filters.choice_of(arguments)):
+    if known and is_filtered(session_options.choice_of(arguments)):
         return f"none of {known} sessions matches, in {store.directory}"
     return f"there are no sessions in {store.directory}"
 
@@ -303,7 +311,7 @@ def _show(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
         batches = _followed_in_store(log_id, console) if follows else _stored_log(log_id).batches()
         playback.show(batches, arguments, console, is_live=follows)
         return 0
-    batches = _followed(store, log_id, console) if arguments.follow else playback.stored(store, log_id)
+    batches = _followed(store, log_id, console) if arguments.follow else read_batches(store, log_id)
     playback.show(batches, arguments, console, is_live=arguments.follow)
     return 0
 
@@ -326,12 +334,12 @@ def _followed(store: FileStore, log_id: str, console: Console) -> Iterator[Seque
         cursor = batch[-1].seq + 1
         yield batch
     _up_to_date(store, log_id, console)
-    yield from playback.stored(store, log_id, cursor)
+    yield from read_batches(store, log_id, cursor)
 
 
 def _replay(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
     found = _found(arguments, store, console)
-    batches = playback.stored(store, found) if isinstance(found, str) else _stored_log(found).batches()
+    batches = read_batches(store, found) if isinstance(found, str) else _stored_log(found).batches()
     if not arguments.fast:
         batches = playback.timed(batches, arguments.speed)
     playback.show(batches, arguments, console, is_live=not arguments.fast)
@@ -340,7 +348,7 @@ def _replay(arguments: argparse.Namespace, store: FileStore, console: Console) -
 
 def _diff(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
     found = _found(arguments, store, console)
-    batches = playback.stored(store, found) if isinstance(found, str) else _stored_log(found).batches()
+    batches = read_batches(store, found) if isinstance(found, str) else _stored_log(found).batches()
     return session_diff.diff(batches, arguments, console)
 
 

@@ -54,7 +54,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     ledger = Ledger()
     histories = HistorySessions()
     _read(store, ledger, histories, console)
-    histories.read_all(console, SessionFilter(since_ms=max(0, arguments.since)))
+    histories.read_all(console.say, SessionFilter(since_ms=max(0, arguments.since)))
     theirs = histories.used(store, arguments.by, arguments.since, prices)
     for metadata, events in theirs.rest:
         ledger.add(metadata, events)

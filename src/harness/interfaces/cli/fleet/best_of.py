@@ -14,10 +14,9 @@ from harness.fleet.plan import FleetPlan, FleetTask, RunLimits
 from harness.fleet.step import run_step
 from harness.interfaces.cli.console import Console, screen_width
 from harness.interfaces.cli.fleet import planned, running
-from harness.interfaces.cli.fleet.status import aligned
 from harness.interfaces.cli.output import write_text
 from harness.log.private_files import replace_private
-from harness.views.formatting.columns import columns, cut
+from harness.views.formatting.columns import aligned, columns, cut
 from harness.views.formatting.escapes import revealed, single_line
 
 _TASK = "try"

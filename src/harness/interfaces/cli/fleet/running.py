@@ -18,10 +18,10 @@ from harness.fleet.engines.engine import open_engine
 from harness.fleet.fleet import Fleet
 from harness.fleet.overview import in_order
 from harness.fleet.report import report_of
+from harness.fleet.report_text import CASE_SIGNS, elapsed, report_text
 from harness.fleet.scheduler import Scheduler
 from harness.fleet.watching import CaseActivity
 from harness.interfaces.cli.console import Console, can_erase, wants_color, width_of
-from harness.interfaces.cli.fleet.results import CASE_SIGNS, elapsed, report_text
 from harness.interfaces.cli.output import STDOUT, write_out, write_text
 from harness.log import codec
 from harness.log.hub import Hub

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import Any
 
 from harness.errors import HarnessError
@@ -11,7 +10,7 @@ from harness.fleet.fleet import Fleet, fleet_names, open_fleet
 from harness.fleet.overview import STATES, CaseOverview, overview, tally
 from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.output import write_json, write_text
-from harness.views.formatting.columns import columns
+from harness.views.formatting.columns import aligned
 from harness.views.formatting.escapes import single_line
 
 
@@ -65,18 +64,6 @@ def list_fleets(arguments: argparse.Namespace, console: Console) -> int:
         ]
         write_text(aligned(rows))
     return 0
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """A table of text, each column as wide as it must be."""
-    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
-    return "".join(
-        "  ".join(
-            text + " " * (width - columns(text)) for text, width in zip(row, widths, strict=True)
-        ).rstrip()
-        + "\n"
-        for row in rows
-    )
 
 
 def _as_data(one: CaseOverview) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from typing import Any, Self
 
 from harness.errors import HarnessError
 from harness.interfaces.cli.chat.line_editor import LineEditor
-from harness.interfaces.cli.exit_codes import of_signal
 from harness.interfaces.cli.top.lines import (
     KEYS,
     NARROWEST,
@@ -33,6 +32,7 @@ from harness.interfaces.cli.top.lines import (
     shown_order,
 )
 from harness.interfaces.commands import Cancel, Command, Deny, Steer, Submit
+from harness.interfaces.exit_codes import of_signal
 from harness.interfaces.inbox.key_answers import (
     AnswerGuard,
     AskKey,

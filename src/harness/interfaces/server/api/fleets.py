@@ -23,7 +23,7 @@ from harness.fleet.compare import Comparison, compare, side_of
 from harness.fleet.difference import StepPair, aligned_steps, first_difference, steps_of_case
 from harness.fleet.fleet import Fleet
 from harness.fleet.overview import overview
-from harness.fleet.watching import FleetSummary, FleetWatch
+from harness.fleet.watching import FleetSummary, FleetWatch, KnownFleets
 from harness.interfaces.server.api.responses import (
     Conflict,
     Handler,
@@ -32,7 +32,6 @@ from harness.interfaces.server.api.responses import (
     read_body,
     with_errors,
 )
-from harness.interfaces.server.live.fleet_feed import ServedFleets
 from harness.log.private_files import make_private_directory
 from harness.sources.process.detached import DetachedProcess
 
@@ -110,7 +109,7 @@ class ResumeFleet(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
 
 
 class FleetApi:
-    def __init__(self, fleets: ServedFleets, has_session: Callable[[str], bool]) -> None:
+    def __init__(self, fleets: KnownFleets, has_session: Callable[[str], bool]) -> None:
         self._fleets = fleets
         self._has_session = has_session
         self._started: list[DetachedProcess] = []
