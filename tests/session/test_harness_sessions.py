@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from harness_kit import Model, Record, StoreMaker, later, opened, run, storage
 from running_kit import in_loop
 
+from harness.errors import UsageError
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode
 from harness.session.thread_memory import Memory
@@ -70,7 +72,7 @@ def test_mode_model_state_and_grants_are_each_sessions_own() -> None:
     run(work)
 
 
-def test_a_session_that_is_closed_lets_its_thread_go() -> None:
+def test_a_closed_session_releases_its_thread_and_opens_no_other() -> None:
     async def work() -> None:
         store = MemoryStore()
         async with opened(storage=store) as (harness, _):
@@ -79,6 +81,13 @@ def test_a_session_that_is_closed_lets_its_thread_go() -> None:
             assert store.is_live(thread.id)
             await harness.close_session(ann)
             assert not store.is_live(thread.id)
+            for late in (
+                ann.send_message(content="Hello!"),
+                ann.thread.create(),
+                ann.thread.switch(thread_id=thread.id),
+            ):
+                with pytest.raises(UsageError, match="closed"):
+                    await late
             again = harness.create_session(resource_id="ann")
             assert again is not ann
             assert (await again.thread.select_or_create()).id == thread.id

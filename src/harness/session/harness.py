@@ -251,6 +251,8 @@ class Harness(SessionMethods, ThreadMethods):
         await _quietly(parts.mcp.close, "the MCP servers could not be closed")
         for session in sessions:
             await _quietly(session.destroy, "a session could not be closed")
+        for session in self._sessions.values():
+            session.thread.is_closed = True
         self._sessions.clear()
         parts.sessions[:] = [self._core]
         browser, parts.browser = parts.browser, None
@@ -295,6 +297,7 @@ class Harness(SessionMethods, ThreadMethods):
             if known is session:
                 del self._sessions[key]
                 self.internals.sessions.remove(session.internals)
+                session.thread.is_closed = True
         await session.destroy()
 
     def sessions(self) -> list[Session]:

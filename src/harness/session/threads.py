@@ -57,6 +57,8 @@ class Threads:
     def __init__(self, session: SessionCore) -> None:
         self._session = session
         self.current: OpenThread | None = None
+        self.is_closed = False
+        """Whether the session was closed: no thread is opened any more."""
         self._turn = asyncio.Lock()
 
     def get_id(self) -> str | None:
@@ -338,6 +340,8 @@ class Threads:
                 await self._close(opened)
 
     async def _take(self, thread_id: str, open_thread: Callable[[], OpenThread]) -> OpenThread:
+        if self.is_closed:
+            raise UsageError("this session is closed", hint="create another one with create_session()")
         session = self._session
         lock, old = session.harness.thread_lock, self.current
         await call(lock.acquire, thread_id)
