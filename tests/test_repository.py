@@ -124,7 +124,8 @@ def test_the_lock_file_holds_pins_and_hashes_and_nothing_else() -> None:
 
 
 def test_every_top_level_module_has_its_layer() -> None:
-    (contract,) = (c for c in PROJECT["tool"]["importlinter"]["contracts"] if c["type"] == "layers")
+    contracts = {contract["name"]: contract for contract in PROJECT["tool"]["importlinter"]["contracts"]}
+    contract = contracts["Layers"]
     placed = {
         name.strip(" ()").removeprefix("harness.")
         for layer in contract["layers"]
