@@ -96,7 +96,9 @@ def _every_class() -> dict[str, type]:
     found: dict[str, type] = {}
     for module in pkgutil.walk_packages(harness.__path__, "harness."):
         if module.name.startswith(("harness.events", "harness.log", "harness.session", "harness.sources")):
-            found |= {
-                n: v for n, v in vars(importlib.import_module(module.name)).items() if not n.startswith("_")
+            found |= {  # without modules: one that is called `list` is not meant by `list[str]`
+                n: v
+                for n, v in vars(importlib.import_module(module.name)).items()
+                if not n.startswith("_") and not inspect.ismodule(v)
             }
     return found

@@ -90,8 +90,13 @@ def test_linux_says_which_processes_and_locks_there_are(tmp_path: Path) -> None:
     with (tmp_path / "locked").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert os.fstat(file.fileno()).st_ino in linux.locked_inodes()
-    with subprocess.Popen(["sleep", "60"], cwd=tmp_path) as sleeper:
-        assert (sleeper.pid, "sleep 60 ") in linux.processes_in(str(tmp_path))
+    with subprocess.Popen(["cat"], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sleeper:
+        assert sleeper.stdin is not None
+        assert sleeper.stdout is not None
+        sleeper.stdin.write(b"x")
+        sleeper.stdin.flush()
+        sleeper.stdout.read(1)  # it is the program now, not the fork of this one
+        assert (sleeper.pid, "cat ") in linux.processes_in(str(tmp_path))
         assert linux.process_start(sleeper.pid).isdecimal()
         sleeper.kill()
     assert linux.processes_in(str(tmp_path)) == []

@@ -183,7 +183,7 @@ def briefing_words(event: Briefed) -> str:
     """Says that the agent was briefed, not with what: the conversation shows that already."""
     if event.form == "native":
         return f"{event.agent} continues this conversation as a session of its own ({event.session_id})"
-    return f"{event.agent} was given a summary of what was written and decided without it ({len(event.text):,} characters)"
+    return f"{event.agent} was given a summary of what was said and decided without it ({len(event.text):,} characters)"
 
 
 def _thread(event: ThreadCreated) -> str:
