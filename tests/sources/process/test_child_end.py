@@ -194,7 +194,7 @@ def test_a_stop_after_the_agents_end_does_not_wait_for_leftovers():
     assert child.exit.survivors == 3
 
 
-@linux_only
+@pytest.mark.needs_linux_calls("a process that left its group lives on")
 def test_a_detached_process_that_respawns_itself_is_ended():
     code = """
 import os, signal, time

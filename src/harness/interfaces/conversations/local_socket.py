@@ -111,10 +111,14 @@ class LocalSocketServer:
         with _folder() as folder:
             _remove(f"{self._name}.new", folder)
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            # It gets its name when it listens: a socket that refuses was left behind, and is removed.
-            listener.bind(_address(folder, f"{self._name}.new"))
-            listener.listen(_MOST_CONNECTIONS)
-            os.rename(f"{self._name}.new", self._name, src_dir_fd=folder, dst_dir_fd=folder)
+            try:
+                # It gets its name when it listens: a socket that refuses was left behind, and is removed.
+                listener.bind(_address(folder, f"{self._name}.new"))
+                listener.listen(_MOST_CONNECTIONS)
+                os.rename(f"{self._name}.new", self._name, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError:
+                listener.close()
+                raise
         return listener
 
     def _accept(self) -> None:
