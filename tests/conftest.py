@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import ssl
@@ -34,25 +35,36 @@ collect_ignore = ["agents", "recordings"]
 
 LONGEST_FIRST = (
     "test_page.py",
-    "test_protected_paths.py",
-    "test_every_view.py",
-    "test_fleet_ray.py",
-    "test_fleet_container.py",
-    "test_package.py",
-    "test_public_api.py",
-    "test_git_of_strangers.py",
-    "test_fleet_api.py",
-    "test_doctor.py",
-    "test_sandbox.py",
     "test_tui_keys.py",
+    "test_fleet_container.py",
+    "test_doctor.py",
+    "test_git_of_strangers.py",
+    "test_fleet_ray.py",
+    "test_two_way_run.py",
+    "test_protected_paths.py",
+    "test_views_agree.py",
+    "test_every_view.py",
+    "test_strangers.py",
+    "test_fleet_api.py",
+    "test_mcp_servers.py",
+    "test_tui_data.py",
+    "test_runner.py",
     "test_open_thread_killed.py",
     "test_storable_settings.py",
-    "test_offline_agent.py",
     "test_several_servers.py",
+    "test_package.py",
     "test_hostile_clients.py",
-    "test_views_agree.py",
+    "test_conversations.py",
+    "test_rest.py",
 )
 """Files that take a worker long. One that begins last would let the other workers wait for it."""
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests are objects that stay: a collection of garbage does not look at them again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

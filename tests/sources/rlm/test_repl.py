@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -76,10 +77,10 @@ def test_a_syntax_error_is_reported_with_its_line() -> None:
 def test_an_error_is_reported_with_the_models_own_lines_and_what_was_printed_before_it() -> None:
     [turn, after] = turns_of("def f():\n    return 1 / 0\nprint('before')\nf()", "print('after')")
     assert turn.stdout == "before\n"
-    assert turn.error == (
+    assert without_carets(turn.error) == (
         "Traceback (most recent call last):\n"
         '  File "<turn 1>", line 4, in <module>\n    f()\n'
-        '  File "<turn 1>", line 2, in f\n    return 1 / 0\n           ~~^~~\n'
+        '  File "<turn 1>", line 2, in f\n    return 1 / 0\n'
         "ZeroDivisionError: division by zero"
     )
     assert after.stdout == "after\n"
@@ -170,6 +171,11 @@ def test_one_context_may_be_given_to_many_queries() -> None:
     on_bench(use)
 
 
+def without_carets(traceback: str) -> str:
+    """Which lines have marks below them depends on the version of Python."""
+    return re.sub(r"\n *[~^]+(?=\n)", "", traceback)
+
+
 async def _picky(arguments: dict[str, Any]) -> str:
     if arguments["prompt"] == "bad":
         raise ValueError("no such thing")
@@ -183,7 +189,7 @@ def test_a_call_that_fails_is_an_exception_in_the_code() -> None:
         functions={"llm_query": _picky},
     )
     assert caught.stdout == "caught: no such thing\n"
-    assert uncaught.error == (
+    assert without_carets(uncaught.error) == (
         'Traceback (most recent call last):\n  File "<turn 2>", line 1, in <module>\n'
         "    llm_query('bad')\nCallError: no such thing"
     )

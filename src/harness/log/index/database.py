@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from harness.log.event_file import LinePosition
 from harness.log.forks import Stretch
 from harness.log.index.scan import Addition, FoundLog, Rewritten, look, read_metadata, read_new, scan
-from harness.log.index.schema import has_search, prepare
+from harness.log.index.schema import ClosedWhenUnused, has_search, prepare
 from harness.log.log_summary import LogSummary
 from harness.log.query import heading, is_active, is_sifted, latest, select, words_of
 from harness.log.store import Metadata, Query
@@ -153,7 +153,9 @@ class Index:
         self._directory = directory
         self._asked_for: tuple[tuple[str, ...], int, set[int] | None] = (), 0, None
         """The last words searched for, the data version then, and the logs that may contain them."""
-        self._connection = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
+        self._connection = sqlite3.connect(
+            path, timeout=5, isolation_level=None, check_same_thread=False, factory=ClosedWhenUnused
+        )
         try:
             for setting in ("journal_mode = WAL", "synchronous = NORMAL", "temp_store = MEMORY"):
                 self._connection.execute(f"PRAGMA {setting}").fetchall()

@@ -7,6 +7,7 @@ one. An index that a newer Harness made is not read: it is deleted and rebuilt.
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 
 LISTS_AND_STARTS = """
 CREATE TABLE logs (
@@ -72,6 +73,14 @@ VERSION = len(MIGRATIONS)
 
 class Unusable(Exception):
     """The file is not an index that this version can read."""
+
+
+class ClosedWhenUnused(sqlite3.Connection):
+    """A connection that several objects read from, none of which can close it, or that is used until the program ends."""
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.ProgrammingError):  # in another thread; it is closed all the same
+            self.close()
 
 
 def prepare(connection: sqlite3.Connection) -> None:

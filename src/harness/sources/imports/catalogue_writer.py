@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from harness.events.usage import CLASSES
+from harness.log.index.schema import ClosedWhenUnused
 from harness.log.private_files import make_private_directory, open_private
 
 if TYPE_CHECKING:
@@ -109,14 +109,6 @@ _BUSY_TIMEOUT_S = 5.0
 """How long to wait for another process that has it locked."""
 
 
-class _ClosedWhenUnused(sqlite3.Connection):
-    """Sessions may be read from it as long as any of its readers is used, so that none of them closes it."""
-
-    def __del__(self) -> None:
-        with suppress(sqlite3.ProgrammingError):  # in another thread; it is closed all the same
-            self.close()
-
-
 def connected(path: str) -> sqlite3.Connection:
     """The file of this version; a broken one is replaced, and where none can be made, or named, it is in memory."""
     if not path:
@@ -140,7 +132,7 @@ def as_json(values: Iterable[int | str]) -> str:
 
 
 def in_memory() -> sqlite3.Connection:
-    return _prepared(sqlite3.connect(":memory:", factory=_ClosedWhenUnused))
+    return _prepared(sqlite3.connect(":memory:", factory=ClosedWhenUnused))
 
 
 def _delete(path: str) -> None:
@@ -152,7 +144,7 @@ def _delete(path: str) -> None:
 def _opened(path: str) -> sqlite3.Connection:
     make_private_directory(os.path.dirname(path))
     os.close(open_private(path, os.O_RDWR | os.O_CREAT))
-    connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, factory=_ClosedWhenUnused)
+    connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, factory=ClosedWhenUnused)
     try:
         for setting in _SETTINGS:
             connection.execute(f"PRAGMA {setting}").fetchall()
