@@ -139,7 +139,7 @@ def test_an_index_that_holds_nonsense_is_made_again(store: FileStore, nonsense: 
     assert store.messages("a", 1) == 0
     store.close()
     with sqlite3.connect(Path(store.directory) / "index.sqlite3") as connection:
-        connection.execute("UPDATE logs SET digest = ?1, metadata = ?1", (nonsense,))
+        connection.execute("UPDATE logs SET digest = ?, metadata = ?", (nonsense, nonsense))
     connection.close()
     writer.append([Message(seq=1, timestamp_ms=1, run_id="r", role="assistant", text="giraffe")])
     writer.close()
