@@ -57,7 +57,7 @@ def note(**what: object) -> None:
         notes.write(json.dumps(what) + "\n")
 
 
-def hear() -> dict[str, Any]:
+def receive() -> dict[str, Any]:
     line = sys.stdin.readline()
     if not line:
         raise SystemExit(0)
@@ -66,7 +66,7 @@ def hear() -> dict[str, Any]:
     if request.get("subtype") == "initialize":
         response = {"subtype": "success", "request_id": record["request_id"], "response": {}}
         say(type="control_response", response=response)
-        return hear()
+        return receive()
     return record
 
 
@@ -78,7 +78,7 @@ def ask(tool: str, given: dict[str, Any]) -> dict[str, Any]:
     say(type="assistant", message=message, parent_tool_use_id=None)
     request = {"subtype": "can_use_tool", "tool_name": tool, "input": given, "tool_use_id": call_id}
     say(type="control_request", request_id=0, request=request)
-    answer: dict[str, Any] = hear()["response"]["response"]
+    answer: dict[str, Any] = receive()["response"]["response"]
     block = {
         "type": "tool_result",
         "tool_use_id": call_id,
@@ -103,7 +103,7 @@ def turn(text: str) -> str:
     if "plan" in text:
         ask("ExitPlanMode", {"plan": "1. do it"})
     if "wait" in text:
-        record = hear()
+        record = receive()
         if record["type"] == "control_request":
             response = {"subtype": "success", "request_id": record["request_id"], "response": {}}
             say(type="control_response", response=response)
@@ -120,7 +120,7 @@ def words_in(record: dict[str, Any]) -> str:
 def converse(arguments: list[str]) -> int:
     note(arguments=arguments, pid=os.getpid())
     while True:
-        record = hear()
+        record = receive()
         if record["type"] != "user":
             continue
         note(said=words_in(record), parts=[part["type"] for part in record["message"]["content"]])

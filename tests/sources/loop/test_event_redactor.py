@@ -19,9 +19,9 @@ SECRET = "correct-horse-battery-9Q7Z-staple"
 MARK = "[REDACTED:MY_TOKEN]"
 
 
-def masked(veil: EventRedactor, *texts: str, id: str = "m") -> str:
-    shown = [event for text in texts for event in veil.mask([TextDelta(id=id, text=text)])]
-    return "".join(event.text for event in [*shown, *veil.release()])  # type: ignore[attr-defined]
+def masked(redactor: EventRedactor, *texts: str, id: str = "m") -> str:
+    shown = [event for text in texts for event in redactor.mask([TextDelta(id=id, text=text)])]
+    return "".join(event.text for event in [*shown, *redactor.release()])  # type: ignore[attr-defined]
 
 
 def test_what_is_clean_is_handed_on_as_it_is() -> None:
@@ -52,28 +52,30 @@ def test_a_secret_that_comes_letter_by_letter_is_masked_from_where_it_can_be_kno
 
 
 def test_a_beginning_that_was_none_is_shown_whole_and_in_order() -> None:
-    veil = EventRedactor({"MY_TOKEN": SECRET})
-    assert veil.mask([TextDelta(id="m", text="correct-h")]) == []
-    assert veil.holds_back
-    shown = veil.mask([TextDelta(id="m", text=" is fine"), Message(role="assistant", text="x")])
+    redactor = EventRedactor({"MY_TOKEN": SECRET})
+    assert redactor.mask([TextDelta(id="m", text="correct-h")]) == []
+    assert redactor.holds_back
+    shown = redactor.mask([TextDelta(id="m", text=" is fine"), Message(role="assistant", text="x")])
     assert [getattr(event, "text", "") for event in shown] == ["correct-h", " is fine", "x"]
-    assert not veil.holds_back
+    assert not redactor.holds_back
 
 
 def test_whatever_comes_behind_a_piece_that_waits_comes_out_behind_it() -> None:
-    veil = EventRedactor({"MY_TOKEN": SECRET})
-    assert veil.mask([TextDelta(id="m", text="correct-h")]) == []
-    shown = veil.mask([ToolInputDelta(call_id="c", text="{"), Result(success=True)])
+    redactor = EventRedactor({"MY_TOKEN": SECRET})
+    assert redactor.mask([TextDelta(id="m", text="correct-h")]) == []
+    shown = redactor.mask([ToolInputDelta(call_id="c", text="{"), Result(success=True)])
     assert [type(event) for event in shown] == [TextDelta, ToolInputDelta, Result]
 
 
 def test_streams_that_are_written_at_once_do_not_hide_a_secret_from_each_other() -> None:
-    veil = EventRedactor({"MY_TOKEN": SECRET})
+    redactor = EventRedactor({"MY_TOKEN": SECRET})
     shown: list[Event] = []
     for first, second in zip(SECRET[:12], "x" * 12, strict=True):
-        shown += veil.mask([ToolProgress(call_id="a", text=first), ToolProgress(call_id="b", text=second)])
-    shown += veil.mask([ToolProgress(call_id="a", text=SECRET[12:])])
-    shown += veil.release()
+        shown += redactor.mask(
+            [ToolProgress(call_id="a", text=first), ToolProgress(call_id="b", text=second)]
+        )
+    shown += redactor.mask([ToolProgress(call_id="a", text=SECRET[12:])])
+    shown += redactor.release()
     text = "".join(event.text for event in shown if event.call_id == "a")  # type: ignore[attr-defined]
     assert SECRET not in text
     assert SECRET[12:] not in text

@@ -117,7 +117,7 @@ class World:
                 listener.listen()
             ports[name] = listener.getsockname()
             self.sockets.append(listener)
-            self.threads.append(threading.Thread(target=self.hear, args=(name, listener), daemon=True))
+            self.threads.append(threading.Thread(target=self.receive, args=(name, listener), daemon=True))
             self.threads[-1].start()
         os.chmod(path, 0o777)
         return {
@@ -127,7 +127,7 @@ class World:
             "UDP": str(ports["udp"][1]),
         }
 
-    def hear(self, name: str, listener: socket.socket) -> None:
+    def receive(self, name: str, listener: socket.socket) -> None:
         try:
             if listener.type == socket.SOCK_STREAM:
                 while True:

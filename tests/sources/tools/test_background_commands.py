@@ -54,7 +54,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-class Desk:
+class CommandKit:
     """The two tools, in one run."""
 
     def __init__(self, bench: Bench, confinement: sandbox.Sandbox | None = None) -> None:
@@ -74,14 +74,14 @@ class Desk:
         return await self._look.run({"id": id, **more}, self.bench.context(on_resource=self.resources.get))
 
 
-def at(desk: Desk, work: Callable[[Desk], Awaitable[None]]) -> None:
+def at(kit: CommandKit, work: Callable[[CommandKit], Awaitable[None]]) -> None:
     """Do it, and end the run."""
 
     async def main() -> None:
         try:
-            await work(desk)
+            await work(kit)
         finally:
-            await desk.resources.close()
+            await kit.resources.close()
 
     asyncio.run(main())
 
@@ -90,50 +90,50 @@ def test_a_server_is_started_talked_to_and_stopped(bench: Bench) -> None:
     bench.write("server.py", SERVER)
     bench.write("a.txt", "hello")
 
-    async def work(desk: Desk) -> None:
-        begun = await desk.begin(f"echo $$ > pid; {sys.executable} server.py")
+    async def work(kit: CommandKit) -> None:
+        begun = await kit.begin(f"echo $$ > pid; {sys.executable} server.py")
         text = begun.text
         while (found := re.search(r"serving on port (\d+)", text)) is None:
-            text += (await desk.look(wait=30)).text
+            text += (await kit.look(wait=30)).text
         assert begun.success
         assert begun.exit_code is None
         assert "b1 is running in the background" in begun.text
-        answer = await desk.bash(f'{sys.executable} -c "{CLIENT.format(found[1])}"')
+        answer = await kit.bash(f'{sys.executable} -c "{CLIENT.format(found[1])}"')
         assert answer.text == "stdout:\nb'hello'\nexit code: 0"
         seen = ""
         while "GET /a.txt" not in seen:
-            seen += (await desk.look(wait=30)).text
+            seen += (await kit.look(wait=30)).text
         assert "serving on port" not in seen, "what was seen is not shown again"
         assert seen.endswith("b1 is still running")
-        stopped = await desk.look(stop=True)
+        stopped = await kit.look(stop=True)
         assert "b1 was stopped, exit code: " in stopped.text
         assert not is_alive(int(bench.text("pid")))
-        refused = await desk.bash(f'{sys.executable} -c "{CLIENT.format(found[1])}"')
+        refused = await kit.bash(f'{sys.executable} -c "{CLIENT.format(found[1])}"')
         assert "Connection refused" in refused.text
-        assert "b1 has ended" in (await desk.look()).text
+        assert "b1 has ended" in (await kit.look()).text
 
-    at(Desk(bench), work)
+    at(CommandKit(bench), work)
 
 
 def test_what_fails_at_once_is_reported_at_once(bench: Bench) -> None:
-    async def work(desk: Desk) -> None:
-        output = await desk.begin("echo no such thing >&2; exit 3")
+    async def work(kit: CommandKit) -> None:
+        output = await kit.begin("echo no such thing >&2; exit 3")
         assert output.text == "stderr:\nno such thing\nexit code: 3"
         assert (output.exit_code, output.success) == (3, False)
-        assert (await desk.look()).text == "b1 has ended, exit code: 3"
+        assert (await kit.look()).text == "b1 has ended, exit code: 3"
 
-    at(Desk(bench), work)
+    at(CommandKit(bench), work)
 
 
 def test_the_end_of_a_command_is_waited_for(bench: Bench) -> None:
-    async def work(desk: Desk) -> None:
-        await desk.begin("echo begun; while [ ! -e go ]; do sleep 0.01; done; exit 7")
-        assert (await desk.look()).text == "b1 is still running"
-        waiting = asyncio.create_task(desk.look(wait=60))
+    async def work(kit: CommandKit) -> None:
+        await kit.begin("echo begun; while [ ! -e go ]; do sleep 0.01; done; exit 7")
+        assert (await kit.look()).text == "b1 is still running"
+        waiting = asyncio.create_task(kit.look(wait=60))
         bench.write("go", "")
         assert (await waiting).text == "b1 has ended, exit code: 7"
 
-    at(Desk(bench), work)
+    at(CommandKit(bench), work)
 
 
 def test_one_that_heeds_no_signal_is_stopped_with_all_it_started(
@@ -141,46 +141,46 @@ def test_one_that_heeds_no_signal_is_stopped_with_all_it_started(
 ) -> None:
     monkeypatch.setattr(async_process, "_TIMEOUTS", ChildTimeouts(interrupt_s=0.2, terminate_s=0.2))
 
-    async def work(desk: Desk) -> None:
-        await desk.begin(
+    async def work(kit: CommandKit) -> None:
+        await kit.begin(
             "setsid sleep 600 & echo $! > pid; trap '' TERM INT; echo ready; sleep 600; sleep 600"
         )
-        assert "b1 was stopped, exit code: 137" in (await desk.look(stop=True)).text
+        assert "b1 was stopped, exit code: 137" in (await kit.look(stop=True)).text
         assert not is_alive(int(bench.text("pid")))
 
-    at(Desk(bench), work)
+    at(CommandKit(bench), work)
 
 
 def test_only_so_many_run_at_once_and_the_next_is_refused_in_words(bench: Bench) -> None:
-    async def work(desk: Desk) -> None:
-        calls = (desk.begin("echo ready; exec sleep 600") for _ in range(MOST_AT_ONCE))
+    async def work(kit: CommandKit) -> None:
+        calls = (kit.begin("echo ready; exec sleep 600") for _ in range(MOST_AT_ONCE))
         await asyncio.gather(*calls)
         with pytest.raises(ToolFailure, match=r"8 commands run in the background.*stop one of b1, b2"):
-            await desk.begin("echo one too many > file")
+            await kit.begin("echo one too many > file")
         assert not (bench.root / "file").exists()
-        await desk.look("b3", stop=True)
-        assert "b9 is running" in (await desk.begin("echo ready; exec sleep 600")).text
+        await kit.look("b3", stop=True)
+        assert "b9 is running" in (await kit.begin("echo ready; exec sleep 600")).text
         with pytest.raises(ToolFailure, match="no background command b77"):
-            await desk.look("b77")
+            await kit.look("b77")
 
-    at(Desk(bench), work)
+    at(CommandKit(bench), work)
 
 
 def test_much_output_is_cut_in_its_middle_and_all_of_it_stored(bench: Bench) -> None:
-    async def work(desk: Desk) -> None:
-        await desk.begin(
+    async def work(kit: CommandKit) -> None:
+        await kit.begin(
             "echo begun; while [ ! -e go ]; do sleep 0.01; done; echo first; yes | head -n 200000; echo last"
         )
         bench.write("go", "")
-        commands = desk.resources.get(BackgroundCommands)
+        commands = kit.resources.get(BackgroundCommands)
         await commands.get("b1").wait_for_end()
-        text = (await desk.look()).text
+        text = (await kit.look()).text
         assert text.startswith("stdout:\nfirst\ny\n")
         assert "bytes left out" in text
         assert len(text) < 35_000
         assert f"all of it is in {bench.outputs.path}/" in text
 
-    at(Desk(bench), work)
+    at(CommandKit(bench), work)
     (kept,) = Path(bench.outputs.path).iterdir()
     assert kept.stat().st_size == 400_000 + len("begun\nfirst\nlast\n")
 
@@ -188,19 +188,19 @@ def test_much_output_is_cut_in_its_middle_and_all_of_it_stored(bench: Bench) -> 
 def test_without_a_run_that_would_end_it_nothing_is_started(bench: Bench) -> None:
     bash = BashTool(bench.workspace, bench.outputs)
     assert "there is no run" in bench.refused(bash, command="touch file", background=True)
-    desk = Desk(bench)
-    desk.resources.kill()
+    kit = CommandKit(bench)
+    kit.resources.kill()
     with pytest.raises(ToolFailure, match="the run has ended"):
-        asyncio.run(desk.begin("touch file"))
+        asyncio.run(kit.begin("touch file"))
     assert not (bench.root / "file").exists()
 
 
 def test_a_shell_that_does_not_start_is_an_error_in_words(bench: Bench) -> None:
-    async def work(desk: Desk) -> None:
+    async def work(kit: CommandKit) -> None:
         with pytest.raises(ToolFailure):
-            await desk.begin("echo \0")
+            await kit.begin("echo \0")
 
-    at(Desk(bench), work)
+    at(CommandKit(bench), work)
 
 
 def test_under_a_sandbox_it_is_confined_as_any_command(bench: Bench) -> None:
@@ -211,23 +211,23 @@ def test_under_a_sandbox_it_is_confined_as_any_command(bench: Bench) -> None:
     outside = Path("/var/tmp") / f"harness-escape-{bench.root.parent.name}"
     (bench.root / "sub").mkdir()
 
-    async def work(desk: Desk) -> None:
+    async def work(kit: CommandKit) -> None:
         hook = "sub/new/.git/hooks/pre-commit"
         repository = f"git init -q sub/new; mkdir -p sub/new/.git/hooks; echo ls > {hook}; chmod +x {hook}"
         command = f"echo in > sub/inside; echo out > {outside}; {repository}; echo ready; exec sleep 600"
-        output = await desk.begin(command)
+        output = await kit.begin(command)
         text = output.text
         while "ready" not in text:
-            text += (await desk.look(wait=30)).text
+            text += (await kit.look(wait=30)).text
         assert "b1 is" in text
         assert bench.text("sub/inside") == "in\n"
         assert not outside.exists()
-        stopped = await desk.look(stop=True)
+        stopped = await kit.look(stop=True)
         assert not stopped.success
         assert "sub/new/.git" in stopped.text
         assert (bench.root / "sub/new/.git.refused").exists()
 
-    at(Desk(bench, confinement), work)
+    at(CommandKit(bench, confinement), work)
 
 
 # in runs
