@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 
 import httpx
 from live_server import LiveServer, Watcher, run
 from test_approvals import bash, next_question
+
+
+def _first_grants(http: httpx.Client) -> list[dict[str, str]]:
+    """The row of a session follows its log."""
+    while not (grants := http.get("/api/grants").json()["grants"]):
+        time.sleep(0.02)
+    return list(grants)
 
 
 def test_what_is_always_allowed_is_listed_for_all_sessions_until_it_is_revoked(live: LiveServer) -> None:
@@ -19,9 +26,7 @@ def test_what_is_always_allowed_is_listed_for_all_sessions_until_it_is_revoked(l
             relay = await next_question(client, 1)
             await client.command("approve", relayId=relay["id"], always=True)
             await client.until(lambda state: state["grants"])
-            while not (grants := http.get("/api/grants").json()["grants"]):
-                await asyncio.sleep(0.02)  # the row of a session follows its log
-            (grant,) = grants
+            (grant,) = _first_grants(http)
             assert (grant["session"], grant["label"]) == (session["id"], "bash: echo one")
             assert grant["agentName"] == "native"
             revoke = {"commands": [{"type": "revoke", "grantId": grant["id"]}]}
