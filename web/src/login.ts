@@ -3,8 +3,8 @@
  *
  * There are no cookies: they go to every server on the same host. What is sent (the credential) is stored in this
  * origin's storage, for all its tabs, and ends with the server's process. What outlives that is a key which the browser
- * uses and no script can read: with it the page proves its identity to a restarted server, and another program that
- * has taken the port meanwhile learns no secret.
+ * uses and no script can read: with it the page proves its identity to a restarted server. The proof holds for this
+ * origin alone, so that another program that has taken the port meanwhile can use it nowhere.
  */
 
 const CREDENTIAL = "harness.credential";
@@ -159,7 +159,7 @@ async function prove({ id, key }: Key): Promise<LoginAnswer | null> {
   try {
     const response = await send("api/login", {}, "");
     const { nonce } = (await response.json()) as { nonce: string };
-    const signed = new Uint8Array(await crypto.subtle.sign("HMAC", key, new TextEncoder().encode(nonce)));
+    const signed = new Uint8Array(await crypto.subtle.sign("HMAC", key, new TextEncoder().encode(`${window.location.origin}\n${nonce}`)));
     const proof = [...signed].map((byte) => byte.toString(16).padStart(2, "0")).join("");
     return await post({ keyId: id, nonce, proof });
   } catch {

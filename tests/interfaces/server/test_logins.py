@@ -20,7 +20,7 @@ from websockets.exceptions import ConnectionClosed
 
 from harness.errors import UsageError
 from harness.interfaces.server.access.browser_keys import BrowserKeys
-from harness.interfaces.server.access.credentials import Access, open_access, write_token
+from harness.interfaces.server.access.credentials import Access, open_access, proof_message, write_token
 
 HOUR_S = 3600
 
@@ -33,8 +33,11 @@ class Clock:
         return self.now_s
 
 
-def prove(secret: str, nonce: str) -> str:
-    return hmac.new(bytes.fromhex(secret), nonce.encode(), sha256).hexdigest()
+HERE = "http://127.0.0.1:4891"
+
+
+def prove(secret: str, nonce: str, origin: str = HERE) -> str:
+    return hmac.new(bytes.fromhex(secret), f"{origin}\n{nonce}".encode(), sha256).hexdigest()
 
 
 def test_a_link_works_once_and_nothing_that_follows_from_it_is_a_cookie(live: LiveServer) -> None:
@@ -105,24 +108,51 @@ def test_a_browser_comes_in_again_after_a_restart_by_proving_its_key(tmp_path: P
         key = shown_text["key"]
         nonce = client.get("/api/login").json()["nonce"]
         for wrong in (
-            {"keyId": key["id"], "nonce": before, "proof": prove(key["secret"], before)},
-            {"keyId": key["id"], "nonce": nonce, "proof": prove("00" * 32, nonce)},
-            {"keyId": "nobody", "nonce": nonce, "proof": prove(key["secret"], nonce)},
-            {"keyId": key["id"], "nonce": f"9{nonce}", "proof": prove(key["secret"], f"9{nonce}")},
+            {"keyId": key["id"], "nonce": before, "proof": prove(key["secret"], before, live.url)},
+            {"keyId": key["id"], "nonce": nonce, "proof": prove("00" * 32, nonce, live.url)},
+            {"keyId": "nobody", "nonce": nonce, "proof": prove(key["secret"], nonce, live.url)},
+            {"keyId": key["id"], "nonce": f"9{nonce}", "proof": prove(key["secret"], f"9{nonce}", live.url)},
             {"keyId": key["id"], "nonce": "", "proof": ""},
             {"keyId": key["id"], "nonce": nonce, "proof": "ä"},
         ):
             assert client.post("/api/login", json=wrong).status_code == 401, wrong
         assert client.post("/api/login", json={}).status_code == 400
-        proven = {"keyId": key["id"], "nonce": nonce, "proof": prove(key["secret"], nonce)}
+        proven = {"keyId": key["id"], "nonce": nonce, "proof": prove(key["secret"], nonce, live.url)}
         again = client.post("/api/login", json=proven)
         bearer = {"Authorization": f"Bearer {again.json()['credential']}"}
         assert client.get("/api/server", headers=bearer).status_code == 200
         assert client.delete("/api/login", headers=bearer).status_code == 204
         assert client.get("/api/server", headers=bearer).status_code == 401
         nonce = client.get("/api/login").json()["nonce"]
-        proven = {"keyId": key["id"], "nonce": nonce, "proof": prove(key["secret"], nonce)}
+        proven = {"keyId": key["id"], "nonce": nonce, "proof": prove(key["secret"], nonce, live.url)}
         assert client.post("/api/login", json=proven).status_code == 401
+
+
+def test_a_proof_for_one_address_is_worth_nothing_at_another(tmp_path: Path) -> None:
+    """A program that has taken the old port passes on the nonce of the server that now listens elsewhere."""
+    live = LiveServer(tmp_path)
+    with live.serving_now():
+        entered = httpx.post(f"{live.url}/api/login", json={"code": live.access.new_link_code()}).json()
+    moved = LiveServer(tmp_path)
+    with moved.serving_now(), httpx.Client(base_url=moved.url) as client:
+        assert moved.port != live.port
+        key = entered["key"]
+
+        def answer(origin: str) -> int:
+            nonce = client.get("/api/login").json()["nonce"]
+            proof = prove(key["secret"], nonce, origin)
+            return client.post(
+                "/api/login", json={"keyId": key["id"], "nonce": nonce, "proof": proof}
+            ).status_code
+
+        for elsewhere in (live.url, "", "null", moved.url + "/", f"https://127.0.0.1:{moved.port}"):
+            assert answer(elsewhere) == 401, elsewhere
+        nonce = client.get("/api/login").json()["nonce"]
+        bare = hmac.new(bytes.fromhex(key["secret"]), nonce.encode(), sha256).hexdigest()
+        proven = {"keyId": key["id"], "nonce": nonce, "proof": bare}
+        assert client.post("/api/login", json=proven).status_code == 401
+        for own in (moved.url, f"http://localhost:{moved.port}"):
+            assert answer(own) == 200, own
 
 
 def test_links_credentials_and_keys_end() -> None:
@@ -140,9 +170,9 @@ def test_links_credentials_and_keys_end() -> None:
     nonce = access.nonce()
     _credential, name, secret = access.log_in()
     clock.now_s += 61
-    assert not access.log_in_again(name, nonce, prove(secret, nonce))
+    assert not access.log_in_again(name, nonce, prove(secret, nonce), [HERE])
     nonce = access.nonce()
-    assert access.log_in_again(name, nonce, prove(secret, nonce))
+    assert access.log_in_again(name, nonce, prove(secret, nonce), [HERE])
 
 
 def test_a_credential_that_is_not_used_for_a_day_expires() -> None:
@@ -222,13 +252,13 @@ def test_keys_are_in_a_private_file_and_a_damaged_one_logs_all_out(tmp_path: Pat
     finally:
         os.umask(old)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert BrowserKeys(str(path)).is_proof(name, "x", prove(secret, "x"))
+    assert BrowserKeys(str(path)).is_proof(name, [proof_message(HERE, "x")], prove(secret, "x"))
     access = Access("token", keys=(keys := BrowserKeys(str(path))))
     credential, *_ = access.log_in()
     assert access.grant(credential)
     path.unlink()
     assert access.grant(credential) is None
-    assert not keys.is_proof(name, "x", prove(secret, "x"))
+    assert not keys.is_proof(name, [proof_message(HERE, "x")], prove(secret, "x"))
     path.write_bytes(b"\xff{nonsense")
     assert name not in BrowserKeys(str(path))
 

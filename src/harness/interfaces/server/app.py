@@ -214,7 +214,7 @@ class ServerApp:
             *BudgetApi(plan.store, plan.default.cwd).routes(),
             *WorkspacesApi(channels, plan.default.cwd).routes(),
             *FirstApi(plan.store).routes(),
-            *LoginApi(plan.access, plan.names.url).routes(),
+            *LoginApi(plan.access, plan.names).routes(),
             *chat.routes(),
             *self._pages.routes(),
         ]

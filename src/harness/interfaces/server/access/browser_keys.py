@@ -10,7 +10,7 @@ import hmac
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 
@@ -87,14 +87,15 @@ class BrowserKeys:
         known = sorted(self._stored.keys.items(), key=lambda item: item[1].used_s, reverse=True)
         return [(name, key.browser, key.used_s) for name, key in known]
 
-    def is_proof(self, name: str, message: str, proof: str) -> bool:
-        """Whether it was made with the key of this name; if so, the key stays valid for longer."""
+    def is_proof(self, name: str, messages: Iterable[str], proof: str) -> bool:
+        """Whether it was made of one of the messages with the key of this name; if so, the key stays valid for longer."""
         self.refresh()
         key = self._stored.keys.get(name)
         if key is None or time.time() - key.used_s > _EXPIRES_S:
             return False
-        expected = hmac.new(bytes.fromhex(key.secret), message.encode(), sha256).hexdigest()
-        if not hmac.compare_digest(expected, proof.encode("ascii", "replace").decode()):
+        secret, shown_proof = bytes.fromhex(key.secret), proof.encode("ascii", "replace")
+        expected = [hmac.new(secret, message.encode(), sha256).hexdigest().encode() for message in messages]
+        if not any(hmac.compare_digest(one, shown_proof) for one in expected):
             return False
         with self._changing() as stored:
             if name in stored.keys:

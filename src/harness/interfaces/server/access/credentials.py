@@ -6,7 +6,8 @@ Rules
 3. The credential that a browser then sends is known to this process alone. It expires with the process, after a day
    without use, after a week, and when browsers are logged out.
 4. Beyond that, a browser stores a key that no page can read. With it, it proves its identity to a restarted server
-   without sending a secret: a program that has taken the port meanwhile learns nothing.
+   without sending a secret. The proof holds for the address that the browser has opened: a program that has taken the
+   port meanwhile learns nothing, not even by passing on the question of a server that now listens elsewhere.
 5. The token and the keys may be replaced while the server runs; that is noticed at once.
 """
 
@@ -16,7 +17,7 @@ import hmac
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 
 import msgspec
@@ -112,13 +113,16 @@ class Access:
         payload = f"{int(self._clock()) + _NONCE_S}.{secrets.token_urlsafe(16)}"
         return f"{payload}.{self._seal(payload)}"
 
-    def log_in_again(self, key_name: str, nonce: str, proof: str) -> str:
-        """A credential for a browser that proves its key; empty when it does not. Raises StoreError."""
+    def log_in_again(self, key_name: str, nonce: str, proof: str, origins: Iterable[str]) -> str:
+        """A credential for a browser that proves its key to one of these origins, which are ours; empty when it does not.
+        Raises StoreError.
+        """
         payload, _, seal = nonce.rpartition(".")
         is_ours = _is_same(self._seal(payload), seal)
         if not is_ours or int(payload.partition(".")[0]) < self._clock():
             return ""
-        return self._new_credential(key_name) if self._keys.is_proof(key_name, nonce, proof) else ""
+        messages = [proof_message(origin, nonce) for origin in origins]
+        return self._new_credential(key_name) if self._keys.is_proof(key_name, messages, proof) else ""
 
     def log_out(self, grant: AccessGrant) -> None:
         """One browser. Raises StoreError."""
@@ -196,6 +200,11 @@ class Access:
 
     def _seal(self, text: str) -> str:
         return hmac.new(self._nonce_key, text.encode(), sha256).hexdigest()
+
+
+def proof_message(origin: str, nonce: str) -> str:
+    """What a browser signs. Neither part can have a line break, so that no other pair reads the same."""
+    return f"{origin}\n{nonce}"
 
 
 def open_access(own_file: str, keys_file: str, *, named_file: str = "", token: str = "") -> Access:

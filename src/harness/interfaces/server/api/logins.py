@@ -10,6 +10,7 @@ from starlette.routing import Route
 from harness.errors import UsageError
 from harness.interfaces.server.access.browser_keys import browser_name
 from harness.interfaces.server.access.credentials import Access, Login
+from harness.interfaces.server.access.host_names import HostNames
 from harness.interfaces.server.api.responses import (
     NotFound,
     Unauthorized,
@@ -29,7 +30,9 @@ class LoginRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
     key_id: str = ""
     nonce: str = ""
     proof: str = ""
-    """HMAC-SHA256 of the nonce with the key, in hexadecimal digits."""
+    """HMAC-SHA256 with the key, in hexadecimal digits, of the origin under which the browser has opened the page, a line
+    feed and the nonce.
+    """
 
 
 class LoginKey(msgspec.Struct, frozen=True):
@@ -56,11 +59,9 @@ class Logins(msgspec.Struct, frozen=True):
 
 
 class LoginApi:
-    """`url`: where the page is."""
-
-    def __init__(self, access: Access, url: str) -> None:
+    def __init__(self, access: Access, names: HostNames) -> None:
         self._access = access
-        self._url = url
+        self._names = names
 
     def routes(self) -> list[Route]:
         return [
@@ -91,9 +92,12 @@ class LoginApi:
             return json_response(LoggedIn(credential=credential, key=LoginKey(name, secret)))
         if not wanted.key_id:
             raise UsageError("neither the code of a link nor a key was given", hint="see /openapi.json")
-        credential = self._access.log_in_again(wanted.key_id, wanted.nonce, wanted.proof)
+        credential = self._access.log_in_again(wanted.key_id, wanted.nonce, wanted.proof, self._names.origins)
         if not credential:
-            raise Unauthorized("this browser is logged out", hint="open a link of `harness serve --link`")
+            raise Unauthorized(
+                "this browser is logged out",
+                hint="open a link of `harness serve --link`; after an update of Harness, reload the page first",
+            )
         return json_response(LoggedIn(credential=credential))
 
     async def _log_out(self, request: Request) -> Response:
@@ -115,4 +119,4 @@ class LoginApi:
 
     async def _new_link(self, request: Request) -> Response:
         del request
-        return json_response(Link(f"{self._url}/login?token={self._access.new_link_code()}"), 201)
+        return json_response(Link(f"{self._names.url}/login?token={self._access.new_link_code()}"), 201)
