@@ -1,7 +1,7 @@
 """A branch or a worktree for a run, created and removed with git.
 
-Creating a worktree writes files, and a repository can name programs that run then: hooks are switched off, and a
-repository with filters of its own is refused.
+Creating a worktree writes files, and a repository can name programs that git runs then; nothing of it runs here
+(`sources/workspace/checkout.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from harness.config import data_directory
 from harness.errors import UsageError
 from harness.interfaces.changes.repository import Repository, find_repository
 from harness.log.private_files import make_private_directory
+from harness.sources.workspace.checkout import make_linked_worktree
 from harness.sources.workspace.git_calls import GitCalls, GitFailed
 
 _BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]{0,99}")
@@ -43,13 +44,15 @@ def make_worktree(folder: str, branch: str) -> str:
     """A new worktree on a new branch at the last commit; the folder in it that corresponds to `folder`."""
     repository, calls = _repository(folder)
     _check_new(calls, branch)
-    _refuse_own_filters(calls)
     place = _free_place(os.path.basename(repository.top), branch)
     make_private_directory(os.path.dirname(place))
     try:
-        calls.ask("worktree", "add", "--no-track", "-b", branch, "--", place, "HEAD")
+        make_linked_worktree(repository.top, place, repository.head(), branch)
     except GitFailed:
         shutil.rmtree(place, ignore_errors=True)
+        with suppress(GitFailed):
+            calls.ask("worktree", "prune", "--expire=now")
+            calls.ask("branch", "-D", "--", branch)
         raise
     inside = os.path.join(place, os.path.relpath(folder, repository.top))
     return os.path.normpath(inside) if os.path.isdir(inside) else place
@@ -117,14 +120,6 @@ def _check_new(calls: GitCalls, branch: str) -> None:
     with suppress(GitFailed):
         calls.ask("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}")
         raise UsageError(f"there is a branch of that name already: {branch}", hint="choose another name")
-
-
-def _refuse_own_filters(calls: GitCalls) -> None:
-    if own := calls.own_filters():
-        raise UsageError(
-            f"this repository runs programs of its own when files are checked out: {own[0][:100]}",
-            hint="make the worktree with git, and choose its folder",
-        )
 
 
 def _free_place(project: str, branch: str) -> str:

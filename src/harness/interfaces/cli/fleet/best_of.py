@@ -11,11 +11,11 @@ from harness.errors import UsageError
 from harness.fleet.fleet import Fleet, open_fleet
 from harness.fleet.overview import CaseOverview, overview
 from harness.fleet.plan import FleetPlan, FleetTask, RunLimits
-from harness.fleet.step import run_step
 from harness.interfaces.cli.console import Console, screen_width
 from harness.interfaces.cli.fleet import planned, running
 from harness.interfaces.cli.output import write_text
 from harness.log.private_files import replace_private
+from harness.sources.workspace.git_calls import GitFailed, blank_git
 from harness.views.formatting.columns import aligned, columns, cut
 from harness.views.formatting.escapes import revealed, single_line
 
@@ -115,14 +115,14 @@ def apply_changes(arguments: argparse.Namespace, console: Console) -> int:
     here = os.path.abspath(arguments.cwd or os.getcwd())
     path = os.path.join(fleet.directory, f"{case.id}.patch")
     replace_private(path, patch)
-    for options in (("--check",), ()):
-        end = run_step(
-            ("git", "apply", "--whitespace=nowarn", *options, path), here, os.environ, _APPLY_TIMEOUT_S
-        )
-        if not end.is_ok:
-            raise UsageError(
-                f"the changes of case {case.id} do not fit here: {single_line(end.output.strip() or end.trouble)}",
-                hint=f"nothing was changed; the patch is {path}",
-            )
+    try:
+        with blank_git(here, timeout_s=_APPLY_TIMEOUT_S) as git:
+            for options in (("--check",), ()):
+                git.ask("apply", "--whitespace=nowarn", *options, path)
+    except GitFailed as error:
+        raise UsageError(
+            f"the changes of case {case.id} do not fit here: {single_line(error.message)}",
+            hint=f"nothing was changed; the patch is {path}",
+        ) from error
     console.say(f"applied the changes of {single_line(case.title)} in {here}")
     return 0
