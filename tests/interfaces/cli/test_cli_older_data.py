@@ -33,7 +33,10 @@ def data(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     home.mkdir()
     monkeypatch.chdir(home)
     with tarfile.open(request.param) as packed:
-        packed.extractall(tmp_path / "data" / "harness", filter="data")
+        packed.extraction_filter = (
+            staticmethod(tarfile.data_filter) if hasattr(tarfile, "data_filter") else None
+        )
+        packed.extractall(tmp_path / "data" / "harness")  # its own argument for that is of Python 3.11.4
     return tmp_path / "data" / "harness"
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from harness.log.redact.secret_finder import WINDOW_BYTES, SecretFinder, SecretSpan, mark
-from harness.log.redact.secret_shapes import KEY_CONTINUED, PRIVATE_KEY, compiled
+from harness.log.redact.secret_shapes import KEY_CONTINUED, KEY_FINISHED, PRIVATE_KEY, compiled
+from harness.log.redact.self_check import check_masking
 from harness.log.redact.split_secrets import Replacement, SplitSecrets
 
 
@@ -106,6 +107,8 @@ class Redactor:
     def __init__(self, secrets: Mapping[str, str] | None = None, delta_keys: Sequence[str] = ()) -> None:
         keys = tuple(key for key in dict.fromkeys(delta_keys) if key not in OPAQUE_KEYS)
         self._finder = _finder(tuple((secrets or {}).items()), keys)
+        if keys:
+            check_masking(keys[0])
         self._split = SplitSecrets(self._finder, keys) if keys else None
         self._key_lines = _PrivateKeyLines()
         self._offset = 0
@@ -193,9 +196,12 @@ class _PrivateKeyLines:
         return rest, marked
 
     def _rest(self, block: bytes) -> SecretSpan | None:
-        match = compiled(KEY_CONTINUED).match(block)
-        length = match.end() if match else 0
-        ended = match is not None and (match["last"] is not None or match["end"] is not None)
+        place, length = -1, 0
+        while length > place and (lines := compiled(KEY_CONTINUED).match(block, length)):
+            place, length = length, lines.end()
+        rest = compiled(KEY_FINISHED).match(block, length)
+        length = rest.end() if rest else length
+        ended = rest is not None and (rest["last"] is not None or rest["end"] is not None)
         self._open = 0 < length == len(block) and not ended
         return SecretSpan(0, length, PRIVATE_KEY.name) if length else None
 

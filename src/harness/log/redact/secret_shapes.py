@@ -2,6 +2,9 @@
 
 Every shape is a literal beginning and a bounded body. There is no rule on entropy or on
 "forty hex digits": commit hashes, UUIDs, digests and tool ids are not credentials.
+
+No expression has a possessive quantifier: before Python 3.11.5 `re` finds too little with them, or
+breaks. Repetitions are written so that there is one way to match: what follows a run cannot be in it.
 """
 
 from __future__ import annotations
@@ -41,8 +44,8 @@ def _fixed(name: str, prefixes: bytes, alphabet: bytes, length: int) -> KeyShape
     return KeyShape(name, tuple(prefixes.split()), body, b"%b{0,%d}" % (alphabet, length - 1))
 
 
-_SEGMENT = rb"[A-Za-z0-9_-]{8,8192}+"
-_GROWING_SEGMENT = rb"[A-Za-z0-9_-]{0,8192}+"
+_SEGMENT = rb"[A-Za-z0-9_-]{8,8192}"
+_GROWING_SEGMENT = rb"[A-Za-z0-9_-]{0,8192}"
 
 KEY_SHAPES: tuple[KeyShape, ...] = (
     _token("anthropic-key", b"sk-ant-", TOKEN, 16),
@@ -75,7 +78,7 @@ KEY_SHAPES: tuple[KeyShape, ...] = (
     KeyShape(
         "jwt",
         (b"eyJ",),
-        rb"[A-Za-z0-9_-]{16,8192}+\.eyJ%b\.%b" % (_SEGMENT, _SEGMENT),
+        rb"[A-Za-z0-9_-]{16,8192}\.eyJ%b\.%b" % (_SEGMENT, _SEGMENT),
         rb"%b(?:\.(?:ey?|eyJ%b(?:\.%b)?)?)?" % (_GROWING_SEGMENT, _GROWING_SEGMENT, _GROWING_SEGMENT),
     ),
 )
@@ -103,12 +106,12 @@ class Phrase(NamedTuple):
 _BASE64 = rb"[A-Za-z0-9+/=]"
 _BREAK = rb"(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n)"
 # A key that was read with a file tool carries that tool's line numbers.
-_GUTTER = rb"[ \t]{0,12}+(?:[0-9]{1,6}(?:\t|\\{1,8}t|\xe2\x86\x92|\\{1,8}u2192|[:|] ?))?[ \t]{0,4}+"
-_HEADER = rb"(?:Proc-Type|DEK-Info|Version|Comment|Hash): [^\r\n\\\"]{0,200}+"
+_GUTTER = rb"[ \t]{0,16}(?:[0-9]{1,6}(?:\t|\\{1,8}t|\xe2\x86\x92|\\{1,8}u2192|[:|])[ \t]{0,5})?"
+_HEADER = rb"(?:Proc-Type|DEK-Info|Version|Comment|Hash): [^\r\n\\\"]{0,500}(?![^\r\n\\\"])"
 _KEY_BEGIN = rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _KEY_END = rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-_KEY_LINE = rb"%b%b(?:%b|%b{0,200}+(?=[\r\n\\\"']|-----|\Z))" % (_BREAK, _GUTTER, _HEADER, _BASE64)
-_KEY_LINES = rb"(?:%b{16,20000}+)?(?:%b){0,1000}+" % (_BASE64, _KEY_LINE)
+_KEY_LINE = rb"%b%b(?:%b|%b{0,200}(?=[\r\n\\\"']|-----|\Z))" % (_BREAK, _GUTTER, _HEADER, _BASE64)
+_KEY_LINES = rb"(?:%b{16,20000})?(?:%b){0,1000}" % (_BASE64, _KEY_LINE)
 _ENOUGH_OF_A_KEY = rb"(?=(?:%b%b(?:%b)?){0,6}%b{16})" % (_BREAK, _GUTTER, _HEADER, _BASE64)
 
 PRIVATE_KEY = Phrase(
@@ -121,16 +124,10 @@ PRIVATE_KEY = Phrase(
     % (_KEY_BEGIN, _KEY_LINES, _BREAK, _GUTTER, _KEY_END),
     8192,
 )
-KEY_CONTINUED = rb"(?:%b(?:%b{40,200}+|%b)?\r?\n)*+(?P<last>%b%b{1,200}+\r?(?:\n|\Z))?(?P<end>%b%b)?" % (
-    _GUTTER,
-    _BASE64,
-    _HEADER,
-    _GUTTER,
-    _BASE64,
-    _GUTTER,
-    _KEY_END,
-)
-"""The further lines of a private key whose beginning came earlier."""
+KEY_CONTINUED = rb"(?:%b(?:%b{40,200}|%b)?\r?\n){0,500}" % (_GUTTER, _BASE64, _HEADER)
+"""Further lines of a private key whose beginning came earlier, not all at once: `re` remembers every repetition."""
+KEY_FINISHED = rb"(?P<last>%b%b{1,200}\r?(?:\n|\Z))?(?P<end>%b%b)?" % (_GUTTER, _BASE64, _GUTTER, _KEY_END)
+"""What comes after the last of them."""
 
 _QUOTES = rb"[\\\"' ]{0,6}"
 _NAMED = rb"uthorization%b[:=,]%b(?:value%b[:=]%b)?" % (_QUOTES, _QUOTES, _QUOTES, _QUOTES)
@@ -149,8 +146,8 @@ PHRASES: tuple[Phrase, ...] = (
         b"uthorization",
         0,
         # Prose is lower case throughout ("authorization: bearer authentication"); a credential is not.
-        rb"%b(?=%b{0,64}[A-Z0-9=_])(%b{16,8192}+)" % (_SCHEME, _CREDENTIALS, _CREDENTIALS),
-        rb"%b(?P<visible>%b{0,8192}+)\Z" % (_SCHEME, _CREDENTIALS),
+        rb"%b(?=%b{0,64}[A-Z0-9=_])(%b{16,8192})" % (_SCHEME, _CREDENTIALS, _CREDENTIALS),
+        rb"%b(?P<visible>%b{0,8192})\Z" % (_SCHEME, _CREDENTIALS),
         64,
     ),
     Phrase(
@@ -158,9 +155,9 @@ PHRASES: tuple[Phrase, ...] = (
         b"://",
         b"://",
         0,
-        rb"%b%b(%b{3,256}+)@(?!sha256:)" % (_USER, _NO_PLACEHOLDER, _PASSWORD),
+        rb"%b%b(%b{3,256})@(?!sha256:)" % (_USER, _NO_PLACEHOLDER, _PASSWORD),
         # Only digits after the colon are a port.
-        rb"%b%b(?![0-9]+\Z)(?P<visible>%b{0,256}+)\Z" % (_USER, _NO_PLACEHOLDER, _PASSWORD),
+        rb"%b%b(?![0-9]+\Z)(?P<visible>%b{0,256})\Z" % (_USER, _NO_PLACEHOLDER, _PASSWORD),
         0,
     ),
 )

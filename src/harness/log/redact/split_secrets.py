@@ -32,6 +32,7 @@ CONTEXT_BYTES = 8
 MOST_STREAMS = 64
 
 _last_characters = itemgetter(slice(-TELLING_CUT, None))
+_last_byte = itemgetter(slice(-1, None))
 _RARE_LETTERS = b"qjzxkvw_ypgbmfhucld"
 
 
@@ -52,13 +53,27 @@ class _Segment(NamedTuple):
 
 
 class _PiecePatterns(NamedTuple):
-    """Group 1 is what stands before the key, if there is enough of it; group 2 is the piece.
+    """Group 1 is what stands before the key, if there is enough of it; group 2 of `quick` is the piece.
 
-    `quick` may run over the end of a broken line, `exact` takes twice the time.
+    `quick` may run over the end of a broken line, and ends behind a backslash where it should not; `head`
+    ends where a piece begins, for one look after the other.
     """
 
     quick: bytes
-    exact: bytes
+    head: bytes
+
+
+_MOST_ESCAPES = 500
+"""So many escapes of a string are matched at once: `re` remembers every repetition."""
+_STRING_PART = rb"[^\"\\\n]*(?:\\[^\n][^\"\\\n]*){0,%d}" % _MOST_ESCAPES
+
+
+class _Place(NamedTuple):
+    """Where a piece stands in its block, and where the end of its key was found."""
+
+    key: int
+    start: int
+    end: int
 
 
 class _Stream:
@@ -196,20 +211,31 @@ class _Pieces:
     def __init__(self, patterns: _PiecePatterns, block: bytes, offset: int) -> None:
         self._block = block
         self._offset = offset
-        self._contexts: tuple[bytes, ...] = ()
+        self._contexts: Sequence[bytes] = ()
         self.texts: Sequence[bytes] = ()
-        self._pattern = compiled(patterns.quick)
-        self._find()
+        self._patterns = patterns
+        self._exact: list[_Place] | None = None
+        found: list[tuple[bytes, bytes]] = compiled(patterns.quick).findall(block)
+        if found:
+            self._contexts, self.texts = zip(*found, strict=True)
         self.joined = b"".join(self.texts)
-        if b"\n" in self.joined:
-            # A line that is no JSON has an open quote.
-            self._pattern = compiled(patterns.exact)
-            self._find()
-            self.joined = b"".join(self.texts)
+        # A line that is no JSON has an open quote; and a backslash may escape the quote at which the piece ended.
+        if b"\n" in self.joined or b"\\" in map(_last_byte, self.texts):
+            self._find_exactly()
 
-    def _find(self) -> None:
-        found: list[tuple[bytes, bytes]] = self._pattern.findall(self._block)
-        self._contexts, self.texts = zip(*found, strict=True) if found else ((), ())
+    def _find_exactly(self) -> None:
+        pieces = list(_exact_pieces(self._patterns.head, self._block))
+        self._contexts = [context for context, _ in pieces]
+        self._exact = [place for _, place in pieces]
+        self.texts = [self._block[place.start : place.end] for place in self._exact]
+        self.joined = b"".join(self.texts)
+
+    def _places(self) -> Iterator[_Place]:
+        if self._exact is not None:
+            yield from self._exact
+            return
+        for match in compiled(self._patterns.quick).finditer(self._block):
+            yield _Place(match.start(), *match.span(2))
 
     def by_context(self) -> dict[bytes, Sequence[int]]:
         """Separate streams that share a key: the pieces of a message, and the whole message after them.
@@ -219,8 +245,8 @@ class _Pieces:
         names = {context: _stable(context) for context in set(self._contexts)}
         if b"" in names:
             # Only the first piece can be too near to the block's beginning to have a whole context.
-            first = next(self._pattern.finditer(self._block))
-            names[b""] = _stable(self._block[: self._block.rfind(b'"', 0, first.start())])
+            first = next(self._places())
+            names[b""] = _stable(self._block[: self._block.rfind(b'"', 0, first.key)])
         if len(names) == 1:
             return {name: range(len(self.texts)) for name in names.values()}
         groups: dict[bytes, list[int]] = {}
@@ -229,9 +255,9 @@ class _Pieces:
         return dict(groups)
 
     def segments(self, numbers: Sequence[int]) -> Iterator[_Segment]:
-        matches = list(self._pattern.finditer(self._block))
+        places = list(self._places())
         for number in numbers:
-            start, end = matches[number].span(2)
+            _key, start, end = places[number]
             line = self._block.rfind(b"\n", 0, start) + 1
             yield _Segment(self._offset + start, self._offset + end, self._offset + line)
 
@@ -250,9 +276,25 @@ def _piece_patterns(key: str) -> _PiecePatterns:
     )
     escaped = b"|".join(rb"(?<=[^\\]\\{%d})" % backslashes for backslashes in (1, 3, 5, 7))
     # Most strings end without a backslash: one lookbehind is enough.
-    quick = rb"([^\"]*+(?:(?<=\\)(?:%b)\"[^\"]*+)*+)\"" % escaped
-    exact = rb"([^\"\\\n]*+(?:\\[^\n][^\"\\\n]*+)*+)\""
-    return _PiecePatterns(head + quick, head + exact)
+    quick = rb"([^\"]*(?:(?<=\\)(?:%b)\"[^\"]*){0,%d})\"" % (escaped, _MOST_ESCAPES)
+    return _PiecePatterns(head + quick, head)
+
+
+def _exact_pieces(head: bytes, block: bytes) -> Iterator[tuple[bytes, _Place]]:
+    """The strings of JSON behind a key, each with what stands before that key."""
+    end = 0
+    while found := compiled(head).search(block, end):
+        start, end = found.end(), _string_end(block, found.end())
+        if block[end : end + 1] == b'"':
+            yield found[1] or b"", _Place(found.start(), start, end)
+
+
+def _string_end(block: bytes, start: int) -> int:
+    """Where the quote stands that ends a string, or the end of a line that has none."""
+    place, end = -1, start
+    while end > place and (part := compiled(_STRING_PART).match(block, end)):
+        place, end = end, part.end()
+    return end
 
 
 def _stable(context: bytes) -> bytes:

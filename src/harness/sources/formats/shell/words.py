@@ -55,7 +55,17 @@ class _Document(msgspec.Struct):
     strips_tabs: bool
 
 
-_ONE_COMMAND = re.compile(r"""(?:[^\s'"\\$`|&;<>()\#]++|'[^']*+'|"[^"\\$`]*+"|[ \t]++)*+""")
+# A run of one class ends where the class ends: a line that is no single command is not tried in all ways to cut it.
+_ONE_COMMAND = re.compile(
+    r"""
+    (?: [^\s'"\\$`|&;<>()\#]+ (?![^\s'"\\$`|&;<>()\#])
+      | '[^']*'
+      | "[^"\\$`]*"
+      | [ \t]+ (?![ \t])
+    )*
+    """,
+    re.VERBOSE,
+)
 _WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
 _QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 
