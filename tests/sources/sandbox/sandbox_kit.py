@@ -7,7 +7,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 from functools import cache
@@ -16,9 +15,8 @@ from pathlib import Path
 from harness.sources.sandbox import sandbox
 from harness.sources.sandbox.sandbox import bubblewrap_program
 from harness.system import confinement
+from other_user import interpreter, libraries, process_user, readable
 
-ROOT = Path(__file__).resolve().parents[3]
-NOBODY = 65534
 ESCAPES = {
     "write": 'echo x > "$OUT/victim"',
     "append": 'echo x >> "$OUT/victim"',
@@ -81,7 +79,7 @@ class World:
             (self.outside(name)).mkdir(parents=True)
             (self.outside(name) / "victim").write_text("intact")
         self.received: list[str] = []
-        self.victim = subprocess.Popen(["sleep", "600"], user=uid)
+        self.victim = subprocess.Popen(["sleep", "600"], **process_user(uid))
         self.env = {
             "PATH": os.environ["PATH"],
             "PY": interpreter(uid),
@@ -194,20 +192,6 @@ def tree_of(folder: Path) -> list[tuple[str, bytes, int]]:
     ]
 
 
-@cache
-def interpreter(uid: int) -> str:
-    """A Python that this user may run, and that can load our compiled libraries. One in a home directory often may not
-    be run by others."""
-    for candidate in (sys.executable, "/usr/bin/python3"):
-        test = [candidate, "-c", f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"]
-        try:
-            if subprocess.run(test, user=uid, cwd="/", check=False, capture_output=True).returncode == 0:
-                return candidate
-        except OSError:
-            continue
-    return ""
-
-
 def as_user(uid: int, arguments: list[str], given: str) -> str:
     with as_user_in_background(uid, arguments) as process:
         said, errors = process.communicate(given)
@@ -216,19 +200,15 @@ def as_user(uid: int, arguments: list[str], given: str) -> str:
 
 
 def as_user_in_background(uid: int, arguments: list[str]) -> subprocess.Popen[str]:
-    import msgspec
-
-    libraries = os.pathsep.join((str(ROOT / "src"), os.path.dirname(os.path.dirname(msgspec.__file__))))
+    script, *more = arguments
     return subprocess.Popen(
-        [interpreter(uid), *arguments],
+        [interpreter(uid), readable(uid, script), *more],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        user=uid,
-        group=uid,
-        extra_groups=[],
+        **process_user(uid),
         cwd="/",
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": libraries, "HOME": "/dev/null/nowhere"},
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": libraries(uid), "HOME": "/dev/null/nowhere"},
         text=True,
     )
 

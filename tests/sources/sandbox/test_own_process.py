@@ -12,12 +12,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from sandbox_kit import interpreter
 
 from harness.log.redact.withheld import withheld_from_tools
+from other_user import NOBODY, interpreter, libraries, process_user
+from source_tree import ROOT
 
-NOBODY = 65534
-ROOT = Path(__file__).resolve().parents[3]
 KEY = "sk-ant-" + "a1B2c3D4" * 4
 LOOK = """
 n=sk-ant-; n=$n"a1B2c3D4a1B2"
@@ -60,13 +59,12 @@ def test_no_key_can_be_read_from_harness(folder: Path, is_root: bool) -> None:
     call = {"type": "tool_call", "name": "bash", "input": {"command": look}}
     script = {"responses": [{"events": [call]}, {"events": [{"type": "text", "content": "Done."}]}]}
     (folder / "script.json").write_bytes(msgspec.json.encode(script))
-    os.chown(folder, uid, uid)
-    libraries = os.pathsep.join((str(ROOT / "src"), os.path.dirname(os.path.dirname(msgspec.__file__))))
+    os.chown(folder, uid, -1)
     run = ("run", "-a", "native", "-m", "scripted/script.json", "-p", "go", "-f", "text")
     done = subprocess.run(
         [python, "-m", "harness.interfaces.cli.main", *run],
-        user=uid, group=uid, extra_groups=[], cwd=folder, capture_output=True, text=True, check=False,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": libraries, "HOME": str(folder), "PY": python, "ANTHROPIC_API_KEY": KEY},
+        **process_user(uid), cwd=folder, capture_output=True, text=True, check=False,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": libraries(uid), "HOME": str(folder), "PY": python, "ANTHROPIC_API_KEY": KEY},
     )  # fmt: skip
     assert (folder / "looked").exists(), done.stderr
     assert (folder / "found").read_text() == ""
@@ -127,11 +125,12 @@ def test_what_may_be_a_credential_is_not_given_to_tools() -> None:
 def test_a_wiped_variable_is_still_there_for_harness_itself() -> None:
     program = (
         "import os, ctypes\n"
+        "environ = open('/proc/self/environ')\n"  # afterwards only root may open it
         "from harness.sources.loop.loop_context import environment_for_tools\n"
         "environment_for_tools({}, {}); environment_for_tools({}, {})\n"
         "libc = ctypes.CDLL(None); libc.getenv.restype = ctypes.c_char_p\n"
         "print(os.environ['MY_TOKEN'], libc.getenv(b'MY_TOKEN').decode(), os.environ['PLAIN'])\n"
-        "print(open('/proc/self/environ').read().count('value-0123456789'))\n"
+        "print(environ.read().count('value-0123456789'))\n"
     )
     env = {"MY_TOKEN": "value-0123456789", "PLAIN": "plain", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(

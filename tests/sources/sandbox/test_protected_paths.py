@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from sandbox_kit import NOBODY, as_user, as_user_in_background, interpreter, is_usable
+from sandbox_kit import as_user, as_user_in_background, is_usable
 
 from harness.errors import UsageError
 from harness.sources.sandbox import git_directories
 from harness.sources.sandbox.protected_paths import PROTECTED, guards, survey
+from other_user import NOBODY, interpreter
 
 ENGINES = ("bubblewrap", "landlock")
 USER = os.geteuid() or NOBODY
@@ -104,7 +105,7 @@ class Place:
         (self.root / "linked").mkdir()
         (self.root / "linked/.git").symlink_to("../bare.git")
         for path in (self.folder, *self.folder.rglob("*")):
-            os.chown(path, self.uid, self.uid, follow_symlinks=False)
+            os.chown(path, self.uid, -1, follow_symlinks=False)
 
     def git(self, *words: str) -> str:
         return self.call(*GIT, *words)

@@ -19,11 +19,9 @@ from sandbox_kit import (
     BEYOND_LANDLOCK,
     ESCAPES,
     MAY_BE_FORBIDDEN_HERE,
-    NOBODY,
     ONLY_ROOT,
     World,
     as_user,
-    interpreter,
     is_usable,
     tree_of,
 )
@@ -34,6 +32,7 @@ from harness.sources.process.invocation import Invocation
 from harness.sources.sandbox import sandbox
 from harness.sources.sandbox.sandbox import find_sandbox
 from harness.system import confinement
+from other_user import NOBODY, interpreter
 
 USERS = [os.geteuid(), *([NOBODY] if os.geteuid() == 0 else [])]
 ENGINES = ("bubblewrap", "landlock")
