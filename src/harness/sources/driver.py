@@ -95,6 +95,8 @@ class TurnEnded(msgspec.Struct, frozen=True):
     """Why it failed, where the translator cannot know: a handshake that was refused, for example."""
     is_final: bool = False
     """The conversation cannot continue in this process: it has to be closed."""
+    is_urgent: bool = False
+    """…and at once: given the time to end by itself, the program would do what nobody wants any more."""
 
 
 class Notice(msgspec.Struct, frozen=True):

@@ -29,6 +29,9 @@ ENDS = {
     "error-401": ["failed"],
     "deny-interrupt": ["interrupted", "completed"],
     "interrupt-cancel-queued": ["interrupted"],
+    "interrupt-queued": [
+        "interrupted"
+    ],  # as versions do that take nothing back: what followed is not waited for
     "interrupt-in-text": ["interrupted", "completed"],
     "interrupt-in-tool": ["interrupted", "completed"],
     "kill-in-tool": [],
@@ -231,6 +234,54 @@ def test_a_message_that_was_dropped_from_the_queue_is_not_taken() -> None:
     assert driver.receive(lifecycle("p2", "cancelled")) == [NotTaken("p2")]
     driver.receive(RESULT)
     assert driver.receive(idle()) == [TurnEnded("completed")]
+
+
+ABORTED = {**RESULT, "subtype": "error_during_execution", "terminal_reason": "aborted_tools"}
+
+
+def steered_and_interrupted() -> tuple[Any, str]:
+    """A driver whose turn is interrupted while a message is queued, and the id of its request to take that back."""
+    driver = busy_driver()
+    driver.steer(Prompt(id="p2", text="also"))
+    requests = written(driver.interrupt())
+    assert [one["request"]["subtype"] for one in requests] == ["cancel_async_message", "interrupt"]
+    assert requests[0]["request"]["message_uuid"] == "p2"
+    return driver, requests[0]["request_id"]
+
+
+def response(request_id: str, subtype: str = "success", **body: Any) -> dict[str, Any]:
+    return {
+        "type": "control_response",
+        "response": {"subtype": subtype, "request_id": request_id, "response": body},
+    }
+
+
+def test_what_is_queued_is_taken_back_before_the_turn_is_interrupted() -> None:
+    driver, request_id = steered_and_interrupted()
+
+    assert driver.receive(response(request_id, cancelled=True)) == [NotTaken("p2")]
+    assert not driver.receive(ABORTED)
+    assert driver.receive(idle()) == [TurnEnded("interrupted", "Done.")]
+
+
+def test_a_message_that_was_taken_before_the_interruption_is_said_to_be_taken() -> None:
+    driver, request_id = steered_and_interrupted()
+
+    assert not driver.receive(response(request_id, cancelled=False))
+    assert driver.receive({"type": "user", "uuid": "p2", "isReplay": True}) == [Taken("p2")]
+    assert not driver.receive(ABORTED)
+    assert driver.receive(idle()) == [TurnEnded("interrupted", "Done.")]
+
+
+@pytest.mark.parametrize("answers", [[], [{"subtype": "error", "error": "Unsupported"}]])
+def test_a_version_that_takes_nothing_back_is_killed_before_it_begins_with_the_message(
+    answers: list[dict[str, str]],
+) -> None:
+    driver, request_id = steered_and_interrupted()
+    for answer in answers:
+        driver.receive({"type": "control_response", "response": {"request_id": request_id, **answer}})
+
+    assert driver.receive(ABORTED) == [TurnEnded("interrupted", is_final=True, is_urgent=True)]
 
 
 @pytest.mark.parametrize(("state", "outcome"), [("cancelled", "interrupted"), ("completed", "completed")])

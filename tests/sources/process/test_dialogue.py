@@ -24,8 +24,10 @@ from conversations import (
     called,
     done,
     first_turn,
+    is_alive,
     lifecycle,
     out,
+    pid_file,
     prompt,
     relays,
     replies,
@@ -41,6 +43,7 @@ from claude_peer import recorded
 from harness.errors import UsageError
 from harness.events import Error, Event, Message, Relay, RelayReply, ToolEnd, Unknown, Warning
 from harness.sources.process import dialogue, launch
+from harness.sources.process.dialogue import ProgramConversation
 from harness.sources.process.process_worker import LimitWatch
 from harness.sources.request import Limits
 from recorded_peer import peer_program
@@ -257,6 +260,40 @@ def test_a_stop_ends_the_turn_by_the_protocol(talk: Talk) -> None:
 
     assert (result_of(events).outcome, result_of(events).signal) == ("interrupted", None)
     assert [event.success for event in events if isinstance(event, ToolEnd)] == [None]
+
+
+def test_nothing_that_is_queued_runs_after_a_stop(talk: Talk) -> None:
+    """Versions that cannot take a message back would begin with it as soon as the interrupted turn has ended."""
+    ran = talk.folder / "ran"
+    binary = talk.code(f"""
+with open({str(talk.folder / "pid")!r}, "w") as file:
+    file.write(str(os.getpid()))
+SESSION = {{"session_id": {SESSION!r}}}
+def say(record):
+    print(json.dumps(record), flush=True)
+queued = 0
+for line in sys.stdin:
+    record = json.loads(line)
+    if record["type"] == "user":
+        queued += 1
+        if queued == 1:
+            say({{"type": "system", "subtype": "init", "model": "m", "cwd": "/", **SESSION}})
+            say({call("c1")["msg"]!r})
+    elif record["request"]["subtype"] == "interrupt":
+        say({ABORTED["msg"]!r})
+        time.sleep(3)  # for the model's answer to the message that is still queued
+        if queued == 2:
+            open({str(ran)!r}, "w").close()
+""")
+    conversation = ProgramConversation()
+    run = talk.start(binary, conversation)
+    events = talk.follow(run, at_call(lambda: (run.steer("Use integers."), run.cancel())))
+
+    assert result_of(events).outcome == "interrupted"
+    assert [one.text for one in run.untaken] == ["Use integers."]
+    assert conversation.line is None
+    assert not is_alive(pid_file(talk.folder))
+    assert not ran.exists()
 
 
 def test_a_stop_in_text(talk: Talk) -> None:

@@ -12,7 +12,9 @@ Rules
 3. A message in the middle of a turn is taken at the next tool boundary, else it is the next turn of the
    same run. It counts as taken when the program repeats it, or says that it has started with it. Until then
    the turn is not over, unless it was interrupted.
-4. "Always" is ours: suggested permissions are never sent back, for some of them write files of the project.
+4. What is queued when the turn is interrupted would run right after it: it is taken back first. Versions that cannot take
+   a message back are killed as soon as the interrupted turn has ended, and resumed with the next prompt.
+5. "Always" is ours: suggested permissions are never sent back, for some of them write files of the project.
 """
 
 from __future__ import annotations
@@ -79,6 +81,8 @@ class ClaudeControl(Driver):
         self._requests = 0
         self._sent: set[str] = set()
         """Ids of messages in the middle of a turn that are not taken yet."""
+        self._taking_back: dict[str, str] = {}
+        """Requests to take a message back that the program has not carried out yet → the id of the message."""
         self._tasks: dict[str, tuple[str, str]] = {}
         """Background work: id → name of the sub-agent, and the call that started it."""
         self._spawned: dict[str, str] = {}
@@ -112,10 +116,12 @@ class ClaudeControl(Driver):
         return [_user_line(prompt)]
 
     def interrupt(self) -> Moves:
-        # What is still queued would run right after the interrupted turn.
         self._is_interrupted = True
-        self._sent.clear()
-        moves: list[Move] = [self._control(subtype="interrupt", cancel_queued=True)]
+        moves: list[Move] = []
+        for message_id in sorted(self._sent - set(self._taking_back.values())):
+            moves.append(self._control(subtype="cancel_async_message", message_uuid=message_id))
+            self._taking_back[f"harness-{self._requests}"] = message_id
+        moves.append(self._control(subtype="interrupt", cancel_queued=True))
         if self._is_idle and self._result is not None:
             # It waits for its tasks only: there is no turn whose end it could report.
             moves += [self._control(subtype="stop_task", task_id=task) for task in self._tasks]
@@ -137,6 +143,8 @@ class ClaudeControl(Driver):
         match record.get("type"):
             case "control_request":
                 return self._asked_for(record)
+            case "control_response":
+                return self._on_response(record_of(record.get("response")))
             case "control_cancel_request":
                 return self._withdraw_request(record.get("request_id"))
             case "command_lifecycle":
@@ -180,11 +188,13 @@ class ClaudeControl(Driver):
         if state == "running" and not self.is_busy:
             self._begin_turn()
             return [TurnStarted()]
-        is_over = state == "idle" and self._result is not None and not self._sent
+        waits = bool(self._sent) and not self._is_interrupted
+        is_over = state == "idle" and self._result is not None and not waits
         return self._ended() if is_over and (self._is_interrupted or not self._tasks) else ()
 
     def _begin_turn(self) -> None:
         self.is_busy, self._result, self._is_interrupted, self._waiting_prompt = True, None, False, ""
+        self._taking_back.clear()
         self._spawned.clear()
         self._spawn_calls.clear()
 
@@ -205,7 +215,21 @@ class ClaudeControl(Driver):
             return ()
         self._result = record
         self.session_id = text_of(record.get("session_id")) or self.session_id
-        return () if self._says_states or self._sent else self._ended()
+        if self._is_interrupted and self._has_queue:
+            return self._ended()  # it does not know the request, and will not become idle
+        waits = self._says_states or (self._sent and not self._is_interrupted)
+        return () if waits else self._ended()
+
+    def _on_response(self, response: Record) -> Moves:
+        message_id = self._taking_back.get(text_of(response.get("request_id")), "")
+        if not message_id or response.get("subtype") != "success":
+            return ()
+        del self._taking_back[text_of(response.get("request_id"))]
+        is_ours = record_of(response.get("response")).get("cancelled") is True and message_id in self._sent
+        if not is_ours:
+            return ()  # it has been taken: the program repeats it, or has said so
+        self._sent.remove(message_id)
+        return [NotTaken(message_id)]
 
     def _on_lifecycle(self, prompt_id: str, state: str) -> Moves:
         match state:
@@ -222,9 +246,16 @@ class ClaudeControl(Driver):
                 return [NotTaken(prompt_id)]
         return ()
 
+    @property
+    def _has_queue(self) -> bool:
+        """Whether a message is still queued although it was to be taken back."""
+        return not self._sent.isdisjoint(self._taking_back.values())
+
     def _ended(self) -> Moves:
         result, self._result = self._result or {}, None
         self.is_busy = False
+        if self._is_interrupted and self._has_queue:
+            return [TurnEnded("interrupted", is_final=True, is_urgent=True)]
         if result.get("is_error") is not True and result.get("subtype") in ("success", None):
             return [TurnEnded("completed")]
         is_aborted = text_of(result.get("terminal_reason")).startswith("aborted")

@@ -405,7 +405,7 @@ class Dialogue:
         lives = ended is not None and not ended.is_final and line.is_open and line.child.stdout_open
         conversation = self._conversation if lives else None
         if conversation is None:
-            self._close(line)
+            self._close(line, is_urgent=ended is not None and ended.is_urgent)
         else:
             line.unread += self._recorder.unfinished()
         self._log.take_all(self._recorder.finish(self._hub.clock()))
@@ -424,11 +424,11 @@ class Dialogue:
             exit = replace(exit, turn=ended.outcome, message=message, signal=None)
         return exit
 
-    def _close(self, line: Line) -> None:
+    def _close(self, line: Line, *, is_urgent: bool) -> None:
         """Close the line, and record what the program still writes."""
         child, clock = line.child, self._hub.clock
         if child.exit is None:
-            child.close_stdin()
+            child.kill() if is_urgent else child.close_stdin()
             deadline_ms = clock() + INTERRUPT_S * 1000
             while child.exit is None and clock() < deadline_ms:
                 chunks = child.read((deadline_ms - clock()) / 1000)
