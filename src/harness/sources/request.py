@@ -26,11 +26,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Each of these ends the run with its own outcome. None: no limit."""
 
     timeout_s: float | None = None
-    """Wall time of the whole run."""
+    """Wall time of the whole run, with the time that it waits for answers."""
     first_output_s: float | None = None
     """From the start to the agent's first byte."""
     inactivity_s: float | None = None
-    """Between two pieces of output."""
+    """Between two pieces of output. What an agent program waits for a person does not count."""
     max_turns: int | None = None
     max_budget_usd: float | None = None
 

@@ -374,16 +374,31 @@ class ThinkingWatch(LimitWatch):
 
     def note_waiting(self, now_ms: int, *, waits: bool) -> None:
         super().note_waiting(now_ms, waits=waits)
-        self._limits = Limits(timeout_s=0.0, inactivity_s=0.0) if waits else Limits()
+        self._limits = Limits(first_output_s=0.0, inactivity_s=0.0) if waits else Limits()
 
 
-def test_while_a_person_thinks_no_time_counts(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_a_person_thinks_the_program_is_not_silent(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialogue, "LimitWatch", ThinkingWatch)
     run = talk.start(talk.program(*first_turn(*called("c1"), ANSWER)))
     events = talk.follow(run, allowing(run))
 
     assert result_of(events).outcome == "completed"
     assert replies(events) == [(True, "person")]
+
+
+QUESTION = {"questions": [{"question": "Which?", "header": "", "options": [], "multiSelect": False}]}
+
+
+@pytest.mark.parametrize("asks", [{}, {"tool": "AskUserQuestion", "input": QUESTION}])
+def test_a_run_that_waits_for_an_answer_ends_at_the_time_of_the_whole_run(
+    talk: Talk, asks: dict[str, Any]
+) -> None:
+    steps = interrupted(call("c1"), ask("c1", **asks))
+    run = talk.start(talk.program(*steps), limits=Limits(timeout_s=0.3), ask_timeout_s=600)
+    events = talk.follow(run)
+
+    assert result_of(events).outcome == "timed_out"
+    assert replies(events) == [(False, "policy")]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ Rules
    queued, and wake it.
 2. A stop is a message of the protocol first; if the turn has not ended after five seconds, or at a second
    stop, the signals follow. What is asked after a stop is refused, what is said is not sent.
-3. While the run waits for an answer, no time limit counts but that of the answer itself.
+3. While the run waits for an answer, the silence of the program counts as nothing; the time of the whole run does.
 4. Every question of the turn is answered before it ends, at the latest by a refusal.
 5. A turn that the program began by itself is not cut short: a prompt waits until it is over.
 """

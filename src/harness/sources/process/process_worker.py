@@ -296,17 +296,13 @@ class LimitWatch:
         self._started_ms = self._output_ms = now_ms
         self._has_output = False
         self._is_over = False
-        self._waits_since_ms: int | None = None
-        self._waited_ms = 0
+        self._waits = False
 
     def note_waiting(self, now_ms: int, *, waits: bool) -> None:
-        """While the run waits for a person, no time counts."""
-        if waits and self._waits_since_ms is None:
-            self._waits_since_ms = now_ms
-        elif not waits and self._waits_since_ms is not None:
-            self._waited_ms += now_ms - self._waits_since_ms
+        """While the run waits for a person, the agent has nothing to say; the time of the whole run counts on."""
+        if self._waits and not waits:
             self._output_ms = max(self._output_ms, now_ms)
-            self._waits_since_ms = None
+        self._waits = waits
 
     def note_output(self, now_ms: int) -> None:
         """The agent wrote something."""
@@ -334,15 +330,12 @@ class LimitWatch:
 
     def _due(self) -> list[tuple[float, str, float]]:
         limits = self._limits
-        if self._waits_since_ms is not None:
-            return [(inf, "timeout", 0.0)]
+        whole = (_after(self._started_ms, limits.timeout_s), "timeout", limits.timeout_s or 0.0)
+        if self._waits:
+            return [whole]
         first = inf if self._has_output else _after(self._started_ms, limits.first_output_s)
         return [
-            (
-                _after(self._started_ms + self._waited_ms, limits.timeout_s),
-                "timeout",
-                limits.timeout_s or 0.0,
-            ),
+            whole,
             (first, "first_output", limits.first_output_s or 0.0),
             (_after(self._output_ms, limits.inactivity_s), "inactivity", limits.inactivity_s or 0.0),
         ]
