@@ -20,6 +20,7 @@ FOR_PROGRAMS, FOR_PEOPLE = "stream", "transcript"
 SHOW_ERRORS_THEMSELVES = ("stream", "log", "transcript", "events", "session-events", "html")
 JSON_LINES = ("activity", "delta", "events", "log", "session-events", "stream")
 """These write one JSON document a line, for programs."""
+JSON = (*JSON_LINES, "atif", "display", "graph", "result", "state", "usage")
 TO_PASS_ON = ("html",)
 """Documents that people give to others: secrets are masked in them once more, however the log was recorded."""
 SUMMED_UP = ("text", "markdown")

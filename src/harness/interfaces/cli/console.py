@@ -1,4 +1,7 @@
-"""Messages for people, on standard error."""
+"""Messages for people, on standard error.
+
+They name arguments, files and sessions of strangers: what could move, hide or command is shown instead of obeyed.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Mapping
 
 from harness.config.settings import LOG_LEVELS
 from harness.errors import HarnessError
+from harness.views.formatting.escapes import neutralised, revealed
 
 _WARN, _INFO, _DEBUG = (LOG_LEVELS.index(name) for name in ("warn", "info", "debug"))
 
@@ -25,9 +29,9 @@ class Console:
         return self._level >= _DEBUG
 
     def error(self, error: HarnessError) -> None:
-        self.say(f"harness: {error.message}")
+        self.say(revealed(f"harness: {error.message}"))
         if error.hint:
-            self.say(f"  {error.hint}")
+            self.say(revealed(f"  {error.hint}"))
 
     def warning(self, message: str) -> None:
         self._at(_WARN, f"harness: warning: {message}")
@@ -40,9 +44,10 @@ class Console:
 
     def say(self, text: str) -> None:
         """Print it at every level."""
-        self.put(text + "\n")
+        self.put(neutralised(text) + "\n")
 
     def put(self, text: str) -> None:
+        """Print it as it is: for what moves the cursor."""
         try:
             os.write(2, text.encode("utf-8", "backslashreplace"))
         except OSError:
@@ -50,7 +55,7 @@ class Console:
 
     def _at(self, level: int, text: str) -> None:
         if self._level >= level:
-            self.say(text)
+            self.say(revealed(text))
 
 
 def number_of(count: int, noun: str) -> str:

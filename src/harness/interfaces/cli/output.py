@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.console import Console, is_terminal
 from harness.log.private_files import MOST_BUFFERS
 from harness.stage import Aside
+from harness.views.formatting.escapes import escaped_json, neutralised
 
 STDOUT = 1
 
@@ -21,8 +22,10 @@ class ReaderGone(Exception):
 class OutputWriter:
     """Contract: after the reader has left, `write_pieces` raises ReaderGone, but the file still gets everything."""
 
-    def __init__(self, console: Console, tee_path: str = "") -> None:
+    def __init__(self, console: Console, tee_path: str = "", *, is_json: bool = False) -> None:
+        """`is_json`: what is written is JSON, which a terminal gets without characters that it would obey."""
         self._console = console
+        self._is_escaped = is_json and is_terminal(STDOUT)
         self._tee_path = tee_path
         self._tee = self._open(tee_path) if tee_path else -1
         self.ends_with_newline = True
@@ -44,6 +47,8 @@ class OutputWriter:
         if self._tee >= 0:
             self._write_tee(pieces)
         self.ends_with_newline = next(filter(None, reversed(pieces))).endswith(b"\n")
+        if self._is_escaped:
+            pieces = [_escaped(piece) for piece in pieces]
         write_out(*pieces)
 
     def close(self) -> None:
@@ -82,15 +87,28 @@ def write_out(*pieces: bytes) -> None:
         ) from error
 
 
-def write_text(text: str) -> None:
-    write_out(text.encode("utf-8", "backslashreplace"))
+def write_text(text: str, *, is_styled: bool = False) -> None:
+    """A pipe gets it as it is, a terminal without what it would obey. `is_styled`: it has colours of ours, and what it
+    says of others is neutralised already.
+    """
+    shown = text if is_styled or not is_terminal(STDOUT) else neutralised(text)
+    write_out(shown.encode("utf-8", "backslashreplace"))
 
 
 def write_json(value: Any) -> None:
     """One value, indented, for programs."""
     import msgspec
 
-    write_out(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+    write_json_lines(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+def write_json_lines(data: bytes) -> None:
+    """Whole JSON documents."""
+    write_out(_escaped(data) if is_terminal(STDOUT) else data)
+
+
+def _escaped(data: bytes) -> bytes:
+    return escaped_json(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def watch_reader(on_gone: Callable[[], object]) -> None:

@@ -58,7 +58,7 @@ def show(
     )
     name = formats.choose(arguments.format, is_terminal=on_terminal)
     view = formats.open_view(name, options)
-    output = OutputWriter(console, arguments.output_file)
+    output = OutputWriter(console, arguments.output_file, is_json=name in formats.JSON)
     batches = at_level(batches, arguments.level)
     if name in formats.TO_PASS_ON:
         batches = without_secrets(batches)

@@ -46,7 +46,7 @@ def diff(batches: Iterable[Sequence[Event]], arguments: argparse.Namespace, cons
         write_text(_stat(review, scope))
         return 0
     patch, missing = review.patch(scope)
-    write_text(_colored(patch) if has_color else patch)
+    write_text(_colored(patch) if has_color else patch, is_styled=has_color)
     for path in missing:
         console.say(f"not in the patch: {neutralised(path)}: {_why(review, scope, path)}")
     if not patch and not missing:

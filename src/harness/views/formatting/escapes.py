@@ -41,9 +41,24 @@ def revealed(text: str, *, is_line: bool = False) -> str:
     return shown.replace("\n", "␊").replace("\t", "␉") if is_line else shown
 
 
+def escaped_json(document: str) -> str:
+    """A JSON document that says the same, with every character that does not look like what it is as its escape.
+
+    Such characters are only in strings, where JSON allows that.
+    """
+    return UNSEEN.sub(lambda match: _json_escape(match.group()), document)
+
+
 def single_line(text: str) -> str:
     """Neutralised, and with line ends and tabs as spaces."""
     return " ".join(neutralised(text).replace("\t", " ").split("\n"))
+
+
+def _json_escape(character: str) -> str:
+    if character == "\r":
+        return character  # between two values
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
 
 
 def _shown(match: re.Match[str]) -> str:

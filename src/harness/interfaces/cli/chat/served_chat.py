@@ -118,7 +118,7 @@ class ServedChat:
             threading.Thread(target=self._listen, daemon=True).start()
         for state in self._states():
             if news := self._transcript.news(state):
-                write_text(news)
+                write_text(news, is_styled=True)
             self._print_changed_grants(state)
             self._print_questions(state)
             errors = self._client.errors

@@ -17,7 +17,7 @@ from harness.interfaces.cli.chat.line_editor import LineEditor, LineSplitter
 from harness.interfaces.cli.console import can_erase, is_terminal, width_of
 from harness.interfaces.cli.output import STDOUT, ReaderGone, write_out
 from harness.views.formatting.columns import columns
-from harness.views.formatting.escapes import revealed
+from harness.views.formatting.escapes import neutralised, revealed
 
 _STDIN = 0
 _PASTE_ON, _PASTE_OFF = b"\x1b[?2004h", b"\x1b[?2004l"
@@ -142,7 +142,7 @@ class ChatTerminal:
     def say(self, text: str) -> None:
         """Lines of ours."""
         start = "" if self._is_at_line_start or self._is_drawn or self._held else "\n"
-        self.write([f"{start}{text}\n".encode("utf-8", "backslashreplace")])
+        self.write([f"{start}{neutralised(text)}\n".encode("utf-8", "backslashreplace")])
 
     def _release(self) -> None:
         held, self._held = self._held, []

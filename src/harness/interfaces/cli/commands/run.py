@@ -164,7 +164,8 @@ def carry_out(request: Request, arguments: argparse.Namespace, settings: Setting
         width=width_of(STDOUT, os.environ),
         live=can_erase(STDOUT, os.environ),
     )
-    showing = RunDisplay(view, options, OutputWriter(console, arguments.output_file), console, on_terminal)
+    output = OutputWriter(console, arguments.output_file, is_json=view in formats.JSON)
+    showing = RunDisplay(view, options, output, console, on_terminal)
     store = preferences.open_store(settings)
     redact = settings.value("log.redact") and not arguments.no_redact
     return run_and_show(request, store, showing, redact=redact, record=arguments.record)

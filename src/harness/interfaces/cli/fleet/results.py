@@ -15,7 +15,7 @@ from harness.fleet.overview import overview
 from harness.fleet.report import report_of
 from harness.fleet.report_text import comparison_text, report_text
 from harness.interfaces.cli.console import Console
-from harness.interfaces.cli.output import write_json, write_out, write_text
+from harness.interfaces.cli.output import write_json, write_json_lines, write_text
 from harness.views.formatting.columns import aligned
 from harness.views.formatting.escapes import single_line
 
@@ -104,17 +104,17 @@ def export_fleet(fleet: Fleet, arguments: argparse.Namespace, console: Console) 
         case "csv":
             _write(path, export.as_csv(fleet, cases).encode())
         case "json":
-            _write(path, b"".join(export.as_json_lines(fleet, cases)))
+            _write(path, b"".join(export.as_json_lines(fleet, cases)), is_json=True)
         case "swe-bench":
-            _write(path, export.predictions(fleet, cases))
+            _write(path, export.predictions(fleet, cases), is_json=True)
         case _:
             _write(path, export.as_html(fleet, cases))
     return 0
 
 
-def _write(path: str, data: bytes) -> None:
+def _write(path: str, data: bytes, *, is_json: bool = False) -> None:
     if not path:
-        write_out(data)
+        write_json_lines(data) if is_json else write_text(data.decode())
         return
     try:
         with open(path, "wb") as file:

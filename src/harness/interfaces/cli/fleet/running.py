@@ -22,7 +22,7 @@ from harness.fleet.report_text import CASE_SIGNS, elapsed, report_text
 from harness.fleet.scheduler import Scheduler
 from harness.fleet.watching import CaseActivity
 from harness.interfaces.cli.console import Console, can_erase, wants_color, width_of
-from harness.interfaces.cli.output import STDOUT, write_out, write_text
+from harness.interfaces.cli.output import STDOUT, write_json_lines, write_text
 from harness.log import codec
 from harness.log.hub import Hub
 from harness.views.formatting.columns import columns, cut
@@ -53,11 +53,11 @@ class LiveTable:
         width = width_of(STDOUT, os.environ) - 1
         lines = [*self._grid(scheduler), "", *self._running(scheduler), self._summary(scheduler)]
         shown = "".join(f"{self._fit(line, width)}\x1b[K\n" for line in lines)
-        write_text(f"{self._up()}{shown}\x1b[J")
+        write_text(f"{self._up()}{shown}\x1b[J", is_styled=True)
         self._drawn = len(lines)
 
     def clear(self) -> None:
-        write_text(f"{self._up()}\x1b[J")
+        write_text(f"{self._up()}\x1b[J", is_styled=True)
         self._drawn = 0
 
     def _up(self) -> str:
@@ -208,7 +208,7 @@ def _ignore(_: object) -> None:
 
 
 def _write(event: Event) -> None:
-    write_out(codec.encode_lines([event]))
+    write_json_lines(codec.encode_lines([event]))
 
 
 def _summarize(fleet: Fleet, ended: FleetEnded, console: Console) -> None:
