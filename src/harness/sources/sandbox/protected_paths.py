@@ -1,8 +1,6 @@
 """What a confined command must not change or create: by it others could be made to run its programs later.
 
-A name belongs here if git, Harness, an agent that Harness knows, or an editor starts programs by what stands
-there, without asking its user again. Instructions for models (AGENTS.md, CLAUDE.md) do not, nor do a project's
-own programs (Makefile, package.json), nor what is asked about after each change (.envrc).
+Which names these are is said in `approvals/protected.py`; here they are found in a workspace, with what git names.
 """
 
 from __future__ import annotations
@@ -13,45 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from harness import config
+from harness.approvals.protected import closed_names
 from harness.errors import UsageError
 from harness.sources.sandbox import git_directories
 from harness.sources.sandbox.git_directories import GIT, GUARDED, GitPaths
 from harness.system.contract import PACKAGE
 
-PROTECTED: dict[str, str] = {
-    GIT: "git: hooks and configuration",
-    ".harness": "Harness",
-    "harness.toml": "Harness",
-    ".harnessrc.toml": "Harness",
-    ".mcp.json": "several agents: MCP servers",
-    ".claude": "Claude Code: hooks, servers, permissions",
-    ".codex": "Codex",
-    ".gemini": "Gemini CLI",
-    ".qwen": "Qwen Code",
-    ".opencode": "OpenCode: plugins",
-    "opencode.json": "OpenCode",
-    "opencode.jsonc": "OpenCode",
-    ".kilo": "Kilo Code",
-    ".kilocode": "Kilo Code",
-    "kilo.json": "Kilo Code",
-    "kilo.jsonc": "Kilo Code",
-    ".cursor": "Cursor: hooks, servers",
-    ".cline": "Cline",
-    ".clinerules": "Cline: hooks",
-    ".continue": "Continue",
-    ".factory": "Droid: hooks, servers",
-    ".goose": "Goose",
-    ".grok": "Grok Build",
-    ".kimi": "Kimi Code",
-    ".pi": "Pi: extensions",
-    ".agents": "Antigravity and others",
-    ".aider.conf.yml": "Aider: commands for lint and test",
-    ".github/hooks": "Copilot CLI: hooks",
-    ".vscode": "Visual Studio Code: tasks",
-    ".idea": "JetBrains editors: run configurations, watchers",
-    ".devcontainer": "editors: commands on the host",
-    ".devcontainer.json": "editors: commands on the host",
-}
+PROTECTED: dict[str, str] = closed_names()
 """Path in the workspace → who obeys what is there."""
 
 _MOST_OPEN_REPOSITORIES = 100

@@ -1,0 +1,114 @@
+"""Names that others obey: in every spelling that the file system takes for them, and no others."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+
+from harness.approvals.protected import OBEYED, closed_names, is_protected
+from harness.sources.registry import all_names
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git/config",
+        ".git",
+        "vendor/x/.git/hooks/pre-commit",
+        ".claude/settings.json",
+        "./.claude//skills/x/SKILL.md",
+        "packages/web/.claude/settings.json",
+        ".mcp.json",
+        ".codex/config.toml",
+        ".gemini/settings.json",
+        ".env",
+        ".opencode/plugin/x.js",
+        "opencode.jsonc",
+        ".kilocode/mcp.json",
+        ".cline/hooks/TaskStart",
+        ".clinerules/hooks/TaskStart",
+        ".agents/plugins/x/hooks/hooks.json",
+        ".config/goose/config.yaml",
+        ".github/hooks/x.json",
+        ".github/copilot/settings.json",
+        ".github/mcp.json",
+        ".github",  # a prepared folder may be moved there
+        ".factory/hooks.json",
+        ".agent/x",
+        ".kimi-code/local.toml",
+        ".pi/extensions/x.ts",
+        ".cursor/mcp.json",
+        ".gitmodules",
+        ".husky/pre-commit",
+        ".pre-commit-config.yaml",
+        ".vscode/tasks.json",
+        "shop.code-workspace",
+        ".yarnrc.yml",
+        ".cargo/config.toml",
+        "harness.toml",
+        ".harness/prompts/x.md",
+    ],
+)
+def test_a_name_that_others_obey_is_protected(path: str) -> None:
+    assert is_protected(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "src/a.py",
+        "AGENTS.md",
+        "CLAUDE.md",
+        ".claude/CLAUDE.md",
+        ".clinerules/naming.md",
+        ".goosehints",
+        "Makefile",
+        "package.json",
+        "conftest.py",
+        ".github/workflows/ci.yml",
+        ".gitattributes",
+        ".gitignore",
+        ".envrc",
+        "git/config",
+        "x.claude/settings.json",
+        "claude",
+        "docs/.gitkeep",
+        "",
+        ".",
+    ],
+)
+def test_what_the_user_starts_and_what_models_read_is_not(path: str) -> None:
+    assert not is_protected(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".Claude/Settings.json",
+        ".GIT/config",
+        "HARNESS.TOML",
+        ".g\u200cit/config",
+        ".git./config",
+        ".git /config",
+    ],
+)
+def test_capitals_and_ignored_characters_hide_nothing_where_names_are_folded(path: str) -> None:
+    assert is_protected(path, folds_case=True)
+    assert not is_protected(path, folds_case=False)
+
+
+def test_both_spellings_of_an_accent_are_one_name() -> None:
+    for form in ("NFC", "NFD"):
+        assert is_protected(unicodedata.normalize(form, "é/.claude/x"))
+
+
+def test_every_agent_of_the_table_is_an_agent() -> None:
+    assert set(OBEYED) <= {*all_names()}
+
+
+def test_what_a_sandbox_closes_is_protected_and_not_closed_twice() -> None:
+    names = closed_names()
+    assert all(is_protected(name) for name in names)
+    assert not [name for name in names for other in names if name.startswith(f"{other}/")]
+    assert ".env" not in names
