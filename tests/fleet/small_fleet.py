@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from harness.fleet.fleet import Fleet, create_fleet
 from harness.fleet.plan import FleetCase, FleetPlan, FleetTask, Variant
 from harness.fleet.planning import completed
 from harness.fleet.work import work
+from python_programs import PYTHON
 
 SOLVES = """
 turns = [
@@ -26,7 +26,7 @@ turns = [
 FAILS = 'turns = [[{ text = "Nothing to do." }, { usage = { input = 500, output = 10 } }]]\n'
 REFUSED = 'turns = [[{ error = "429 Too Many Requests", code = "rate_limit_error" }]]\n'
 BROKEN = 'turns = [[{ error = "the server is on fire", code = "broken" }]]\n'
-CHECK = f'test "$({sys.executable} -c "print(open(\'answer.txt\').read(), end=str())")" = 42'
+CHECK = f'test "$({PYTHON} -c "print(open(\'answer.txt\').read(), end=str())")" = 42'
 
 
 def variant(folder: Path, script: str, name: str = "solver", **fields: Any) -> Variant:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import small_fleet
+from python_programs import PYTHON
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -22,7 +23,7 @@ def env(tmp_path: Path) -> dict[str, str]:
     """With `harness` on the PATH, and a data folder of its own."""
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin/harness"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m harness "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {PYTHON} -m harness "$@"\n')
     program.chmod(0o755)
     path = f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}"
     return {**os.environ, "PATH": path, "XDG_DATA_HOME": str(tmp_path / "data"), "RUNNER_TEMP": str(tmp_path)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from harness.fleet import step
 from harness.fleet.step import StepStopped, run_step
+from python_programs import PYTHON
 from small_fleet import descendants_with
 
 
@@ -43,7 +43,7 @@ def test_one_that_fills_the_disk_is_ended(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_garbage_without_end_is_cut(tmp_path: Path) -> None:
-    command = f"{sys.executable} -c \"import os; os.write(1, b'begin'); [os.write(1, bytes(range(256)) * 400) for _ in range(300)]; os.write(1, b'end')\""
+    command = f"{PYTHON} -c \"import os; os.write(1, b'begin'); [os.write(1, bytes(range(256)) * 400) for _ in range(300)]; os.write(1, b'end')\""
     end = run_step(command, str(tmp_path), os.environ, 50)
     assert end.is_ok
     assert end.output.startswith("begin")

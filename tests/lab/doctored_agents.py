@@ -6,12 +6,13 @@ given in its environment is the doctor's affair, so that what is wrong stands in
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
+
+from python_programs import python_program
 
 HELLO = Path(__file__).parent.parent / "agents" / "pi" / "0.73.1" / "hello" / "stdout.jsonl"
 
-_PROGRAM = """#!{python}
+_PROGRAM = """
 import json, os, sys, time, urllib.request
 
 if "--version" in sys.argv:
@@ -35,8 +36,5 @@ def install(folder: Path, *, before: str = "", change: str = "") -> str:
     """The PATH on which this agent is found first. `before` it asks, and how its stream is changed."""
     bin_folder = folder / "bin"
     bin_folder.mkdir()
-    program = bin_folder / "pi"
-    text = _PROGRAM.format(python=sys.executable, before=before, change=change, recording=str(HELLO))
-    program.write_text(text, encoding="utf-8")
-    program.chmod(0o755)
+    python_program(bin_folder / "pi", _PROGRAM.format(before=before, change=change, recording=str(HELLO)))
     return f"{bin_folder}:/usr/bin:/bin"

@@ -6,10 +6,11 @@ none of them remembers a conversation in another process.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-_PROGRAM = """#!{python}
+from python_programs import python_program
+
+_PROGRAM = """
 import json, os, subprocess, sys, threading, urllib.request
 
 FAULTS = {faults!r}
@@ -125,7 +126,5 @@ def install(folder: Path, *faults: str) -> str:
     """The PATH on which this agent is found first."""
     bin_folder = folder / "bin"
     bin_folder.mkdir()
-    program = bin_folder / "pi"
-    program.write_text(_PROGRAM.format(python=sys.executable, faults=set(faults)), encoding="utf-8")
-    program.chmod(0o755)
+    python_program(bin_folder / "pi", _PROGRAM.format(faults=set(faults)))
     return f"{bin_folder}:/usr/bin:/bin"

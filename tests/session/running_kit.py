@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
+import shlex
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from functools import wraps
 from inspect import isasyncgenfunction
@@ -20,6 +20,7 @@ from harness.sources.model import Ask, SystemTurn
 from harness.sources.models.scripted import Scripted
 from harness.sources.tool import Tool
 from harness.sources.tools.function_tool import tool
+from python_programs import PYTHON
 
 YOLO = {"yolo": True}
 NO_MODEL = {"currentModelId": ""}
@@ -175,7 +176,9 @@ def fake_claude(folder: Path, version: str = "2.0.10", **options: Any) -> Comman
     From 2.0.60 on it is held in a conversation.
     """
     program = folder / "claude"
-    program.write_text(f'#!/bin/sh\nFAKE_VERSION={version} exec {sys.executable} -I -S {_FAKE} "$@"\n')
+    program.write_text(
+        f'#!/bin/sh\nFAKE_VERSION={version} exec {PYTHON} -I -S {shlex.quote(str(_FAKE))} "$@"\n'
+    )
     program.chmod(0o755)
     env = {"FAKE_NOTES": str(folder / "notes.jsonl")}
     return CommandAgent(name="claude", binary=str(program), env=env, **options)

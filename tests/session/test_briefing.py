@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from harness.log.stores.memory import MemoryStore
 from harness.session.briefing import MOST_CHARACTERS, Briefing
 from harness.session.config import CommandAgent, Mode
 from harness.sources.translation.audit import check as audit
+from python_programs import PYTHON
 
 PLAN = call("submit_plan", title="The stripes", plan="1. Paint the ZEBRA\n2. Let it dry")
 APPROVED = {"action": "approved"}
@@ -33,7 +34,7 @@ APPROVED = {"action": "approved"}
 def fake_codex(folder: Path) -> CommandAgent:
     program = folder / "codex"
     fake = Path(__file__).parent / "fake_codex.py"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {fake} "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {PYTHON} -I -S {shlex.quote(str(fake))} "$@"\n')
     program.chmod(0o755)
     return CommandAgent(
         name="codex", binary=str(program), env={"FAKE_NOTES": str(folder / "codex-notes.jsonl")}

@@ -11,6 +11,7 @@ from cli_machine import CliMachine
 from harness.interfaces import formats
 from harness.interfaces.cli import parser
 from harness.sources import registry
+from python_programs import PYTHON
 
 shtab = pytest.importorskip("shtab")
 
@@ -92,7 +93,7 @@ def test_folders_are_completed_where_a_folder_is_wanted(cli: CliMachine) -> None
 
 
 def test_ids_of_sessions_are_completed(cli: CliMachine) -> None:
-    (cli.bin / "harness").write_text(f'#!/bin/sh\nexec {sys.executable} -m harness "$@"\n')
+    (cli.bin / "harness").write_text(f'#!/bin/sh\nexec {PYTHON} -m harness "$@"\n')
     (cli.bin / "harness").chmod(0o755)
     cli.install("claude")
     cli.call("run", "-a", "claude", "-p", "x")

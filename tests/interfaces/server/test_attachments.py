@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from live_server import TIMEOUT_S, LiveServer, is_done
 from harness.events import Message, Warning
 from harness.interfaces.client import PlainClient, to_thread
 from harness.log.store import read_all
+from python_programs import python_program
 
 PIXEL = b64encode(b"\x89PNG\r\n\x1a\n not much of a picture").decode()
 IMAGE = {"mediaType": "image/png", "name": "pixel.png", "data": PIXEL}
@@ -56,11 +56,9 @@ def test_an_invalid_file_is_refused_before_a_run_starts(live: LiveServer, attach
 def test_a_program_that_takes_no_files_gets_text_files_in_its_prompt(
     live: LiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = tmp_path / "claude"
     texts = {"type": "result", "subtype": "success", "is_error": False, "result": "ok", "session_id": "s"}
     answers = f"print('1.0.128' if sys.argv[1:] == ['--version'] else {json.dumps(json.dumps(texts))})"
-    program.write_text(f"#!{sys.executable}\nimport sys\n{answers}\n")
-    program.chmod(0o700)
+    python_program(tmp_path / "claude", f"import sys\n{answers}\n")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     session = live.create(agent="claude", prompt="count them", attachments=[IMAGE, NOTES])["id"]
     ended(live, session)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
+import shlex
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from harness.interfaces.cli.main import main
 from harness.interfaces.tui.composer import edited
 from harness.interfaces.tui.notices import Notices
 from harness.views.inbox.row import InboxRow
+from python_programs import PYTHON
 
 
 def by_id(*rows: InboxRow) -> dict[str, InboxRow]:
@@ -61,7 +62,7 @@ def test_the_editor_gets_the_text_and_gives_another(tmp_path: Path) -> None:
     program.write_text(
         "import sys; path = sys.argv[1]; text = open(path).read(); open(path, 'w').write(text + ' more\\n')"
     )
-    assert edited("some text", {"EDITOR": f"{sys.executable} {program}"}) == "some text more"
+    assert edited("some text", {"EDITOR": f"{PYTHON} {shlex.quote(str(program))}"}) == "some text more"
 
 
 def test_an_editor_that_fails_loses_nothing(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -232,7 +233,7 @@ class _Player:
 def peer_program(folder: Path, recording: str | Path, version: str) -> str:
     """An executable that plays the recording; asked for its version, it says that one."""
     program = folder / "peer"
-    line = " ".join(f'"{part}"' for part in (sys.executable, "-S", os.path.abspath(__file__), recording))
+    line = shlex.join([sys.executable, "-S", os.path.abspath(__file__), str(recording)])
     program.write_text(
         f'#!/bin/sh\nif [ "$1" = "--version" ]; then echo "{version}"; exit 0; fi\nexec {line} "$@"\n'
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ from harness.sources.process.dialogue import Dialogue, ProgramConversation
 from harness.sources.request import Request
 from harness.sources.run import Run, start
 from harness.sources.translation.audit import check
+from python_programs import python_program
 
 VERSION = "2.1.325"
 SESSION = "5e551000-0000-4000-8000-000000000001"
@@ -124,9 +124,7 @@ class Talk:
         """A program in Python, which may misbehave."""
         self._programs += 1
         program = self.folder / f"program-{self._programs}"
-        program.write_text(f"#!{sys.executable} -S\nimport json, os, signal, sys, time\n{code}")
-        program.chmod(0o755)
-        return str(program)
+        return str(python_program(program, f"import json, os, signal, sys, time\n{code}", options="-S"))
 
     def start(
         self,

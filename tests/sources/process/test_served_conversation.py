@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import signal
-import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +19,7 @@ from harness.sources.process.dialogue import ProgramConversation
 from harness.sources.request import Request
 from harness.sources.run import Run, start
 from harness.sources.translation.audit import check
+from python_programs import PYTHON
 
 AGENT = Path(__file__).with_name("served_agent.py")
 Act = Callable[[Run, Event], object]
@@ -29,7 +30,7 @@ class Talk:
 
     def __init__(self, folder: Path, **options: Any) -> None:
         program = folder / "opencode"
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "{AGENT}" "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {PYTHON} -I -S {shlex.quote(str(AGENT))} "$@"\n')
         program.chmod(0o755)
         self.store = FileStore(str(folder / "store"))
         self.conversation = ProgramConversation()

@@ -29,6 +29,7 @@ from harness.sources.tool import ToolFailure, ToolOutput
 from harness.sources.tools.bash import BashTool
 from harness.sources.tools.bash_output import MOST_AT_ONCE, BackgroundCommands, BashOutputTool
 from harness.sources.workspace import async_process
+from python_programs import PYTHON
 
 SERVER = """\
 import http.server
@@ -91,14 +92,14 @@ def test_a_server_is_started_talked_to_and_stopped(bench: Bench) -> None:
     bench.write("a.txt", "hello")
 
     async def work(kit: CommandKit) -> None:
-        begun = await kit.begin(f"echo $$ > pid; {sys.executable} server.py")
+        begun = await kit.begin(f"echo $$ > pid; {PYTHON} server.py")
         text = begun.text
         while (found := re.search(r"serving on port (\d+)", text)) is None:
             text += (await kit.look(wait=30)).text
         assert begun.success
         assert begun.exit_code is None
         assert "b1 is running in the background" in begun.text
-        answer = await kit.bash(f'{sys.executable} -c "{CLIENT.format(found[1])}"')
+        answer = await kit.bash(f'{PYTHON} -c "{CLIENT.format(found[1])}"')
         assert answer.text == "stdout:\nb'hello'\nexit code: 0"
         seen = ""
         while "GET /a.txt" not in seen:
@@ -108,7 +109,7 @@ def test_a_server_is_started_talked_to_and_stopped(bench: Bench) -> None:
         stopped = await kit.look(stop=True)
         assert "b1 was stopped, exit code: " in stopped.text
         assert not is_alive(int(bench.text("pid")))
-        refused = await kit.bash(f'{sys.executable} -c "{CLIENT.format(found[1])}"')
+        refused = await kit.bash(f'{PYTHON} -c "{CLIENT.format(found[1])}"')
         assert "Connection refused" in refused.text
         assert "b1 has ended" in (await kit.look()).text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -26,6 +27,7 @@ from harness.sources.mcp.config import load_servers
 from harness.sources.mcp.servers import usable_name
 from harness.sources.tool import Tool, ToolFailure
 from harness.sources.tools.registry import mcp_tools
+from python_programs import PYTHON
 
 SERVER = str(Path(__file__).with_name("mcp_server.py"))
 OFFICIAL = str(Path(__file__).with_name("mcp_official_server.py"))
@@ -546,7 +548,7 @@ def test_in_a_sandbox_servers_are_confined_as_commands_are(connected: Connected)
     (root / "sub").mkdir()
     line = (
         f"echo x > {outside}/written; echo x > {root}/sub/written; mkdir {root}/.claude; git init -q {root}/sub/new;"
-        f"echo x > {root}/sub/new/.git/hooks/pre-commit; exec {sys.executable} {SERVER}"
+        f"echo x > {root}/sub/new/.git/hooks/pre-commit; exec {PYTHON} {shlex.quote(SERVER)}"
     )
 
     async def work(tools: dict[str, Tool]) -> Any:
