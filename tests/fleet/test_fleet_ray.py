@@ -117,7 +117,10 @@ needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="the extra `ray`
 @pytest.mark.timeout(150)
 def test_a_fleet_moves_to_a_cluster_and_survives_the_death_of_a_node(tmp_path: Path) -> None:
     here = Path(__file__).parent
-    done = _run([sys.executable, here / "ray_cluster.py", tmp_path], {"PYTHONPATH": str(here)})
+    done = _run(
+        [sys.executable, here / "ray_cluster.py", tmp_path],
+        {"PYTHONPATH": os.pathsep.join((str(here), str(here.parent)))},
+    )
     assert done.returncode == 0, done.stderr.decode()[-3000:]
     found = json.loads(done.stdout)  # Ray itself has printed nothing there
     assert found["local"] == 1

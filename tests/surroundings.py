@@ -1,0 +1,37 @@
+"""The surroundings of the tests: a home folder of their own, and none of the settings of whoever runs them."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import time
+
+_SWITCHES = ("HARNESS_SYSTEM", "HARNESS_CHANGED_LOGS", "HARNESS_REWRITE", "HARNESS_MUTATIONS", "HARNESS_KILLS", "HARNESS_CHAOS", "HARNESS_SHOTS", "HARNESS_AGENT_CACHE")  # fmt: skip
+"""What the tests themselves are told by."""
+_SETTINGS = (
+    "HARNESS_", "XDG_", "GIT_", "CLAUDE", "CODEX_", "OPENCODE", "KILO", "GOOSE_", "GEMINI_", "QWEN_", "KIMI_", "COPILOT_",
+    "CLINE_", "DROID_", "FACTORY_", "GROK_", "PI_", "AIDER_", "CURSOR_", "MSWEA_", "ANTHROPIC_", "OPENAI_", "RAY_",
+)  # fmt: skip
+"""How people tell Harness, git and agents where their files are, and who they are."""
+_OF_A_TERMINAL = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "EDITOR", "VISUAL", "PAGER", "LANGUAGE", "CDPATH", "ENV", "BASH_ENV")  # fmt: skip
+
+
+def prepare() -> None:
+    """For this process and all that it starts. Each worker has a folder of its own."""
+    for name in list(os.environ):
+        if (name.startswith(_SETTINGS) and name not in _SWITCHES) or name in _OF_A_TERMINAL:
+            del os.environ[name]
+    home = tempfile.mkdtemp(prefix="harness-home-")
+    atexit.register(_remove, home, os.getpid())
+    os.environ["HOME"] = home
+    os.environ["LC_ALL"] = "C.UTF-8"  # programs speak as the tests expect
+    os.environ["TZ"] = "UTC"
+    time.tzset()  # what was read from the variable before stays until then
+    os.umask(0o022)
+
+
+def _remove(home: str, process_id: int) -> None:
+    if os.getpid() == process_id:  # not a child of the tests
+        shutil.rmtree(home, ignore_errors=True)
