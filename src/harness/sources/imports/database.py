@@ -2,9 +2,10 @@
 
 Always `mode=ro`: a plain open would write the agent's journal into its database and delete it, `immutable=1` would
 not see what is in the journal, and a copy of the file alone would lose it. The shared memory of the journal is only
-read too; where there is a journal without one, SQLite makes it, as for any reader. Each question is one short SELECT
-that is read to its end, so that no transaction stays open while the agent works. Only tables that a store names are
-read.
+read too; where there is a journal without one, SQLite makes it, as for any reader. In a folder in which we may not
+write, it could not: there the database is read from a copy with its journal, for as long as it is open. Each question
+is one short SELECT that is read to its end, so that no transaction stays open while the agent works. Only tables that
+a store names are read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from harness.sources.imports.store_files import look_at
@@ -42,18 +43,44 @@ class StoreDatabase:
 @contextmanager
 def opened(path: str) -> Iterator[StoreDatabase | None]:
     """The database of that path; None where there is none that can be read."""
-    connection = _connected(path)
-    try:
-        yield None if connection is None else StoreDatabase(connection)
-    finally:
+    with ExitStack() as stack:
+        if _needs_a_copy(path):
+            path = stack.enter_context(_copy_with_journal(path))
+        connection = _connected(path) if path else None
         if connection is not None:
-            connection.close()
+            stack.callback(connection.close)
+        yield None if connection is None else StoreDatabase(connection)
 
 
 def mark_of(path: str) -> str:
     """Changes when the database or its journal is written."""
     found = (look_at(path), look_at(f"{path}-wal"))
     return " / ".join(file.mark for file in found if file is not None)
+
+
+def _needs_a_copy(path: str) -> bool:
+    """Whether SQLite would have to make the shared memory of a journal where it may not."""
+    return (
+        look_at(f"{path}-wal") is not None
+        and look_at(f"{path}-shm") is None
+        and not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK)
+    )
+
+
+@contextmanager
+def _copy_with_journal(path: str) -> Iterator[str]:
+    """The path of a copy that only we may read; empty where none can be made."""
+    import shutil
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="harness-store-") as folder:
+        copy = os.path.join(folder, "store.db")
+        try:
+            for suffix in ("", "-wal"):
+                shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
+        except OSError:
+            copy = ""
+        yield copy
 
 
 def _connected(path: str) -> sqlite3.Connection | None:
