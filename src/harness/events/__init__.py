@@ -43,7 +43,7 @@ from harness.events.memory import (
 )
 from harness.events.notice import Error, Info, Unknown, Unrecognized, Warning
 from harness.events.operation import Operation
-from harness.events.relay import Grant, Relay, RelayChoice, RelayReply
+from harness.events.relay import Grant, Relay, RelayCall, RelayChoice, RelayReply
 from harness.events.run import (
     Compacted,
     Outcome,
@@ -195,6 +195,7 @@ __all__ = [
     "ReflectionFailed",
     "ReflectionStart",
     "Relay",
+    "RelayCall",
     "RelayChoice",
     "RelayReply",
     "ReplInput",

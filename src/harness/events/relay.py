@@ -12,11 +12,19 @@ from harness.events.envelope import Event
 class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Calls that are allowed from now on: those of a tool whose arguments fit."""
 
-    tool: str
+    tool: str = ""
     params: dict[str, str] | None = None
     """Argument → glob; None: whatever the arguments are."""
     closed: bool = False
     """Only calls that have no other arguments than those of `params`."""
+    command: str = ""
+    """Only this command line; one that ends with ` …`: these words, then `options` and operands."""
+    options: list[str] = []
+    path: str = ""
+    """Only this path; one that ends with a slash: everything below it."""
+    server: str = ""
+    category: str = ""
+    """Every tool of this category, where no tool is named."""
 
 
 class RelayChoice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -27,6 +35,16 @@ class RelayChoice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     label: str
     """For a button: it says everything that is granted."""
     grants: list[Grant] = []
+
+
+class RelayCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One of the calls that a question for permission stands for."""
+
+    tool: str
+    input: Any = None
+    category: str = ""
+    why: str = ""
+    """Why it is asked about."""
 
 
 class Relay(Event, frozen=True, kw_only=True):
@@ -56,6 +74,10 @@ class Relay(Event, frozen=True, kw_only=True):
     """The name of the sub-agent that asks; empty: the agent itself does."""
     spawn_call_id: str = ""
     """The call that started this sub-agent."""
+    calls: list[RelayCall] | None = None
+    """Of a question for permission: every call that an answer is for. `tool_name` and `input` are those of the first."""
+    why: str = ""
+    """Of a question for permission: why it is asked about."""
 
 
 class RelayReply(Event, frozen=True, kw_only=True):

@@ -1,0 +1,54 @@
+"""Everything in a command line that could be a command: for rules that deny or ask, which match broadly.
+
+What a program puts together as it runs (`r$x y`), and what a script or an alias does, cannot be seen in a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from harness.approvals.command_grammar import names
+
+_BETWEEN_COMMANDS = re.compile(r"[;&|\n\r()`<>]+|(?<!\S)[{}](?!\S)")
+_BETWEEN_ALSO_QUOTED_COMMANDS = re.compile(r"[;&|\n\r()`<>'\"]+|(?<!\S)[{}](?!\S)")
+_QUOTING = re.compile(r"\\\n|[\\'\"]")
+_BLANK_IN_DISGUISE = re.compile(r"\$IFS\b|\$\{IFS\}|(?<=\w),(?=[^\s{}]*\})|(?<!\S)\{(?=\w+,)")
+"""`{rm,x}` and `rm${IFS}x` are both `rm x`."""
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+RUNS_ANOTHER = names(
+    "! ash bash builtin busybox chroot command coproc dash do doas elif else env eval exec find fish flock if ionice"
+    " ksh nice nohup nsenter parallel setsid sh ssh stdbuf strace su sudo then time timeout trap unshare until"
+    " watch while xargs zsh"
+)
+_MOST_WORDS_BEFORE = 32
+"""Options and values between a program that runs another and the other."""
+
+
+def fragments_of(line: str) -> Iterator[str]:
+    """Everything in a line that could be a command, in each way it may be meant; first the line itself."""
+    yield line
+    unquoted = _BLANK_IN_DISGUISE.sub(" ", _QUOTING.sub("", line))
+    for text, between in (
+        (line, _BETWEEN_ALSO_QUOTED_COMMANDS),
+        (unquoted, _BETWEEN_COMMANDS),
+    ):
+        for part in between.split(text):
+            words = part.split()
+            for start in _beginnings(words):
+                command = " ".join(words[start:])
+                yield command
+                if "/" in words[start]:  # /bin/rm is rm
+                    yield command[words[start].rfind("/") + 1 :]
+
+
+def _beginnings(words: list[str]) -> Iterator[int]:
+    """Where the command itself may begin, after what only runs it."""
+    start = 0
+    while start < len(words) and ASSIGNMENT.match(words[start]):
+        start += 1
+    if start == len(words):
+        return
+    yield start
+    if words[start].rpartition("/")[2] in RUNS_ANOTHER:
+        yield from range(start + 1, min(len(words), start + 1 + _MOST_WORDS_BEFORE))

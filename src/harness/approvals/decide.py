@@ -1,0 +1,112 @@
+"""The decision: may this be done without a person? One order for every agent, protocol and interface.
+
+1. a rule that denies it: denied, in every mode;
+2. a mode that is fixed (read-only, plan) allows what reads below the folder and what only concerns the conversation;
+   everything else is denied, whatever was granted;
+3. a rule that asks about it: asked about, also in full access;
+4. full access: allowed;
+5. doubt about what would be done: asked about;
+6. a rule or grant that covers all of it: allowed; of a project's file, no rule allows;
+7. the mode's answer for its category: files below the folder, commands that are proved to read only, all else asks.
+
+A question that stands for several calls is decided by the strongest answer to any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.approvals.call import AccessMode, Answer, Decision, ProposedCall
+from harness.approvals.free_commands import why_asked
+from harness.approvals.rules import Rule, covering, first_touching
+from harness.approvals.work_folder import WorkFolder
+
+_WEIGHT: dict[Answer, int] = {"allow": 0, "ask": 1, "deny": 2}
+_READS_ONLY = "this run may only read files below its folder"
+_ALLOWED: dict[str, str] = {
+    "own": "it only concerns the conversation",
+    "read": "it reads below the folder",
+    "edit": "edits below the folder are allowed",
+}
+_ASKED: dict[str, str] = {
+    "own": "it asks before everything",
+    "read": "it reads outside of the folder, or it is not certain what",
+    "edit": "it changes files",
+    "execute": "it runs a command or a program",
+    "network": "it uses the network",
+    "mcp": "it calls a tool of a server",
+    "unknown": "it is not known what this tool does",
+}
+_NO_CALLS = "it does not say which calls this is for"
+
+
+def decide(
+    calls: Sequence[ProposedCall], mode: AccessMode, rules: Sequence[Rule], workspace: WorkFolder
+) -> Decision:
+    """The answer to a question that stands for these calls."""
+    if not calls:
+        # In full access too: a rule may deny what cannot be seen.
+        is_free = mode.name == "full-access" and all(rule.answer == "allow" for rule in rules)
+        answer: Answer = "allow" if is_free else "deny" if mode.is_fixed else "ask"
+        return Decision(answer=answer, why=_NO_CALLS)
+    verdicts = [verdict_on(call, mode, rules, workspace) for call in calls]
+    answer, why = max(verdicts, key=lambda verdict: _WEIGHT[verdict[0]])
+    return Decision(
+        answer=answer, why=why, calls=tuple(calls), reasons=tuple(reason for _, reason in verdicts)
+    )
+
+
+def verdict_on(
+    call: ProposedCall, mode: AccessMode, rules: Sequence[Rule], workspace: WorkFolder
+) -> tuple[Answer, str]:
+    """The answer to one call, and why."""
+    if rule := first_touching(rules, "deny", call, workspace):
+        return "deny", rule.reason or f"a rule denies it: {_named(rule)}"
+    if mode.is_fixed:
+        is_free = mode.answer(call.category) == "allow" and not call.doubt and _is_inside(call, workspace)
+        return ("allow", _ALLOWED[call.category]) if is_free else ("deny", _READS_ONLY)
+    if rule := first_touching(rules, "ask", call, workspace):
+        return "ask", rule.reason or f"a rule asks about it: {_named(rule)}"
+    if mode.name == "full-access":
+        return "allow", "everything is allowed in this run"
+    if call.doubt:
+        return "ask", call.doubt
+    if used := covering([rule for rule in rules if rule.source != "project"], call, workspace):
+        return "allow", f"a rule allows it: {', '.join(dict.fromkeys(map(_named, used)))}"
+    return _by_mode(call, mode, workspace)
+
+
+def _by_mode(call: ProposedCall, mode: AccessMode, workspace: WorkFolder) -> tuple[Answer, str]:
+    answer = mode.answer(call.category)
+    match call.category:
+        case "read" | "edit" if answer == "allow" and not _is_inside(call, workspace):
+            return "ask", _why_outside(call, workspace)
+        case "execute" if answer == "ask" and mode.answer("read") == "allow" and call.command:
+            # Proved to read only: what holds for reading holds for it.
+            reason = why_asked(call.command, workspace, call.cwd)
+            return ("ask", reason) if reason else ("allow", "it is proved to read only, below the folder")
+    if answer == "allow":
+        return "allow", _ALLOWED.get(call.category, "this kind of call is allowed")
+    return answer, _ASKED[call.category] if answer == "ask" else "this kind of call is denied"
+
+
+def _is_inside(call: ProposedCall, workspace: WorkFolder) -> bool:
+    """Whether all that it reads or edits is below the folder; what names no path at all is not."""
+    if call.category not in ("read", "edit"):
+        return True
+    may = workspace.holds if call.category == "read" else workspace.may_edit
+    return bool(call.paths) and all(may(path, call.cwd) for path in call.paths)
+
+
+def _why_outside(call: ProposedCall, workspace: WorkFolder) -> str:
+    if not call.paths:
+        return "it does not say which file"
+    outside = [path for path in call.paths if not workspace.holds(path, call.cwd)]
+    if outside:
+        return f"{outside[0]} is outside of the folder"
+    guarded = next(path for path in call.paths if not workspace.may_edit(path, call.cwd))
+    return f"{guarded} is obeyed by an agent, an editor, git or a shell, or has a second name"
+
+
+def _named(rule: Rule) -> str:
+    return f"{rule.words} ({rule.place or rule.source})"

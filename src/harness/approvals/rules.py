@@ -1,0 +1,253 @@
+"""Rules: what a person, a project or a session says about calls, and what they cover.
+
+A rule that denies or asks is broad: it *touches* a call that has something of it, one command of a line, one path,
+in any spelling, with links followed. A rule that allows is narrow: it *covers* a call only as a whole, every command
+and every path, with no option beyond those that it names.
+
+| key | names |
+|---|---|
+| `tool` | the tool, by its own name; a glob |
+| `command` | a command by its first words: `git push`. In a rule that allows, exactly these words; `npm test *` also operands after them |
+| `path` | a glob from the folder, from `~/`, or absolute; without a slash, a rule that denies or asks means it in any folder |
+| `server` | an MCP server; a glob |
+| `category` | `read`, `edit`, `execute`, `network`, `mcp`, `unknown` |
+| `agent` | only this agent |
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from harness.approvals.arguments import ArgumentRule, CallArguments, spelled
+from harness.approvals.call import Answer, ProposedCall
+from harness.approvals.command_fragments import fragments_of
+from harness.approvals.command_grammar import names, parse
+from harness.approvals.globs import matches
+from harness.approvals.work_folder import WorkFolder, is_below
+
+RuleSource: TypeAlias = Literal["user", "project", "option", "session", "grant"]
+_ANY_OPERANDS = (" *", " …")
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    answer: Answer
+    tool: str = ""
+    command: str = ""
+    options: tuple[str, ...] = ()
+    """Of a command that allows operands: the options that may stand among them."""
+    path: str = ""
+    server: str = ""
+    category: str = ""
+    agent: str = ""
+    params: dict[str, str] | None = None
+    """Argument → glob; arguments that are not listed are free."""
+    closed: bool = False
+    """Only calls that have no other arguments than those of `params`."""
+    reason: str = ""
+    source: RuleSource = "user"
+    place: str = ""
+    """Where it is written, for people: a file and a line, or what gave it."""
+
+    @property
+    def words(self) -> str:
+        """The rule in a few words."""
+        named = (
+            f"{name} {value}"
+            for name in ("agent", "server", "tool", "category", "command", "path")
+            if (value := getattr(self, name))
+        )
+        return f"{self.answer} {', '.join(named) or 'everything'}"
+
+
+def first_touching(
+    rules: Iterable[Rule], answer: Answer, call: ProposedCall, workspace: WorkFolder
+) -> Rule | None:
+    """The first rule with this answer that touches a call."""
+    return next((rule for rule in rules if rule.answer == answer and touches(rule, call, workspace)), None)
+
+
+def touches(rule: Rule, call: ProposedCall, workspace: WorkFolder) -> bool:
+    """Whether something in a call is what a rule names."""
+    if not _is_named(rule, call):
+        return False
+    if rule.params and not CallArguments(call).touches(rule.params):
+        return False
+    if rule.command and not _touches_command(rule.command, call):
+        return False
+    return not rule.path or _touches_path(rule.path, call, workspace)
+
+
+def covering(rules: Sequence[Rule], call: ProposedCall, workspace: WorkFolder) -> list[Rule] | None:
+    """The rules that together allow all of a call; None when something in it is not allowed."""
+    candidates = [rule for rule in rules if rule.answer == "allow" and _is_named(rule, call)]
+    for rule in candidates:
+        if (rule.command or not (rule.params or rule.closed)) and _covers(rule, call, workspace):
+            return [rule]
+    forms = [rule for rule in candidates if rule.command and _is_alike(rule, call, workspace)]
+    by_forms = _covering_commands(forms, call) if forms else None
+    if by_forms is not None:
+        return by_forms
+    by_arguments = [rule for rule in candidates if (rule.params or rule.closed) and not rule.command]
+    places = CallArguments(call).fitting([ArgumentRule(one.params, one.closed) for one in by_arguments])
+    return None if places is None else [by_arguments[place] for place in sorted(places)]
+
+
+def _is_named(rule: Rule, call: ProposedCall) -> bool:
+    if rule.category and rule.category != call.category:
+        return False
+    if rule.tool and not matches(rule.tool, call.tool):
+        return False
+    return not rule.server or bool(call.server and matches(rule.server, call.server))
+
+
+def _covers(rule: Rule, call: ProposedCall, workspace: WorkFolder) -> bool:
+    if rule.command:
+        return bool(call.command) and rule.command == call.command and _is_alike(rule, call, workspace)
+    if rule.path:
+        return bool(call.paths) and all(_is_path(rule.path, path, call, workspace) for path in call.paths)
+    if call.category in ("read", "edit") and not rule.tool:
+        # A whole category speaks of the folder, as a mode does.
+        may = workspace.holds if call.category == "read" else workspace.may_edit
+        return bool(call.paths) and all(may(path, call.cwd) for path in call.paths)
+    return bool(rule.tool or rule.category or rule.server)
+
+
+DESCRIPTIVE = frozenset({"description", "explanation", "justification", "reason", "title"})
+"""Arguments of a shell tool with which a model says why it makes a call: they change nothing."""
+_BOUNDS = names("cwd directory max_output_tokens timeout timeout_ms timeoutMs workdir yield_time_ms")
+"""Arguments of a shell tool that say where it runs, which `ProposedCall.cwd` has, and how long it may take."""
+
+
+def other_arguments(call: ProposedCall) -> dict[str, str]:
+    """Of a command: the arguments besides the line that could change what it does, such as one that asks for more rights."""
+    arguments = call.input if isinstance(call.input, dict) else {}
+    return {
+        name: spelled(value)
+        for name, value in arguments.items()
+        if value != call.command and name not in DESCRIPTIVE and name not in _BOUNDS
+    }
+
+
+def _is_alike(rule: Rule, call: ProposedCall, workspace: WorkFolder) -> bool:
+    """Whether a command runs below the folder, with no other arguments than the rule was made for."""
+    return workspace.holds(call.cwd or ".") and other_arguments(call) == (rule.params or {})
+
+
+def _covering_commands(rules: Sequence[Rule], call: ProposedCall) -> list[Rule] | None:
+    plain = parse(call.command) if call.command else None
+    if plain is None:
+        return None
+    used = [next((rule for rule in rules if is_form(rule, words)), None) for words in plain.commands]
+    return None if None in used else [rule for rule in used if rule is not None]
+
+
+def is_form(rule: Rule, words: Sequence[str]) -> bool:
+    """Whether a command is the rule's: its words, then operands where the rule has room for them, and no other option.
+
+    A word with `=` before any slash could be an assignment or a setting, and one that climbs could lead anywhere.
+    """
+    has_room = rule.command.endswith(_ANY_OPERANDS)
+    beginning = rule.command[:-2].split() if has_room else rule.command.split()
+    rest = words[len(beginning) :]
+    if list(words[: len(beginning)]) != beginning or (rest and not has_room):
+        return False
+    return all(word in rule.options or is_plain_operand(word) for word in rest)
+
+
+def is_plain_operand(word: str) -> bool:
+    """A name or a path below the folder; no option, assignment, address, or file with more arguments (`@file`)."""
+    if word.startswith(("-", "+", "/", "~", "@")) or "://" in word or ".." in word.split("/"):
+        return False
+    return "=" not in word.split("/", 1)[0]
+
+
+def _touches_command(command: str, call: ProposedCall) -> bool:
+    wanted = command.removesuffix(" *").removesuffix(" …").split()
+    return any(_begins(fragment.split(), wanted) for text in _lines(call) for fragment in fragments_of(text))
+
+
+def _lines(call: ProposedCall) -> Iterator[str]:
+    """The command line, and every text that could be one where it is not known what the call does."""
+    if call.command:
+        yield call.command
+    if call.category in ("execute", "mcp", "unknown"):
+        values = call.input.values() if isinstance(call.input, dict) else (call.input,)
+        yield from (spelled(value) for value in values if isinstance(value, str | list))
+
+
+def _begins(words: list[str], wanted: list[str]) -> bool:
+    """Whether these words come first, with options and their values between them: `git -C x push`."""
+    if not words or not wanted or not matches(wanted[0], words[0]):
+        return False
+    position = 1
+    for word in wanted[1:]:
+        while position < len(words) and not matches(word, words[position]):
+            if not words[position].startswith("-"):
+                return False
+            # The option's value, unless that is what is looked for.
+            has_value = position + 1 < len(words) and not matches(word, words[position + 1])
+            position += 2 if has_value and not words[position + 1].startswith("-") else 1
+        if position == len(words):
+            return False
+        position += 1
+    return True
+
+
+_WORDS = re.compile(r"[^\s;&|<>()`]+")
+_QUOTES = re.compile(r"[\\'\"]")
+
+
+def _touches_path(glob: str, call: ProposedCall, workspace: WorkFolder) -> bool:
+    paths = [*call.paths]
+    if call.command:
+        paths += (_QUOTES.sub("", word) for word in _WORDS.findall(call.command))
+        paths += (word.rpartition("=")[2] for word in paths if "=" in word)
+    return any(
+        _is_glob_of(each, form, is_broad=True)
+        for path in paths
+        for form in _forms(path, call, workspace)
+        for each in _globs(glob, workspace)
+    )
+
+
+def _is_path(glob: str, path: str, call: ProposedCall, workspace: WorkFolder) -> bool:
+    """Narrowly: where the path really leads."""
+    real = workspace.real(path, call.cwd)
+    return real is not None and any(
+        _is_glob_of(each, real, is_broad=False) for each in _globs(glob, workspace)
+    )
+
+
+def _globs(glob: str, workspace: WorkFolder) -> Iterator[str]:
+    glob = os.path.expanduser(glob)
+    if os.path.isabs(glob):
+        yield glob
+    else:
+        yield f"{workspace.root.rstrip('/')}/{glob.removeprefix('./')}"
+        yield glob
+
+
+def _forms(path: str, call: ProposedCall, workspace: WorkFolder) -> Iterator[str]:
+    """A path as written, as meant, and where it leads."""
+    yield os.path.normpath(path)
+    yield os.path.normpath(os.path.join(workspace.root, call.cwd, os.path.expanduser(path)))
+    real = workspace.real(path, call.cwd)
+    if real is not None:
+        yield real
+        if is_below(real, workspace.root):
+            yield os.path.relpath(real, workspace.root)
+
+
+def _is_glob_of(glob: str, path: str, *, is_broad: bool) -> bool:
+    """Broadly: also what lies below it, and a name without a slash in any folder."""
+    is_folder, glob = glob.endswith("/"), glob.rstrip("/")
+    if matches(glob, path):
+        return True
+    if (is_broad or is_folder) and matches(f"{glob}/*", path):
+        return True
+    return is_broad and "/" not in glob and any(matches(glob, name) for name in path.split("/"))

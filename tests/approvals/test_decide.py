@@ -1,0 +1,311 @@
+"""The decision: one order for every agent. What a call says of itself beside its tool and arguments never counts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.approvals.approver import Approver
+from harness.approvals.call import (
+    ACCEPT_EDITS,
+    ASK,
+    FULL_ACCESS,
+    MODES,
+    PLAN,
+    READ_ONLY,
+    AccessMode,
+    ProposedCall,
+)
+from harness.approvals.decide import decide
+from harness.approvals.free_commands import free_programs
+from harness.approvals.rules import Rule
+from harness.approvals.tool_table import (
+    EXECUTES,
+    OWN,
+    ToolTable,
+    by_prefix,
+    edits,
+    edits_by,
+    reads,
+    runs,
+    searches,
+)
+from harness.approvals.work_folder import WorkFolder
+
+TABLE = ToolTable(
+    uses={
+        "Bash": runs("command"),
+        "Read": reads("file_path"),
+        "Grep": searches("path"),
+        "Edit": edits("file_path", "path"),
+        "Patch": edits_by(lambda arguments: arguments.get("files")),
+        "Skill": EXECUTES,
+        "TodoWrite": OWN,
+    },
+    server_of=by_prefix("mcp__"),
+)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> WorkFolder:
+    root = tmp_path / "w"
+    (root / "src").mkdir(parents=True)
+    (root / ".git/hooks").mkdir(parents=True)
+    (root / "src/a.py").write_text("1\n")
+    (root / "out").symlink_to("/etc")
+    os.link(root / "src/a.py", root / "src/second-name.py")
+    (root / "b.py").write_text("1\n")
+    return WorkFolder(root=os.path.realpath(root), programs=free_programs({"PATH": "/usr/bin:/bin"}))
+
+
+CALLS = {
+    "own": TABLE.call("TodoWrite", {"todos": []}),
+    "read": TABLE.call("Read", {"file_path": "b.py"}),
+    "search without a folder": TABLE.call("Grep", {"pattern": "x"}),
+    "read elsewhere": TABLE.call("Read", {"file_path": "/etc/passwd"}),
+    "read through a link": TABLE.call("Read", {"file_path": "out/passwd"}),
+    "read of the environment": TABLE.call("Read", {"file_path": "/proc/self/environ"}),
+    "read of no file": TABLE.call("Read", {}),
+    "edit": TABLE.call("Edit", {"file_path": "b.py"}),
+    "edit of a new file": TABLE.call("Edit", {"file_path": "new.py"}),
+    "edit of a hook": TABLE.call("Edit", {"file_path": ".git/hooks/pre-commit"}),
+    "edit elsewhere": TABLE.call("Edit", {"file_path": "~/.bashrc"}),
+    "edit of two files": TABLE.call("Edit", {"file_path": "b.py", "path": "/etc/passwd"}),
+    "edit of a second name": TABLE.call("Edit", {"file_path": "src/second-name.py"}),
+    "free command": TABLE.call("Bash", {"command": "ls -la"}),
+    "command": TABLE.call("Bash", {"command": "./tools/cat x"}),
+    "skill": TABLE.call("Skill", {"skill": "x"}),
+    "server": TABLE.call("mcp__docs__read", {"path": "b.py"}),
+    "unknown": TABLE.call("Frobnicate", {"path": "b.py"}),
+}
+ALLOWED = {
+    "read-only": {"own", "read", "search without a folder"},
+    "plan": {"own", "read", "search without a folder"},
+    "ask": {"own", "read", "search without a folder", "free command"},
+    "accept-edits": {
+        "own",
+        "read",
+        "search without a folder",
+        "free command",
+        "edit",
+        "edit of a new file",
+    },
+    "full-access": set(CALLS),
+}
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=lambda mode: mode.name)
+@pytest.mark.parametrize("what", CALLS)
+def test_each_mode_allows_what_it_says_and_nothing_else(
+    mode: AccessMode, what: str, workspace: WorkFolder
+) -> None:
+    otherwise = "deny" if mode in (READ_ONLY, PLAN) else "ask"
+    expected = "allow" if what in ALLOWED[mode.name] else otherwise
+    assert decide([CALLS[what]], mode, (), workspace).answer == expected
+
+
+def test_the_strongest_answer_to_any_call_is_that_of_the_question(workspace: WorkFolder) -> None:
+    decision = decide([CALLS["read"], CALLS["command"], CALLS["own"]], ASK, (), workspace)
+    assert decision.answer == "ask"
+    assert [call.tool for call in decision.calls] == ["Read", "Bash", "TodoWrite"]
+    denied = Rule(answer="deny", tool="Bash")
+    assert decide([CALLS["read"], CALLS["command"]], FULL_ACCESS, [denied], workspace).answer == "deny"
+
+
+@pytest.mark.parametrize(("mode", "answer"), [(READ_ONLY, "deny"), (ASK, "ask"), (FULL_ACCESS, "allow")])
+def test_a_question_that_names_no_call_is_asked(mode: AccessMode, answer: str, workspace: WorkFolder) -> None:
+    assert decide([], mode, (), workspace).answer == answer
+
+
+def test_what_cannot_be_seen_is_asked_about_where_a_rule_denies_something(workspace: WorkFolder) -> None:
+    assert decide([], FULL_ACCESS, [Rule(answer="deny", command="git push")], workspace).answer == "ask"
+
+
+def test_doubt_is_asked_about_whatever_was_granted(workspace: WorkFolder) -> None:
+    call = TABLE.call("Read", {"file_path": "b.py"}, doubt="the streamed call is another one")
+    granted = Rule(answer="allow", tool="Read", source="grant")
+    decision = decide([call], ASK, [granted], workspace)
+    assert (decision.answer, decision.why) == ("ask", "the streamed call is another one")
+    assert decide([call], READ_ONLY, [granted], workspace).answer == "deny"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"command": ["ls"], "x": 1},
+        {"command": 1},
+        "ls",
+        {"command": "ls", "cwd": ["/"]},
+    ],
+)
+def test_arguments_that_are_not_those_of_the_tool_are_asked_about(
+    arguments: object, workspace: WorkFolder
+) -> None:
+    call = TABLE.call("Bash", arguments)
+    assert decide([call], ASK, (), workspace).answer == "ask" or call.command == "ls"
+    odd = TABLE.call("Edit", {"file_path": {"a": "b"}})
+    assert odd.doubt
+    assert decide([odd], ACCEPT_EDITS, (), workspace).answer == "ask"
+
+
+def test_a_patch_whose_files_cannot_be_read_is_asked_about(workspace: WorkFolder) -> None:
+    assert decide([TABLE.call("Patch", {})], ACCEPT_EDITS, (), workspace).answer == "ask"
+    several = TABLE.call("Patch", {"files": ["b.py", "src/new.py"]})
+    assert decide([several], ACCEPT_EDITS, (), workspace).answer == "allow"
+    moved = TABLE.call("Patch", {"files": ["b.py", "../elsewhere.py"]})
+    assert decide([moved], ACCEPT_EDITS, (), workspace).answer == "ask"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/passwd",
+        "../x",
+        "~root/x",
+        "file:///etc/passwd",
+        "a\0b",
+        "/proc/1/environ",
+        "/dev/tcp/x/1",
+        "\\\\x\\y",
+        "",
+    ],
+)
+def test_a_path_that_is_not_certainly_below_the_folder_is_asked_about(
+    path: str, workspace: WorkFolder
+) -> None:
+    for tool in ("Read", "Edit"):
+        assert decide([TABLE.call(tool, {"file_path": path})], ACCEPT_EDITS, (), workspace).answer == "ask"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git push",
+        "git push origin main",
+        "cd x && git push --force",
+        "git -C sub push",
+        "git --no-pager -c a=b push",
+        "/usr/bin/git push",
+        "bash -c 'git push'",
+        "sudo env A=b git push",
+        "g''it pu\"s\"h",
+        "git${IFS}push",
+        "true; git push #",
+        "$(git push)",
+        "xargs git push",
+    ],
+)
+def test_a_command_that_a_rule_denies_is_denied_in_every_mode_and_spelling(
+    line: str, workspace: WorkFolder
+) -> None:
+    rule = Rule(answer="deny", command="git push")
+    for mode in MODES.values():
+        assert decide([TABLE.call("Bash", {"command": line})], mode, [rule], workspace).answer == "deny", line
+    assert decide([TABLE.call("shell", {"cmd": line})], FULL_ACCESS, [rule], workspace).answer == "deny"
+
+
+@pytest.mark.parametrize("line", ["git pull", "git commit -m push", "echo git-push", "git log", "gitpush"])
+def test_a_command_that_only_looks_like_it_is_not_denied(line: str, workspace: WorkFolder) -> None:
+    rule = Rule(answer="deny", command="git push")
+    assert decide([TABLE.call("Bash", {"command": line})], FULL_ACCESS, [rule], workspace).answer == "allow"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        TABLE.call("Read", {"file_path": ".env"}),
+        TABLE.call("Edit", {"file_path": "src/../.env"}),
+        TABLE.call("Read", {"file_path": "sub/.env"}),
+        TABLE.call("Bash", {"command": "cat .env"}),
+        TABLE.call("Bash", {"command": "cat < './.env'"}),
+        TABLE.call("Bash", {"command": "x --file=.env"}),
+    ],
+)
+def test_a_path_that_a_rule_denies_is_denied_for_every_tool(
+    call: ProposedCall, workspace: WorkFolder
+) -> None:
+    rule = Rule(answer="deny", path=".env")
+    assert decide([call], FULL_ACCESS, [rule], workspace).answer == "deny"
+
+
+def test_a_rule_that_asks_holds_in_full_access_and_one_that_allows_only_in_modes_that_ask(
+    workspace: WorkFolder,
+) -> None:
+    call = CALLS["command"]
+    assert decide([call], FULL_ACCESS, [Rule(answer="ask", tool="Bash")], workspace).answer == "ask"
+    allow = Rule(answer="allow", tool="Bash")
+    assert decide([call], ASK, [allow], workspace).answer == "allow"
+    assert decide([call], READ_ONLY, [allow], workspace).answer == "deny"
+    assert decide([call], ASK, [allow, Rule(answer="ask", tool="Bash")], workspace).answer == "ask"
+
+
+def test_a_projects_rule_never_allows(workspace: WorkFolder) -> None:
+    rule = Rule(answer="allow", tool="Bash", source="project")
+    assert decide([CALLS["command"]], ASK, [rule], workspace).answer == "ask"
+
+
+@pytest.mark.parametrize(
+    ("rule", "line", "is_allowed"),
+    [
+        ("npm test", "npm test", True),
+        ("npm test", "npm test x", False),
+        ("npm test *", "npm test x", True),
+        ("npm test *", "npm test --script-shell=./evil", False),
+        ("npm test *", "npm test && npm test y", True),
+        ("npm test *", "npm test; ./evil", False),
+        ("npm test *", "npm test > /etc/x", False),
+        ("npm test *", "npm test ../x", False),
+        ("npm test *", "npm test A=b", False),
+        ("npm test *", "npm test @file", False),
+        ("a > b", "a > b", True),
+    ],
+)
+def test_a_rule_that_allows_a_command_covers_no_more_than_it_says(
+    rule: str, line: str, is_allowed: bool, workspace: WorkFolder
+) -> None:
+    decision = decide(
+        [TABLE.call("Bash", {"command": line})], ASK, [Rule(answer="allow", command=rule)], workspace
+    )
+    assert (decision.answer == "allow") is is_allowed
+
+
+def test_an_argument_that_asks_for_more_rights_is_not_covered_by_a_rule_for_the_command(
+    workspace: WorkFolder,
+) -> None:
+    rule = Rule(answer="allow", command="npm test")
+    for more in ({"sandbox_permissions": "require_escalated"}, {"dangerouslyDisableSandbox": True}):
+        call = TABLE.call("Bash", {"command": "npm test", "description": "tests", **more})
+        assert decide([call], ASK, [rule], workspace).answer == "ask"
+
+
+def test_a_rule_for_a_path_allows_where_the_path_leads(workspace: WorkFolder) -> None:
+    rule = Rule(answer="allow", category="edit", path="src/*")
+    allowed = TABLE.call("Edit", {"file_path": "src/new.py"})
+    assert decide([allowed], ASK, [rule], workspace).answer == "allow"
+    for path in ("src/../b.py", "out/x", "b.py"):
+        assert decide([TABLE.call("Edit", {"file_path": path})], ASK, [rule], workspace).answer == "ask"
+
+
+def test_after_a_command_that_may_have_changed_the_shell_nothing_is_free_until_the_next_turn(
+    workspace: WorkFolder,
+) -> None:
+    approvals = Approver(ASK, workspace, shell="kept")
+    free = [CALLS["free command"]]
+    assert approvals.decide(free).answer == "allow"
+    approvals.note_allowed([TABLE.call("Bash", {"command": "alias ls=./evil"})])
+    assert approvals.decide(free).answer == "ask"
+    approvals.begin_turn()
+    assert approvals.decide([TABLE.call("Bash", {"command": "cd src && ls"})]).answer == "allow"
+    assert approvals.decide(free).answer == "ask"
+    fresh = Approver(ASK, workspace)
+    fresh.note_allowed([CALLS["command"]])
+    assert fresh.decide(free).answer == "allow"
+
+
+def test_rules_for_another_agent_do_not_count(workspace: WorkFolder) -> None:
+    rule = Rule(answer="deny", command="git push", agent="codex")
+    call = [TABLE.call("Bash", {"command": "git push"})]
+    assert Approver(FULL_ACCESS, workspace, [rule], agent="claude").decide(call).answer == "allow"
+    assert Approver(FULL_ACCESS, workspace, [rule], agent="codex").decide(call).answer == "deny"
