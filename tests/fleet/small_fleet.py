@@ -25,7 +25,7 @@ turns = [
 """
 FAILS = 'turns = [[{ text = "Nothing to do." }, { usage = { input = 500, output = 10 } }]]\n'
 REFUSED = 'turns = [[{ error = "429 Too Many Requests", code = "rate_limit_error" }]]\n'
-BROKEN = 'turns = [[{ error = "the server is on fire", code = "broken" }]]\n'
+OUTAGE = 'turns = [[{ error = "503 Service Unavailable", code = "http_503" }]]\n'
 CHECK = f'test "$({PYTHON} -c "print(open(\'answer.txt\').read(), end=str())")" = 42'
 
 

@@ -8,16 +8,28 @@ from statistics import fmean
 import pytest
 
 from harness.fleet.statistics import (
+    LEVEL,
+    Difference,
     Interval,
-    is_clear,
+    corrected,
     mean_interval,
     pass_all,
     pass_at,
+    rate_difference,
     rate_interval,
-    sign_test,
-    tasks_needed,
+    value_difference,
     wilson,
 )
+from harness.fleet.student import quantile, two_sided
+
+
+def test_students_t_has_known_values() -> None:
+    known = {(0.05, 1): 12.706205, (0.05, 4): 2.776445, (0.05, 30): 2.042272, (0.01, 9): 3.249836}
+    for (chance, df), value in known.items():
+        assert quantile(chance, df) == pytest.approx(value, abs=1e-6)
+        assert two_sided(value, df) == pytest.approx(chance, abs=1e-7)
+    assert quantile(0.05, 1e7) == pytest.approx(1.959964, abs=1e-5)
+    assert two_sided(0.0, 3) == 1.0
 
 
 def test_wilsons_interval_has_known_values() -> None:
@@ -39,6 +51,8 @@ def test_an_interval_is_never_without_width_because_all_tasks_agree() -> None:
         low, high = rate_interval(groups)
         assert high - low > 0.2
     assert rate_interval([[True, False, True, True]]) == wilson(0.75, 4)
+    same = rate_difference([[True, False] * 2] * 12, [[True] * 3 + [False]] * 12).interval()
+    assert 0 < same.low < 0.25 < same.high < 0.6
 
 
 def test_runs_of_one_task_do_not_count_as_many() -> None:
@@ -47,30 +61,36 @@ def test_runs_of_one_task_do_not_count_as_many() -> None:
     assert many == few
 
 
-def test_the_bootstrap_is_the_same_each_time_and_about_right() -> None:
-    values = [float(number % 2) for number in range(100)]
-    low, high = mean_interval(values)
-    assert (low, high) == mean_interval(values)
-    assert (low, high) == (pytest.approx(0.4, abs=0.03), pytest.approx(0.6, abs=0.03))
-    assert mean_interval([float(number % 2) for number in range(1000)]) == (
-        pytest.approx(0.469, abs=0.002),
-        pytest.approx(0.531, abs=0.002),
-    )
+def test_the_interval_says_what_the_test_says() -> None:
+    for mean in (-0.3, -0.1, 0.001, 0.05, 0.2, 0.4):
+        for deviation in (0.01, 0.2, 0.5):
+            for tasks in (2, 3, 5, 40):
+                found = Difference(mean, deviation, tasks)
+                low, high = found.interval()
+                assert (low > 0 or high < 0) == (found.p_value < LEVEL)
+                assert low < mean < high
 
 
-def test_the_sign_test_has_known_values() -> None:
-    assert (sign_test(0, 0), sign_test(3, 3)) == (1.0, 1.0)
-    assert sign_test(3, 0) == 0.25
-    assert round(sign_test(6, 0), 4) == 0.0312
-    assert sign_test(9, 1) == sign_test(1, 9)
-    assert 0 <= sign_test(1200, 1000) <= 1
+def test_one_task_and_no_difference_say_nothing() -> None:
+    assert rate_difference([[False] * 9], [[True] * 9]).p_value == 1.0
+    assert value_difference([0.1, 0.2], [0.3, 0.4]).p_value == 1.0  # the same on each task, to the last digit
+    assert (mean_interval([0.5]), mean_interval([0.5, 0.5])) == (None, None)
+    a = [[True, False] * 5] * 10 + [[True] * 10]
+    b = [[True] * 6 + [False] * 4] * 10 + [[False] * 10]
+    zero = rate_difference(a, b)  # better on ten tasks, worse on one, and on the whole the same
+    assert (zero.mean, str(zero.mean), zero.p_value, zero.tasks_needed()) == (0.0, "0.0", 1.0, None)
 
 
-def test_how_many_tasks_would_be_enough() -> None:
-    assert tasks_needed(3, 0, 3) == 6
-    assert tasks_needed(1, 1, 10) is None
-    assert tasks_needed(0, 0, 10) is None
-    needed = tasks_needed(6, 4, 20)
-    assert needed is not None
-    assert 20 < needed < 1000
-    assert is_clear(sign_test(int(needed * 0.5 * 0.6), needed // 2 - int(needed * 0.5 * 0.6)))
+def test_holms_correction_has_known_values() -> None:
+    p_values = [0.01, 0.04, 0.03, 0.005]
+    assert [round(one.p_value, 3) for one in corrected(p_values)] == [0.03, 0.06, 0.06, 0.02]
+    assert corrected([0.04])[0] == (0.04, LEVEL)
+    for p_value, one in zip(p_values, corrected(p_values), strict=True):
+        assert (p_value < one.level) == (one.p_value < LEVEL)  # so interval and verdict agree
+
+
+def test_how_many_tasks_would_find_a_difference() -> None:
+    needed = Difference(0.1, 0.3, 10).tasks_needed()
+    assert needed == 73  # (1.99 + 0.85)² · 9
+    assert Difference(0.01, 0.3, 10).tasks_needed() is None  # p = 0.92: nothing is known about it
+    assert Difference(0.0, 0.3, 10).tasks_needed() is None

@@ -17,7 +17,7 @@ from harness.fleet.attempt import Attempt, CaseProgress
 from harness.fleet.fleet import Fleet
 from harness.fleet.work import BUSY, DONE, NO_RESULT, work
 from harness.log.store import read_all
-from small_fleet import BROKEN, FAILS, REFUSED, SOLVES
+from small_fleet import FAILS, OUTAGE, REFUSED, SOLVES
 
 
 def _fleet(folder: Path, script: str = SOLVES, variant: dict[str, Any] | None = None, **task: Any) -> Fleet:
@@ -76,7 +76,7 @@ def test_a_case_that_another_worker_has_is_left_alone(tmp_path: Path) -> None:
         (SOLVES, {"setup": "echo no room; exit 9"}, "setup_failed", "exit code 9: no room"),
         (SOLVES, {"setup": "sleep 100", "setup_timeout_s": 0.3}, "setup_failed", "timed out"),
         (REFUSED, {}, "rate_limited", "429 Too Many Requests"),
-        (BROKEN, {}, "agent_failed", "the server is on fire"),
+        (OUTAGE, {}, "provider_failed", "503 Service Unavailable"),
     ],
 )
 def test_what_is_not_the_agents_fault_is_no_result(
@@ -88,10 +88,27 @@ def test_what_is_not_the_agents_fault_is_no_result(
     assert attempt.was_limited == (fault == "rate_limited")
 
 
-def test_an_agent_that_ends_badly_may_still_have_solved_it(tmp_path: Path) -> None:
-    script = SOLVES.replace('{ text = "Done." }', '{ error = "lost the line", code = "broken" }')
+def test_an_agent_that_ends_with_an_error_has_not_passed(tmp_path: Path) -> None:
+    script = SOLVES.replace('{ text = "Done." }', '{ error = "lost my mind", code = "broken" }')
     result = _worked(_fleet(tmp_path, script))
-    assert (result.outcome, result.passed, result.fault) == ("failed", True, "")
+    assert (result.outcome, result.passed, result.fault) == ("failed", False, "")
+    assert (result.crashed, result.detail, result.check_exit) == (True, "lost my mind", 0)
+
+
+def test_a_provider_that_fails_afterwards_does_not_undo_a_solution(tmp_path: Path) -> None:
+    script = SOLVES.replace('{ text = "Done." }', '{ error = "503 Service Unavailable", code = "http_503" }')
+    result = _worked(_fleet(tmp_path, script))
+    assert (result.outcome, result.passed, result.fault, result.crashed) == ("failed", True, "", False)
+
+
+def test_a_check_that_was_killed_says_so(tmp_path: Path) -> None:
+    result = _worked(_fleet(tmp_path, SOLVES, check="kill -9 $$"))
+    assert (result.passed, result.detail) == (False, "the check was killed (out of memory?)")
+
+
+def test_a_check_may_delete_the_workspace(tmp_path: Path) -> None:
+    result = _worked(_fleet(tmp_path, SOLVES, check='rm -rf "$PWD"; sleep 1.2'))
+    assert (result.passed, result.check_output) == (True, "")
 
 
 def test_a_run_that_takes_too_long_is_a_result(tmp_path: Path) -> None:

@@ -59,6 +59,8 @@ class CaseScored(Event, frozen=True, kw_only=True):
     cost_usd: float | None = None
     usage: Usage | None = None
     duration_s: float = 0.0
+    crashed: bool = False
+    """The agent ended with an error of its own: not passed."""
 
 
 class CaseLost(Event, frozen=True, kw_only=True):
@@ -68,7 +70,7 @@ class CaseLost(Event, frozen=True, kw_only=True):
     attempt: int = 0
     log_id: str = ""
     reason: str = ""
-    """`lost`, `setup_failed`, `not_started`, `rate_limited`, `agent_failed`, `check_failed`, `interrupted`."""
+    """`lost`, `setup_failed`, `not_started`, `rate_limited`, `provider_failed`, `check_failed`, `interrupted`."""
     detail: str = ""
     cost_usd: float | None = None
     retry: bool = False

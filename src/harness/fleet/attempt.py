@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
-from harness.events import Error, Event, Result, Usage, Warning
+from harness.events import Usage
 
 Fault: TypeAlias = Literal[
     "",
@@ -17,17 +17,14 @@ Fault: TypeAlias = Literal[
     "setup_failed",
     "not_started",
     "rate_limited",
-    "agent_failed",
+    "provider_failed",
     "check_failed",
+    "agent_failed",
 ]
-"""Why an attempt has no result. None of these is a wrong answer: a wrong answer, and one that took too long, is a
-result."""
-
-_NOT_STARTED = frozenset(("agent_not_found", "spawn_failed"))
-_LIMITED = re.compile(
-    r"\b429\b|rate.?limit|too many requests|overloaded|resource.?exhausted|\b529\b", re.IGNORECASE
-)
-_LIMITED_CODES = re.compile(r"rate_limit_(?!allowed)|RESOURCE_EXHAUSTED|overloaded|^429$|^529$")
+"""Why an attempt has no result: something that is not a part of the agent failed. A wrong answer, one that took too
+long, and an agent that ended with an error of its own, is a result. `agent_failed` is stored no more: see `decisive`."""
+_MOST_WINDOWS = 5
+"""So often a case may wait for a limit to end without using up one of its retries."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,6 +37,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     log_id: str = ""
     outcome: str = ""
     passed: bool | None = None
+    crashed: bool = False
+    """The agent ended with an error of its own. It has not passed, whatever the check says."""
     score: dict[str, float] = {}
     check_exit: int | None = None
     check_output: str = ""
@@ -49,6 +48,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Tokens were used whose price is not known."""
     was_limited: bool = False
     """The provider refused a request because there were too many."""
+    limited_until_ms: int | None = None
+    """When the limit that was reached ends, as far as that is known."""
     started_ms: int = 0
     duration_s: float = 0.0
     """From the start of the worker to the result."""
@@ -59,6 +60,11 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_result(self) -> bool:
         return not self.fault
+
+    @property
+    def has_known_cost(self) -> bool:
+        """False: it cost at least `cost_usd`. An agent that was cut off may not have said what it used."""
+        return not self.is_unpriced and (not self.log_id or bool(self.usage) or bool(self.cost_usd))
 
 
 class CaseProgress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -72,27 +78,23 @@ class CaseProgress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     log_id: str = ""
 
 
-def was_limited(events: Iterable[Event], result: Result) -> bool:
-    """Whether the provider refused requests of this run because there were too many."""
-    for event in events:
-        if isinstance(event, Error | Warning) and _LIMITED_CODES.search(event.code):
-            return True
-        if isinstance(event, Error) and _LIMITED.search(event.message):
-            return True
-    return not result.success and bool(_LIMITED.search(result.text))
+def retries_used(attempts: Sequence[Attempt]) -> int:
+    """How many of the retries these attempts without a result have used up.
+
+    One that was stopped on request uses none, nor do the first few that ended at a limit whose end is known.
+    """
+    windows = sum(_waits_for_limit(attempt) for attempt in attempts)
+    others = sum(attempt.fault != "interrupted" and not _waits_for_limit(attempt) for attempt in attempts)
+    return others + max(0, windows - _MOST_WINDOWS)
 
 
-def fault_of(result: Result, *, limited: bool) -> Fault:
-    """Why a run says nothing about the agent; empty when it does, however it ended."""
-    if result.outcome in _NOT_STARTED:
-        return "not_started"
-    if result.outcome == "interrupted":
-        return "interrupted"
-    if result.outcome == "failed":
-        return "rate_limited" if limited else "agent_failed"
-    return ""
+def _waits_for_limit(attempt: Attempt) -> bool:
+    return attempt.fault == "rate_limited" and attempt.limited_until_ms is not None
 
 
-def counts(attempt: Attempt) -> bool:
-    """Whether the attempt uses up one of the retries; one that was stopped on request does not."""
-    return attempt.fault != "interrupted"
+def decisive(result: Attempt | None, faults: Sequence[Attempt]) -> Attempt | None:
+    """The attempt that counts. Fleets of an earlier version have attempts of agents that crashed among the faults, and
+    tried again until one passed: the first of them is the result.
+    """
+    crash = next((one for one in faults if one.fault == "agent_failed"), None)
+    return result if crash is None else replace(crash, fault="", passed=False, crashed=True, score={})

@@ -1,20 +1,30 @@
-"""Two variants on the same tasks: how much they differ, how sure that is, and where."""
+"""Two variants on the same tasks: how much they differ, how sure that is, and where.
+
+One method decides everything: a paired t test over tasks (`statistics`). Where a fleet has more than two variants, all
+of its pairs are one family, and p values and intervals are corrected for that, whichever of them is looked at.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
 from statistics import fmean, median
+from typing import NamedTuple
 
 import msgspec
 
 from harness.errors import UsageError
 from harness.fleet.fleet import Fleet
 from harness.fleet.overview import CaseOverview, overview
-from harness.fleet.report import verdicts
-from harness.fleet.statistics import Interval, is_clear, mean_interval, sign_test, tasks_needed, wilson
-
-_MOST_PAIRS = 10
+from harness.fleet.report import scores, verdicts
+from harness.fleet.statistics import (
+    LEVEL,
+    Corrected,
+    Difference,
+    corrected,
+    rate_difference,
+    value_difference,
+)
 
 
 class TaskDifference(msgspec.Struct, frozen=True):
@@ -22,6 +32,27 @@ class TaskDifference(msgspec.Struct, frozen=True):
     a: float
     """The share of runs that passed."""
     b: float
+
+
+class ScoreDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one score, over the tasks that have it on both sides."""
+
+    a: float
+    b: float
+    difference: float
+    low: float | None
+    high: float | None
+    """Of the same confidence as the interval of the pass rates; None where the tasks say nothing about it."""
+    tasks: int
+
+
+class SideTrouble(msgspec.Struct, frozen=True):
+    """Of the tasks that are compared: what one side has besides passes and wrong answers."""
+
+    crashed: int
+    """Runs in which the agent ended with an error of its own: not passed."""
+    errors: int
+    """Cases without a result, by no fault of the agent: in no rate."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,16 +73,28 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks on which B does better."""
     worse: int
     p_value: float
+    """Of the paired t test over tasks, corrected for all comparisons of the fleet."""
     is_clear: bool
     tasks_needed: int | None
-    """How many tasks would make the same difference clear."""
+    """With so many tasks a difference of this size would be found in 80 % of fleets."""
     cost_ratio: float | None
     """What B costs for each time that A costs, per run."""
     time_ratio: float | None
     changed: list[TaskDifference]
+    confidence: float = 1 - LEVEL
+    """Of the interval. Higher where there are several comparisons, so that it says the same as the p value."""
+    comparisons: int = 1
+    """How many the p value is corrected for."""
+    depends_on_errors: bool = False
+    """If errors were failures, the verdict would be another one: then there is none."""
+    trouble_a: SideTrouble = SideTrouble(0, 0)
+    trouble_b: SideTrouble = SideTrouble(0, 0)
+    scores: dict[str, ScoreDifference] = {}
 
     @property
     def verdict(self) -> str:
+        if self.depends_on_errors:
+            return "no clear winner: it depends on whether the errors count as failures"
         if not self.is_clear:
             return "no clear winner"
         return f"{self.b if self.difference > 0 else self.a} is better"
@@ -62,6 +105,17 @@ class Side(msgspec.Struct, frozen=True):
 
     title: str
     cases: list[CaseOverview]
+
+
+class _Pair(NamedTuple):
+    """Two sides, compared for themselves."""
+
+    a: Side
+    b: Side
+    tasks: list[str]
+    left_out: int
+    difference: Difference
+    with_errors: Difference
 
 
 def side_of(fleet: Fleet, variant: str, cases: Sequence[CaseOverview] | None = None) -> Side:
@@ -76,67 +130,144 @@ def side_of(fleet: Fleet, variant: str, cases: Sequence[CaseOverview] | None = N
             else f"{fleet.name} has several variants"
         )
         raise UsageError(what, hint=f"name one of: {', '.join(f'{fleet.name}:{name}' for name in names)}")
-    found = overview(fleet) if cases is None else cases
+    listed = overview(fleet) if cases is None else cases
     title = f"{fleet.name}:{variant}"
-    return Side(title, [one for one in found if one.case.variant.name == variant])
+    return Side(title, [one for one in listed if one.case.variant.name == variant])
 
 
 def compare(a: Side, b: Side) -> Comparison:
     """Only tasks that are the same on both sides count. Raises UsageError where there are none."""
-    digests = [{one.case.task.id: one.case.task.digest for one in side.cases} for side in (a, b)]
-    rates = [{task: fmean(group) for task, group in verdicts(side.cases).items()} for side in (a, b)]
-    shared = [task for task in rates[0] if task in rates[1] and digests[0][task] == digests[1][task]]
-    if not shared:
-        raise UsageError(
-            f"{a.title} and {b.title} have no scored task in common",
-            hint="a task that was changed is another task; `harness fleet status` shows what is scored",
-        )
-    differences = [rates[1][task] - rates[0][task] for task in shared]
-    better, worse = sum(one > 0 for one in differences), sum(one < 0 for one in differences)
-    p_value = sign_test(better, worse)
-    interval = _difference_interval(differences)
-    return Comparison(
-        a=a.title,
-        b=b.title,
-        tasks=len(shared),
-        left_out=len({*rates[0], *rates[1]}) - len(shared),
-        rate_a=fmean(rates[0][task] for task in shared),
-        rate_b=fmean(rates[1][task] for task in shared),
-        difference=fmean(differences),
-        low=interval.low,
-        high=interval.high,
-        better=better,
-        worse=worse,
-        p_value=p_value,
-        is_clear=is_clear(p_value),
-        tasks_needed=None if is_clear(p_value) else tasks_needed(better, worse, len(shared)),
-        cost_ratio=_ratio(_costs(a, shared), _costs(b, shared)),
-        time_ratio=_ratio(_times(a, shared), _times(b, shared)),
-        changed=[
-            TaskDifference(task, rates[0][task], rates[1][task])
-            for task in shared
-            if rates[0][task] != rates[1][task]
-        ],
-    )
+    return _concluded([_paired(a, b)])[0]
+
+
+def compare_variants(fleet: Fleet, a: str, b: str, cases: Sequence[CaseOverview] | None = None) -> Comparison:
+    """Two variants of one fleet, as one of all of its comparisons. Raises UsageError where nothing can be compared."""
+    listed = overview(fleet) if cases is None else cases
+    wanted = _paired(side_of(fleet, a, listed), side_of(fleet, b, listed))
+    others = [pair for pair in _pairs(fleet, listed) if {pair.a.title, pair.b.title} != _titles(wanted)]
+    return _concluded([wanted, *others])[0]
 
 
 def compared_pairs(fleet: Fleet, cases: Sequence[CaseOverview]) -> list[Comparison]:
-    """All variants with each other, as far as they can be compared and are not too many."""
+    """All variants with each other, as far as they can be compared."""
+    return _concluded(_pairs(fleet, cases))
+
+
+def _titles(pair: _Pair) -> set[str]:
+    return {pair.a.title, pair.b.title}
+
+
+def _pairs(fleet: Fleet, cases: Sequence[CaseOverview]) -> list[_Pair]:
+    sides = [side_of(fleet, one.name, cases) for one in fleet.plan.variants]
     found = []
-    for a, b in list(combinations([one.name for one in fleet.plan.variants], 2))[:_MOST_PAIRS]:
+    for a, b in combinations(sides, 2):
         try:
-            found.append(compare(side_of(fleet, a, cases), side_of(fleet, b, cases)))
+            found.append(_paired(a, b))
         except UsageError:  # nothing is scored on one side
             continue
     return found
 
 
-def _difference_interval(differences: Sequence[float]) -> Interval:
-    """Where all tasks differ by the same there is nothing to resample: then as for a share of tasks, from −1 to 1."""
-    if min(differences) != max(differences):
-        return mean_interval(differences)
-    share = wilson((differences[0] + 1) / 2, len(differences))
-    return Interval(2 * share.low - 1, 2 * share.high - 1)
+def _paired(a: Side, b: Side) -> _Pair:
+    digests = [{one.case.task.id: one.case.task.digest for one in side.cases} for side in (a, b)]
+    same = {task for task in digests[0] if digests[1].get(task) == digests[0][task]}
+    groups = [verdicts(side.cases) for side in (a, b)]
+    tasks = [task for task in groups[0] if task in groups[1] and task in same]
+    if not tasks:
+        raise UsageError(
+            f"{a.title} and {b.title} have no scored task in common",
+            hint="a task that was changed is another task; `harness fleet status` shows what is scored",
+        )
+    strict = [verdicts(side.cases, with_errors=True) for side in (a, b)]
+    strict_tasks = [task for task in strict[0] if task in strict[1] and task in same]
+    return _Pair(
+        a,
+        b,
+        tasks,
+        len({*groups[0], *groups[1]}) - len(tasks),
+        rate_difference(*([group[task] for task in tasks] for group in groups)),
+        rate_difference(*([group[task] for task in strict_tasks] for group in strict)),
+    )
+
+
+def _concluded(pairs: Sequence[_Pair]) -> list[Comparison]:
+    tests = corrected([pair.difference.p_value for pair in pairs])
+    strict = corrected([pair.with_errors.p_value for pair in pairs])
+    return [
+        _comparison(pair, test, len(pairs), _says(pair.with_errors, other))
+        for pair, test, other in zip(pairs, tests, strict, strict=True)
+    ]
+
+
+def _says(difference: Difference, test: Corrected) -> int:
+    """1: B is better, -1: A is, 0: that is not clear."""
+    if test.p_value >= LEVEL:
+        return 0
+    return 1 if difference.mean > 0 else -1
+
+
+def _comparison(pair: _Pair, test: Corrected, count: int, with_errors: int) -> Comparison:
+    a, b, tasks, difference = pair.a, pair.b, pair.tasks, pair.difference
+    rates = [{task: fmean(group) for task, group in verdicts(side.cases).items()} for side in (a, b)]
+    changes = [rates[1][task] - rates[0][task] for task in tasks]
+    interval = difference.interval(test.level)
+    says = _says(difference, test)
+    return Comparison(
+        a=a.title,
+        b=b.title,
+        tasks=len(tasks),
+        left_out=pair.left_out,
+        rate_a=fmean(rates[0][task] for task in tasks),
+        rate_b=fmean(rates[1][task] for task in tasks),
+        difference=difference.mean,
+        low=max(-1.0, interval.low),
+        high=min(1.0, interval.high),
+        better=sum(one > 0 for one in changes),
+        worse=sum(one < 0 for one in changes),
+        p_value=test.p_value,
+        is_clear=says != 0 and says == with_errors,
+        tasks_needed=None if says else difference.tasks_needed(),
+        cost_ratio=_ratio(_costs(a, tasks), _costs(b, tasks)),
+        time_ratio=_ratio(_times(a, tasks), _times(b, tasks)),
+        changed=[
+            TaskDifference(task, rates[0][task], rates[1][task])
+            for task in tasks
+            if rates[0][task] != rates[1][task]
+        ],
+        confidence=1 - test.level,
+        comparisons=count,
+        depends_on_errors=says not in (0, with_errors),
+        trouble_a=_trouble(a),
+        trouble_b=_trouble(b),
+        scores=_score_differences(pair, test.level),
+    )
+
+
+def _trouble(side: Side) -> SideTrouble:
+    crashed = sum(one.result is not None and one.result.crashed for one in side.cases)
+    return SideTrouble(crashed, sum(one.state == "error" for one in side.cases))
+
+
+def _score_differences(pair: _Pair, level: float) -> dict[str, ScoreDifference]:
+    of_a, of_b = scores(pair.a.cases), scores(pair.b.cases)
+    found = {}
+    for name in of_a.keys() & of_b.keys():
+        tasks = [task for task in pair.tasks if task in of_a[name] and task in of_b[name]]
+        if not tasks:
+            continue
+        a, b = [of_a[name][task] for task in tasks], [of_b[name][task] for task in tasks]
+        difference = value_difference(a, b)
+        interval = difference.interval(level)
+        is_known = difference.tasks > 1 and difference.deviation > 0
+        found[name] = ScoreDifference(
+            a=fmean(a),
+            b=fmean(b),
+            difference=difference.mean,
+            low=interval.low if is_known else None,
+            high=interval.high if is_known else None,
+            tasks=len(tasks),
+        )
+    return dict(sorted(found.items()))
 
 
 def _costs(side: Side, tasks: Sequence[str]) -> float | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,8 +24,10 @@ from harness.log.store import read_all
 COLUMNS = (
     *("fleet", "case", "task", "task_digest", "variant", "agent", "model", "repeat", "state", "attempts"),
     *("log_id", "outcome", "passed", "check_exit", "fault", "cost_usd", "attempt_cost_usd", *CLASSES),
-    *("run_s", "duration_s", "started_ms", "host"),
+    *("run_s", "duration_s", "started_ms", "host", "score", "scores", "crashed", "detail"),
 )
+"""`score`: the one that is called so, or `reward`, or the only one. `scores`: all of them, as JSON."""
+_MAIN_SCORES = ("score", "reward")
 
 
 def rows(fleet: Fleet, cases: Sequence[CaseOverview]) -> Iterator[dict[str, Any]]:
@@ -48,8 +52,17 @@ def rows(fleet: Fleet, cases: Sequence[CaseOverview]) -> Iterator[dict[str, Any]
             row |= {name: getattr(latest, name) for name in ("outcome", "passed", "check_exit", "fault")}
             row |= {name: getattr(latest.usage, name) for name in CLASSES}
             row |= {name: getattr(latest, name) for name in ("run_s", "duration_s", "started_ms", "host")}
+            row |= {"crashed": latest.crashed, "detail": latest.detail, "score": main_score(latest.score)}
+            row["scores"] = msgspec.json.encode(latest.score).decode() if latest.score else None
             row["attempt_cost_usd"] = latest.cost_usd
         yield {name: row.get(name) for name in COLUMNS}
+
+
+def main_score(score: Mapping[str, float]) -> float | None:
+    """None: there is none, or several without one that stands for all."""
+    if len(score) == 1:
+        return next(iter(score.values()))
+    return next((score[name] for name in _MAIN_SCORES if name in score), None)
 
 
 def as_csv(fleet: Fleet, cases: Sequence[CaseOverview]) -> str:
@@ -97,18 +110,52 @@ def write_parquet(fleet: Fleet, cases: Sequence[CaseOverview], path: str) -> Non
         connection.close()
 
 
-def predictions(fleet: Fleet, cases: Sequence[CaseOverview]) -> bytes:
-    """What SWE-bench's own harness grades: a list of the patch of each case."""
-    found = [
-        {
-            "instance_id": one.case.task.id,
-            "model_name_or_path": one.case.variant.name,
-            "model_patch": fleet.records.diff(one.result).decode("utf-8", "replace"),
-        }
-        for one in cases
-        if one.result is not None and one.case.repeat == 0
-    ]
-    return msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
+def predictions(fleet: Fleet, cases: Sequence[CaseOverview]) -> dict[str, bytes]:
+    """What SWE-bench's own harness grades, by the name of the file: one for each variant and repeat.
+
+    A file can have one patch for each instance: of several, only the last would be graded.
+    """
+    runs: dict[tuple[str, int], list[dict[str, str]]] = {}
+    for one in cases:
+        if one.result is not None:
+            variant, repeat = one.case.variant.name, one.case.repeat
+            prediction = {
+                "instance_id": one.case.task.id,
+                "model_name_or_path": f"{variant} run {repeat + 1}" if fleet.plan.repeats > 1 else variant,
+                "model_patch": fleet.records.diff(one.result).decode("utf-8", "replace"),
+            }
+            runs.setdefault((variant, repeat), []).append(prediction)
+    names = _file_names([one.name for one in fleet.plan.variants])
+    return {
+        f"{names[variant]}.{repeat + 1}.json": msgspec.json.format(msgspec.json.encode(found), indent=2)
+        + b"\n"
+        for (variant, repeat), found in runs.items()
+    }
+
+
+def _file_names(variants: Sequence[str]) -> dict[str, str]:
+    """A name that every file system takes, another one for each variant."""
+    plain = {name: re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:80] or "variant" for name in variants}
+    taken = Counter(one.lower() for one in plain.values())
+    return {
+        name: one if taken[one.lower()] == 1 else f"{one}-{number}"
+        for number, (name, one) in enumerate(plain.items(), 1)
+    }
+
+
+def write_predictions(fleet: Fleet, cases: Sequence[CaseOverview], folder: str) -> list[str]:
+    """One file for each variant and repeat; their paths. Raises UsageError."""
+    written = []
+    try:
+        os.makedirs(folder, exist_ok=True)
+        for name, data in predictions(fleet, cases).items():
+            path = os.path.join(folder, name)
+            with open(path, "wb") as file:
+                file.write(data)
+            written.append(path)
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
+    return written
 
 
 def write_trajectories(fleet: Fleet, cases: Sequence[CaseOverview], folder: str) -> int:
@@ -146,6 +193,6 @@ def _cell(value: Any) -> Any:
 def sql_type(name: str) -> str:
     if name in {"repeat", "attempts", "check_exit", *CLASSES, "started_ms"}:
         return "BIGINT"
-    if name in {"cost_usd", "attempt_cost_usd", "run_s", "duration_s"}:
+    if name in {"cost_usd", "attempt_cost_usd", "run_s", "duration_s", "score"}:
         return "DOUBLE"
-    return "BOOLEAN" if name == "passed" else "VARCHAR"
+    return "BOOLEAN" if name in {"passed", "crashed"} else "VARCHAR"

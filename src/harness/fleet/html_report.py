@@ -9,15 +9,26 @@ from harness.fleet.attempt import Attempt
 from harness.fleet.compare import Comparison
 from harness.fleet.overview import CaseOverview
 from harness.fleet.report import FleetReport, VariantReport
+from harness.fleet.report_words import (
+    counted,
+    difference_text,
+    interval,
+    money,
+    notes_of,
+    percent,
+    score_names,
+    score_text,
+)
 
 _MARKS = {"passed": "✓", "failed": "✗", "done": "•", "error": "!", "running": "…", "waiting": "·"}
 _COLORS = ("#3b6fb6", "#c7662b", "#4a8f4a", "#8a5aa8", "#b03a48", "#5b6770")
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --dim: #777; }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 100rem; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-table { border-collapse: collapse; } th, td { white-space: nowrap; padding: .25rem .7rem; text-align: left; border-bottom: 1px solid var(--line); }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; font-size: 13.5px; } th, td { padding: .25rem .5rem; text-align: left; border-bottom: 1px solid var(--line); }
+td { white-space: nowrap; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 6rem; } ul { margin: .2rem 0 .8rem; }
 .dim { color: var(--dim); } .passed { color: #2e7d32; } .failed { color: #c62828; } .error { color: #b26a00; }
 .scroll { overflow-x: auto; } details { margin: .3rem 0; } summary { cursor: pointer; }
 pre { background: #8881; padding: .6rem; overflow-x: auto; font-size: 12.5px; max-height: 30rem; }
@@ -60,21 +71,26 @@ def _subtitle(report: FleetReport) -> str:
     runs = sum(one.runs for one in report.variants)
     return (
         f"{report.tasks} tasks × {len(report.variants)} variants × {report.repeats}; {runs} runs; "
-        f"${report.cost_usd:.4f}{budget}. Intervals: 95 %, over tasks."
+        f"${report.cost_usd:.4f}{budget}. Intervals: 95 %, over tasks. Crashed: the agent ended with an error of its own, "
+        "which is not passed. Errors: something else failed, and the case is in no rate. $/solved: for each run that passed."
     )
 
 
 def _variants_table(report: FleetReport) -> str:
     ks = sorted({k for one in report.variants for k in one.pass_at})
+    names = score_names(report.variants)
     heads = ["variant", "runs", "pass rate", "95 %", *(f"pass@{k}" for k in ks), *(f"pass^{k}" for k in ks)]
-    heads += ["solved", "errors", "left", "$", "$ / solved", "median s", "tokens in", "cached", "tokens out"]
+    heads += [escape(name) for name in names]
+    heads += ["solved", "crashed", "errors", "left", "$", "$/solved", "median s"]
+    heads += ["tokens in", "cached", "tokens out"]
     rows = []
     for one in report.variants:
         usage = one.usage
         row = [escape(one.variant), str(one.runs), percent(one.pass_rate), interval(one)]
         row += [percent(one.pass_at.get(k)) for k in ks] + [percent(one.pass_all.get(k)) for k in ks]
-        row += [f"{one.solved}/{one.tasks}", str(one.errors), str(one.left), f"{one.cost_usd:.4f}"]
-        row += [_number(one.cost_per_solved_usd, 4), _number(one.median_s, 1)]
+        row += [score_text(one, name) for name in names]
+        row += [f"{one.solved}/{one.tasks}", str(one.crashed), str(one.errors), str(one.left)]
+        row += [money(one, one.cost_usd), money(one, one.cost_per_solved_usd), _number(one.median_s, 1)]
         row += [_count(usage.input), _count(usage.cache_read), _count(_sum(usage.output, usage.reasoning))]
         rows.append(row)
     return _table(heads, rows)
@@ -134,12 +150,12 @@ def _cost_plot(variants: Sequence[VariantReport]) -> str:
 
 
 def _comparison(one: Comparison) -> str:
-    needed = f"; about {one.tasks_needed} tasks would be enough" if one.tasks_needed else ""
     text = (
-        f"<p><b>{escape(one.verdict)}</b>: {escape(one.b)} − {escape(one.a)} = {one.difference:+.0%} "
-        f"[{one.low:+.0%}, {one.high:+.0%}] over {one.tasks} tasks; better on {one.better}, worse on {one.worse}, "
-        f"sign test p = {one.p_value:.3f}{needed}.</p>"
+        f"<p><b>{escape(one.verdict)}</b>: {escape(one.b)} − {escape(one.a)} = {difference_text(one)} "
+        f"over {counted(one.tasks, 'task')}; better on {one.better}, worse on {one.worse}, p = {one.p_value:.3f}.</p>"
     )
+    if notes := "".join(f"<li>{escape(note)}</li>" for note in notes_of(one)):
+        text += f"<ul class=dim>{notes}</ul>"
     if not one.changed:
         return text
     rows = [[escape(task.task), percent(task.a), percent(task.b)] for task in one.changed]
@@ -163,9 +179,14 @@ def _case(one: CaseOverview, diff: str) -> str:
     result = one.result
     cost, seconds = f"${one.cost_usd:.4f}", f"{result.run_s:.1f} s" if result else ""
     title = f"<span class={one.state}>{_MARKS[one.state]}</span> {escape(one.case.title)}"
-    about = " · ".join(filter(None, (one.state, result.outcome if result else "", seconds, cost)))
+    cost = cost if one.is_cost_complete else f"≥ {cost}"
+    scored = ", ".join(f"{name} {value:g}" for name, value in result.score.items()) if result else ""
+    ended = "the agent crashed" if result and result.crashed else result.outcome if result else ""
+    about = " · ".join(filter(None, (one.state, ended, scored, seconds, cost)))
     inner = [f"<p class=dim>session {escape(one.log_id)} · case {one.case.id}</p>"]
     inner += [_fault(fault) for fault in one.faults]
+    if result is not None and result.detail:
+        inner.append(f"<pre class=error>{escape(result.detail)}</pre>")
     if result is not None and result.check_output.strip():
         inner.append(f"<p>Check (exit code {result.check_exit}):</p><pre>{escape(result.check_output)}</pre>")
     if diff:
@@ -202,14 +223,6 @@ def _svg(width: float, height: float, drawn: Iterable[str]) -> str:
     return (
         f"<svg width={width} height={height} viewBox='0 0 {width} {height}' role=img>{''.join(drawn)}</svg>"
     )
-
-
-def percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.0%}"
-
-
-def interval(one: VariantReport) -> str:
-    return "–" if one.low is None or one.high is None else f"{one.low:.0%}–{one.high:.0%}"
 
 
 def _number(value: float | None, digits: int) -> str:

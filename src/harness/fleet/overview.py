@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from harness.fleet.attempt import Attempt, counts
+from harness.fleet.attempt import Attempt, decisive, retries_used
 from harness.fleet.fleet import Fleet
 from harness.fleet.plan import FleetCase, FleetPlan
 
 CaseState: TypeAlias = Literal["passed", "failed", "done", "error", "running", "waiting"]
-"""`done`: it has a result, but no check. `error`: all of its attempts ended without a result."""
+"""`done`: it has a result, but no check. `error`: all of its attempts ended without a result, by no fault of the agent."""
 STATES: tuple[CaseState, ...] = ("passed", "failed", "done", "error", "running", "waiting")
 
 
@@ -28,7 +28,8 @@ class CaseOverview(NamedTuple):
     @property
     def attempts(self) -> list[Attempt]:
         """In their order; the result is the last."""
-        return [*self.faults, *([self.result] if self.result else [])]
+        result = [] if self.result is None or self._is_among_faults else [self.result]
+        return [*self.faults, *result]
 
     @property
     def cost_usd(self) -> float:
@@ -36,8 +37,13 @@ class CaseOverview(NamedTuple):
 
     @property
     def is_cost_complete(self) -> bool:
-        """Whether the prices of all tokens are known."""
-        return not any(attempt.is_unpriced for attempt in self.attempts)
+        """Whether it is known what all attempts have used, and what that costs."""
+        return all(attempt.has_known_cost for attempt in self.attempts)
+
+    @property
+    def _is_among_faults(self) -> bool:
+        """So it is in fleets of an earlier version; see `decisive`."""
+        return self.result is not None and any(one.number == self.result.number for one in self.faults)
 
 
 def overview(fleet: Fleet) -> list[CaseOverview]:
@@ -49,7 +55,10 @@ def overview(fleet: Fleet) -> list[CaseOverview]:
     )
     found = []
     for case in in_order(fleet.plan):
-        result, lost = results.get(case.id), faults.get(case.id, ())
+        lost, stored = faults.get(case.id, ()), results.get(case.id)
+        result = decisive(stored, lost)
+        if stored is not None and result is not stored:
+            lost = (*lost, stored)  # it was paid for, and does not count
         progress = in_progress.get(case.id)
         latest = result or (progress if progress else lost[-1] if lost else None)
         is_running = result is None and progress is not None and fleet.records.is_claimed(case.id)
@@ -76,4 +85,4 @@ def _state(fleet: Fleet, result: Attempt | None, lost: Sequence[Attempt], *, is_
         return "done" if result.passed is None else "passed" if result.passed else "failed"
     if is_running:
         return "running"
-    return "error" if sum(map(counts, lost)) > fleet.plan.retries else "waiting"
+    return "error" if retries_used(lost) > fleet.plan.retries else "waiting"

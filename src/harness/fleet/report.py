@@ -11,9 +11,18 @@ import msgspec
 from harness.events import Usage
 from harness.fleet.fleet import Fleet
 from harness.fleet.overview import CaseOverview, overview
-from harness.fleet.statistics import pass_all, pass_at, rate_interval
+from harness.fleet.statistics import mean_interval, pass_all, pass_at, rate_interval
 
 _KS = (1, 2, 3, 5, 10)
+
+
+class ScoreReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean over tasks of the mean of their runs. A run that has not passed and has no score counts as 0."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    """95 %, over tasks; None where they say nothing about it."""
 
 
 class VariantReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,8 +34,10 @@ class VariantReport(msgspec.Struct, frozen=True, kw_only=True):
     """Cases that have a result."""
     passed: int
     failed: int
+    crashed: int = 0
+    """Runs in which the agent ended with an error of its own. They have not passed, and are among the failures."""
     errors: int
-    """Cases whose attempts all ended without a result; they are not failures."""
+    """Cases whose attempts all ended without a result, by no fault of the agent. They are in no rate."""
     left: int
     tasks: int
     """Those with a verdict."""
@@ -41,8 +52,11 @@ class VariantReport(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: float
     """Of all attempts, also those without a result."""
     cost_per_solved_usd: float | None
+    """For each run that passed: what one success costs, with all that did not succeed."""
     unpriced: int
-    """Runs with tokens whose price is not known."""
+    """Attempts whose tokens or prices are not known: with any, the cost is at least so much."""
+    scores: dict[str, ScoreReport] = {}
+    """By the name that the check gives them."""
     median_s: float | None
     usage: Usage
     faults: dict[str, int]
@@ -73,13 +87,30 @@ def report_of(fleet: Fleet, cases: Sequence[CaseOverview] | None = None) -> Flee
     )
 
 
-def verdicts(cases: Iterable[CaseOverview]) -> dict[str, list[bool]]:
-    """By task, of the cases with a verdict."""
+def verdicts(cases: Iterable[CaseOverview], *, with_errors: bool = False) -> dict[str, list[bool]]:
+    """By task, of the cases with a verdict. `with_errors`: those without one, by whatever fault, have not passed."""
     found: dict[str, list[bool]] = {}
     for one in cases:
         if one.result is not None and one.result.passed is not None:
             found.setdefault(one.case.task.id, []).append(one.result.passed)
+        elif with_errors and one.state == "error":
+            found.setdefault(one.case.task.id, []).append(False)
     return found
+
+
+def scores(cases: Sequence[CaseOverview]) -> dict[str, dict[str, float]]:
+    """By name and task: the mean of its runs."""
+    scored: dict[str, dict[str, list[float]]] = {}
+    results = [(one.case.task.id, one.result) for one in cases if one.result is not None]
+    names = dict.fromkeys(name for _task, result in results for name in result.score)
+    for name in names:
+        of_tasks = scored.setdefault(name, {})
+        for task, result in results:
+            if name in result.score or result.passed is False:
+                of_tasks.setdefault(task, []).append(result.score.get(name, 0.0))
+    return {
+        name: {task: fmean(values) for task, values in of_tasks.items()} for name, of_tasks in scored.items()
+    }
 
 
 def _variant_report(name: str, cases: Sequence[CaseOverview]) -> VariantReport:
@@ -99,6 +130,7 @@ def _variant_report(name: str, cases: Sequence[CaseOverview]) -> VariantReport:
         runs=len(results),
         passed=states["passed"],
         failed=states["failed"],
+        crashed=sum(result.crashed for result in results),
         errors=states["error"],
         left=states["waiting"] + states["running"],
         tasks=len(groups),
@@ -109,12 +141,19 @@ def _variant_report(name: str, cases: Sequence[CaseOverview]) -> VariantReport:
         pass_at=_mean_for_each_k(groups, pass_at),
         pass_all=_mean_for_each_k(groups, pass_all),
         cost_usd=round(cost, 10),
-        cost_per_solved_usd=cost / solved if solved else None,
-        unpriced=sum(result.is_unpriced for result in results),
+        cost_per_solved_usd=cost / states["passed"] if states["passed"] else None,
+        unpriced=sum(not attempt.has_known_cost for one in cases for attempt in one.attempts),
         median_s=median(result.run_s for result in results) if results else None,
         usage=usage,
-        faults=dict(Counter(fault.fault for one in cases for fault in one.faults)),
+        faults=dict(Counter(fault.fault for one in cases for fault in one.faults if fault.fault)),
+        scores={name: _score_report(list(means.values())) for name, means in scores(cases).items()},
     )
+
+
+def _score_report(means: Sequence[float]) -> ScoreReport:
+    interval = mean_interval(means)
+    low, high = interval if interval is not None else (None, None)
+    return ScoreReport(mean=fmean(means), low=low, high=high)
 
 
 def _mean_for_each_k(

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.fleet.compare import Comparison
-from harness.fleet.html_report import interval, percent
 from harness.fleet.report import VariantReport
+from harness.fleet.report_words import (
+    counted,
+    difference_text,
+    interval,
+    money,
+    notes_of,
+    percent,
+    score_names,
+    score_text,
+)
 from harness.views.formatting.columns import aligned
 from harness.views.formatting.escapes import single_line
 
@@ -19,6 +28,7 @@ CASE_SIGNS = {
     "waiting": ("dim", "·"),
 }
 """Style and sign of each state of a case."""
+_MOST_PAIRS = 30
 
 
 def elapsed(seconds: float) -> str:
@@ -30,14 +40,17 @@ def elapsed(seconds: float) -> str:
 
 def report_text(variants: Sequence[VariantReport]) -> str:
     ks = sorted({k for one in variants for k in one.pass_at})[:2]
+    names = score_names(variants)
     heads = ["variant", "runs", "pass rate", "95 %", *(f"pass@{k}" for k in ks), *(f"pass^{k}" for k in ks)]
-    heads += ["solved", "errors", "left", "$", "$/solved", "median s"]
+    heads += [single_line(name) for name in names]
+    heads += ["solved", "crashed", "errors", "left", "$", "$/solved", "median s"]
     rows = [heads]
     for one in variants:
         row = [single_line(one.variant), str(one.runs), percent(one.pass_rate), interval(one)]
         row += [percent(one.pass_at.get(k)) for k in ks] + [percent(one.pass_all.get(k)) for k in ks]
-        row += [f"{one.solved}/{one.tasks}", str(one.errors), str(one.left), f"{one.cost_usd:.4f}"]
-        row.append("–" if one.cost_per_solved_usd is None else f"{one.cost_per_solved_usd:.4f}")
+        row += [score_text(one, name) for name in names]
+        row += [f"{one.solved}/{one.tasks}", str(one.crashed), str(one.errors), str(one.left)]
+        row += [money(one, one.cost_usd), money(one, one.cost_per_solved_usd)]
         row.append("–" if one.median_s is None else f"{one.median_s:.1f}")
         rows.append(row)
     return aligned(rows)
@@ -45,13 +58,17 @@ def report_text(variants: Sequence[VariantReport]) -> str:
 
 def comparison_text(one: Comparison) -> str:
     names = [single_line(name) for name in (one.a, one.b)]
-    size = f"{one.difference:+.1%} [{one.low:+.1%}, {one.high:+.1%}] over {one.tasks} tasks"
-    where = f"better on {one.better}, worse on {one.worse}, sign test p = {one.p_value:.3f}"
+    size = f"{difference_text(one)} over {counted(one.tasks, 'task')}"
+    where = f"better on {one.better}, worse on {one.worse}, p = {one.p_value:.3f}"
     lines = [f"{names[1]} − {names[0]}: {size}; {where}: {single_line(one.verdict)}"]
-    if one.tasks_needed:
-        lines.append(f"  about {one.tasks_needed} tasks would be enough to make this difference clear")
-    if one.left_out:
-        lines.append(
-            f"  {one.left_out} tasks are not the same on both sides, or have no verdict, and do not count"
-        )
+    lines += [f"  {single_line(note)}" for note in notes_of(one)]
     return "\n".join(lines) + "\n"
+
+
+def comparisons_text(comparisons: Sequence[Comparison]) -> str:
+    """All of them; of very many, those that are clear."""
+    shown = comparisons if len(comparisons) <= _MOST_PAIRS else [one for one in comparisons if one.is_clear]
+    text = "".join(map(comparison_text, shown))
+    if hidden := len(comparisons) - len(shown):
+        text += f"{counted(hidden, 'pair')} without a clear winner; --json has all of them\n"
+    return text

@@ -32,7 +32,7 @@ from harness.events import (
     FleetPlanned,
     ProviderLimited,
 )
-from harness.fleet.attempt import Attempt, counts
+from harness.fleet.attempt import Attempt, retries_used
 from harness.fleet.engines.engine import Engine
 from harness.fleet.fleet import Fleet
 from harness.fleet.plan import FleetCase
@@ -389,6 +389,7 @@ class Scheduler:
                 cost_usd=attempt.cost_usd,
                 usage=attempt.usage or None,
                 duration_s=attempt.duration_s,
+                crashed=attempt.crashed,
             )
         )
 
@@ -397,7 +398,7 @@ class Scheduler:
         self._faults[case.id] += 1
         self._settle(case, attempt)
         plan = self.fleet.plan
-        used = sum(counts(one) for one in self.fleet.records.faults_of(case.id)[: self._faults[case.id]])
+        used = retries_used(self.fleet.records.faults_of(case.id)[: self._faults[case.id]])
         is_last = used > self._retries[case.id]
         if is_last:
             self.given_up.add(case.id)

@@ -1,65 +1,147 @@
-"""How sure a result is: intervals over tasks, pass@k, pass^k, and the sign test. Pure; the same input, the same numbers.
+"""How sure a result is: intervals over tasks, pass@k, pass^k, and the paired test. Pure; the same input, the same numbers.
 
-Runs of one task are not independent of each other, so everything is computed from one value for each task.
+Runs of one task are not independent of each other, so everything is computed from one value for each task. Two variants
+are compared by a paired t test over tasks, and by nothing else: the direction is the sign of the mean difference, the
+interval has all differences that the test does not reject, and a difference is clear when the interval excludes 0.
+`tests/fleet/test_fleet_coverage.py` simulates how often these intervals cover the truth.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
-from math import comb, prod, sqrt
-from statistics import fmean, stdev
+from math import comb, isfinite, prod, sqrt
+from statistics import fmean, variance
 from typing import NamedTuple
 
-_Z = 1.959964
-_ROUNDS = 2000
-_MANY = 300
-"""From so many tasks on, the mean is normal enough, and a bootstrap would only take time."""
-_CLEAR = 0.05
+from harness.fleet.student import quantile, two_sided
+
+LEVEL = 0.05
+"""How often a difference may be called clear where there is none, over all comparisons of a fleet together."""
+_POWER_TAIL = 0.4
+"""Both tails outside of a power of 80 %."""
 _MOST_TASKS = 100_000
+_HALF = 0.5
+_DIGITS = 12
+_ROUNDING = 1e-12
 
 
 class Interval(NamedTuple):
-    """95 %."""
+    """95 %, unless another level was asked for."""
 
     low: float
     high: float
 
 
-def wilson(share: float, count: int) -> Interval:
+class Difference(NamedTuple):
+    """Of paired values, one pair for each task."""
+
+    mean: float
+    deviation: float
+    """The standard deviation between tasks."""
+    tasks: int
+
+    @property
+    def p_value(self) -> float:
+        """The chance of a mean at least as far from 0 if there were no difference; 1 where that cannot be known."""
+        if self.tasks < 2 or not self.deviation:
+            return 1.0
+        return two_sided(self.mean / self._error, self.tasks - 1)
+
+    def interval(self, level: float = LEVEL) -> Interval:
+        """Excludes 0 exactly if the p value is below the level. Without bounds where there is one task."""
+        if self.tasks < 2 or not self.deviation:
+            return Interval(float("-inf"), float("inf"))
+        half = quantile(level, self.tasks - 1) * self._error
+        return Interval(self.mean - half, self.mean + half)
+
+    def tasks_needed(self) -> int | None:
+        """With how many tasks a difference as large as this one would be found in 80 % of fleets; None where no number
+        can be named: where this says nothing about a difference (p > 0.5), or hundreds of thousands would be needed.
+        """
+        if self.p_value > _HALF or not self.mean:
+            return None
+        low = high = self.tasks
+        while not self._is_enough(high):
+            low, high = high + 1, high * 2
+            if high > _MOST_TASKS:
+                return None
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._is_enough(middle) else (middle + 1, high)
+        return high
+
+    def _is_enough(self, tasks: int) -> bool:
+        distance = quantile(LEVEL, tasks - 1) + quantile(_POWER_TAIL, tasks - 1)
+        return distance * self.deviation / sqrt(tasks) <= abs(self.mean)
+
+    @property
+    def _error(self) -> float:
+        return self.deviation / sqrt(self.tasks)
+
+
+def rate_difference(a: Sequence[Sequence[bool]], b: Sequence[Sequence[bool]]) -> Difference:
+    """B's pass rates less A's, one group of runs for each task on both sides.
+
+    With few tasks the deviation between them can be far too small by chance, or 0, and would claim a certainty that is
+    not there. The runs of a task vary too, whatever the tasks do: half of that variance is the least that is believed.
+    """
+    values = [fmean(after) - fmean(before) for before, after in zip(a, b, strict=True)]
+    if len(values) < 2:
+        return Difference(_mean(values), 0.0, len(values))
+    of_runs = fmean(_run_variance(before) + _run_variance(after) for before, after in zip(a, b, strict=True))
+    return Difference(_mean(values), sqrt(max(variance(values), of_runs / 2)), len(values))
+
+
+def value_difference(a: Sequence[float], b: Sequence[float]) -> Difference:
+    """Of scores, which have no known bounds: one value for each task on both sides."""
+    values = [after - before for before, after in zip(a, b, strict=True)]
+    deviation = sqrt(variance(values)) if len(values) > 1 else 0.0
+    if deviation <= _ROUNDING * max(map(abs, (*a, *b))):
+        deviation = 0.0
+    return Difference(_mean(values), deviation, len(values))
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Without the last digits: shares of runs are no binary fractions, and a mean of 0 must be 0."""
+    return round(fmean(values), _DIGITS) + 0.0
+
+
+def _run_variance(runs: Sequence[bool]) -> float:
+    """Of the pass rate of one task; not 0 where all of its runs ended the same (Jeffreys' estimate of the rate)."""
+    rate = (sum(runs) + 0.5) / (len(runs) + 1)
+    return rate * (1 - rate) / len(runs)
+
+
+def mean_interval(values: Sequence[float]) -> Interval | None:
+    """Of the mean of scores, over tasks; None where the values say nothing about how far it may be off."""
+    found = value_difference([0.0] * len(values), values).interval()
+    return found if isfinite(found.low) else None
+
+
+def wilson(share: float, count: float, distance: float = 1.959964) -> Interval:
     """Of a share of `count` independent trials; not empty at 0 and 1."""
     if not count:
         return Interval(0.0, 1.0)
-    scale = 1 + _Z * _Z / count
-    middle = (share + _Z * _Z / (2 * count)) / scale
-    half = _Z * sqrt(share * (1 - share) / count + _Z * _Z / (4 * count * count)) / scale
+    scale = 1 + distance * distance / count
+    middle = (share + distance * distance / (2 * count)) / scale
+    half = distance * sqrt(share * (1 - share) / count + distance * distance / (4 * count * count)) / scale
     return Interval(max(0.0, middle - half), min(1.0, middle + half))
 
 
-def mean_interval(values: Sequence[float]) -> Interval:
-    """Of the mean, from resampled tasks with a fixed seed."""
-    if len(values) < 2:
-        return Interval(float("-inf"), float("inf"))
-    if len(values) > _MANY:
-        middle, half = fmean(values), _Z * stdev(values) / sqrt(len(values))
-        return Interval(middle - half, middle + half)
-    source, count = random.Random(0), len(values)
-    means = sorted(sum(source.choices(values, k=count)) / count for _ in range(_ROUNDS))
-    return Interval(means[int(0.025 * _ROUNDS)], means[int(0.975 * _ROUNDS)])
-
-
 def rate_interval(groups: Sequence[Sequence[bool]]) -> Interval:
-    """Of the pass rate; one group for each task.
+    """Of the pass rate; one group of runs for each task.
 
-    Resampling tasks that all have the same rate gives an interval without width, which would claim a certainty that
-    is not there: then, and for one task, Wilson's interval.
+    Wilson's interval for as many independent trials as the runs are worth: fewer than there are, because those of one
+    task resemble each other (Korn and Graubard 1998), and with the t distribution, because there may be few tasks.
+    For one task it is that of its runs: it says nothing about other tasks.
     """
     rates = [fmean(group) for group in groups if group]
-    if len(rates) == 1:
-        return wilson(rates[0], len(next(group for group in groups if group)))
-    if not rates or min(rates) == max(rates):
-        return wilson(rates[0] if rates else 0.0, len(rates))
-    return mean_interval(rates)
+    runs = sum(map(len, groups))
+    if len(rates) < 2:
+        return wilson(rates[0] if rates else 0.0, runs)
+    middle, spread = fmean(rates), variance(rates) / len(rates)
+    trials = min(middle * (1 - middle) / spread, runs) if spread else len(rates)
+    return wilson(middle, trials, quantile(LEVEL, len(rates) - 1))
 
 
 def pass_at(runs: int, passed: int, k: int) -> float:
@@ -74,42 +156,21 @@ def pass_all(runs: int, passed: int, k: int) -> float:
     return comb(passed, k) / comb(runs, k)
 
 
-def sign_test(better: int, worse: int) -> float:
-    """The chance of a difference at least this one-sided if there were none; both directions."""
-    count = better + worse
-    if not count:
-        return 1.0
-    tail = sum(comb(count, k) for k in range(max(better, worse), count + 1))
-    chance: float = 2 * tail / (1 << count)
-    return min(1.0, chance)
+class Corrected(NamedTuple):
+    """A p value among several, after Holm (1979): below `LEVEL` it is clear."""
+
+    p_value: float
+    level: float
+    """That of the interval which excludes 0 exactly if the corrected p value is below `LEVEL`."""
 
 
-def is_clear(p_value: float) -> bool:
-    return p_value < _CLEAR
-
-
-def tasks_needed(better: int, worse: int, tasks: int) -> int | None:
-    """How many tasks would make the same difference clear; None: no number would."""
-    if better == worse or not tasks:
-        return None
-    differing, share = (better + worse) / tasks, max(better, worse) / (better + worse)
-    low, high = tasks, tasks
-    while not _would_be_clear(high, differing, share):
-        low, high = high, high * 2
-        if high > _MOST_TASKS:
-            return None
-    while low < high:  # the smallest, up to rounding
-        middle = (low + high) // 2
-        if _would_be_clear(middle, differing, share):
-            high = middle
-        else:
-            low = middle + 1
-    return high
-
-
-def _would_be_clear(tasks: int, differing: float, share: float) -> bool:
-    count = int(tasks * differing)
-    wins = int(count * share)
-    if count > 2000:  # normal, since the sum of the exact test would be long
-        return (2 * wins - count) / sqrt(count) > _Z
-    return is_clear(sign_test(wins, count - wins))
+def corrected(p_values: Sequence[float]) -> list[Corrected]:
+    """For comparisons that are looked at together: one false winner among all of them in at most 5 % of fleets."""
+    found: dict[int, Corrected] = {}
+    count, highest, level, is_stopped = len(p_values), 0.0, LEVEL, False
+    for rank, number in enumerate(sorted(range(count), key=lambda number: p_values[number])):
+        highest = max(highest, min(1.0, (count - rank) * p_values[number]))
+        if not is_stopped:  # the first that is not clear is the last that is tested
+            level, is_stopped = LEVEL / (count - rank), highest >= LEVEL
+        found[number] = Corrected(highest, level)
+    return [found[number] for number in range(count)]

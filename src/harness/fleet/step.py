@@ -7,8 +7,10 @@ the disk and what it writes to its output are limited.
 from __future__ import annotations
 
 import os
+import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import msgspec
 
@@ -19,6 +21,8 @@ from harness.system.contract import system
 
 TIMED_OUT = 124
 """The exit code of a command that took too long, as `timeout` gives it."""
+_KILLED = 128 + signal.SIGKILL
+"""So a shell, and a container, say that a command was killed."""
 _TIMEOUTS = ChildTimeouts(interrupt_s=1.0, terminate_s=1.0, kill_s=5.0)
 _LOOK_EVERY_S = 0.5
 _MOST_PROCESSES = 1000
@@ -34,6 +38,20 @@ class CommandResult(msgspec.Struct, frozen=True):
     output: str
     trouble: str = ""
     duration_s: float = 0.0
+    signal: int | None = None
+    """What ended it, where that was not we."""
+
+    @property
+    def end_of_signal(self) -> str:
+        """Empty where it ended by itself, or was ended by us."""
+        if self.trouble or (self.signal is None and self.code != _KILLED):
+            return ""
+        is_killed = self.code == _KILLED or self.signal == signal.SIGKILL
+        return (
+            "the check was killed (out of memory?)"
+            if is_killed
+            else f"the check was ended by signal {self.signal}"
+        )
 
     @property
     def is_ok(self) -> bool:
@@ -75,33 +93,48 @@ def run_step(
     argv = command if isinstance(command, tuple) else (_shell(env), "-c", command)
     began = time.monotonic()
     output = _Output()
-    try:
-        child = Child(Invocation(argv, env, cwd), _TIMEOUTS)
-    except HarnessError as error:
-        return CommandResult(None, "", error.words)
-    trouble = ""
-    limits = _StepLimits(cwd, began + timeout_s, is_stopped)
-    with child:
-        while child.exit is None:
-            for chunk in child.read(_LOOK_EVERY_S):
-                output.add(chunk.data)
-            if not trouble and (trouble := limits.exceeded()):
-                child.kill()
+    with _opened(cwd) as folder:
+        limits = _StepLimits(folder, began + timeout_s, is_stopped)
+        try:
+            child = Child(Invocation(argv, env, cwd), _TIMEOUTS)
+        except HarnessError as error:
+            return CommandResult(None, "", error.words)
+        trouble = ""
+        with child:
+            while child.exit is None:
+                for chunk in child.read(_LOOK_EVERY_S):
+                    output.add(chunk.data)
+                if not trouble and (trouble := limits.exceeded()):
+                    child.kill()
     if is_stopped():
         raise StepStopped
     took_s = time.monotonic() - began
     code = child.exit.code if child.exit.code is not None else 128 + (child.exit.signal or 0)
     return CommandResult(
-        TIMED_OUT if trouble.startswith("timed out") else code, output.text(), trouble, took_s
+        TIMED_OUT if trouble.startswith("timed out") else code,
+        output.text(),
+        trouble,
+        took_s,
+        child.exit.signal,
     )
 
 
+@contextmanager
+def _opened(folder: str) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 class _StepLimits:
-    def __init__(self, cwd: str, deadline: float, is_stopped: Callable[[], bool]) -> None:
-        self._cwd = cwd
+    def __init__(self, folder: int, deadline: float, is_stopped: Callable[[], bool]) -> None:
+        """`folder`: the working folder, open, because a task may delete it."""
+        self._folder = folder
         self._deadline = deadline
         self._is_stopped = is_stopped
-        self._free_before = _free_bytes(cwd)
+        self._free_before = _free_bytes(folder)
         self._look_at = 0.0
 
     def exceeded(self) -> str:
@@ -114,7 +147,7 @@ class _StepLimits:
         if now < self._look_at:
             return ""
         self._look_at = now + _LOOK_EVERY_S
-        free = _free_bytes(self._cwd)
+        free = _free_bytes(self._folder)
         if free < min(_LEAST_FREE_BYTES, self._free_before // 2):
             return "the disk is almost full"
         if self._free_before - free > _MOST_DISK_BYTES:
@@ -124,11 +157,8 @@ class _StepLimits:
         return ""
 
 
-def _free_bytes(path: str) -> int:
-    try:
-        found = os.statvfs(path)
-    except OSError:  # a task may delete its workspace
-        return _MOST_DISK_BYTES
+def _free_bytes(folder: int) -> int:
+    found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize
 
 

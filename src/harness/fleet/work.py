@@ -13,6 +13,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from types import FrameType
 from typing import Any, Self
 
@@ -35,8 +36,9 @@ from harness.events import (
     Warning,
 )
 from harness.events.usage import CLASSES
-from harness.fleet.attempt import Attempt, CaseProgress, Fault, fault_of, was_limited
+from harness.fleet.attempt import Attempt, CaseProgress, Fault
 from harness.fleet.container import remove_container
+from harness.fleet.failures import fault_of, trouble_of
 from harness.fleet.fleet import Fleet
 from harness.fleet.plan import FleetCase
 from harness.fleet.step import CommandResult, StepStopped, run_step
@@ -174,18 +176,22 @@ class _Worker:
             return False
         if self._workspace.container is not None and result.outcome != "completed":
             self._workspace.container.end_processes()
-        limited = was_limited(counted, result)
+        trouble = trouble_of(counted, result, datetime.now().astimezone())
         self._attempt = replace(
             _with_cost(self._fleet, self._attempt, counted),
             log_id=run.log_id,
             outcome=result.outcome,
-            was_limited=limited,
+            was_limited=trouble.is_limit,
+            limited_until_ms=trouble.until_ms,
             run_s=round(time.monotonic() - began, 3),
         )
         is_cut_off = self._stop.is_requested or _is_at_limit(counted)
-        fault: Fault = "interrupted" if is_cut_off else fault_of(result, limited=limited)
+        fault: Fault = "interrupted" if is_cut_off else fault_of(result, trouble)
+        reason = _last_error(counted) or result.text[:500]
         if fault:
-            self._fail(fault, _last_error(counted) or result.text[:500])
+            self._fail(fault, reason)
+        elif result.outcome == "failed":
+            self._attempt = replace(self._attempt, crashed=True, passed=False, detail=reason[:2000])
         return fault not in {"not_started", "interrupted"}
 
     def _followed(self, run: Run) -> list[Event]:
@@ -206,12 +212,14 @@ class _Worker:
         if end.code is None:
             self._attempt = checked
             self._fail("check_failed", end.trouble)
-        elif end.is_ok:  # solved, even though the agent ended badly
+        elif self._attempt.crashed:  # it has not passed, and has no score, whatever it left behind
+            self._attempt = checked
+        elif end.is_ok:  # solved, even though its provider failed afterwards
             self._attempt = replace(checked, passed=True, fault="", detail="", score=self._score())
         elif self._attempt.fault:
             self._attempt = checked
         else:
-            self._attempt = replace(checked, passed=False, score=self._score())
+            self._attempt = replace(checked, passed=False, score=self._score(), detail=end.end_of_signal)
 
     def _score(self) -> dict[str, float]:
         if not self._case.task.score_file:

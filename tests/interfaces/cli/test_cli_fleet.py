@@ -54,13 +54,20 @@ def test_a_plan_is_carried_out_reported_and_compared(planned: CliMachine) -> Non
     report = planned.call("fleet", "report", "plan")
     assert "good     1     100%" in report.out
     assert "no clear winner" in report.out
-    assert "about 6 tasks would be enough" in report.out
+    assert "one task says nothing about others" in report.out
     assert planned.call("fleet", "compare", "plan").code == 0
     assert planned.call("fleet", "compare", "plan:good", "plan:bad", "--max-drop", "0.1").code == 3
     assert "the same for 0 steps of 1 and 0" in planned.call("fleet", "diff", "plan", good, bad).out
     assert "plan" in planned.call("fleet", "list").out
-    for name in ("csv", "json", "html", "swe-bench"):
+    for name in ("csv", "json", "html"):
         assert planned.call("fleet", "export", "plan", "-f", name).out
+    refused = planned.call("fleet", "export", "plan", "-f", "swe-bench")
+    assert (refused.code, "2 sets of predictions" in refused.err) == (2, True)
+    assert planned.call("fleet", "export", "plan", "-f", "swe-bench", "-o", "predictions").code == 0
+    assert sorted(one.name for one in (planned.project / "predictions").iterdir()) == [
+        "bad.1.json",
+        "good.1.json",
+    ]
     assert planned.call("fleet", "export", "plan", "-f", "atif", "-o", "out").code == 0
     assert json.loads((planned.project / f"out/{good}.json").read_text())["schema_version"] == "ATIF-v1.7"
     assert planned.call("sessions", "list", "--tag", "fleet=plan", "--ids").out.count("\n") == 2

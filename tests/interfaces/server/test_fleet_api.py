@@ -23,7 +23,7 @@ from harness.fleet.overview import in_order
 from harness.fleet.scheduler import Scheduler
 from harness.interfaces.server.api.openapi import ENDPOINTS
 from harness.log.stores.open_store import open_store
-from small_fleet import BROKEN, FAILS, SOLVES, InProcess, Shown, plan, task, variant
+from small_fleet import FAILS, OUTAGE, SOLVES, InProcess, Shown, plan, task, variant
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_variants_and_runs_are_compared(live: LiveServer) -> None:
     carried_out(made(live, ("good", SOLVES), ("bad", FAILS)))
     found = get(live, "/api/fleets/small/compare?a=bad&b=good")
     assert found["verdict"] == "no clear winner"
-    assert (found["comparison"]["difference"], found["comparison"]["tasks_needed"]) == (1.0, 6)
+    assert (found["comparison"]["difference"], found["comparison"]["tasks_needed"]) == (1.0, 4)
     good, bad, *_ = (one["id"] for one in get(live, "/api/fleets/small")["cases"])
     parts = get(live, f"/api/fleets/small/diff?a={good}&b={bad}")
     assert parts["firstDifference"] == 0
@@ -199,7 +199,7 @@ def test_a_fleet_is_stopped_only_while_it_is_run(live: LiveServer) -> None:
 
 
 def test_a_fleet_is_continued_by_a_process_of_its_own(live: LiveServer) -> None:
-    made(live, ("good", SOLVES), ("broken", BROKEN), retries=0)
+    made(live, ("good", SOLVES), ("broken", OUTAGE), retries=0)
     with live.http() as http:
         assert http.post("/api/fleets/small/resume", json={"budgetUsd": -1}).status_code == 400
         assert http.post("/api/fleets/small/retry", json={}).status_code == 409

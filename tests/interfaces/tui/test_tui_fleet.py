@@ -190,7 +190,7 @@ def test_two_variants_are_compared() -> None:
         await seen.shows("greeting")
         await seen.press("equals_sign")
         await seen.shows("no clear winner")
-        await seen.shows("about 18 tasks would be enough")
+        await seen.shows("with about 18 tasks")
         await seen.shows("cart total  0% → 100%")
         await seen.press("escape")
         data.fleet_source.comparisons.clear()

@@ -9,8 +9,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from harness.errors import UsageError
-from harness.fleet.compare import Comparison, compare, side_of
-from harness.fleet.overview import overview
+from harness.fleet.compare import Comparison, compare_variants
 from harness.fleet.watching import FleetSummary, FleetView, FleetWatch, KnownFleets
 from harness.interfaces.server_address import ServerCalls
 
@@ -51,9 +50,7 @@ class LocalFleets:
         return self._opened(name).view()
 
     def compare(self, name: str, a: str, b: str) -> Comparison:
-        fleet = self._opened(name).fleet
-        cases = overview(fleet)
-        return compare(side_of(fleet, a, cases), side_of(fleet, b, cases))
+        return compare_variants(self._opened(name).fleet, a, b)
 
     def stop(self, name: str, *, now: bool) -> None:
         watch = self._opened(name)

@@ -75,7 +75,7 @@ def _add_results(actions: dict[str, argparse.ArgumentParser]) -> None:
         "--output",
         default="",
         metavar="PATH",
-        help="a file, for atif a folder (default: standard output)",
+        help="a file; for atif, and for swe-bench with several variants, a folder (default: standard output)",
     )
 
 

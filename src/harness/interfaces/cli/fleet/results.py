@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 
 from harness.errors import UsageError
 from harness.fleet import export
-from harness.fleet.compare import Side, compare, compared_pairs, side_of
+from harness.fleet.compare import Comparison, compare, compare_variants, compared_pairs, side_of
 from harness.fleet.difference import RunStep, aligned_steps, first_difference, steps_of_case
 from harness.fleet.fleet import Fleet, open_fleet
-from harness.fleet.html_report import percent
-from harness.fleet.overview import overview
+from harness.fleet.overview import CaseOverview, overview
 from harness.fleet.report import report_of
-from harness.fleet.report_text import comparison_text, report_text
+from harness.fleet.report_text import comparison_text, comparisons_text, report_text
+from harness.fleet.report_words import counted, percent
 from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.output import write_json, write_json_lines, write_text
 from harness.views.formatting.columns import aligned
@@ -30,15 +31,13 @@ def show_report(fleet: Fleet, arguments: argparse.Namespace) -> int:
         write_json({"report": report, "comparisons": comparisons})
         return 0
     write_text(report_text(report.variants))
-    for one in comparisons:
-        write_text(comparison_text(one))
+    write_text(comparisons_text(comparisons))
     return 0
 
 
 def show_comparison(arguments: argparse.Namespace) -> int:
     """The exit code shows whether B is worse than A."""
-    a, b = _sides(arguments)
-    found = compare(a, b)
+    found = _compared(arguments)
     if arguments.json:
         write_json(found)
     else:
@@ -52,18 +51,18 @@ def show_comparison(arguments: argparse.Namespace) -> int:
     return WORSE if found.is_clear else PERHAPS_WORSE if arguments.max_drop else 0
 
 
-def _sides(arguments: argparse.Namespace) -> tuple[Side, Side]:
+def _compared(arguments: argparse.Namespace) -> Comparison:
     name_a, _, variant_a = arguments.a.partition(":")
     fleet_a = open_fleet(name_a, arguments.store)
+    names = [one.name for one in fleet_a.plan.variants]
     if arguments.b:
         name_b, _, variant_b = arguments.b.partition(":")
-        fleet_b = fleet_a if name_b == name_a else open_fleet(name_b, arguments.store)
-        return side_of(fleet_a, variant_a), side_of(fleet_b, variant_b)
-    names = [one.name for one in fleet_a.plan.variants]
+        if name_b == name_a:
+            return compare_variants(fleet_a, variant_a, variant_b)
+        return compare(side_of(fleet_a, variant_a), side_of(open_fleet(name_b, arguments.store), variant_b))
     if variant_a or len(names) != 2:
         raise UsageError("two sides are needed", hint="`harness fleet compare FLEET:VARIANT FLEET:VARIANT`")
-    cases = overview(fleet_a)
-    return side_of(fleet_a, names[0], cases), side_of(fleet_a, names[1], cases)
+    return compare_variants(fleet_a, names[0], names[1])
 
 
 def show_difference(fleet: Fleet, arguments: argparse.Namespace) -> int:
@@ -73,9 +72,9 @@ def show_difference(fleet: Fleet, arguments: argparse.Namespace) -> int:
         write_json({"first_difference": at, "steps": aligned_steps(a, b)})
         return 0
     same = (
-        f"the same {len(a)} steps"
+        f"the same {counted(len(a), 'step')}"
         if at is None
-        else f"the same for {at} steps of {len(a)} and {len(b)}, then:"
+        else f"the same for {counted(at, 'step')} of {len(a)} and {len(b)}, then:"
     )
     pairs = aligned_steps(a, b)[at or 0 :]
     rows = [("A", "B"), *((_step_text(one.a), "=" if one.is_same else _step_text(one.b)) for one in pairs)]
@@ -105,11 +104,25 @@ def export_fleet(fleet: Fleet, arguments: argparse.Namespace, console: Console) 
             _write(path, export.as_csv(fleet, cases).encode())
         case "json":
             _write(path, b"".join(export.as_json_lines(fleet, cases)), is_json=True)
+        case "swe-bench" if path and not path.endswith((".json", ".jsonl")):
+            for name in export.write_predictions(fleet, cases, path):
+                console.say(name)
         case "swe-bench":
-            _write(path, export.predictions(fleet, cases), is_json=True)
+            _write(path, _only_prediction(fleet, cases), is_json=True)
         case _:
             _write(path, export.as_html(fleet, cases))
     return 0
+
+
+def _only_prediction(fleet: Fleet, cases: Sequence[CaseOverview]) -> bytes:
+    """Raises UsageError where there are several: in one file they would replace each other."""
+    files = export.predictions(fleet, cases)
+    if len(files) != 1:
+        raise UsageError(
+            f"the fleet {fleet.name} has {len(files)} sets of predictions, one for each variant and repeat",
+            hint="name a folder for them with -o FOLDER",
+        )
+    return next(iter(files.values()))
 
 
 def _write(path: str, data: bytes, *, is_json: bool = False) -> None:

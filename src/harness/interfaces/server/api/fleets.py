@@ -19,7 +19,7 @@ from harness.errors import SpawnFailed, StoreError, UsageError
 from harness.events.usage import CLASSES
 from harness.fleet import export
 from harness.fleet.attempt import Attempt
-from harness.fleet.compare import Comparison, compare, side_of
+from harness.fleet.compare import Comparison, compare_variants
 from harness.fleet.difference import StepPair, aligned_steps, first_difference, steps_of_case
 from harness.fleet.fleet import Fleet
 from harness.fleet.overview import overview
@@ -141,9 +141,7 @@ class FleetApi:
         a, b = (request.query_params.get(name, "") for name in ("a", "b"))
 
         def compared(watch: FleetWatch) -> FleetComparison:
-            fleet = watch.fleet
-            cases = overview(fleet)
-            found = compare(side_of(fleet, a, cases), side_of(fleet, b, cases))
+            found = compare_variants(watch.fleet, a, b)
             return FleetComparison(found, found.verdict)
 
         return json_response(await self._read(request, compared))
