@@ -20,7 +20,7 @@ from harness.errors import UsageError
 from harness.sources.process import child as child_module
 from harness.sources.process.child import Child
 from harness.sources.process.invocation import Invocation
-from harness.sources.sandbox import sandbox
+from harness.sources.sandbox import ladder
 from harness.system import linux, posix
 from harness.system.contract import System
 from source_tree import expect_none, package_modules, uses_of
@@ -45,7 +45,7 @@ LINUX_CALLS = (
     "signal.sigtimedwait",
     "socket.SO_PEERCRED",
 )
-ARGUMENTS_OF_BUBBLEWRAP = "sources/sandbox/sandbox.py"
+ARGUMENTS_OF_BUBBLEWRAP = "sources/sandbox/rungs.py"
 
 
 def test_only_one_room_uses_what_other_systems_lack() -> None:
@@ -146,9 +146,9 @@ def test_the_fallback_says_what_it_cannot_do(tmp_path: Path) -> None:
 
 
 def test_without_a_sandbox_nothing_is_confined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "system", posix)
+    monkeypatch.setattr(ladder, "system", posix)
     with pytest.raises(UsageError, match="only Linux has one"):
-        sandbox.find_sandbox()
+        ladder.find_sandbox()
 
 
 @pytest.fixture

@@ -121,7 +121,7 @@ def diagnostics(found: AgentInstallation) -> dict[str, Any]:
 def _sandbox() -> str:
     """What --sandbox would use here, or why there is nothing."""
     from harness.errors import UsageError
-    from harness.sources.sandbox.sandbox import find_sandbox
+    from harness.sources.sandbox.ladder import find_sandbox
 
     try:
         return find_sandbox().name

@@ -1,10 +1,11 @@
-"""What a process gives up for good, it and all that it starts: writing, sockets, capabilities.
+"""What a process gives up for good, it and all that it starts: writing, connections, sockets, capabilities.
 
 The watchdog loads this file by its path before it starts a program that is to be confined; so it imports
 nothing of Harness. Linux only. Whatever cannot be given up is an OSError, and then nothing is started.
 
     writing        Landlock: only below the named paths. Reading and running stay as they are, and so does
                    what Landlock knows nothing of: mode, owner and times of one's own files.
+    connections    Landlock, from its fourth version on: by TCP, only to the named ports
     sockets        seccomp: only the named families; io_uring, which could open others, is refused
     capabilities   all but those by which root writes into files of other users
 """
@@ -13,24 +14,28 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import json
 import os
 import stat
 from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 OLDEST_LANDLOCK = 3
 """The first one that knows of truncation: an older one lets any file be emptied."""
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG = 1
-_PATH_BENEATH = 1
+_PATH_BENEATH, _NET_PORT = 1, 2
 _WRITE_FILE = 1 << 1
 _REMOVE_AND_MAKE = sum(1 << bit for bit in range(4, 13))
 _MAKE_DEVICES = 1 << 6 | 1 << 11
 _REFER, _TRUNCATE, _IOCTL_DEVICE = 1 << 13, 1 << 14, 1 << 15
 _RIGHTS_SINCE = {1: _WRITE_FILE | _REMOVE_AND_MAKE, 2: _REFER, 3: _TRUNCATE, 5: _IOCTL_DEVICE}
 _FILE_RIGHTS = _WRITE_FILE | _TRUNCATE | _IOCTL_DEVICE
-_TCP_SINCE, _TCP_RIGHTS = 4, 0b11
+TCP_SINCE = 4
+_CONNECT, _TCP_RIGHTS = 0b10, 0b11
 _SCOPES_SINCE, _SCOPES = 6, 0b11
 """Signals, and sockets with abstract names."""
 
@@ -63,6 +68,10 @@ class _PathBeneath(ctypes.Structure):
     _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
 
 
+class _NetPort(ctypes.Structure):
+    _fields_ = (("allowed", ctypes.c_uint64), ("port", ctypes.c_uint64))
+
+
 class Instruction(ctypes.Structure):
     """Of a seccomp filter."""
 
@@ -78,15 +87,15 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(Instruction)))
 
 
-def confine(policy: bytes) -> dict[str, Any]:
-    """Give up what the policy, a JSON object, does not keep. There is no way back. Returns the policy."""
-    wanted: dict[str, Any] = json.loads(policy)
+def confine(policy: Mapping[str, Any]) -> None:
+    """Give up what the policy does not keep; see `sandbox`. There is no way back."""
     forbid_new_privileges()
-    if wanted["writable"] is not None:
-        _restrict_writing(wanted["writable"])
-        _drop_capabilities()
-    _restrict_sockets(wanted["sockets"])
-    return wanted
+    if policy["writable"] is not None:
+        _restrict_writing(policy["writable"], may_connect=policy["tcp"] != [])
+        if os.geteuid() == 0:  # other users have none, and no new privileges means that none can be had
+            drop_capabilities()
+    restrict_tcp(policy["tcp"])
+    restrict_sockets(policy["sockets"])
 
 
 def landlock_version() -> int:
@@ -102,22 +111,39 @@ def is_known_machine() -> bool:
     return os.uname().machine in _MACHINES
 
 
-def _restrict_writing(paths: list[str]) -> None:
+def _restrict_writing(paths: Sequence[str], *, may_connect: bool) -> None:
     version = landlock_version()
     if version < OLDEST_LANDLOCK:
         raise OSError(errno.ENOSYS, "this kernel has no Landlock, or one that is too old")
     rights = sum(bits for since, bits in _RIGHTS_SINCE.items() if version >= since)
     attributes = _RulesetAttributes(
         rights,
-        _TCP_RIGHTS if version >= _TCP_SINCE else 0,
+        _TCP_RIGHTS if version >= TCP_SINCE and not may_connect else 0,
         _SCOPES if version >= _SCOPES_SINCE else 0,
     )
-    size = 24 if version >= _SCOPES_SINCE else 16 if version >= _TCP_SINCE else 8
-    ruleset = _call(_CREATE_RULESET, ctypes.byref(attributes), size, 0)
+    ruleset = _new_ruleset(attributes, version)
     for path in paths:
         _allow_writing(ruleset, path, rights)
     _call(_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
+
+
+def restrict_tcp(ports: Sequence[int] | None) -> None:
+    """Connect to these ports alone, wherever they are; None: to any. Raises OSError, also for an older kernel."""
+    if not ports:
+        return
+    if (version := landlock_version()) < TCP_SINCE:
+        raise OSError(errno.ENOSYS, "the Landlock of this kernel knows nothing of TCP")
+    ruleset = _new_ruleset(_RulesetAttributes(0, _CONNECT, 0), version)
+    for port in ports:
+        _call(_ADD_RULE, ruleset, _NET_PORT, ctypes.byref(_NetPort(_CONNECT, port)), 0)
+    _call(_RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)
+
+
+def _new_ruleset(attributes: _RulesetAttributes, version: int) -> int:
+    size = 24 if version >= _SCOPES_SINCE else 16 if version >= TCP_SINCE else 8
+    return _call(_CREATE_RULESET, ctypes.byref(attributes), size, 0)
 
 
 def _allow_writing(ruleset: int, path: str, rights: int) -> None:
@@ -135,12 +161,11 @@ def _allow_writing(ruleset: int, path: str, rights: int) -> None:
         os.close(descriptor)
 
 
-def _drop_capabilities() -> None:
-    if os.geteuid() != 0:
-        return  # other users have none, and no new privileges means that none can be had
+def drop_capabilities() -> None:
+    """All but the one that root keeps. Needs the capability to do so: root has it, and who made a user namespace."""
     _control(_AMBIENT, _CLEAR_ALL, 0, 0, 0)
     for capability in range(64):
-        if capability != _KEPT_CAPABILITY:
+        if capability != _KEPT_CAPABILITY or os.geteuid() != 0:
             try:
                 _control(_DROP_FROM_BOUNDS, capability, 0, 0, 0)
             except OSError as error:
@@ -148,14 +173,14 @@ def _drop_capabilities() -> None:
                     break  # there are no more
                 raise
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
-    kept = 1 << _KEPT_CAPABILITY
+    kept = 1 << _KEPT_CAPABILITY if os.geteuid() == 0 else 0
     _require(_libc().capget(header, current := (ctypes.c_uint32 * 6)()))
     # Effective and permitted of the lower half; root in a container may not even have this one.
     wanted = (ctypes.c_uint32 * 6)(current[0] & kept, current[1] & kept, 0, 0, 0, 0)
     _require(_libc().capset(header, wanted))
 
 
-def _restrict_sockets(families: list[int]) -> None:
+def restrict_sockets(families: Sequence[int]) -> None:
     machine = _MACHINES.get(os.uname().machine)
     if machine is None:
         raise OSError(errno.ENOSYS, "sockets cannot be refused on this machine")

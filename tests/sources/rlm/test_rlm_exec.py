@@ -13,7 +13,7 @@ from harness.events import Event, Relay, RelayReply, ReplOutput, ReplProgress, T
 from harness.events.operation import Command
 from harness.sources.loop.permissions import Permissions, permissions_for
 from harness.sources.rlm.repl import ReplLimits
-from harness.sources.sandbox.sandbox import find_sandbox
+from harness.sources.sandbox.ladder import best_wall
 from harness.sources.tool import ToolPermission
 from played_model import PlayedModel
 from played_rlm import Reaction, Stage, code, follow, play
@@ -189,14 +189,18 @@ def test_cancelling_kills_the_command(tmp_path: Path) -> None:
 
 
 def test_commands_are_confined_when_that_was_asked_for(tmp_path: Path) -> None:
+    rung = best_wall()
+    if rung is None:
+        pytest.skip("no sandbox here")
     inside, outside = tmp_path / "inside", tmp_path / "outside"
-    inside.mkdir()
+    top = inside if rung.hides else inside / "sub"  # Landlock lets nothing new into the top
+    top.mkdir(parents=True)
     outside.mkdir()
     run = play(
-        code(f"exec('echo 1 > here; echo 2 > {outside}/there')", "FINAL(1)"),
+        code(f"exec('echo 1 > {top}/here; echo 2 > {outside}/there')", "FINAL(1)"),
         cwd=str(inside),
-        sandbox=find_sandbox(),
+        sandbox=rung,
     )
     assert run.result.success
-    assert [path.name for path in inside.iterdir()] == ["here"]
+    assert [path.name for path in top.iterdir()] == ["here"]
     assert list(outside.iterdir()) == []

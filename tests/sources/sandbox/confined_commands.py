@@ -12,21 +12,22 @@ import os
 import sys
 from typing import Any
 
-from harness.sources.sandbox.sandbox import LANDLOCK, Sandbox, bubblewrap, bubblewrap_program
+from harness.sources.sandbox.ladder import bubblewrap_program
+from harness.sources.sandbox.rungs import LANDLOCK, NAMESPACES, Rung, bubblewrap
 from harness.sources.tool import ToolContext
 from harness.sources.tools.bash import BashTool
 from harness.sources.workspace.commands import OutputFolder
 from harness.sources.workspace.roots import ToolWorkspace
 
 
-def sandbox_of(engine: str) -> Sandbox | None:
+def rung_of(engine: str) -> Rung | None:
     if engine == "bubblewrap":
         return bubblewrap(bubblewrap_program(os.environ))
-    return LANDLOCK if engine == "landlock" else None
+    return {"namespaces": NAMESPACES, "landlock": LANDLOCK}.get(engine)
 
 
 async def outputs_of(asked: dict[str, Any]) -> dict[str, str]:
-    tool = BashTool(ToolWorkspace(asked["root"]), OutputFolder(asked["root"]), sandbox_of(asked["engine"]))
+    tool = BashTool(ToolWorkspace(asked["root"]), OutputFolder(asked["root"]), rung_of(asked["engine"]))
     context = ToolContext(cwd=asked["root"], env=asked["env"])
     calls = [tool.run({"command": command, "timeout": 20}, context) for command in asked["commands"].values()]
     results = await asyncio.gather(*calls, return_exceptions=True)
@@ -42,4 +43,5 @@ async def main() -> None:
         print(json.dumps(await outputs_of(asked)))
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -12,9 +12,8 @@ import threading
 from functools import cache
 from pathlib import Path
 
-from harness.sources.sandbox import sandbox
-from harness.sources.sandbox.sandbox import bubblewrap_program
-from harness.system import confinement
+from harness.sources.sandbox.ladder import bubblewrap_program, why_not
+from harness.sources.sandbox.rungs import LANDLOCK, NAMESPACES, bubblewrap
 from other_user import interpreter, libraries, process_user, readable
 
 ESCAPES = {
@@ -215,7 +214,10 @@ def as_user_in_background(uid: int, arguments: list[str]) -> subprocess.Popen[st
 
 @cache
 def is_usable(engine: str) -> bool:
+    """By trying it, as Harness does."""
+    if engine == "free":
+        return True
     if engine == "bubblewrap":
         program = bubblewrap_program(os.environ)
-        return bool(program) and sandbox.works(sandbox.bubblewrap(program))
-    return engine == "free" or confinement.landlock_version() >= confinement.OLDEST_LANDLOCK
+        return bool(program) and not why_not(bubblewrap(program))
+    return not why_not({"namespaces": NAMESPACES, "landlock": LANDLOCK}[engine])

@@ -25,10 +25,12 @@ from sandbox_kit import as_user, as_user_in_background, is_usable
 
 from harness.errors import UsageError
 from harness.sources.sandbox import git_directories
+from harness.sources.sandbox.ladder import best_wall
 from harness.sources.sandbox.protected_paths import PROTECTED, guards, survey
 from other_user import NOBODY, interpreter
 
-ENGINES = ("bubblewrap", "landlock")
+MOUNTING = ("namespaces", "bubblewrap")
+ENGINES = (*MOUNTING, "landlock")
 USER = os.geteuid() or NOBODY
 """An ordinary one."""
 SCRIPT = str(Path(__file__).with_name("confined_commands.py"))
@@ -233,24 +235,25 @@ def test_no_protected_name_can_be_made_in_any_way(engine: str) -> None:
             shutil.rmtree(place.folder, ignore_errors=True)
 
 
-def test_what_is_there_stays_as_it_is() -> None:
-    for engine in ENGINES:
-        need(engine)
-        place = Place(os.geteuid())
-        try:
-            for name in PROTECTED:
-                if name != ".git":
-                    (place.root / name).parent.mkdir(exist_ok=True)
-                    (place.root / name).write_text("mine")
-            touch = "; ".join(f"echo x > {name}; rm -f {name}; mv -f top.txt {name}" for name in PROTECTED)
-            place.run(engine, touch=touch)
-            assert {(place.root / name).read_text() for name in PROTECTED if name != ".git"} == {"mine"}
-        finally:
-            shutil.rmtree(place.folder, ignore_errors=True)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_is_there_stays_as_it_is(engine: str) -> None:
+    need(engine)
+    place = Place(os.geteuid())
+    try:
+        for name in PROTECTED:
+            if name != ".git":
+                (place.root / name).parent.mkdir(exist_ok=True)
+                (place.root / name).write_text("mine")
+        touch = "; ".join(f"echo x > {name}; rm -f {name}; mv -f top.txt {name}" for name in PROTECTED)
+        place.run(engine, touch=touch)
+        assert {(place.root / name).read_text() for name in PROTECTED if name != ".git"} == {"mine"}
+    finally:
+        shutil.rmtree(place.folder, ignore_errors=True)
 
 
-def test_work_at_the_top_and_commits_continue_with_bubblewrap(place: Place) -> None:
-    need("bubblewrap")
+@pytest.mark.parametrize("engine", MOUNTING)
+def test_work_at_the_top_and_commits_continue(place: Place, engine: str) -> None:
+    need(engine)
     place.git("-C", str(place.root), "config", "--unset", "include.path")
     shutil.rmtree(place.root / "linked")
     identity = "export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=a GIT_CONFIG_KEY_1=user.email GIT_CONFIG_VALUE_1=a@b"
@@ -259,7 +262,7 @@ def test_work_at_the_top_and_commits_continue_with_bubblewrap(place: Place) -> N
         "git add -A; git status --short; git commit -qm second; git checkout -qb topic; git commit -q --allow-empty -m third;"
         "git checkout -q -; git merge -q --no-edit topic; git stash list; git tag v1; git log --format=%s; ls -A .github"
     )
-    output = place.run("bubblewrap", work=work)["work"]
+    output = place.run(engine, work=work)["work"]
     assert "exit code: 0" in output, output
     assert "third\nsecond\nfirst" in output
     assert place.git("-C", str(place.root), "log", "--format=%s", "topic").startswith("third\nsecond\nfirst")
@@ -278,56 +281,55 @@ def test_work_at_the_top_and_commits_continue_with_bubblewrap(place: Place) -> N
     assert not {"commondir", "modules", "worktrees", "config.worktree"} & {*os.listdir(place.root / ".git")}
 
 
-def test_a_linked_worktree_keeps_its_repository(place: Place) -> None:
-    need("bubblewrap")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_linked_worktree_keeps_its_repository(place: Place, engine: str) -> None:
+    need(engine)
     tree = place.root / "tree"
     place.git("-C", str(place.root), "worktree", "add", "-q", str(tree))
     for path in (tree, *tree.rglob("*")):
         os.chown(path, place.uid, place.uid)
     before = (tree / ".git").read_text()
-    for engine in ENGINES:
-        need(engine)
-        asked = {
-            **place.asked(engine, it=PLANT + "rm -f .git; mv .git x; git init -q; plant .git"),
-            "root": str(tree),
-        }
-        as_user(place.uid, [SCRIPT], json.dumps(asked))
-        assert (tree / ".git").read_text() == before
-        assert sorted(os.listdir(tree)) == [".git"]
+    it = PLANT + "rm -f .git; mv .git x; git init -q; plant .git"
+    as_user(place.uid, [SCRIPT], json.dumps({**place.asked(engine, it=it), "root": str(tree)}))
+    assert (tree / ".git").read_text() == before
+    assert sorted(os.listdir(tree)) == [".git"]
 
 
-def test_a_harmless_new_repository_stays(place: Place) -> None:
-    need("bubblewrap")
+@pytest.mark.parametrize("engine", MOUNTING)
+def test_a_harmless_new_repository_stays(place: Place, engine: str) -> None:
+    need(engine)
     output = place.run(
-        "bubblewrap",
+        engine,
         a="git init -q deep/n; cd deep/n; git -c user.name=a -c user.email=b commit -q --allow-empty -m x",
     )["a"]
     assert output == "exit code: 0"
     assert (place.root / "deep/n/.git/HEAD").is_file()
 
 
-def test_a_harmful_one_is_switched_off_and_the_model_is_informed(place: Place) -> None:
-    need("bubblewrap")
-    output = place.run("bubblewrap", a=PLANT + "git init -q deep/n; plant deep/n/.git")["a"]
+@pytest.mark.parametrize("engine", MOUNTING)
+def test_a_harmful_one_is_switched_off_and_the_model_is_informed(place: Place, engine: str) -> None:
+    need(engine)
+    output = place.run(engine, a=PLANT + "git init -q deep/n; plant deep/n/.git")["a"]
     emitted = f"error: {place.root}/deep/n/.git was switched off (.git is refused now): it has hooks"
     assert emitted in output
     assert (place.root / "deep/n/.git.refused/hooks/pre-commit").is_file()
 
 
 @contextmanager
-def running(place: Place, command: str) -> Iterator[subprocess.Popen[str]]:
+def running(place: Place, engine: str, command: str) -> Iterator[subprocess.Popen[str]]:
     """A program that runs the command, confined; the block begins when the command has."""
     with as_user_in_background(place.uid, [SCRIPT]) as process:
         assert process.stdin is not None
-        process.stdin.write(json.dumps(place.asked("bubblewrap", it=f"touch began; {command}")))
+        process.stdin.write(json.dumps(place.asked(engine, it=f"touch began; {command}")))
         process.stdin.close()
         wait_for(place.root / "began")
         yield process
 
 
-def test_what_a_user_puts_into_a_stand_in_stays(place: Place) -> None:
-    need("bubblewrap")
-    with running(place, "while [ ! -e go ]; do sleep 0.01; done; echo x > .claude/x") as process:
+@pytest.mark.parametrize("engine", MOUNTING)
+def test_what_a_user_puts_into_a_stand_in_stays(place: Place, engine: str) -> None:
+    need(engine)
+    with running(place, engine, "while [ ! -e go ]; do sleep 0.01; done; echo x > .claude/x") as process:
         (place.root / ".claude/settings.json").write_text("mine")
         (place.root / "go").touch()
         process.wait()
@@ -335,9 +337,10 @@ def test_what_a_user_puts_into_a_stand_in_stays(place: Place) -> None:
     assert place.names() == {".git", ".claude"}
 
 
-def test_no_stand_in_is_left_when_harness_is_killed(place: Place) -> None:
-    need("bubblewrap")
-    with running(place, "sleep 60") as process:
+@pytest.mark.parametrize("engine", MOUNTING)
+def test_no_stand_in_is_left_when_harness_is_killed(place: Place, engine: str) -> None:
+    need(engine)
+    with running(place, engine, "sleep 60") as process:
         assert (place.root / ".claude").is_dir()
         process.kill()
         process.wait()
@@ -354,10 +357,11 @@ def wait_for(path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_a_protected_link_cannot_be_protected_so_nothing_runs(place: Place) -> None:
-    need("bubblewrap")
+@pytest.mark.parametrize("engine", MOUNTING)
+def test_a_protected_link_cannot_be_protected_so_nothing_runs(place: Place, engine: str) -> None:
+    need(engine)
     (place.root / ".claude").symlink_to("deep")
-    output = place.run("bubblewrap", ran="touch ran")["ran"]
+    output = place.run(engine, ran="touch ran")["ran"]
     assert "is a symbolic link, and what is there could not be protected" in output
     assert not (place.root / "ran").exists()
 
@@ -433,7 +437,7 @@ def test_file_tools_write_nothing_that_is_protected(tmp_path: Path, monkeypatch:
 
     from harness.sources.tools.registry import default_tools
 
-    if not (is_usable("bubblewrap") or is_usable("landlock")):
+    if best_wall() is None:
         pytest.skip("no sandbox here")
     bench = Bench(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

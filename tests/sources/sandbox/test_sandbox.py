@@ -1,7 +1,7 @@
 """Ways out of the sandbox: each works without it, and none with it, whatever tries it.
 
-Every escape runs three times as each user: free, to see that it would do harm here, and then confined by
-bubblewrap and by Landlock. What harm is: anything changed outside of the workspace, in what is protected
+Every escape runs four times as each user: free, to see that it would do harm here, and then confined by own
+namespaces, by bubblewrap and by Landlock, each where it can be built. What harm is: anything changed outside of the workspace, in what is protected
 inside it, or heard by anybody outside.
 """
 
@@ -29,13 +29,14 @@ from sandbox_kit import (
 from harness.errors import SpawnFailed, UsageError
 from harness.sources.process.child import Child
 from harness.sources.process.invocation import Invocation
-from harness.sources.sandbox import sandbox
-from harness.sources.sandbox.sandbox import find_sandbox
-from harness.system import confinement
+from harness.sources.sandbox import ladder
+from harness.sources.sandbox.ladder import best_wall, find_sandbox
+from harness.sources.sandbox.rungs import bubblewrap
 from other_user import NOBODY, interpreter
 
 USERS = [os.geteuid(), *([NOBODY] if os.geteuid() == 0 else [])]
-ENGINES = ("bubblewrap", "landlock")
+MOUNTING = ("namespaces", "bubblewrap")
+ENGINES = (*MOUNTING, "landlock")
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +83,11 @@ def test_no_escape_works_in_the_sandbox(attempt: Attempt, engine: str, uid: int,
 
 
 @pytest.mark.parametrize("uid", USERS)
-def test_the_mode_of_a_file_outside_is_safe_from_bubblewrap(attempt: Attempt, uid: int) -> None:
-    worked, outputs = attempt("bubblewrap", uid)
+@pytest.mark.parametrize("engine", MOUNTING)
+def test_the_mode_of_a_file_outside_is_safe_where_it_is_mounted_apart(
+    attempt: Attempt, engine: str, uid: int
+) -> None:
+    worked, outputs = attempt(engine, uid)
     assert "mode" not in worked, outputs["mode"]
 
 
@@ -141,29 +145,78 @@ def test_version_control_cannot_be_moved_away(engine: str, places: Path) -> None
 # It fails closed
 
 
-def test_without_any_sandbox_the_request_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def forbidden(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
+    """The rungs that do not work here, for what is said then; the set can be changed."""
+    names = {"namespaces", "bubblewrap", "landlock"}
+    tried = ladder.why_not
+    monkeypatch.setattr(
+        ladder, "why_not", lambda rung: "not permitted" if rung.name in names else tried(rung)
+    )
+    ladder.forget()
+    yield names
+    ladder.forget()
+
+
+def test_without_any_sandbox_the_request_is_refused(forbidden: set[str], tmp_path: Path) -> None:
     from harness.sources.tools.registry import default_tools
 
-    monkeypatch.setattr(sandbox, "bubblewrap_program", lambda _environ: "")
-    monkeypatch.setattr(confinement, "landlock_version", lambda: 0)
-    with pytest.raises(UsageError, match="no sandbox here: bubblewrap is not installed"):
-        find_sandbox()
+    with pytest.raises(UsageError, match=r"own namespaces are refused \(not permitted\).* no Landlock"):
+        find_sandbox({"PATH": ""})
     with pytest.raises(UsageError):
         default_tools(str(tmp_path), sandbox=True)
+    assert best_wall() is None
+
+
+def test_the_ladder_is_climbed_down_by_what_works(forbidden: set[str]) -> None:
+    for name in ("landlock", "namespaces"):
+        forbidden.discard(name)
+        ladder.forget()
+        if is_usable(name):
+            rung = best_wall({"PATH": ""})
+            assert rung is not None
+            assert rung.name == name
+
+
+def test_what_cannot_hide_is_refused_where_something_has_to_be_hidden(forbidden: set[str]) -> None:
+    if not is_usable("landlock"):
+        pytest.skip("no landlock here")
+    forbidden.discard("landlock")
+    with pytest.raises(UsageError, match="Landlock cannot hide anything"):
+        find_sandbox({"PATH": ""}, hides=True)
 
 
 def test_a_bubblewrap_that_does_not_work_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2\nexit 1\n")
     broken.chmod(0o755)
-    monkeypatch.setattr(sandbox, "_USUAL_FOLDERS", ())
-    monkeypatch.setattr(confinement, "landlock_version", lambda: 0)
-    with pytest.raises(UsageError, match="installed but does not work"):
-        find_sandbox({"PATH": str(tmp_path)})
+    monkeypatch.setattr(ladder, "_USUAL_FOLDERS", ())
+    assert ladder.bubblewrap_program({"PATH": str(tmp_path)}) == str(broken)
+    assert ladder.why_not(bubblewrap(str(broken))) == "No permissions to create new namespace"
+
+
+def policy_of(**parts: object) -> str:
+    nothing: dict[str, object] = {
+        "writable": [],
+        "sockets": [],
+        "tcp": None,
+        "locks": "",
+        "stand_ins": [],
+        "view": None,
+    }
+    return json.dumps(nothing | parts)
 
 
 @pytest.mark.parametrize(
-    "policy", ["{", "{}", '{"writable": [], "sockets": "x"}', '{"writable": 3, "sockets": []}']
+    "policy",
+    [
+        "{",
+        "{}",
+        policy_of(sockets="x"),
+        policy_of(writable=3),
+        policy_of(view={}),
+        policy_of(view={"network": "none"}),
+    ],
 )
 def test_what_cannot_be_confined_is_not_started(policy: str, tmp_path: Path) -> None:
     with pytest.raises(SpawnFailed, match="cannot confine"):
@@ -179,13 +232,13 @@ def test_an_agent_that_cannot_be_confined_is_refused(tmp_path: Path) -> None:
         prepare(Request(agent="claude", prompt="x", cwd=str(tmp_path), sandbox=True))
 
 
-def test_a_run_says_when_the_weaker_sandbox_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_says_when_the_weaker_sandbox_is_used(tmp_path: Path, forbidden: set[str]) -> None:
     from harness.sources.process.launch import prepare
     from harness.sources.request import Request
 
     if not is_usable("landlock"):
         pytest.skip("no landlock here")
-    monkeypatch.setattr(sandbox, "bubblewrap_program", lambda _environ: "")
+    forbidden.discard("landlock")
     launch = prepare(Request(agent="native", prompt="x", cwd=str(tmp_path), sandbox=True))
     assert "--sandbox uses Landlock here" in launch.warnings[-1]
 
@@ -203,7 +256,7 @@ def test_a_confined_run_fetches_nothing_and_changes_no_settings(tmp_path: Path) 
 
     from harness.sources.tools.registry import default_tools
 
-    if not (is_usable("bubblewrap") or is_usable("landlock")):
+    if best_wall() is None:
         pytest.skip("no sandbox here")
     bench = Bench(tmp_path)
     tools = {tool.spec.name: tool for tool in default_tools(str(bench.root), sandbox=True)}

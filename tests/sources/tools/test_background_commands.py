@@ -24,7 +24,8 @@ from harness.sources.loop.tool_calls import Resources
 from harness.sources.process.child import ChildTimeouts
 from harness.sources.request import Limits, Request
 from harness.sources.run import start
-from harness.sources.sandbox import sandbox
+from harness.sources.sandbox.ladder import find_sandbox
+from harness.sources.sandbox.rungs import Rung
 from harness.sources.tool import ToolFailure, ToolOutput
 from harness.sources.tools.bash import BashTool
 from harness.sources.tools.bash_output import MOST_AT_ONCE, BackgroundCommands, BashOutputTool
@@ -58,7 +59,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 class CommandKit:
     """The two tools, in one run."""
 
-    def __init__(self, bench: Bench, confinement: sandbox.Sandbox | None = None) -> None:
+    def __init__(self, bench: Bench, confinement: Rung | None = None) -> None:
         self.bench = bench
         self.resources = Resources()
         self._bash = BashTool(bench.workspace, bench.outputs, confinement)
@@ -206,7 +207,7 @@ def test_a_shell_that_does_not_start_is_an_error_in_words(bench: Bench) -> None:
 
 def test_under_a_sandbox_it_is_confined_as_any_command(bench: Bench) -> None:
     try:
-        confinement = sandbox.find_sandbox(os.environ)
+        confinement = find_sandbox(os.environ)
     except UsageError as error:
         pytest.skip(f"no sandbox here: {error}")
     outside = Path("/var/tmp") / f"harness-escape-{bench.root.parent.name}"

@@ -16,7 +16,7 @@ from harness.events.operation import Command, Read, Write
 from harness.log.stores.memory import MemoryStore
 from harness.sources.request import Limits, Request
 from harness.sources.run import start
-from harness.sources.sandbox import sandbox
+from harness.sources.sandbox import ladder
 from python_programs import PYTHON
 
 INJECTION = """\
@@ -167,24 +167,24 @@ def test_sub_agents_share_what_was_read_and_what_is_allowed(runs: Runs) -> None:
 
 
 def test_a_confined_run_is_confined(runs: Runs) -> None:
-    try:
-        sandbox.find_sandbox()
-    except UsageError:
+    rung = ladder.best_wall()
+    if rung is None:
         pytest.skip("no sandbox here")
+    inside = "inside.txt" if rung.hides else "sub/inside.txt"  # Landlock lets nothing new into the top
+    (runs.bench.root / "sub").mkdir()
     outside = Path("/var/tmp") / f"harness-escape-{runs.bench.root.parent.name}"
     events = runs.run(
-        [call("bash", command=f"echo in > inside.txt; echo out > {outside}")],
+        [call("bash", command=f"echo in > {inside}; echo out > {outside}")],
         sandbox=True,
     )
     (end,) = of(ToolEnd, events)
-    assert runs.bench.text("inside.txt") == "in\n"
+    assert runs.bench.text(inside) == "in\n"
     assert not outside.exists()
     assert end.exit_code != 0
 
 
 def test_a_run_that_cannot_be_confined_does_not_begin(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "bubblewrap_program", lambda _environ: "")
-    monkeypatch.setattr("harness.system.confinement.landlock_version", lambda: 0)
+    monkeypatch.setattr(ladder, "best_wall", lambda _environ: None)
     with pytest.raises(UsageError, match="no sandbox here"):
         runs.run([call("bash", command="touch ran")], sandbox=True)
     assert not (runs.bench.root / "ran").exists()

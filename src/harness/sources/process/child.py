@@ -21,13 +21,16 @@ import threading
 import time
 from collections import deque
 from math import inf
-from typing import Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
 
 import msgspec
 
 from harness.errors import SpawnFailed
 from harness.sources.process.invocation import Invocation, pack, start_failure
 from harness.system.contract import SYSTEM_FILE, system
+
+if TYPE_CHECKING:
+    from harness.sources.sandbox.walled_programs import BuiltWall
 
 # The pipes of one child process: made out of its way, watched together, closed exactly once.
 
@@ -195,6 +198,8 @@ class ChildExit(msgspec.Struct, frozen=True):
     """Processes that outlived the agent and had to be killed."""
     tree_empty: bool = True
     """False if something could not be killed, or the watchdog itself was killed."""
+    refused: tuple[str, ...] = ()
+    """What it left behind its wall and had to be switched off, as text."""
 
 
 class Child:
@@ -226,8 +231,15 @@ class Child:
         self._rung = -1
         self._rung_ends = inf
         self._watchdog = 0
-        request = pack(invocation)
+        self._wall: BuiltWall | None = None
+        if invocation.wall is not None:
+            from harness.sources.sandbox.walled_programs import (
+                wall_around,  # only here: most programs have none
+            )
+
+            invocation, self._wall = wall_around(invocation, invocation.wall)
         try:
+            request = pack(invocation)
             self._launch(invocation)
             self._await_start(invocation, request)
         except BaseException as error:
@@ -356,9 +368,9 @@ class Child:
                 if not unsent or ready[self._requests] & select.POLLERR:
                     poll.unregister(self._requests)
         line, _, self._report = self._report.partition(b"\n")
-        word, *details = line.decode().split()
+        word, *details = line.decode(errors="replace").split()
         if word == "failed":
-            raise start_failure(invocation, details[0], int(details[1]))
+            raise start_failure(invocation, details[0], int(details[1]), " ".join(details[2:]))
         self.pid = int(details[0])
         self._take_report(b"")  # its end may have come along with its start
 
@@ -382,6 +394,7 @@ class Child:
                 pass
             self._kill_watchdog()
             self._reap_watchdog()
+        self._take_down_wall()
         self._close_all()
 
     # Work
@@ -481,7 +494,12 @@ class Child:
             signal=-ended if ended is not None and ended < 0 else None,
             survivors=self._survivors,
             tree_empty=bool(self._tree_empty),
+            refused=tuple(self._take_down_wall()),
         )
+
+    def _take_down_wall(self) -> list[str]:
+        wall, self._wall = self._wall, None
+        return wall.take_down() if wall is not None else []
 
     def _kill_watchdog(self) -> None:
         try:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import msgspec
 
 from harness.errors import AgentNotFound, HarnessError, InvalidDirectory, SpawnFailed
+from harness.sources.sandbox.wall import Wall
 
 
 class Invocation(msgspec.Struct, frozen=True):
@@ -28,7 +29,9 @@ class Invocation(msgspec.Struct, frozen=True):
     stdin_stays_open: bool = False
     """`Child.write` adds to stdin, until `Child.close_stdin`."""
     confinement: str = ""
-    """The policy that `sandbox` writes and `confinement` enforces. Empty: not confined."""
+    """The policy that `sandbox.rungs` writes and the watchdog enforces. Empty: not confined."""
+    wall: Wall | None = None
+    """What is to be built around it, by the strongest means that work here; it is not started without."""
 
 
 _TOO_MANY_FILES = "Too many files are open; close some, or raise the limit (`ulimit -n`)."
@@ -100,9 +103,9 @@ def pack(invocation: Invocation) -> bytes:
     return len(packed).to_bytes(8, "big") + packed
 
 
-def start_failure(invocation: Invocation, stage: str, number: int) -> HarnessError:
+def start_failure(invocation: Invocation, stage: str, number: int, words: str = "") -> HarnessError:
     """The exception for a start that the system refused, though nothing had seemed to be wrong."""
-    reason = os.strerror(number)
+    reason = words or os.strerror(number)
     if stage == "cwd":
         return InvalidDirectory(
             f"cannot enter working directory {invocation.cwd}: {reason}", hint="check its permissions"
@@ -110,7 +113,7 @@ def start_failure(invocation: Invocation, stage: str, number: int) -> HarnessErr
     if stage == "sandbox":
         return SpawnFailed(
             f"cannot confine {invocation.argv[0]}: {reason}",
-            hint="it was not started: install bubblewrap, or do without the sandbox",
+            hint="it was not started; `harness check --diagnose` says which sandbox works here",
         )
     if stage == "watchdog":
         return SpawnFailed(

@@ -30,8 +30,8 @@ _NOT_SAID: tuple[Any, ...] = ("", (), None, False)
 _DEFAULTS = {field.name: field.default for field in fields(Request)}
 _LIMITS = ("max_turns", "max_budget_usd")
 _WEAKER_SANDBOX = (
-    "--sandbox uses Landlock here, since bubblewrap is missing or does not work: commands can create nothing at the "
-    "top of the workspace and cannot commit, but can change modes and times of files outside"
+    "--sandbox uses Landlock here, since the system refuses namespaces and there is no bubblewrap that works: commands "
+    "can create nothing at the top of the workspace and cannot commit, but can change modes and times of files outside"
 )
 _BY_DIALOGUE = frozenset({"ask", "on_ask", "ask_timeout_s"})
 """What works with every agent that is held in a conversation."""
@@ -145,8 +145,8 @@ def _sandbox_warnings(request: Request, environ: Mapping[str, str]) -> tuple[str
     """Raises UsageError where nothing can be confined: now, and not in the middle of a run."""
     if not request.sandbox:
         return ()
+    from harness.sources.sandbox.ladder import find_sandbox
     from harness.sources.sandbox.protected_paths import require_apart
-    from harness.sources.sandbox.sandbox import find_sandbox
 
     if os.path.realpath(request.cwd) == "/":
         raise UsageError(

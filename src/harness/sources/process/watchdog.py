@@ -12,7 +12,7 @@ File descriptors at the start: 0, 1, 2 are the agent's; 3 brings the request and
               program, confinement (empty: none), number of arguments, the arguments, and KEY=value as
               often as needed
     commands  one byte each: a signal's number. SIGKILL goes to the whole tree, others to the agent's group
-    reports   a line each: `started PID` or `failed cwd|sandbox|program ERRNO`; `exit STATUS`; `empty SURVIVORS`
+    reports   a line each: `started PID` or `failed cwd|sandbox|program ERRNO WORDS`; `exit STATUS`; `empty SURVIVORS`
               or `gave_up SURVIVORS` once nothing, or nothing that can be killed, is left
 
 Every run pays for this file's start-up, so it imports little.
@@ -59,6 +59,8 @@ class StandIns:
         self._held: list[Any] = []
 
     def hold(self, locks: str, wanted: list[tuple[str, str | None]]) -> None:
+        if not wanted:
+            return
         self._module = load("sources", "sandbox", "placeholders.py")
         self._held = self._module.hold(locks, wanted)
 
@@ -149,7 +151,7 @@ class ProcessTree:
 
 def report(line: str) -> None:
     try:
-        os.write(REPORTS, line.encode() + b"\n")
+        os.write(REPORTS, line.encode(errors="replace") + b"\n")
     except OSError:
         return  # Harness is gone; the end of `REQUESTS` says so too, and is acted upon
 
@@ -195,28 +197,39 @@ def start(request: StartRequest, stand_ins: StandIns) -> int | None:
     try:
         os.chdir(request.cwd)
         stage = "sandbox"
-        if request.confinement:
-            confine(request.confinement, stand_ins)
+        behind_wall = confine(request, stand_ins) if request.confinement else None
         stage = "program"
-        return spawn(request)
+        return spawn(request) if behind_wall is None else behind_wall
     except OSError as error:
         stand_ins.release()
-        report(f"failed {stage} {error.errno}")
+        words = " ".join((error.strerror or "").split())
+        report(f"failed {getattr(error, 'stage', stage)} {error.errno} {words}")
         return None
 
 
-def confine(policy: bytes, stand_ins: StandIns) -> None:
-    """Bind this process, and so everything it starts. What goes wrong is an OSError: nothing is started then."""
+def confine(request: StartRequest, stand_ins: StandIns) -> int | None:
+    """Bind this process, and so everything it starts; or start the agent in namespaces, and return its process id.
+
+    What goes wrong is an OSError: nothing is started then.
+    """
     import errno
+    import json
 
     try:
-        wanted = load("system", "confinement.py").confine(policy)
-        if wanted.get("stand_ins"):
-            stand_ins.hold(wanted["locks"], wanted["stand_ins"])
+        policy = json.loads(request.confinement)
+        confinement = load("system", "confinement.py")
+        if policy["view"] is None:
+            confinement.confine(policy)
+        stand_ins.hold(policy["locks"], policy["stand_ins"])
+        if policy["view"] is None:
+            return None
+        namespaces = load("system", "namespaces.py")
+        agent: int = namespaces.spawn(policy, confinement, request.program, request.argv, request.env)
     except OSError:
         raise
     except Exception as error:
         raise OSError(errno.EINVAL, str(error)) from error
+    return agent
 
 
 def load(*path: str) -> Any:

@@ -23,7 +23,8 @@ from harness.sources.model import ToolSpec
 from harness.sources.process.child import OutputChunk
 from harness.sources.process.invocation import Invocation
 from harness.sources.rlm.repl import TRUNCATED, Stream
-from harness.sources.sandbox.sandbox import Sandbox, confined
+from harness.sources.sandbox.rungs import Rung
+from harness.sources.sandbox.walled_programs import confined
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import exactly
 from harness.sources.workspace.async_process import AsyncProcess
@@ -54,7 +55,7 @@ class Exec(Tool):
         cwd: str,
         on_output: Callable[[Stream, str], None],
         timeout_s: float,
-        sandbox: Sandbox | None = None,
+        sandbox: Rung | None = None,
     ) -> None:
         self._cwd = cwd
         self._on_output = on_output

@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from harness.sources.loop.loop_context import AgentOptions
 from harness.sources.model import Model
 from harness.sources.rlm.repl import ReplLimits
-from harness.sources.sandbox.sandbox import Sandbox
+from harness.sources.sandbox.rungs import Rung
 
 MAX_ITERATIONS = 20
 _MEGABYTE = 1024 * 1024
@@ -31,7 +31,7 @@ class RlmOptions(msgspec.Struct, frozen=True, kw_only=True):
     prompt_budget: int = 10_000
     """The longest prompt of a query, in characters."""
     exec_timeout_s: float = 10.0
-    sandbox: Sandbox | None = None
+    sandbox: Rung | None = None
     """For commands; the REPL itself has its own confinement."""
     most_queries_at_once: int = 8
     limits: ReplLimits = ReplLimits()

@@ -417,7 +417,7 @@ def read_context(path: str) -> str:
 
 def _options(launch: Launch) -> RlmOptions:
     from harness.sources.models.registry import open_model
-    from harness.sources.sandbox.sandbox import find_sandbox
+    from harness.sources.sandbox.ladder import find_sandbox
 
     request = launch.request
     arguments = parse(request.extra_args)

@@ -28,6 +28,11 @@ GUARDED: dict[str, str | None] = {
 }
 """In a repository: what names programs, or another place with such names. None: a folder; else what a file that
 stands in for it says: nothing, or that there is no other place."""
+UNFINISHED = ("rebase-merge", "rebase-apply", "sequencer")
+"""In a repository: what `git rebase --continue` and its like will do. Guarded where it is there; an empty stand-in would
+make git believe that a rebase has begun."""
+_TODO = ("git-rebase-todo", "todo")
+_RUNS = re.compile(rb"^\s*(?:exec|x)\s", re.MULTILINE)
 REFUSED = ".refused"
 _PARTS = frozenset({"HEAD", "objects", "refs"})
 _LONGEST_CONFIG_BYTES = 100_000
@@ -57,11 +62,13 @@ class GitPaths(NamedTuple):
     removed, and its inode used again: only where they lead shows whether it is the same."""
     unseen: list[str]
     """Folders that cannot be looked into."""
+    unfinished: dict[str, tuple[int, int]]
+    """What of a rebase there is in the repositories."""
 
 
 def find(root: str, known: frozenset[tuple[int, int]] | None = None) -> GitPaths:
     """All below a folder; the inside of a `.git` only if others are known, and it is not among them."""
-    found = GitPaths({}, {}, {}, [])
+    found = GitPaths({}, {}, {}, [], {})
     unvisited = [root]
     while unvisited:
         folder = unvisited.pop()
@@ -84,6 +91,10 @@ def find(root: str, known: frozenset[tuple[int, int]] | None = None) -> GitPaths
                 found.links[entry.path] = _target(entry.path)
             elif identity:
                 found.pointers[entry.path] = identity
+    for repository in found.repositories:
+        for path in (os.path.join(repository, name) for name in UNFINISHED):
+            if identity := _identity(path):
+                found.unfinished[path] = identity
     return found
 
 
@@ -123,7 +134,8 @@ def named_in(config: str, worktree: str) -> Iterator[tuple[str, str | None]]:
 
 def switch_off_new(roots: Sequence[str], before: Sequence[GitPaths]) -> list[str]:
     """Disable what appeared since. Returns what was done, as text."""
-    known = frozenset(identity for found in before for part in found[:2] for identity in part.values())
+    parts = [part for found in before for part in (found.repositories, found.pointers, found.unfinished)]
+    known = frozenset(identity for part in parts for identity in part.values())
     seen = {path for found in before for path in found.unseen}
     links = {link for found in before for link in found.links.items()}
     done: list[str] = []
@@ -136,6 +148,8 @@ def switch_off_new(roots: Sequence[str], before: Sequence[GitPaths]) -> list[str
         for path, identity in sorted(found.repositories.items(), reverse=True):
             if identity not in known and (reason := why_harmful(path)):
                 done.append(_switched_off(path, reason))
+        new = [path for path, identity in found.unfinished.items() if identity not in known]
+        done += [_put_aside(path) for path in new if _runs_programs(path)]
         done += [f"{path} cannot be looked into" for path in found.unseen if path not in seen]
     return done
 
@@ -152,6 +166,32 @@ def _switched_off(path: str, reason: str) -> str:
     except OSError as error:
         return f"{path} MUST NOT BE USED, and could not be renamed ({error.strerror}): {reason}"
     return f"{path} was switched off ({GIT if name == GIT else 'HEAD'} is {REFUSED[1:]} now): {reason}"
+
+
+def _runs_programs(unfinished: str) -> bool:
+    """Whether something to be done there is to run a program; yes, too, where that cannot be seen."""
+    try:
+        for name in _TODO:
+            path = os.path.join(unfinished, name)
+            if os.path.lexists(path):
+                descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+                with open(descriptor, "rb") as file:
+                    if _RUNS.search(file.read(_LONGEST_CONFIG_BYTES)) or file.read(1):
+                        return True
+    except FileNotFoundError:  # the repository was switched off meanwhile
+        return False
+    except OSError:
+        return True
+    return os.path.islink(unfinished)
+
+
+def _put_aside(unfinished: str) -> str:
+    reason = "git rebase --continue would run what stands there"
+    try:
+        _rename(os.path.dirname(unfinished), os.path.basename(unfinished))
+    except OSError as error:
+        return f"{unfinished} MUST NOT BE USED, and could not be renamed ({error.strerror}): {reason}"
+    return f"{unfinished} was switched off (its name ends with {REFUSED} now): {reason}"
 
 
 def why_harmful(repository: str) -> str:

@@ -14,7 +14,7 @@ from harness import config
 from harness.approvals.protected import closed_names
 from harness.errors import UsageError
 from harness.sources.sandbox import git_directories
-from harness.sources.sandbox.git_directories import GIT, GUARDED, GitPaths
+from harness.sources.sandbox.git_directories import GIT, GUARDED, UNFINISHED, GitPaths
 from harness.system.contract import PACKAGE
 
 PROTECTED: dict[str, str] = closed_names()
@@ -22,7 +22,7 @@ PROTECTED: dict[str, str] = closed_names()
 
 _MOST_OPEN_REPOSITORIES = 100
 _MOST_REPOSITORIES = 1000
-"""bubblewrap takes so many arguments and no more."""
+"""bubblewrap takes so many arguments and no more, and the kernel so many mounts."""
 
 
 class PathGuard(NamedTuple):
@@ -41,6 +41,8 @@ class Survey(NamedTuple):
     found: tuple[GitPaths, ...]
     named: Mapping[str, str | None]
     """The paths of the table, and those that configuration names, absolute; and what stands in for each."""
+    settings: frozenset[str] = frozenset()
+    """Of these, the ones of the table: what agents and editors obey."""
 
     def repositories(self) -> list[str]:
         return [path for found in self.found for path in found.repositories]
@@ -52,20 +54,20 @@ class Survey(NamedTuple):
         return [path for found in self.found for path in found.links]
 
 
-def survey(roots: Sequence[str]) -> Survey:
-    """Raises UsageError where nothing could be protected."""
+def survey(roots: Sequence[str], protected: Sequence[str] | None = None) -> Survey:
+    """`protected`: names instead of those of the table. Raises UsageError where nothing could be protected."""
     roots = tuple(os.path.realpath(root) for root in roots)
     for root in roots:
         require_apart(root)
     found = tuple(git_directories.find(root) for root in roots)
-    named: dict[str, str | None] = {
-        os.path.join(root, name): None for root in roots for name in PROTECTED if name != GIT
-    }
+    names = PROTECTED if protected is None else protected
+    settings = frozenset(os.path.join(root, name) for root in roots for name in names if name != GIT)
+    named: dict[str, str | None] = dict.fromkeys(sorted(settings))
     others = [guard for root, one in zip(roots, found, strict=True) for guard in _configured(root, one)]
     for path, stand_in in (*others, *((path, None) for path in _own_places())):
         if any(_is_below(path, root) for root in roots):
             named.setdefault(path, stand_in)
-    return Survey(roots, found, named)
+    return Survey(roots, found, named, settings)
 
 
 def guards(surveyed: Survey) -> list[PathGuard]:
@@ -109,6 +111,9 @@ def _repository_guards(path: str, *, is_open: bool) -> Iterator[PathGuard]:
     yield PathGuard(path, is_open=True)
     for name, stand_in in GUARDED.items():
         yield PathGuard(os.path.join(path, name), stand_in)
+    for name in UNFINISHED:
+        if os.path.lexists(unfinished := os.path.join(path, name)):
+            yield PathGuard(unfinished)
 
 
 def _configured(root: str, found: GitPaths) -> Iterator[tuple[str, str | None]]:

@@ -20,7 +20,8 @@ from harness.events.operation import Command
 from harness.sources.formats.shell import operations_of
 from harness.sources.process.child import OutputChunk
 from harness.sources.process.invocation import Invocation
-from harness.sources.sandbox.sandbox import Sandbox, confined
+from harness.sources.sandbox.rungs import Rung
+from harness.sources.sandbox.walled_programs import confined
 from harness.sources.tool import Stream, Tool, ToolContext, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, exactly, spec, take
 from harness.sources.tools.bash_output import Around, BackgroundCommands, exit_code_of
@@ -44,12 +45,14 @@ _DESCRIPTION = (
     "command leaves running ends with it. Long output is cut in the middle and kept in a file. For a server, or "
     "whatever else has to go on, set background instead of writing &: bash_output then shows what it writes."
 )
+_BEHIND_MOUNTS = (
+    " It is confined: it can write only in the workspace and /tmp, and has no network, not even to other commands. Settings by which "
+    "other programs would run something (.git/hooks, .git/config, .claude, .vscode …) are read-only; where "
+    "there are none, an empty folder stands in for them."
+)
 _SANDBOXED = {
-    "bubblewrap": (
-        " It is confined: it can write only in the workspace and /tmp, and has no network, not even to other commands. Settings by which "
-        "other programs would run something (.git/hooks, .git/config, .claude, .vscode …) are read-only; where "
-        "there are none, an empty folder stands in for them."
-    ),
+    "namespaces": _BEHIND_MOUNTS,
+    "bubblewrap": _BEHIND_MOUNTS,
     "landlock": (
         " It is confined: it can write only in the workspace and $TMPDIR, and has no network. It can neither "
         "create files directly in the workspace, where the write tool can, nor commit with git."
@@ -74,9 +77,7 @@ class BashArguments(Arguments, frozen=True, kw_only=True):
 class BashTool(Tool):
     category = "execute"
 
-    def __init__(
-        self, workspace: ToolWorkspace, outputs: OutputFolder, sandbox: Sandbox | None = None
-    ) -> None:
+    def __init__(self, workspace: ToolWorkspace, outputs: OutputFolder, sandbox: Rung | None = None) -> None:
         description = _DESCRIPTION + (_SANDBOXED[sandbox.name] if sandbox else "")
         self.spec = spec("bash", description, BashArguments)
         self._workspace = workspace

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from harness.log.redact.redactor import secrets_in
 from harness.sources.request import Permissions
+from harness.sources.sandbox.ladder import find_sandbox
 from harness.sources.sandbox.protected_paths import PROTECTED, survey
-from harness.sources.sandbox.sandbox import find_sandbox
 from harness.sources.tool import Tool
 from harness.sources.tools.agent import AgentTool
 from harness.sources.tools.apply_patch import ApplyPatchTool
@@ -87,7 +87,7 @@ async def mcp_tools(
     """
     from harness.sources.mcp.config import load_servers
     from harness.sources.mcp.servers import connected
-    from harness.sources.sandbox.sandbox import confining
+    from harness.sources.sandbox.walled_programs import confining
 
     environ = os.environ if environ is None else environ
     servers = load_servers(files, environ, on_warning)
