@@ -18,6 +18,7 @@ from harness.config.files import Settings, own_settings, read_file, user_file
 from harness.config.repositories import repository_of
 from harness.config.settings import key_to_toml, to_toml
 from harness.errors import BadConfig
+from harness.system.plain_text import plain_text
 
 Period: TypeAlias = Literal["day", "month"]
 PERIODS: tuple[Period, ...] = ("day", "month")
@@ -63,7 +64,7 @@ def place_of(cwd: str) -> str:
     if not cwd:
         return ""
     found = repository_of(cwd)
-    return os.path.realpath(found.root if found.worktree else cwd)
+    return plain_text(os.path.realpath(found.root if found.worktree else cwd))
 
 
 def period_start_ms(period: Period, now_s: float | None = None) -> int:
@@ -90,7 +91,7 @@ def limits_in(settings: Settings, cwd: str) -> list[BudgetLimit]:
     ]
     own = {limit.period: limit for limit in _of_folders(settings, place)}
     for period in PERIODS:
-        root = os.path.realpath(repository_of(cwd).root) if cwd else ""
+        root = plain_text(os.path.realpath(repository_of(cwd).root)) if cwd else ""
         limits = [*_for_each(settings, period, root, is_own=True)]
         limits = [own[period]] if period in own else limits
         limits += _for_each(settings, period, root, is_own=False)
@@ -197,10 +198,10 @@ def change_own(changes: list[BudgetChange]) -> str:
     data = changed(_own_text(), changes).encode()
     # A link is followed: people have their settings elsewhere, and link them.
     target = os.path.realpath(path)
-    os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
-    mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o600
     temporary = f"{target}.{os.getpid()}"
     try:
+        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+        mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o600
         with open(
             os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb"
         ) as file:

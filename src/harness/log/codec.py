@@ -11,6 +11,7 @@ import msgspec
 
 from harness.events import AnyEvent, Event, Unknown, Unrecognized
 from harness.events.envelope import ENVELOPE
+from harness.system.plain_text import plain_text
 
 _encoder = msgspec.json.Encoder()
 _decode_any = msgspec.json.Decoder().decode
@@ -126,15 +127,6 @@ def storable(value: Any, depth: int = 0) -> Any:
     if isinstance(value, list | tuple):
         return [storable(item, depth + 1) for item in value]
     return value
-
-
-def plain_text(text: str) -> str:
-    """The same text as every file and terminal can hold it: lone halves of characters become U+FFFD."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
 
 
 def spelled_out(text: str) -> str:

@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 import msgspec
 
 from harness.events import Outcome, Usage
+from harness.log import codec
 from harness.log.private_files import append_all, open_private
 
 
@@ -114,6 +115,13 @@ _Head: TypeAlias = RawStart | RawEvent | RawControl | RawExit
 _encode = msgspec.json.Encoder().encode
 
 
+def _encoded(entry: RawEntry) -> bytes:
+    try:
+        return _encode(entry)
+    except codec.UNENCODABLE:  # a folder or an argument whose bytes are no text
+        return _encode(codec.storable(entry))
+
+
 @cache
 def _head_decoder() -> Callable[[bytes], _Head]:
     """Made when a record is first read, as are the next: a run only writes."""
@@ -140,7 +148,7 @@ class RawWriter:
             head = b'{"kind":"%b","at_ms":%d,"size":%d}\n' % (stream, entry.at_ms, len(entry.data))
             append_all(self._fd, (head, entry.data, b"\n"))
         else:
-            append_all(self._fd, (_encode(entry), b"\n"))
+            append_all(self._fd, (_encoded(entry), b"\n"))
 
     def close(self) -> None:
         os.close(self._fd)

@@ -9,12 +9,13 @@ import msgspec
 
 from harness.errors import UsageError
 from harness.events import Event
-from harness.log.codec import UNENCODABLE, encode, plain_text, storable
+from harness.log.codec import UNENCODABLE, encode, storable
 from harness.log.redact.redactor import Redactor, redact_text
 from harness.log.store import Metadata
 from harness.sources.model import Model
 from harness.sources.request import OWN_AGENT, Permissions
 from harness.sources.tool import Renamed, Tool
+from harness.system.plain_text import plain_text
 
 ToolCategory: TypeAlias = Literal["read", "edit", "execute", "mcp", "other"]
 PermissionPolicy: TypeAlias = Literal["allow", "ask", "deny"]

@@ -45,13 +45,13 @@ from harness.events import (
     Suspended,
     Usage,
 )
-from harness.log.codec import plain_text
 from harness.session.checks import check_text
 from harness.session.config import REQUEST_KEY, RequestContext
 from harness.session.signals import File, contents, split
 from harness.sources.loop.turns import user_message
 from harness.sources.model import Attachment, UserTurn
 from harness.sources.request import Limits
+from harness.system.plain_text import plain_text
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 import msgspec
 
 from harness.errors import MissingExtra, UsageError
-from harness.log.codec import plain_text, spelled_out
+from harness.log.codec import spelled_out
+from harness.system.plain_text import plain_text
 
 _DEEPEST = 100
 _LEAST, _MOST = -(2**63), 2**64 - 1

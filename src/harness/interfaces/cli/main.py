@@ -85,7 +85,7 @@ def main(words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        return _report_bug(error, console)
+        return _report_refusal(error, console) or _report_bug(error, console)
 
 
 def _checked(words: Sequence[str], console: Console) -> int:
@@ -155,6 +155,37 @@ def _fill_standard_streams() -> None:
             os.fstat(fd)
         except OSError:
             os.open(os.devnull, os.O_RDONLY if fd == 0 else os.O_WRONLY)
+
+
+def _report_refusal(error: Exception, console: Console) -> int:
+    """What the machine refuses (a read-only home, a full disk) is no bug. 0 for everything else."""
+    import errno
+
+    about_a_file = (
+        errno.EROFS,
+        errno.EACCES,
+        errno.EPERM,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+    )
+    about_the_machine = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+    if not isinstance(error, OSError):
+        return 0
+    if error.errno not in about_the_machine and not (error.errno in about_a_file and error.filename):
+        return 0
+    from harness.errors import HarnessError
+    from harness.system.plain_text import plain_text
+
+    place = plain_text(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "a file"
+    console.error(
+        HarnessError(
+            f"the system refuses the use of {place}: {error.strerror}",
+            hint="harness keeps its files below $XDG_DATA_HOME, $XDG_CONFIG_HOME and $XDG_CACHE_HOME, or in your home",
+        )
+    )
+    return 1
 
 
 def _report_bug(error: Exception, console: Console) -> int:

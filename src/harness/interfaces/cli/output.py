@@ -27,8 +27,14 @@ class OutputWriter:
         self._console = console
         self._is_escaped = is_json and is_terminal(STDOUT)
         self._tee_path = tee_path
+        self._is_refused = False
         self._tee = self._open(tee_path) if tee_path else -1
         self.ends_with_newline = True
+
+    @property
+    def has_whole_file(self) -> bool:
+        """Whether the file, if one was asked for, has all that was written."""
+        return not self._is_refused
 
     def write_pieces(self, pieces: Sequence[bytes]) -> None:
         """What a view gave: the output in one write, what belongs aside to standard error, in order."""
@@ -71,6 +77,7 @@ class OutputWriter:
             self.close()
 
     def _warn(self, action: str, error: Exception) -> None:
+        self._is_refused = True
         reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
         self._console.warning(f"could not {action} output file {self._tee_path}: {reason}")
 

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
+from harness.errors import HarnessError
 from harness.events import Error, Event
 from harness.interfaces import formats
 from harness.interfaces.cli.console import Console, can_erase, is_terminal, wants_color, width_of
@@ -46,7 +47,7 @@ def show(
     *,
     is_live: bool = False,
 ) -> None:
-    """Raises ReaderGone when the reader has closed the output."""
+    """Raises ReaderGone when the reader has closed the output, HarnessError when the file could not be written."""
     on_terminal = is_terminal(STDOUT)
     options = ViewOptions(
         usage=arguments.usage,
@@ -72,6 +73,11 @@ def show(
         output.write_pieces(view.finish())
     finally:
         output.close()
+    if not output.has_whole_file:
+        raise HarnessError(
+            f"{arguments.output_file} is not complete",
+            hint="standard output has all of it, or try another place",
+        )
 
 
 def say_errors(batch: Sequence[Event], console: Console) -> None:

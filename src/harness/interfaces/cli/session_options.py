@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from harness.errors import UsageError
 from harness.interfaces.cli.parser import completes
 from harness.interfaces.sessions.filters import OUTCOMES, SessionChoice, checked, moment_ms
+from harness.system.plain_text import plain_text
 
 if TYPE_CHECKING:
     from harness.sources.imports.catalogue_search import SessionSearch
@@ -39,7 +40,7 @@ def choice_of(arguments: argparse.Namespace) -> SessionChoice:
         since_ms=arguments.since,
         until_ms=arguments.until,
         project=arguments.project,
-        model=arguments.model,
+        model=plain_text(arguments.model),
         is_live=arguments.live,
         has_all=arguments.all,
     )
@@ -56,10 +57,10 @@ def asked_in(arguments: argparse.Namespace) -> SessionSearch:
     from harness.sources.imports.catalogue_search import SessionSearch, parts_of
 
     asked = SessionSearch(
-        parts=parts_of(" ".join(arguments.words)),
-        file=arguments.file,
-        command=arguments.command,
-        commit=arguments.commit.lower(),
+        parts=parts_of(plain_text(" ".join(arguments.words))),
+        file=plain_text(arguments.file),
+        command=plain_text(arguments.command),
+        commit=plain_text(arguments.commit.lower()),
     )
     if asked == SessionSearch():
         raise UsageError(

@@ -8,6 +8,8 @@ import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from harness.system.plain_text import plain_text
+
 if TYPE_CHECKING:
     from harness.log.store import Metadata
 
@@ -91,5 +93,5 @@ def _is_below(directory: str, project: str) -> bool:
     """Whether a directory is that of the project, or lies in it."""
     if not project:
         return True
-    root = os.path.abspath(os.path.expanduser(project))
+    root = plain_text(os.path.abspath(os.path.expanduser(project)))
     return directory == root or directory.startswith(root.rstrip(os.sep) + os.sep)

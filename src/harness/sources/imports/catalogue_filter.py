@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from harness.sources.imports.catalogue_writer import as_json
+from harness.system.plain_text import plain_text
 
 
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +81,6 @@ _BELOW = "(cwd = ? OR substr(cwd, 1, ?) = ?)"
 
 
 def _below(project: str) -> list[Any]:
-    root = os.path.abspath(os.path.expanduser(project)) if project else ""
+    root = plain_text(os.path.abspath(os.path.expanduser(project))) if project else ""
     folder = root.rstrip(os.sep) + os.sep
     return [root, len(folder), folder]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.parser import add_actions, positive
+from harness.system.plain_text import plain_text
 
 if TYPE_CHECKING:
     from harness.budget import BudgetState
@@ -66,7 +67,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 def _changes(arguments: argparse.Namespace) -> list[BudgetChange]:
     from harness.config.budgets import BudgetChange
 
-    project = os.path.realpath(os.path.expanduser(arguments.project)) if arguments.project else ""
+    project = plain_text(os.path.realpath(os.path.expanduser(arguments.project))) if arguments.project else ""
     values: dict[Period, Any] = {"day": arguments.day, "month": arguments.month}
     is_set = arguments.action == "set"
     return [

@@ -16,6 +16,7 @@ from harness.interfaces.cli.console import Console, is_terminal, screen_width
 from harness.interfaces.cli.parser import add_actions, completes, count_or_zero, positive
 from harness.interfaces.sessions.filters import is_filtered, is_meant
 from harness.log.store import read_batches
+from harness.system.plain_text import plain_text
 
 if TYPE_CHECKING:
     from harness.config import Settings
@@ -415,7 +416,7 @@ def _query(arguments: argparse.Namespace, store: FileStore, console: Console) ->
     from harness.interfaces.cli.session_query import query
 
     del console
-    for text in query(store, arguments.sql, arguments.format):
+    for text in query(store, plain_text(arguments.sql), arguments.format):
         write_text(text)
     return 0
 
