@@ -372,6 +372,29 @@ def test_a_form_is_questions_and_its_answer_has_the_types_of_its_fields() -> Non
     assert answer["result"] == {"action": "accept", "content": content}
 
 
+@pytest.mark.parametrize(
+    ("field", "answer"),
+    [
+        ({"type": "string", "oneOf": [{"const": "red"}, {"const": "blue"}]}, "take mauve"),
+        ({"type": "array", "items": {"enum": ["red", "blue"]}}, ["red", "take mauve"]),
+    ],
+)
+def test_own_words_that_a_form_has_no_place_for_are_given_as_a_message(
+    field: dict[str, Any], answer: Any
+) -> None:
+    peer = Peer()
+    peer.open()
+    peer.prompt()
+    schema = {"type": "object", "properties": {"q0": field}, "required": ["q0"]}
+    params = {"mode": "form", "message": "Which colour?", "requestedSchema": schema}
+    peer.hear({"id": 0, "method": "elicitation/create", "params": params})
+    [declined] = peer.reply(peer.has(Asked)[0].relay.id, approved=True, answer=answer)
+    assert declined["result"] == {"action": "decline"}
+    [prompt] = peer.answer("session/prompt", {"stopReason": "end_turn"})
+    assert "Which colour?" in prompt["params"]["prompt"][0]["text"]
+    assert "take mauve" in prompt["params"]["prompt"][0]["text"]
+
+
 def test_a_form_is_declined_and_cancelled() -> None:
     peer = Peer()
     peer.open()

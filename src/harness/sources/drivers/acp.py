@@ -39,6 +39,7 @@ from harness.sources.drivers.acp_questions import (
     disguised_questions,
     form_answer,
     form_relay,
+    own_words,
     permission_answer,
     permission_relay,
     refusal_of,
@@ -436,6 +437,8 @@ class AcpDriver(JsonRpcDriver):
     def _answered(self, native: Any, reply: RelayReply) -> Moves:
         moves = [] if reply.approved else self._explained(native, reply)
         if isinstance(native, AskedForm):
+            if reply.approved and (words := own_words(native, reply)):
+                return [*self._told(words), self._respond(native, {"action": "decline"})]
             return [*moves, self._respond(native, form_answer(native, reply))]
         if isinstance(native, DisguisedQuestion):
             return [*moves, self._respond(native, disguised_answer(native, reply))]
@@ -454,7 +457,10 @@ class AcpDriver(JsonRpcDriver):
         is_heard = reply.by == "person" or self.program.ends_turn_on_reject
         if not reply.reason or not is_heard:
             return []
-        message = refusal_of(native, reply.reason)
+        return self._told(refusal_of(native, reply.reason))
+
+    def _told(self, message: str) -> list[Move]:
+        """Give the model what an answer of the protocol has no place for."""
         if self.can_steer and not self.program.drains:
             return [self._steering(Prompt(id="", text=message))]
         self._reasons.append(message)

@@ -155,6 +155,22 @@ def form_relay(asked: RpcRequest) -> tuple[AskedForm, Relay]:
     return native, question_relay(questions, call_id=call_id)
 
 
+def own_words(asked: AskedForm, reply: RelayReply) -> str:
+    """An answer that the form has no place for, as a message: it takes its options alone, and something else was said."""
+    fields = record_of(record_of(asked.params.get("requestedSchema")).get("properties"))
+    given = answers_of(asked.questions, reply.answer)
+    is_lost = any(
+        not option_labels.issuperset(given[one.id]) and f"{one.id}{_OWN_WORDS}" not in fields
+        for one in asked.questions
+        if (option_labels := {option.label for option in one.options})
+        and record_of(fields.get(one.id)).get("type") != "boolean"
+    )
+    if not is_lost:
+        return ""
+    answered = [(one.question, ", ".join(given[one.id])) for one in asked.questions if given[one.id]]
+    return "\n".join(f"Your question: {question}\nMy answer: {answer}" for question, answer in answered)
+
+
 def form_answer(asked: AskedForm, reply: RelayReply) -> Record:
     if not reply.approved:
         return {"action": "decline"}
