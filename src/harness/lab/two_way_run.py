@@ -96,10 +96,12 @@ class TwoWayScenario:
             yield from self._judge(self._hold(request, quiet, conversation), quiet, expected)
             return
         pid = line.child.pid if line is not None else 0
-        request = replace(self._request, prompt=self._person.next_prompt)
+        # A process that leaves commands is ended with them, and its session resumed.
+        resumes = session_id if line is None and self._person.interrupts else ""
+        request = replace(self._request, prompt=self._person.next_prompt, resume=resumes)
         yield from self._judge(self._hold(request, quiet, conversation), quiet, expected)
         again = conversation.line
-        if line is None or again is not line or again.child.pid != pid:
+        if not resumes and (line is None or again is not line or again.child.pid != pid):
             yield Finding(kind="wrong", what="the second prompt was not answered by the same process")
 
     def _hold(self, request: Request, person: Person, conversation: ProgramConversation) -> TwoWayRun:

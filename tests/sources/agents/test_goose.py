@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from agent_runs import of
 from goose_lines import COMPLETE, answer, call, message, play, text
@@ -26,8 +27,11 @@ from harness.events import (
 )
 from harness.events.operation import Fetch, List, Read, Search, Skill, Spawn, Write
 from harness.events.run import Task
+from harness.log.raw import RawExit, RawOutput, RawStart
+from harness.sources.agents.goose.acp import GooseAcp
 from harness.sources.agents.goose.agent import command
 from harness.sources.request import Limits, Request
+from harness.sources.translation.pipeline import Pipeline
 from harness.testing.golden import Case, translate
 from harness.views.activity import Activities
 
@@ -336,3 +340,29 @@ def test_a_quiet_run_belongs_to_the_session_that_it_was_started_with(case: str, 
     _, events = translate(CASES[f"goose/1.52.0/{case}"])
 
     assert of(SessionStart, events)[0].session_id == session_id
+
+
+def _acp_turn(carried: dict[str, Any], *costs: float | None) -> tuple[float | None, dict[str, Any]]:
+    """The cost of a turn over ACP in which the session states these totals, and what the next turn is given."""
+    translator = GooseAcp()
+    pipeline = Pipeline(translator)
+    start = RawStart(at_ms=0, agent="goose", cwd="/repo", prompt="go", two_way=True, carried=carried)
+    events = [*pipeline.feed(start)]
+    for cost in costs:
+        stated = {} if cost is None else {"cost": {"amount": cost, "currency": "USD"}}
+        update = {"sessionUpdate": "usage_update", "used": 1, "size": 2, **stated}
+        line = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}}
+        events += pipeline.feed(RawOutput(at_ms=1, stream="stdout", data=msgspec.json.encode(line) + b"\n"))
+    carried = translator.carried()
+    events += pipeline.feed(RawExit(at_ms=2, is_alive=True, turn="completed"))
+    return of(Result, events)[0].total_cost_usd, carried
+
+
+def test_every_turn_of_a_held_conversation_costs_what_it_added() -> None:
+    first, carried = _acp_turn({}, None, 0.00325, 0.00325)
+    second, carried = _acp_turn(carried, 0.0065, 0.00975, 0.00975)
+    third, carried = _acp_turn(carried, 0.013, 0.013)
+    resumed, _ = _acp_turn({}, 0.013, 0.01625)  # another process, which says what the session has cost so far
+
+    assert (first, second, third, resumed) == (0.00325, 0.0065, 0.00325, 0.00325)
+    assert carried == {"cost": 0.013}

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -476,6 +477,20 @@ def test_an_interrupt_is_sent_once_and_ends_with_the_answer_to_the_prompt() -> N
     peer.answer("session/prompt", {"stopReason": "cancelled"})
     assert peer.has(TurnEnded) == [TurnEnded("interrupted")]
     assert peer.do(peer.driver.interrupt()) == [], "nothing runs"
+
+
+@pytest.mark.parametrize("is_calling", [True, False])
+def test_a_program_that_leaves_commands_is_ended_with_the_interrupted_call(is_calling: bool) -> None:
+    peer = Peer(msgspec.structs.replace(PLAIN, leaves_commands=True))
+    peer.open()
+    peer.prompt()
+    call = {"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "sleep", "rawInput": {}}
+    ended = {"sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed"}
+    for update in (call,) if is_calling else (call, ended):
+        peer.hear({"method": "session/update", "params": {"sessionId": "s", "update": update}})
+    peer.do(peer.driver.interrupt())
+    peer.answer("session/prompt", {"stopReason": "cancelled"})
+    assert peer.has(TurnEnded) == [TurnEnded("interrupted", is_final=is_calling, is_urgent=is_calling)]
 
 
 def test_an_interrupt_in_the_handshake_drops_the_prompt() -> None:

@@ -81,6 +81,9 @@ class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
     """It asks for messages of the user after each batch of tools (`craft/drainMidTurnQueue`)."""
     ends_turn_on_reject: bool = False
     """Whether a refused call ends the turn, so that the model never sees the reason."""
+    leaves_commands: bool = False
+    """Whether what an interrupted command has started runs on: the process is then ended with all that it started, and
+    the session is resumed with the next prompt."""
     sets_model: bool = False
     """Whether the model is set in the session, and not by its arguments."""
     version: int = 1
@@ -132,7 +135,7 @@ class AcpDriver(JsonRpcDriver):
         """v2: the prompt was taken, so that `idle` is the end of its turn."""
         self._has_authenticated = False
         self._has_history = False
-        self._is_interrupted = False
+        self._is_interrupted = self._is_final = False
         self._model = request.model
         self._held: Prompt | None = None
         self._calls: dict[str, AcpCall] = {}
@@ -263,7 +266,7 @@ class AcpDriver(JsonRpcDriver):
         return self._prompted(prompt)
 
     def _prompted(self, prompt: Prompt) -> list[Move]:
-        self._is_interrupted = self._is_running = False
+        self._is_interrupted = self._is_running = self._is_final = False
         self._reasons, self._calls = [], {}
         blocks, notices = self._blocks(prompt)
         return [*notices, self._send_prompt(blocks)]
@@ -309,7 +312,8 @@ class AcpDriver(JsonRpcDriver):
         left = [*self._queued, *self._steers.values()]
         self._queued, self._steers, self._reasons, self._run_id = [], {}, [], ""
         self.is_busy = self._is_running = False
-        return [*(NotTaken(prompt.id) for prompt in left), TurnEnded(outcome)]
+        end = TurnEnded(outcome, is_final=self._is_final, is_urgent=self._is_final)
+        return [*(NotTaken(prompt.id) for prompt in left), end]
 
     def interrupt(self) -> Moves:
         if not self.is_busy or self._is_interrupted:
@@ -319,6 +323,7 @@ class AcpDriver(JsonRpcDriver):
             self._held, self.is_busy = None, False
             return [TurnEnded("interrupted")]
         self._is_interrupted = True
+        self._is_final = self.program.leaves_commands and bool(self._calls)
         return [self._notify("session/cancel", {"sessionId": self.session_id})]
 
     # Steering

@@ -2,7 +2,8 @@
 
 A message in the middle of a turn has a request of its own, and comes back as a message of the user's where it was taken.
 The usage of a turn is known where it is one model call; its cost always, as what the session has cost grows.
-A sub-agent's own calls are not asked about.
+A sub-agent's own calls are not asked about. What an interrupted command has started runs on, so that the process is ended
+with it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, ClassVar
 
 from harness.events import Event, Usage, UsageDelta
 from harness.events.run import Task
+from harness.log.raw import RawStart
 from harness.sources.agent import CommandLine, Version
 from harness.sources.agents.goose.tools import GOOSE, SHELL, Skills, operations_after, own_name, todo_list_of
 from harness.sources.drivers.acp import AcpProgram
@@ -36,6 +38,14 @@ class GooseAcp(AcpTranslator):
         """What the session had cost before, then what it has cost so far."""
         self._subagents: dict[str, str] = {}
         """Call → the id of the agent that it runs."""
+
+    def begin(self, start: RawStart) -> None:
+        super().begin(start)
+        self._cost = amount_of(start.carried.get("cost"))
+
+    def carried(self) -> dict[str, Any]:
+        """What the session has cost: later turns of a process state it only after their first model call."""
+        return {} if self._cost is None else {"cost": self._cost}
 
     @staticmethod
     def name_of(call: AcpCall) -> str:
@@ -79,7 +89,7 @@ class GooseAcp(AcpTranslator):
         cost = amount_of(record_of(update.get("cost")).get("amount"))
         before, self._cost = self._cost, self._cost if cost is None else cost
         if before is None:
-            # The first of a turn comes before its first model call, without a cost where there was none yet.
+            # The first of a process comes before its first model call, without a cost where there was none yet.
             self._cost = cost or 0.0
             return ()
         grown = round((self._cost or 0.0) - before, 10)
@@ -99,6 +109,7 @@ PROGRAM = AcpProgram(
     modes={"full-access": "auto", "ask": "approve", "read-only": "chat"},
     steering_method="_goose/unstable/session/steer",
     run_key="goose",
+    leaves_commands=True,
     sets_model=True,
 )
 
