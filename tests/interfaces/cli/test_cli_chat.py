@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -196,6 +199,28 @@ def test_a_hostile_question_cannot_draw(cli: CliMachine) -> None:
         terminal.until("Done.")
         assert b"\x1b]" not in terminal.raw
         assert b"\x1b[2J" not in terminal.raw
+
+
+def test_a_question_of_a_program_that_died_takes_no_answer(cli: CliMachine) -> None:
+    """What is typed after the restart is a prompt, and not the answer to a question that nobody asks any more."""
+    fake = Path(__file__).parents[2] / "session/fake_claude.py"
+    cli.script("claude", f'exec {shlex.quote(sys.executable)} {shlex.quote(str(fake))} "$@"')
+    cli.environ |= {"FAKE_NOTES": str(cli.root / "notes"), "FAKE_VERSION": "2.1.325"}
+    words = ("chat", "-a", "claude", "--permissions", "ask")
+    with PtyTerminal(cli, *words) as terminal:
+        terminal.until(GREETING)
+        terminal.type("run it\r")
+        terminal.until(ASKED)
+        terminal.process.kill()
+        terminal.wait()
+    code, out, err = through_pipe(cli, "go on\n", *words, "--resume", "last")
+    assert (code, err) == (0, "")
+    assert "no question with this id" not in out
+    [reply] = events(cli, "RelayReply")
+    assert (reply["approved"], reply["by"]) == (False, "policy")
+    texts = [event["text"] for event in events(cli, "Message") if event["role"] == "user"]
+    assert texts == ["run it", "go on"]
+    assert out.index("run it") < out.index("go on")
 
 
 def test_a_session_is_continued_with_the_messages(cli: CliMachine) -> None:

@@ -13,6 +13,7 @@ from harness.interfaces.conversations.backend_thread import BackendThread
 from harness.interfaces.conversations.local_socket import LocalSocketClient, LocalSocketServer
 from harness.interfaces.conversations.log_tail import LogTail
 from harness.log.store import Store
+from harness.session.open_thread import complete
 
 
 class ChatLink(Protocol):
@@ -67,6 +68,8 @@ class LocalLink:
         before = self.log_id
         if metadata.kind != "thread":
             log_id = self._backend.create(replace(self.setup, continues=log_id))
+        else:
+            complete(self._store, log_id)  # what a process that died has asked takes no answer any more
         if before and before != log_id:
             self._backend.unload(before)
         self._use(log_id)
