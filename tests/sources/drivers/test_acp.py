@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acp_dialogues import AGENTS, Recorded, recordings
+from acp_peer import OPTIONS, PLAIN, Peer
 from harness.errors import UsageError
 from harness.events import RelayReply, Unknown
 from harness.sources.driver import (
@@ -31,64 +32,6 @@ from harness.sources.model import Attachment
 from harness.sources.process.launch import prepare
 from harness.sources.registry import load
 from harness.sources.request import Request
-
-PLAIN = AcpProgram(translator=AcpTranslator, capabilities=frozenset({"approve", "files"}))
-OPTIONS = [
-    {"optionId": "for-ever", "name": "Always", "kind": "allow_always"},
-    {"optionId": 0, "name": "Allow", "kind": "allow_once"},
-    {"optionId": "no", "name": "Reject", "kind": "reject_once"},
-]
-
-
-class Peer:
-    """A driver, and short ways to speak with it."""
-
-    def __init__(self, program: AcpProgram = PLAIN, **request: Any) -> None:
-        self.driver = AcpDriver(program, Request(agent="x", cwd="/w", **request), "line")
-        self.moves: list[Any] = []
-
-    def do(self, moves: Any) -> list[dict[str, Any]]:
-        self.moves = list(moves or ())
-        return [json.loads(move.data) for move in self.moves if isinstance(move, Send)]
-
-    def hear(self, record: Any) -> list[dict[str, Any]]:
-        return self.do(self.driver.receive(record))
-
-    def answer(self, method: str, result: Any = None, error: Any = None) -> list[dict[str, Any]]:
-        """Answer our latest request of this method."""
-        number = self.driver._last_id
-        while f"{method}#{number}" not in self.driver._waiting:
-            number -= 1
-            assert number > 0, f"no {method} waits"
-        end = {"error": error} if error else {"result": {} if result is None else result}
-        return self.hear({"jsonrpc": "2.0", "id": f"{method}#{number}", **end})
-
-    def open(self, initialized: Any = None, session: Any = None) -> list[dict[str, Any]]:
-        self.do(self.driver.begin())
-        self.answer("initialize", {"protocolVersion": 1, "agentCapabilities": {}, **(initialized or {})})
-        opens = "session/new" if not self.driver.request.resume else ""
-        if opens:
-            return self.answer(opens, {"sessionId": "s", **(session or {})})
-        return []
-
-    def prompt(self, text: str = "go") -> list[dict[str, Any]]:
-        return self.do(self.driver.prompt(Prompt(id="p", text=text)))
-
-    def ask(self, request_id: Any = 0, **call: Any) -> str:
-        """The agent asks for permission; returns the id of the relay."""
-        called = {"toolCallId": "c1", "title": "touch a", "rawInput": {"command": "touch a"}, **call}
-        params = {"sessionId": "s", "toolCall": called, "options": OPTIONS}
-        self.hear({"id": request_id, "method": "session/request_permission", "params": params})
-        [asked] = self.moves
-        assert isinstance(asked, Asked)
-        return asked.relay.id
-
-    def reply(self, relay_id: str, **reply: Any) -> list[dict[str, Any]]:
-        return self.do(self.driver.answer(RelayReply(id=relay_id, **reply)))
-
-    def has(self, kind: type) -> list[Any]:
-        return [move for move in self.moves if isinstance(move, kind)]
-
 
 # Recorded sessions
 
@@ -347,80 +290,6 @@ def test_goose_hears_the_reason_before_the_refusal() -> None:
     peer.answer("_goose/unstable/session/steer", error={"code": 1, "message": "over"})
     [prompt] = peer.answer("session/prompt", {"stopReason": "end_turn"})
     assert "not today" in prompt["params"]["prompt"][0]["text"]
-
-
-def test_a_form_is_questions_and_its_answer_has_the_types_of_its_fields() -> None:
-    peer = Peer()
-    peer.open()
-    choices = [{"const": "A", "title": "A", "description": "first"}, {"const": "B"}]
-    schema = {
-        "type": "object",
-        "properties": {
-            "one": {"type": "string", "title": "Pick", "oneOf": choices},
-            "one_custom": {"type": "string"},
-            "many": {"type": "array", "items": {"enum": ["x", "y"]}},
-            "number": {"type": "integer"},
-            "sure": {"type": "boolean"},
-        },
-    }
-    params = {"mode": "form", "message": "Which?", "requestedSchema": schema, "toolCallId": "c"}
-    peer.hear({"id": 0, "method": "elicitation/create", "params": params})
-    relay = peer.has(Asked)[0].relay
-    assert [one["id"] for one in relay.payload["questions"]] == ["one", "many", "number", "sure"]
-    answers = {"one": "something else", "many": ["x", "y"], "number": "4", "sure": "yes"}
-    [answer] = peer.reply(relay.id, approved=True, answer=answers)
-    content = {"one_custom": "something else", "many": ["x", "y"], "number": 4, "sure": True}
-    assert answer["result"] == {"action": "accept", "content": content}
-
-
-@pytest.mark.parametrize(
-    ("field", "answer"),
-    [
-        ({"type": "string", "oneOf": [{"const": "red"}, {"const": "blue"}]}, "take mauve"),
-        ({"type": "array", "items": {"enum": ["red", "blue"]}}, ["red", "take mauve"]),
-    ],
-)
-def test_own_words_that_a_form_has_no_place_for_are_given_as_a_message(
-    field: dict[str, Any], answer: Any
-) -> None:
-    peer = Peer()
-    peer.open()
-    peer.prompt()
-    schema = {"type": "object", "properties": {"q0": field}, "required": ["q0"]}
-    params = {"mode": "form", "message": "Which colour?", "requestedSchema": schema}
-    peer.hear({"id": 0, "method": "elicitation/create", "params": params})
-    [declined] = peer.reply(peer.has(Asked)[0].relay.id, approved=True, answer=answer)
-    assert declined["result"] == {"action": "decline"}
-    [prompt] = peer.answer("session/prompt", {"stopReason": "end_turn"})
-    assert "Which colour?" in prompt["params"]["prompt"][0]["text"]
-    assert "take mauve" in prompt["params"]["prompt"][0]["text"]
-
-
-def test_a_form_is_declined_and_cancelled() -> None:
-    peer = Peer()
-    peer.open()
-    peer.hear({"id": 0, "method": "elicitation/create", "params": {"mode": "url", "url": "http://x"}})
-    [answer] = peer.reply(peer.has(Asked)[0].relay.id, approved=False)
-    assert answer["result"] == {"action": "decline"}
-    peer.hear({"id": 0, "method": "elicitation/create", "params": {}})
-    [answer] = peer.do(peer.driver.cancel_all())
-    assert answer["result"] == {"action": "cancel"}
-    assert not peer.driver.open
-
-
-def test_a_question_in_disguise_is_a_question() -> None:
-    peer = Peer()
-    peer.open()
-    asked = [{"question": "Which?", "header": "H", "options": [{"label": "A"}, {"label": "B"}]}]
-    meta = {"qwenInteractionKind": "user_question", "qwenQuestions": asked}
-    relay_id = ""
-    params = {"toolCall": {"toolCallId": "c", "_meta": meta}, "options": OPTIONS}
-    peer.hear({"id": 0, "method": "session/request_permission", "params": params})
-    relay = peer.has(Asked)[0].relay
-    relay_id = relay.id
-    assert (relay.kind, relay.question, relay.options) == ("question", "Which?", ["A", "B"])
-    [answer] = peer.reply(relay_id, approved=True, answer="B")
-    assert answer["result"] == {"outcome": {"outcome": "selected", "optionId": 0}, "answers": {"0": "B"}}
 
 
 def test_a_plan_is_approved_or_gets_a_remark() -> None:
