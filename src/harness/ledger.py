@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from harness.config.prices import Prices
+from harness.config.prices import USUAL, Prices, Rate, rate_of
 from harness.config.repositories import listed_folder
 from harness.events import Event, Info, SessionStart, Usage, UsageDelta, Warning
 from harness.events.usage import CLASSES
@@ -90,6 +90,7 @@ class _Delta(NamedTuple):
     model: str
     call_id: str
     usage: Usage
+    rate: Rate = USUAL
 
 
 class _Invocation(msgspec.Struct, kw_only=True):
@@ -305,7 +306,7 @@ def _note(invocation: _Invocation, event: Event) -> None:
     match event:
         case UsageDelta(usage=usage, run_id=run_id, timestamp_ms=at_ms, id=call_id, counted=None):
             model = event.model or invocation.models.get(run_id, "")
-            invocation.deltas.append(_Delta(at_ms, run_id, model, call_id, usage))
+            invocation.deltas.append(_Delta(at_ms, run_id, model, call_id, usage, rate_of(event)))
         case SessionStart(agent=agent, model=model, run_id=run_id):
             if is_own:
                 invocation.agent = agent or invocation.agent
@@ -373,13 +374,13 @@ def _charged(
         delta.usage.cost_usd is not None and delta.usage.cost_source != "computed"
         for delta in invocation.deltas
     )
-    sums: dict[tuple[str, str, str], Usage] = {}
+    sums: dict[tuple[str, str, Rate, str], Usage] = {}
     for delta in deltas:
-        key = (delta.run_id, delta.model, day_of(delta.at_ms))
+        key = (delta.run_id, delta.model, delta.rate, day_of(delta.at_ms))
         known = sums.get(key)
         sums[key] = delta.usage if known is None else known.plus(delta.usage)
-    for (run_id, model, day), usage in sums.items():
-        priced = usage if is_stated else _priced(usage, model, prices)
+    for (run_id, model, rate, day), usage in sums.items():
+        priced = usage if is_stated else _priced(usage, model, prices, rate)
         yield Charge(
             session_id=invocation.log_id,
             started_ms=invocation.started_ms,
@@ -394,14 +395,14 @@ def _charged(
         )
 
 
-def priced(charge: Charge, prices: Prices) -> Charge:
+def priced(charge: Charge, prices: Prices, rate: Rate = USUAL) -> Charge:
     """A charge that was summed up elsewhere, with its cost where none is stated."""
     if charge.usage.cost_usd is not None:
         return charge
-    usage = _priced(charge.usage, charge.model, prices)
+    usage = _priced(charge.usage, charge.model, prices, rate)
     return charge._replace(usage=usage, is_unpriced=usage.cost_usd is None and _is_any(usage))
 
 
-def _priced(usage: Usage, model: str, prices: Prices) -> Usage:
-    cost_usd = prices.cost_usd(model, usage)
+def _priced(usage: Usage, model: str, prices: Prices, rate: Rate) -> Usage:
+    cost_usd = prices.cost_usd(model, usage, rate)
     return usage if cost_usd is None else replace(usage, cost_usd=cost_usd, cost_source="computed")

@@ -11,7 +11,7 @@ import pytest
 import recorded_runs
 from harness import config
 from harness.config import prices
-from harness.config.prices import Price, Prices
+from harness.config.prices import Price, Prices, Rate, prompt_size
 from harness.errors import BadConfig
 from harness.events import Usage, UsageDelta
 from harness.testing.golden import translate
@@ -63,6 +63,12 @@ SOME = Prices(
         ("Some-Model-4", 3),
         ("gpt-5.1", 2),
         ("gpt-5.1-2025-11-13", 2),
+        ("some-model-4[1m]", 3),
+        ("some-model-4-5-20250929[1m]", 1),
+        ("us.anthropic.some-model-4-5-20250929-v1:0", 1),
+        ("anthropic.some-model-4-v1", 3),
+        ("bedrock/eu.anthropic.some-model-4-20250514-v1:0", 3),
+        ("some-model-4-5-v2@20250929", 1),
     ],
 )
 def test_a_model_is_found_under_its_name_without_provider_and_without_date(
@@ -85,6 +91,25 @@ def test_every_class_has_its_own_price_and_reasoning_costs_what_output_costs() -
     )
 
     assert SOME.cost_usd("some-model-4-5", usage) == 1 + 0.1 + 1.25 + 5 + 5
+
+
+def test_a_cache_for_an_hour_costs_more_than_the_usual_one() -> None:
+    prices = listed(m=Price(input=3, cache_write=3.75, output=15, cache_write_1h=6))
+    usage = Usage(input=0, cache_write=150_000, cache_write_1h=100_000)
+
+    assert prices.cost_usd("m", usage) == pytest.approx(50_000 * 3.75e-6 + 100_000 * 6e-6)
+    assert listed(m=Price(cache_write=3.75)).cost_usd("m", usage) == pytest.approx(150_000 * 3.75e-6)
+
+
+def test_fast_mode_and_long_prompts_have_their_own_price() -> None:
+    price = Price(input=3, output=15, fast=6, long_from=200_000, long_input=2, long_output=1.5)
+    prices, usage = listed(m=price), Usage(input=300_000, output=1_000)
+
+    assert prices.cost_usd("m", usage) == pytest.approx(0.915)
+    assert prices.cost_usd("m", usage, Rate(speed="fast")) == pytest.approx(0.915 * 6)
+    assert prices.cost_usd("m", usage, Rate(over=prompt_size(usage))) == pytest.approx(1.8 + 0.0225)
+    assert prices.cost_usd("m", usage, Rate(over=128_000)) == pytest.approx(0.915)
+    assert listed(m=Price(input=3, output=15)).cost_usd("m", usage, Rate(speed="fast")) is None
 
 
 def test_a_local_model_costs_nothing_unless_a_price_is_set() -> None:

@@ -4,8 +4,12 @@ Layers, the first that has an entry under a name wins: the `[prices."MODEL"]` ta
 file (named by the caller, else the user's prices.toml), the built-in prices.toml. An entry replaces a
 whole entry.
 
-A model is looked for under its name, then without its provider (`openrouter/anthropic/…`), then without
-its date (`-20250929`). One that is not found has no price, which is not the same as the price 0.
+A model is looked for under its name, then without its provider (`openrouter/anthropic/…`, `us.anthropic.…`), its
+window (`[1m]`), its version at a reseller (`-v1:0`) and its date (`-20250929`). One that is not found has no price, which
+is not the same as the price 0.
+
+What changes a price besides the class of the tokens is the `Rate` of a model call: how fast it was, and how long its
+prompt. A price for long prompts holds for all tokens of the call, as the providers have it.
 """
 
 from __future__ import annotations
@@ -19,13 +23,43 @@ from typing import Any, NamedTuple
 from harness.config.files import Settings, config_directory, read_toml
 from harness.config.settings import KINDS
 from harness.errors import BadConfig
-from harness.events.usage import CLASSES, Usage
+from harness.events.usage import CLASSES, Usage, UsageDelta
 
 BUILT_IN = os.path.join(os.path.dirname(__file__), "prices.toml")
 USER_FILE = "prices.toml"
 _PER = 1_000_000
+_WINDOW = re.compile(r"\[[0-9]+[km]\]$")
+_VERSION = re.compile(r"-v\d+(?::\d+)?$")
 _DATE = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d)$")
+_VENDOR = re.compile(
+    r"^(?:[a-z]{2,6}\.)?(?:anthropic|openai|meta|mistral|amazon|google|deepseek|qwen|moonshot)\."
+)
+_SIZES = (512_000, 272_000, 256_000, 200_000, 128_000, 100_000)
+"""Lengths of prompts beyond which some provider has another price."""
 _PRICED_AS = {"reasoning": "output"}
+
+
+class Rate(NamedTuple):
+    """What a model call has been, apart from its tokens, that its price depends on."""
+
+    speed: str = ""
+    """Other than the usual one: `fast`."""
+    over: int = 0
+    """Its prompt was longer than this; see `prompt_size`."""
+
+
+USUAL = Rate()
+
+
+def rate_of(delta: UsageDelta) -> Rate:
+    """Of what was used at once. Where it has no id it may be several calls, whose prompts are not long together."""
+    return Rate(delta.speed, prompt_size(delta.usage) if delta.id else 0)
+
+
+def prompt_size(usage: Usage) -> int:
+    """The greatest length with a price of its own that the prompt of one model call exceeds; 0: none."""
+    prompt = (usage.input or 0) + (usage.cache_read or 0) + (usage.cache_write or 0)
+    return next((size for size in _SIZES if prompt > size), 0)
 
 
 class Price(NamedTuple):
@@ -35,6 +69,31 @@ class Price(NamedTuple):
     cache_read: float | None = None
     cache_write: float | None = None
     output: float | None = None
+    cache_write_1h: float | None = None
+    """For an hour; as `cache_write` where none is given."""
+    fast: float | None = None
+    """By how much everything costs more in the fast mode."""
+    long_from: float | None = None
+    """The length of a prompt beyond which all tokens of the call cost more: the input classes by `long_input`, the
+    output by `long_output`."""
+    long_input: float = 1.0
+    long_output: float = 1.0
+
+    def each_usd(self, name: str, rate: Rate) -> float | None:
+        """One million tokens of this class."""
+        usd: float | None = getattr(self, _PRICED_AS.get(name, name))
+        if usd is None and name == "cache_write_1h":
+            usd = self.cache_write
+        if usd is None or (rate.speed == _FAST and self.fast is None):
+            return None
+        if rate.speed == _FAST:
+            usd *= self.fast or 1.0
+        if self.long_from is not None and rate.over >= self.long_from:
+            usd *= self.long_output if _PRICED_AS.get(name, name) == "output" else self.long_input
+        return usd
+
+
+_FAST = "fast"
 
 
 _FREE_PROVIDERS = ("scripted/", "local/")
@@ -51,15 +110,18 @@ class Prices(NamedTuple):
         unset = _FREE if model.startswith(_FREE_PROVIDERS) else None
         return next((self.by_model[name] for name in _spellings(model) if name in self.by_model), unset)
 
-    def cost_usd(self, model: str, usage: Usage) -> float | None:
+    def cost_usd(self, model: str, usage: Usage, rate: Rate = USUAL) -> float | None:
         """None when nothing is known of the tokens, or of the price of any that were used."""
         counts = {name: count for name in CLASSES if (count := getattr(usage, name)) is not None}
         if not counts:
             return None
         price = self.find(model) or Price()
+        if lasting := min(usage.cache_write_1h or 0, counts.get("cache_write", 0)):
+            counts["cache_write"] -= lasting
+            counts["cache_write_1h"] = lasting
         total_usd = 0.0
         for name, count in counts.items():
-            each_usd = getattr(price, _PRICED_AS.get(name, name))
+            each_usd = price.each_usd(name, rate)
             if each_usd is None and count:
                 return None
             total_usd += count * (each_usd or 0.0) / _PER
@@ -115,6 +177,9 @@ def _spellings(model: str) -> tuple[str, ...]:
     model = model.lower()
     parts = model.split("/")
     names = ["/".join(parts[start:]) for start in range(len(parts))]
-    undated = [_DATE.sub("", name) for name in names]
-    dashed = [name.replace(".", "-") for name in undated]  # claude-sonnet-4.5, as resellers write it
-    return (*names, *undated, *dashed)
+    plain = names
+    for addition in (_WINDOW, _VERSION, _DATE, _VERSION, _VENDOR):
+        plain = [addition.sub("", name) for name in plain]
+        names = [*names, *plain]
+    dashed = [name.replace(".", "-") for name in plain]  # claude-sonnet-4.5, as resellers write it
+    return tuple(dict.fromkeys((*names, *dashed)))

@@ -312,6 +312,25 @@ TABLE = (
     Setting("prices.<model>.cache_read", "price", "trusted", "Input that comes from the cache.", 0.4),
     Setting("prices.<model>.cache_write", "price", "trusted", "Input that goes into the cache.", 5.0),
     Setting("prices.<model>.output", "price", "trusted", "Output, and reasoning.", 20.0),
+    Setting(
+        "prices.<model>.cache_write_1h",
+        "price",
+        "trusted",
+        "Input that goes into a cache for an hour (default: as `cache_write`).",
+        8.0,
+    ),
+    Setting(
+        "prices.<model>.fast", "price", "trusted", "By how much everything costs more in the fast mode.", 2.0
+    ),
+    Setting(
+        "prices.<model>.long_from",
+        "price",
+        "trusted",
+        "The tokens of a prompt beyond which all tokens of the model call cost more.",
+        200_000.0,
+    ),
+    Setting("prices.<model>.long_input", "price", "trusted", "By how much its input does then.", 2.0),
+    Setting("prices.<model>.long_output", "price", "trusted", "By how much its output does then.", 1.5),
 )
 
 

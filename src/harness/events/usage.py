@@ -13,6 +13,7 @@ import msgspec
 from harness.events.envelope import Event
 
 CLASSES = ("input", "output", "cache_read", "cache_write", "reasoning")
+_COUNTS = (*CLASSES, "cache_write_1h", "cost_usd")
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -23,6 +24,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     cache_read: int | None = None
     cache_write: int | None = None
     reasoning: int | None = None
+    cache_write_1h: int | None = None
+    """What of `cache_write` is stored for an hour, and thus costs more; None where there is no such difference."""
     cost_usd: float | None = None
     cost_source: Literal["", "stated", "computed"] = ""
     """`stated` by the agent, or `computed` from prices."""
@@ -41,7 +44,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     def without_zeros(self) -> Usage:
         """The same with None where nothing was used: for a remainder, in which zero says nothing."""
         return Usage(
-            **{name: getattr(self, name) or None for name in (*CLASSES, "cost_usd")},
+            **{name: getattr(self, name) or None for name in _COUNTS},
             cost_source=self.cost_source if self.cost_usd else "",
         )
 
@@ -54,6 +57,7 @@ def _combine(left: Usage, right: Usage, sign: int) -> Usage:
         cache_read=_sum(left.cache_read, right.cache_read, sign),
         cache_write=_sum(left.cache_write, right.cache_write, sign),
         reasoning=_sum(left.reasoning, right.reasoning, sign),
+        cache_write_1h=_sum(left.cache_write_1h, right.cache_write_1h, sign),
         cost_usd=None if cost is None else round(cost, 10),
         cost_source=left.cost_source or right.cost_source if cost is not None else "",
     )
@@ -80,6 +84,8 @@ class UsageDelta(Event, frozen=True, kw_only=True):
     model: str = ""
     id: str = ""
     """The agent's own id of the model call."""
+    speed: str = ""
+    """Other than the usual one, where that changes the price: `fast`."""
     counted: dict[str, Any] | None = None
     """Of a thread whose application has set its count of tokens: what it is from here on. Nothing was used."""
 

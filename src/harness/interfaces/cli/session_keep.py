@@ -36,7 +36,7 @@ def keep(arguments: argparse.Namespace, store: FileStore, console: Console) -> i
 
     if not (arguments.ids or arguments.agent or arguments.older_than is not None or arguments.all):
         raise UsageError("nothing to copy", hint="give an ID, --agent NAME, --older-than 20d or --all")
-    histories = HistorySessions()
+    histories = HistorySessions(say=console.warning)
     counts = {"copied": 0, "current": 0, "empty": 0}
     for session in histories.read(_chosen(arguments, histories, store)):
         counts[copied(session, store, console.warning)] += 1

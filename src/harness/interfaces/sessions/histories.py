@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -20,7 +20,7 @@ from harness.interfaces.sessions.filters import SessionChoice
 from harness.log.query import age
 from harness.log.store import KEPT, Metadata, Query
 from harness.log.stores.files import FileStore
-from harness.sources.imports.catalogue import Catalogue, CataloguedSession
+from harness.sources.imports.catalogue import Catalogue, CatalogueDamaged, CataloguedSession
 from harness.sources.imports.catalogue_filter import EVERYTHING, SessionFilter
 from harness.sources.imports.history import Activity, AgentHistory, Home, current_home
 from harness.sources.imports.registry import load, load_all
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from harness.sources.imports.catalogue_search import FoundSession, SessionSearch
     from harness.sources.imports.catalogue_usage import UsageSum
 
+_Answer = TypeVar("_Answer")
 _CATALOGUE = "histories.sqlite"
 
 _READ_AT_ONCE = 50
@@ -74,48 +75,90 @@ class UsedElsewhere(NamedTuple):
 class HistorySessions:
     """All histories of this machine, looked at once."""
 
-    def __init__(self, *, writes: bool = True) -> None:
-        """`writes`: whether what is found may be stored in the cache folder."""
+    def __init__(self, *, writes: bool = True, say: Callable[[str], object] | None = None) -> None:
+        """`writes`: whether what is found may be stored in the cache folder. `say`: is told what went wrong there."""
         path = os.path.join(cache_directory(), _CATALOGUE) if writes else ""
+        self._say = say or (lambda _text: None)
         self._catalogue = Catalogue(path, load_all())
         self.home = current_home()
         self.refresh()
 
     def refresh(self) -> None:
         """Look for sessions again."""
-        self.home = current_home(dict.fromkeys([os.getcwd(), *self._catalogue.projects()]))
-        self._catalogue.refresh(self.home)
+
+        def look(catalogue: Catalogue) -> None:
+            self.home = current_home(dict.fromkeys([os.getcwd(), *catalogue.projects()]))
+            catalogue.refresh(self.home)
+
+        self._ask(look)
+
+    def _ask(self, question: Callable[[Catalogue], _Answer]) -> _Answer:
+        """What the catalogue knows. One whose file is damaged is rebuilt, and asked again."""
+        while True:
+            try:
+                return question(self._catalogue)
+            except CatalogueDamaged as error:
+                self._rebuild(error)
+
+    def _rebuild(self, error: CatalogueDamaged) -> None:
+        self._say(f"the catalogue of histories cannot be used ({error}): all sessions are read again")
+        self._catalogue.rebuild(self.home)
+
+    def problems(self) -> dict[str, str]:
+        """The agents whose sessions cannot be listed, and why."""
+        found = {
+            history.agent: history.problem(self.home) for history in load_all() if history.problem is not None
+        }
+        return {agent: problem for agent, problem in found.items() if problem}
 
     def fingerprint(self) -> tuple[int, ...]:
         """Changes when a session was added or has changed."""
-        return self._catalogue.fingerprint()
+        return self._ask(lambda catalogue: catalogue.fingerprint())
 
     def live(self) -> dict[tuple[str, str], Activity]:
         """The sessions that some process has open, by agent and id."""
         return live_in(self.home)
 
     def sessions(self, chosen: SessionFilter = EVERYTHING, limit: int = -1) -> list[CataloguedSession]:
-        return self._catalogue.sessions(chosen, limit)
+        return self._ask(lambda catalogue: catalogue.sessions(chosen, limit))
 
     def search(self, asked: SessionSearch, chosen: SessionFilter) -> Iterator[FoundSession]:
-        return self._catalogue.search(asked, chosen)
+        """The sessions that match, the last changed first."""
+        seen = set[tuple[str, str]]()
+        is_over = False
+        while not is_over:
+            try:
+                for found in self._catalogue.search(asked, chosen):
+                    name = found.session.agent, found.session.session_id
+                    if name not in seen:
+                        seen.add(name)
+                        yield found
+                is_over = True
+            except CatalogueDamaged as error:
+                self._rebuild(error)
 
     def names(self) -> set[tuple[str, str]]:
         """Agent and id of all sessions."""
-        return {*self._catalogue.ids()}
+        return {*self._ask(lambda catalogue: catalogue.names())}
 
     def read(self, sessions: Iterable[CataloguedSession]) -> list[CataloguedSession]:
-        return self._catalogue.read(sessions)
+        wanted = list(sessions)
+        return self._ask(lambda catalogue: catalogue.read(wanted))
 
     def read_all(self, say: Callable[[str], object], chosen: SessionFilter = EVERYTHING) -> None:
         """Read all that may match and are not read yet; a message is printed when there are many."""
-        unread = self._catalogue.sessions(chosen.before_reading())
-        if len(unread) > _MANY:
-            say(f"reading {len(unread)} sessions of other programs, once")
-        self._catalogue.read(unread)
+        unread = chosen.before_reading()
+        count = self._ask(lambda catalogue: catalogue.count(unread))
+        if count > _MANY:
+            say(f"reading {count} sessions of other programs, once")
+        if count:
+            self._ask(lambda catalogue: catalogue.read_each(unread))
 
     def used(self, store: FileStore, by: By, since_ms: int, prices: Prices) -> UsedElsewhere:
         """What was used in all of them, without the runs that Harness has recorded itself."""
+        return self._ask(lambda _catalogue: self._used(store, by, since_ms, prices))
+
+    def _used(self, store: FileStore, by: By, since_ms: int, prices: Prices) -> UsedElsewhere:
         from harness.ledger import priced
 
         ours = _recorded_times(store)
@@ -125,10 +168,10 @@ class HistorySessions:
             if (session.agent, session.session_id) in ours
         }
         usage = self._catalogue.usage
-        charges = [_charge_of(one, by) for one in usage.sums(by, since_ms, numbers)]
+        charges = [priced(_charge_of(one, by), prices, one.rate) for one in usage.sums(by, since_ms, numbers)]
         more = usage.sessions(by, since_ms, numbers)
         total = usage.count(since_ms, numbers)
-        return UsedElsewhere([priced(charge, prices) for charge in charges], more, total, self._rest(numbers))
+        return UsedElsewhere(charges, more, total, self._rest(numbers))
 
     def _rest(self, numbers: Mapping[int, list[tuple[int, int]]]) -> list[tuple[Metadata, list[Event]]]:
         """What was used in sessions that Harness has recorded in part, as events."""
@@ -163,8 +206,8 @@ class HistorySessions:
         return HistoryList(
             [as_metadata(one, live.get((one.agent, one.session_id))) for one in found],
             rest,
-            self._catalogue.similar_ids((one.session_id for one in found), _BEGINNING),
-            self._catalogue.count(),
+            self._ask(lambda catalogue: catalogue.similar_ids([one.session_id for one in found], _BEGINNING)),
+            self._ask(lambda catalogue: catalogue.count()),
             {one.session_id: one for one in found},
         )
 
@@ -184,25 +227,25 @@ class HistorySessions:
         found: list[CataloguedSession] = []
         behind = chosen
         while not limit or len(found) < limit:
-            part = self._catalogue.sessions(behind, _READ_AT_ONCE)
+            part = self.sessions(behind, _READ_AT_ONCE)
             if not part:
                 break
             behind = replace(chosen, behind=(part[-1].changed_ms, part[-1].number))
             theirs = [one for one in part if one not in ours]
-            read = [one for one in self._catalogue.read(theirs) if not one.is_empty]
+            read = [one for one in self.read(theirs) if not one.is_empty]
             found += [
                 one
                 for one in read
                 if (choice.has_all or not one.is_child) and (not is_live or _has_outcome(one, choice, live))
             ]
-        rest = self._catalogue.count(behind) if behind is not chosen else 0
+        rest = self._ask(lambda catalogue: catalogue.count(behind)) if behind is not chosen else 0
         rest += max(0, len(found) - (limit or len(found)))
         return found[: limit or None], rest
 
     def exactly(self, agent: str, session_id: str) -> CataloguedSession | None:
         """The session of that agent and id, read."""
-        found = [one for one in self._catalogue.named(session_id, agent) if one.session_id == session_id]
-        return next(iter(self._catalogue.read(found)), None)
+        named = self._ask(lambda catalogue: catalogue.named(session_id, agent))
+        return next(iter(self.read(one for one in named if one.session_id == session_id)), None)
 
     def find(self, text: str) -> CataloguedSession | None:
         """The session of that id, of a beginning of it, or of `AGENT:ID`; None if there is none.
@@ -211,12 +254,13 @@ class HistorySessions:
         """
         agent, colon, wanted = text.strip().rpartition(":")
         name = _name_of(agent) if colon else ""
-        found = self._catalogue.named(wanted, name) if wanted and (name or not colon) else []
+        is_meant = wanted and (name or not colon)
+        found = self._ask(lambda catalogue: catalogue.named(wanted, name)) if is_meant else []
         if len(found) > 1:
             some = ", ".join(f"{session.agent}:{session.session_id}" for session in found[:_MOST_NAMED])
             hint = "give more characters of the id, or AGENT:ID"
             raise UnknownSession(f"{len(found)} sessions begin with {wanted}: {some}", hint=hint)
-        return next(iter(self._catalogue.read(found)), None)
+        return next(iter(self.read(found)), None)
 
 
 def live_in(home: Home) -> dict[tuple[str, str], Activity]:

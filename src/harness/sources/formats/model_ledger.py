@@ -32,9 +32,22 @@ def usage_of_call(record: dict[str, Any]) -> Usage:
         cache_read=_first_count(record, "cache_read_input_tokens", "cache_read_tokens"),
         cache_write=_first_count(record, "cache_creation_input_tokens", "cache_creation_tokens"),
         reasoning=thinking,
+        cache_write_1h=_stored_for_an_hour(record),
         cost_usd=cost,
         cost_source="" if cost is None else "stated",
     )
+
+
+def speed_of(stated: object) -> str:
+    """As `UsageDelta.speed`: empty for the usual one."""
+    return stated if isinstance(stated, str) and stated not in _USUAL_SPEEDS else ""
+
+
+_USUAL_SPEEDS = ("standard", "default", "normal")
+
+
+def _stored_for_an_hour(record: dict[str, Any]) -> int | None:
+    return count_of(record_of(record.get("cache_creation")).get("ephemeral_1h_input_tokens")) or None
 
 
 def _first_count(record: dict[str, Any], *names: str) -> int | None:
@@ -67,11 +80,11 @@ class ModelLedger:
         self._thought: dict[str, int] = {}
         """By model, how much of what results call output is known to be reasoning."""
 
-    def call(self, model: str, usage: Usage, call_id: str) -> UsageDelta:
+    def call(self, model: str, usage: Usage, call_id: str, speed: str = "") -> UsageDelta:
         """One model call has ended."""
         model = _plain_name(model)
         self._reported[model] = self._reported.get(model, Usage()).plus(usage)
-        return UsageDelta(usage=usage, model=model, id=call_id)
+        return UsageDelta(usage=usage, model=model, id=call_id, speed=speed)
 
     def result(self, record: dict[str, Any], main_model: str) -> list[UsageDelta]:
         """A result line: what it adds to the calls that are already known."""

@@ -17,7 +17,7 @@ import msgspec
 
 from harness.events import Event, ReasoningDelta, TextDelta, TextRetracted, ToolInputDelta, Unknown
 from harness.sources.formats.fields import count_of, record_of, text_of
-from harness.sources.formats.model_ledger import ModelLedger, usage_of_call
+from harness.sources.formats.model_ledger import ModelLedger, speed_of, usage_of_call
 from harness.sources.translation.json_lines import DECODE_ERRORS
 
 _NO_BLOCK = -1
@@ -121,8 +121,8 @@ class PartialMessage:
 
     def close(self) -> list[Event]:
         """No more of this message will come: what it used counts, however it ended."""
-        usage, self._usage = usage_of_call(self._usage), {}
-        return [self._ledger.call(self._model, usage, self.message_id)] if usage else []
+        usage, speed, self._usage = usage_of_call(self._usage), speed_of(self._usage.get("speed")), {}
+        return [self._ledger.call(self._model, usage, self.message_id, speed)] if usage else []
 
     def _start(self, event: dict[str, Any], _record: dict[str, Any]) -> list[Event]:
         out = self._take_back(0)

@@ -2,6 +2,9 @@
 
 It is a cache: a SQLite file that may be deleted at any time. `refresh` looks for sessions without reading them, which
 takes milliseconds; `read` reads those that have changed since. A session that its agent has deleted stays known.
+
+Any number of processes may use it at once: what two of them have read of a session is entered once. Where the file is
+found damaged, whatever asked raises `CatalogueDamaged`; after `rebuild` it can be asked again.
 """
 
 # ruff: noqa: S608 nothing but names of our own is put into a statement
@@ -10,9 +13,9 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -22,9 +25,12 @@ from harness.sources.imports.catalogue_writer import (
     CatalogueWriter,
     as_json,
     connected,
+    delete,
     forget_readings,
     in_memory,
+    is_damage,
     is_wasteful,
+    transaction,
 )
 from harness.sources.imports.history import AgentHistory, Home, StoredSession
 
@@ -58,6 +64,21 @@ _BYTES_IN_A_BATCH = 128 * 1024 * 1024
 
 _WHOLE_BYTES = 1024 * 1024
 """The size that a document without a known one counts as."""
+_ENTERED_AT_ONCE = 1_000
+
+
+class CatalogueDamaged(Exception):
+    """The file of the catalogue cannot be read: see `Catalogue.rebuild`."""
+
+
+class CataloguedRun(NamedTuple):
+    """A prompt of a session, and what followed it."""
+
+    session: int
+    run: int
+    started_ms: int
+    prompt: int
+    """A hash of it."""
 
 
 class CataloguedSession(msgspec.Struct, frozen=True, gc=False):
@@ -117,36 +138,63 @@ class Catalogue:
 
     def __init__(self, path: str, histories: Sequence[AgentHistory]) -> None:
         self._histories = {history.agent: history for history in histories}
+        self._path = path
         self._connection = connected(path)
+        self._inode = _inode_of(path)
+        self._is_broken = False
+        """Whether its file was found damaged, and not merely locked or on a full disk."""
+        self._is_rebuilt = False
 
     @property
     def usage(self) -> CatalogueUsage:
         from harness.sources.imports.catalogue_usage import CatalogueUsage
 
-        return CatalogueUsage(self._connection)
+        return CatalogueUsage(self.rows)
 
     def search(self, asked: SessionSearch, chosen: SessionFilter = EVERYTHING) -> Iterator[FoundSession]:
         """The sessions that match, as far as they were read, the last changed first."""
         from harness.sources.imports.catalogue_search import CatalogueSearch
 
-        return CatalogueSearch(self._connection, self._histories).find(asked, chosen)
+        return CatalogueSearch(self.rows, self._histories).find(asked, chosen)
 
     def close(self) -> None:
         self._connection.close()
 
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """What a statement that changes nothing finds. Raises CatalogueDamaged."""
+        with self._damage_noticed():
+            return self._connection.execute(statement, values).fetchall()
+
+    def rebuild(self, home: Home) -> None:
+        """Replace the file, and read all sessions again, as if nothing had ever been read. What is damaged again, or
+        cannot be used for another reason, is not used any more.
+        """
+        self.close()
+        is_damaged, self._is_broken = self._is_broken and not self._is_rebuilt, False
+        if is_damaged and self._inode == _inode_of(self._path):  # else another process has done it
+            with suppress(OSError):
+                delete(self._path)
+        self._connection = connected(self._path) if is_damaged else in_memory()
+        self._inode = _inode_of(self._path) if is_damaged else 0
+        self._is_rebuilt = True
+        self.refresh(home)
+        self.read_each(SessionFilter(only_unread=True))
+
     def refresh(self, home: Home) -> None:
-        """Look for sessions in all stores. What is new or has changed is not read yet."""
+        """Look for sessions in all stores. What is new or has changed is not read yet. Raises CatalogueDamaged."""
         try:
             self._tidy()
             self._refresh(home)
-        except sqlite3.Error:  # locked by another process for long, a full disk, damage
-            self.close()
-            self._connection = in_memory()
+        except sqlite3.Error as error:
+            if is_damage(error) and self._inode:
+                self._is_broken = True
+                raise CatalogueDamaged(str(error)) from error
+            self.close()  # locked by another process for long, a full disk
+            self._connection, self._inode = in_memory(), 0
             self._refresh(home)
 
     def _refresh(self, home: Home) -> None:
         new: list[StoredSession] = []
-        missing: list[tuple[int, str, str]] = []
         now_ms = time.time_ns() // 1_000_000
         for agent, history in self._histories.items():
             known: dict[str, str] = dict(self._connection.execute(_MARKS, (agent,)))
@@ -156,32 +204,57 @@ class Catalogue:
                 if known.get(session_id) != session.mark and session_id not in seen:
                     new.append(session)
                 seen.add(session_id)
-            missing += [(now_ms, agent, session_id) for session_id in known if session_id not in seen]
-        if new or missing:
-            with self._connection:
-                self._connection.executemany(_ENTER, map(_entry_of, new))
+                if len(new) >= _ENTERED_AT_ONCE:
+                    self._enter(new, [])
+                    new = []
+            missing = [(now_ms, agent, session_id) for session_id in known if session_id not in seen]
+            if missing and self._is_unreadable(history, home):
+                missing = []  # nothing can be said of what a store that cannot be read has
+            self._enter(new, missing)
+            new = []
+
+    def _enter(self, new: Iterable[StoredSession], missing: Sequence[tuple[int, str, str]]) -> None:
+        rows = [_entry_of(session) for session in new]
+        if rows or missing:
+            with transaction(self._connection):
+                self._connection.executemany(_ENTER, rows)
                 self._connection.executemany(_MISSING, missing)
+
+    @staticmethod
+    def _is_unreadable(history: AgentHistory, home: Home) -> bool:
+        return history.problem is not None and bool(history.problem(home))
 
     def projects(self) -> list[str]:
         """The directories in which sessions have worked."""
-        return [
-            cwd for (cwd,) in self._connection.execute("SELECT DISTINCT cwd FROM sessions WHERE cwd != ''")
-        ]
+        return [cwd for (cwd,) in self.rows("SELECT DISTINCT cwd FROM sessions WHERE cwd != ''")]
 
-    def ids(self) -> list[tuple[str, str]]:
-        """Agent and id of all sessions."""
-        return self._connection.execute("SELECT agent, session_id FROM sessions").fetchall()
+    def names(self) -> dict[tuple[str, str], int]:
+        """Agent and id of all sessions, and their numbers."""
+        return {
+            (agent, session_id): number
+            for agent, session_id, number in self.rows("SELECT agent, session_id, number FROM sessions")
+        }
+
+    def runs(self, numbers: Iterable[int]) -> dict[int, list[CataloguedRun]]:
+        """The runs of these sessions, as far as they were read, by the number of the session."""
+        found: dict[int, list[CataloguedRun]] = {}
+        for row in self.rows(_RUNS, (as_json(numbers),)):
+            found.setdefault(row[0], []).append(CataloguedRun(*row))
+        return found
+
+    def children(self, agents: Iterable[str]) -> list[CataloguedSession]:
+        """The sessions of these agents' sub-agents."""
+        return [catalogued(row) for row in self.rows(_CHILDREN, (as_json(agents),))]
 
     def similar_ids(self, session_ids: Iterable[str], length: int) -> list[str]:
         """The ids of all sessions that begin with the same characters as one of these."""
         beginnings = as_json(session_id[:length] for session_id in session_ids)
-        rows = self._connection.execute(_BEGIN_SO, (length, beginnings))
-        return [session_id for (session_id,) in rows]
+        return [session_id for (session_id,) in self.rows(_BEGIN_SO, (length, beginnings))]
 
     def sessions(self, chosen: SessionFilter = EVERYTHING, limit: int = -1) -> list[CataloguedSession]:
         """The sessions that the filter selects, the last changed first."""
         condition, values = chosen.condition()
-        rows = self._connection.execute(
+        rows = self.rows(
             f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE {condition}{IN_ORDER} LIMIT ?",
             (*values, limit),
         )
@@ -190,20 +263,19 @@ class Catalogue:
     def fingerprint(self) -> tuple[int, ...]:
         """Changes when a session is added, deleted, changed or read."""
         sums = ", ".join(f"total({name})" for name in ("changed_ms", "gone_ms", "ended_ms", "runs"))
-        rows = self._connection.execute(f"SELECT count(*), max(number), {sums} FROM sessions")
-        return tuple(int(value or 0) for value in rows.fetchone())
+        (row,) = self.rows(f"SELECT count(*), max(number), {sums} FROM sessions")
+        return tuple(int(value or 0) for value in row)
 
     def count(self, chosen: SessionFilter = EVERYTHING) -> int:
         condition, values = chosen.condition()
-        rows = self._connection.execute(f"SELECT count(*) FROM sessions WHERE {condition}", values)
-        return int(rows.fetchone()[0])
+        return int(self.rows(f"SELECT count(*) FROM sessions WHERE {condition}", values)[0][0])
 
     def named(self, session_id: str, agent: str = "") -> list[CataloguedSession]:
         """The session of that id, or else those whose ids begin so; of any agent, or of this one."""
         of_agent = "(? = '' OR agent = ?)"
         for condition in ("session_id = ?", "substr(session_id, 1, length(?)) = ?"):
             values = (session_id,) * condition.count("?")
-            rows = self._connection.execute(
+            rows = self.rows(
                 f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE {condition} AND {of_agent}{IN_ORDER}",
                 (*values, agent, agent),
             )
@@ -211,31 +283,62 @@ class Catalogue:
                 return found
         return []
 
-    def read(
-        self, sessions: Iterable[CataloguedSession], on_progress: Callable[[int], object] | None = None
-    ) -> list[CataloguedSession]:
-        """The same sessions, each as it is now. What was read so far stays read if this is interrupted."""
+    def read(self, sessions: Iterable[CataloguedSession]) -> list[CataloguedSession]:
+        """The same sessions, each as it is now. What was read so far stays read if this is interrupted.
+
+        Raises CatalogueDamaged.
+        """
         found: list[CataloguedSession] = []
         batch: _Batch | None = None
-        for session in sessions:
-            history = self._histories.get(session.agent)
-            if session.is_read or history is None:
-                found.append(session)
-                continue
-            batch = batch or _Batch(self._connection)
-            found.append(batch.read(history, session))
-            if on_progress is not None:
-                on_progress(len(found))
+        with self._damage_noticed():
+            for session in sessions:
+                history = self._histories.get(session.agent)
+                if session.is_read or history is None:
+                    found.append(session)
+                    continue
+                batch = batch or _Batch(self._connection)
+                found.append(batch.read(history, session))
+            if batch is not None:
+                batch.save()
         if batch is not None:
-            batch.save()
             # Else every later process would go through the journal when it opens the file.
             with suppress(sqlite3.Error):
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return found
 
+    def read_each(self, chosen: SessionFilter) -> None:
+        """Read all that the filter selects, a few at a time."""
+        behind = chosen
+        while part := self.sessions(behind, _ENTERED_AT_ONCE):
+            behind = msgspec.structs.replace(chosen, behind=(part[-1].changed_ms, part[-1].number))
+            self.read(part)
+
+    @contextmanager
+    def _damage_noticed(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            self._is_broken = is_damage(error)
+            raise CatalogueDamaged(str(error)) from error
+
     def _tidy(self) -> None:
         if is_wasteful(self._connection):
             forget_readings(self._connection)
+
+
+def _inode_of(path: str) -> int:
+    try:
+        return os.stat(path).st_ino if path else 0
+    except OSError:
+        return 0
+
+
+class _ReadPart(NamedTuple):
+    session: CataloguedSession
+    reading: Reading
+    readings: int
+    """How many there must be of it, so that this one may be entered."""
+    is_last: bool
 
 
 class _Batch:
@@ -244,40 +347,52 @@ class _Batch:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._writer = CatalogueWriter(connection)
-        self._unsaved: list[tuple[CataloguedSession, Reading, bool]] = []
+        self._unsaved: list[_ReadPart] = []
         self._bytes = 0
 
     def read(self, history: AgentHistory, session: CataloguedSession) -> CataloguedSession:
         # Imported when a session is read: a list of sessions that are known needs none of it.
         from harness.sources.imports.summary import readings
 
-        state = self._writer.state(session.number)
+        count, state = self._writer.state(session.number)
         before, read = None, session
         for reading in readings(history, session.stored, state):
             if before is not None:
-                self._add(session, before)
+                self._add(session, before, count)
+                count += 1
             before, read = reading, _with_summary(session, reading.summary)
         if before is not None:
-            self._add(read, before)
+            self._add(read, before, count)
         return read
 
-    def _add(self, session: CataloguedSession, reading: Reading) -> None:
+    def _add(self, session: CataloguedSession, reading: Reading, count: int) -> None:
         """A session whose mark is not that of its last reading counts as unread."""
-        self._unsaved.append((session, reading, session.is_read))
+        self._unsaved.append(_ReadPart(session, reading, count, session.is_read))
         self._bytes += sum(one.end - one.start or _WHOLE_BYTES for one in reading.documents)
         if self._bytes >= _BYTES_IN_A_BATCH:
             self.save()
 
     def save(self) -> None:
+        """Raises sqlite3.DatabaseError where the file is damaged."""
         unsaved, self._unsaved, self._bytes = self._unsaved, [], 0
         if not unsaved:
             return
-        with suppress(sqlite3.Error), self._connection:
-            for session, reading, is_last in unsaved:
-                self._writer.add(session.number, session.agent, reading)
-                values = [getattr(session, name) for name in _READ]
-                if is_last:
-                    self._connection.execute(_UPDATE, (*values, session.number))
+        try:
+            with transaction(self._connection):
+                for part in unsaved:
+                    self._enter(part)
+        except sqlite3.Error as error:
+            if is_damage(error):
+                raise
+
+    def _enter(self, part: _ReadPart) -> None:
+        session = part.session
+        if not self._writer.take(session, part.readings):
+            return  # another process has read it meanwhile
+        self._writer.add(session.number, session.agent, part.reading)
+        if part.is_last:
+            values = [getattr(session, name) for name in _READ]
+            self._connection.execute(_UPDATE, (*values, session.number))
 
 
 IN_ORDER = " ORDER BY changed_ms DESC, number DESC"
@@ -300,6 +415,13 @@ _ENTER = (
 _MARKS = "SELECT session_id, mark FROM sessions WHERE agent = ? AND NOT gone_ms"
 _BEGIN_SO = (
     "SELECT session_id FROM sessions WHERE substr(session_id, 1, ?) IN (SELECT value FROM json_each(?))"
+)
+_RUNS = (
+    "SELECT session, run, started_ms, prompt FROM runs WHERE session IN (SELECT value FROM json_each(?))"
+    " ORDER BY session, run"
+)
+_CHILDREN = (
+    f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE is_child AND agent IN (SELECT value FROM json_each(?))"
 )
 _MISSING = "UPDATE sessions SET gone_ms = ? WHERE agent = ? AND session_id = ?"
 _UPDATE = f"UPDATE sessions SET {', '.join(f'{name} = ?' for name in _READ)} WHERE number = ?"

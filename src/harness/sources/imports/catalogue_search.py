@@ -8,8 +8,7 @@ shown. A session that its agent has deleted is found too, without a passage.
 from __future__ import annotations
 
 import re
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -71,8 +70,13 @@ def parts_of(text: str) -> tuple[str, ...]:
 
 
 class CatalogueSearch:
-    def __init__(self, connection: sqlite3.Connection, histories: dict[str, AgentHistory]) -> None:
-        self._connection = connection
+    def __init__(
+        self,
+        ask: Callable[[str, Sequence[Any]], list[tuple[Any, ...]]],
+        histories: dict[str, AgentHistory],
+    ) -> None:
+        """`ask`: gives the rows of a statement with these values."""
+        self._ask = ask
         self._histories = histories
 
     def find(self, asked: SessionSearch, chosen: SessionFilter) -> Iterator[FoundSession]:
@@ -93,11 +97,9 @@ class CatalogueSearch:
         if not words:
             return ""
         asked = " AND ".join([*(f'"{word}"' for word in words[:-1]), f'"{words[-1]}" *'])
-        if len(words) > 1 or self._connection.execute(f"{_IN_WORDS} LIMIT 1", (asked,)).fetchone():
+        if len(words) > 1 or self._ask(f"{_IN_WORDS} LIMIT 1", (asked,)):
             return asked
-        terms = self._connection.execute(
-            "SELECT term FROM vocabulary WHERE instr(term, ?) LIMIT ?", (words[0], _MOST_TERMS)
-        )
+        terms = self._ask("SELECT term FROM vocabulary WHERE instr(term, ?) LIMIT ?", (words[0], _MOST_TERMS))
         inside = [f'"{term}"' for (term,) in terms]
         return " OR ".join(inside) or asked
 
@@ -120,7 +122,7 @@ class CatalogueSearch:
         for part, its_values in parts:
             condition += f" AND {_OF_DOCUMENTS.format(part)}"
             values += its_values
-        rows = self._connection.execute(
+        rows = self._ask(
             f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE {condition}{IN_ORDER} LIMIT ?",
             (*values, _AT_ONCE),
         )
@@ -141,7 +143,7 @@ class CatalogueSearch:
         found = FoundPassage(session.started_ms or session.changed_ms, "")
         if not (asked.file or asked.command or asked.commit):
             return found
-        rows = self._connection.execute(f"{_PLACES} WHERE session = ? ORDER BY number", (session.number,))
+        rows = self._ask(f"{_PLACES} WHERE session = ? ORDER BY number", (session.number,))
         places = [_Place(*row) for row in rows]
         for look, wanted in ((_touched, asked.file), (_ran, asked.command), (_committed, asked.commit)):
             if wanted:
@@ -157,7 +159,7 @@ class CatalogueSearch:
         whole = " OR ".join(f"({match})" for match in matches if match)
         where = f" WHERE session = ? AND number IN ({_IN_OWN_WORDS})" if whole else " WHERE session = ?"
         values = (whole, session.number, session.number) if whole else ()
-        rows = self._connection.execute(f"{_PLACES}{where} ORDER BY number", (session.number, *values))
+        rows = self._ask(f"{_PLACES}{where} ORDER BY number", (session.number, *values))
         history = self._histories.get(session.agent)
         title = session.title.casefold()
         missing, best, most = {part for part in parts if part not in title}, None, 0

@@ -3,14 +3,15 @@
 # ruff: noqa: S608 nothing but names of our own is put into a statement
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from harness.config.prices import Rate
 from harness.events import Usage
 from harness.sources.imports.catalogue_writer import COUNTS, as_json
 
 _JOINED = "used JOIN sessions ON session = sessions.number JOIN models ON used.model = models.number"
+_MODEL = "models.name, models.speed, models.over"
 _KEYS = {
     "agent": "agent",
     "model": "models.name",
@@ -24,12 +25,16 @@ _KEYS = {
 class CataloguedUsage(NamedTuple):
     """What one run has used of one model within a quarter of an hour."""
 
+    session: int
+    """Its number in the catalogue."""
+    run: int
     agent: str
     session_id: str
     cwd: str
     at_ms: int
     """When the first of it was used."""
     model: str
+    rate: Rate
     usage: Usage
 
 
@@ -37,54 +42,54 @@ class UsageSum(NamedTuple):
     key: str
     agent: str
     model: str
+    rate: Rate
     latest_ms: int
     usage: Usage
 
 
 class CatalogueUsage:
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    def __init__(self, ask: Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]) -> None:
+        """`ask`: gives the rows of a statement with these values."""
+        self._ask = ask
 
     def rows(self, only: Collection[int] | None = None) -> Iterator[CataloguedUsage]:
         """Of these sessions, by their numbers, or of all."""
         some = "" if only is None else " WHERE session IN (SELECT value FROM json_each(?))"
-        rows = self._connection.execute(
-            f"SELECT agent, session_id, cwd, at_ms, models.name, {', '.join(COUNTS)} FROM {_JOINED}{some}"
+        rows = self._ask(
+            f"SELECT session, run, agent, session_id, cwd, at_ms, {_MODEL}, {', '.join(COUNTS)} FROM {_JOINED}{some}"
             " ORDER BY session, run, quarter",
             () if only is None else (as_json(only),),
         )
-        for agent, session_id, cwd, at_ms, model, *counts in rows:
+        for session, run, agent, session_id, cwd, at_ms, model, speed, over, *counts in rows:
             if usage := _usage_of(counts):
-                yield CataloguedUsage(agent, session_id, cwd, at_ms, model, usage)
+                rate = Rate(speed, over)
+                yield CataloguedUsage(session, run, agent, session_id, cwd, at_ms, model, rate, usage)
 
     def sums(self, by: str, since_ms: int, without: Collection[int]) -> list[UsageSum]:
         """Since then, without these sessions, by agent and model, and by one thing more."""
         counts = ", ".join(f"sum({name})" for name in COUNTS)
         condition, values = _condition(since_ms, without)
-        rows = self._connection.execute(
-            f"SELECT {_KEYS[by]}, agent, models.name, max(at_ms), {counts} FROM {_JOINED}{condition}"
+        rows = self._ask(
+            f"SELECT {_KEYS[by]}, agent, {_MODEL}, max(at_ms), {counts} FROM {_JOINED}{condition}"
             " GROUP BY 1, 2, models.number",
             values,
         )
         found = (
-            UsageSum(key, agent, model, latest_ms, _usage_of(sums))
-            for key, agent, model, latest_ms, *sums in rows
+            UsageSum(key, agent, model, Rate(speed, over), latest_ms, _usage_of(sums))
+            for key, agent, model, speed, over, latest_ms, *sums in rows
         )
         return [one for one in found if one.usage]
 
     def sessions(self, by: str, since_ms: int, without: Collection[int]) -> dict[str, int]:
         """How many sessions have used something, of the same."""
         condition, values = _condition(since_ms, without)
-        rows = self._connection.execute(
-            f"SELECT {_KEYS[by]}, count(DISTINCT session) FROM {_JOINED}{condition} GROUP BY 1", values
-        )
-        return dict(rows.fetchall())
+        statement = f"SELECT {_KEYS[by]}, count(DISTINCT session) FROM {_JOINED}{condition} GROUP BY 1"
+        return dict(self._ask(statement, values))
 
     def count(self, since_ms: int, without: Collection[int]) -> int:
         """The same of all together."""
         condition, values = _condition(since_ms, without)
-        rows = self._connection.execute(f"SELECT count(DISTINCT session) FROM used{condition}", values)
-        return int(rows.fetchone()[0])
+        return int(self._ask(f"SELECT count(DISTINCT session) FROM used{condition}", values)[0][0])
 
 
 _SOMETHING = " OR ".join(f"{name} > 0" for name in COUNTS)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,8 +21,9 @@ from harness.log.index.schema import ClosedWhenUnused
 from harness.log.private_files import make_private_directory, open_private
 
 if TYPE_CHECKING:
-    from harness.sources.imports.summary import Document, Reading
-_VERSION = 3
+    from harness.sources.imports.catalogue import CataloguedSession
+    from harness.sources.imports.summary import Document, Reading, UsedTokens
+_VERSION = 4
 """A file of another version is deleted and rebuilt."""
 _TABLES = """
 CREATE TABLE sessions (
@@ -45,11 +47,25 @@ CREATE TABLE sessions (
     outcome TEXT NOT NULL DEFAULT '',
     runs INTEGER NOT NULL DEFAULT 0,
     ended_ms INTEGER NOT NULL DEFAULT 0,
+    readings INTEGER NOT NULL DEFAULT 0,
     UNIQUE (agent, session_id)
 );
 CREATE INDEX sessions_in_order ON sessions (changed_ms DESC, number DESC);
 CREATE TABLE states (session INTEGER PRIMARY KEY, state BLOB NOT NULL);
-CREATE TABLE models (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE runs (
+    session INTEGER NOT NULL,
+    run INTEGER NOT NULL,
+    started_ms INTEGER NOT NULL,
+    prompt INTEGER NOT NULL,
+    PRIMARY KEY (session, run)
+) WITHOUT ROWID;
+CREATE TABLE models (
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    speed TEXT NOT NULL,
+    over INTEGER NOT NULL,
+    UNIQUE (name, speed, over)
+);
 CREATE TABLE calls (
     key INTEGER PRIMARY KEY,
     session INTEGER NOT NULL,
@@ -61,6 +77,7 @@ CREATE TABLE calls (
     cache_read INTEGER,
     cache_write INTEGER,
     reasoning INTEGER,
+    cache_write_1h INTEGER,
     cost_usd REAL
 );
 CREATE TABLE used (
@@ -74,6 +91,7 @@ CREATE TABLE used (
     cache_read INTEGER,
     cache_write INTEGER,
     reasoning INTEGER,
+    cache_write_1h INTEGER,
     cost_usd REAL,
     PRIMARY KEY (session, run, quarter, model)
 ) WITHOUT ROWID;
@@ -96,17 +114,21 @@ CREATE VIRTUAL TABLE words USING fts5 (
 );
 CREATE VIRTUAL TABLE vocabulary USING fts5vocab ('words', 'row')
 """
-"""`calls`: the model calls that several sessions may have copies of, so that each counts once; `key` is a hash.
-`used`: what was used, per session, run, quarter of an hour and model. `words`: in which documents a word is; the texts
-themselves stay in the stores. Words of deleted documents stay there, so a number is never used again; `outdated`
-says how much that is."""
-COUNTS = (*CLASSES, "cost_usd")
+"""`readings` counts how often something was entered of a session: who has read it while another process entered it
+enters nothing. `runs`: one for each prompt, which `prompt` is a hash of. `models`: with what changes their price.
+`calls`: the model calls that several sessions may have copies of, so that each counts once; `key` is a hash. `used`:
+what was used, per session, run, quarter of an hour and model. `words`: in which documents a word is; the texts
+themselves stay in the stores. Words of deleted documents stay there, so a number is never used again; `outdated` says
+how much that is."""
+COUNTS = (*CLASSES, "cache_write_1h", "cost_usd")
 """The columns of what was used."""
 _MOST_OUTDATED = 50_000_000
 _SETTINGS = ("journal_mode = WAL", "synchronous = NORMAL", "temp_store = MEMORY", "cache_size = -32000")
 """The cache holds what one transaction changes: keys of calls fall on pages all over the table."""
 _BUSY_TIMEOUT_S = 5.0
 """How long to wait for another process that has it locked."""
+_BROKEN = ("no such table", "no such column", "vtable constructor failed", "malformed", "has no column")
+"""What a statement of ours fails with only where the tables are not ours any more."""
 
 
 def connected(path: str) -> sqlite3.Connection:
@@ -117,10 +139,30 @@ def connected(path: str) -> sqlite3.Connection:
         try:
             return _opened(path)
         except (sqlite3.DatabaseError, OSError) as error:
-            if isinstance(error, (OSError, sqlite3.OperationalError)):
+            if isinstance(error, OSError) or not is_damage(error):
                 break
-            _delete(path)
+            delete(path)
     return in_memory()
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether the file itself is broken; else it is locked, or the disk is full or may not be written."""
+    if isinstance(error, sqlite3.OperationalError):
+        return any(words in str(error) for words in _BROKEN)
+    return isinstance(error, sqlite3.DatabaseError)
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """One that nobody else can write in from its beginning on, statements that make tables included."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 def as_json(values: Iterable[int | str]) -> str:
@@ -135,7 +177,7 @@ def in_memory() -> sqlite3.Connection:
     return _prepared(sqlite3.connect(":memory:", factory=ClosedWhenUnused))
 
 
-def _delete(path: str) -> None:
+def delete(path: str) -> None:
     for suffix in ("", "-wal", "-shm", "-journal"):
         if os.path.lexists(path + suffix):
             os.unlink(path + suffix)
@@ -155,15 +197,20 @@ def _opened(path: str) -> sqlite3.Connection:
 
 
 def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == _VERSION:
+    connection.isolation_level = None  # only `transaction` begins one
+    if _version(connection) == _VERSION:
         return connection
-    with connection:
-        clear(connection)
-        for statement in _TABLES.split(";"):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {_VERSION}")
+    with transaction(connection):
+        if _version(connection) != _VERSION:  # no other process has made it meanwhile
+            clear(connection)
+            for statement in _TABLES.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {_VERSION}")
     return connection
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def clear(connection: sqlite3.Connection) -> None:
@@ -177,11 +224,12 @@ def clear(connection: sqlite3.Connection) -> None:
 _FORGET = """
 INSERT INTO words (words) VALUES ('delete-all');
 DELETE FROM states;
+DELETE FROM runs;
 DELETE FROM calls;
 DELETE FROM used;
 DELETE FROM documents;
 DELETE FROM outdated;
-UPDATE sessions SET read_mark = '' WHERE NOT gone_ms
+UPDATE sessions SET read_mark = '', readings = readings + 1 WHERE NOT gone_ms
 """
 
 
@@ -196,7 +244,7 @@ def is_wasteful(connection: sqlite3.Connection) -> bool:
 
 def forget_readings(connection: sqlite3.Connection) -> None:
     """As if no session had been read."""
-    with connection:
+    with transaction(connection):
         for statement in _FORGET.split(";"):
             connection.execute(statement)
 
@@ -218,8 +266,10 @@ _DOCUMENT = (
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _IS_KNOWN = "SELECT " + " OR ".join(
-    f"EXISTS (SELECT 1 FROM {table} WHERE session = ?)" for table in ("documents", "used", "states")
+    f"EXISTS (SELECT 1 FROM {table} WHERE session = ?)" for table in ("documents", "used", "states", "runs")
 )
+_TAKE = "UPDATE sessions SET readings = readings + 1 WHERE number = ? AND agent = ? AND session_id = ? AND readings = ?"
+_STATE = "SELECT readings, state FROM sessions LEFT JOIN states ON session = number WHERE number = ?"
 SEPARATOR = "\x1e"
 """Between the commands of a document, and between its files."""
 
@@ -229,11 +279,20 @@ class CatalogueWriter:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._models: dict[str, int] = {}
+        self._models: dict[tuple[str, str, int], int] = {}
+
+    def take(self, session: CataloguedSession, readings: int) -> bool:
+        """Whether something that was read may be entered: nobody has entered another reading since `state`."""
+        values = (session.number, session.agent, session.session_id, readings)
+        return self._connection.execute(_TAKE, values).rowcount == 1
 
     def add(self, session: int, agent: str, reading: Reading) -> None:
         if not reading.is_more:
             self._forget(session)
+        self._connection.executemany(
+            "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?)",
+            ((session, one.number, one.started_ms, hash_of(one.prompt)) for one in reading.runs),
+        )
         for document in reading.documents:
             self._add_document(session, document)
         if reading.used:
@@ -241,19 +300,20 @@ class CatalogueWriter:
         if reading.state:
             self._connection.execute("INSERT OR REPLACE INTO states VALUES (?, ?)", (session, reading.state))
 
-    def state(self, session: int) -> bytes:
-        rows = self._connection.execute("SELECT state FROM states WHERE session = ?", (session,))
-        return next((bytes(state) for (state,) in rows), b"")
+    def state(self, session: int) -> tuple[int, bytes]:
+        """How often something was entered of it, and what reading continues with."""
+        rows = self._connection.execute(_STATE, (session,)).fetchall()
+        return next(((count, bytes(state or b"")) for count, state in rows), (0, b""))
 
     def _forget(self, session: int) -> None:
         """The words of its documents stay in the search table, but lead to no document any more."""
-        if not self._connection.execute(_IS_KNOWN, (session,) * 3).fetchone()[0]:
+        if not self._connection.execute(_IS_KNOWN, (session,) * 4).fetchone()[0]:
             return
         self._connection.execute(
             "INSERT INTO outdated SELECT sum(characters) FROM documents WHERE session = ? HAVING count(*)",
             (session,),
         )
-        for table in ("documents", "used", "states"):
+        for table in ("documents", "used", "states", "runs"):
             cursor = self._connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
             if table == "used" and cursor.rowcount > 0:
                 self._connection.execute("DELETE FROM calls WHERE session = ?", (session,))
@@ -273,14 +333,14 @@ class CatalogueWriter:
         calls: dict[int, tuple[Any, ...]] = {}
         for used in reading.used:
             key, run, at_ms, counts = used.key, used.run, used.at_ms, used.counts
-            number = self._models.get(used.model) or self._model(used.model)
+            number = self._model(used)
             where = (session, run, at_ms // QUARTER_MS, number)
             rows = sums.get(where)
             if rows is None:
                 rows, times[where] = sums.setdefault(where, []), at_ms
             rows.append(counts)
             if key:
-                name = _hash(f"{agent} {key}")
+                name = hash_of(f"{agent} {key}")
                 known = calls.get(name)
                 summed = counts if known is None else map(_plus, known[4:], counts)
                 calls[name] = (session, run, at_ms, number, *summed)
@@ -318,12 +378,15 @@ class CatalogueWriter:
             sums.setdefault(where, []).append(tuple(None if count is None else -count for count in counts))
         self._connection.executemany(_CALL, rows)
 
-    def _model(self, name: str) -> int:
-        number = self._models.get(name)
+    def _model(self, used: UsedTokens) -> int:
+        key = used.model, used.speed, used.over
+        number = self._models.get(key)
         if number is None:
-            self._connection.execute("INSERT OR IGNORE INTO models (name) VALUES (?)", (name,))
-            rows = self._connection.execute("SELECT number FROM models WHERE name = ?", (name,))
-            number = self._models[name] = int(rows.fetchone()[0])
+            self._connection.execute("INSERT OR IGNORE INTO models (name, speed, over) VALUES (?, ?, ?)", key)
+            rows = self._connection.execute(
+                "SELECT number FROM models WHERE name = ? AND speed = ? AND over = ?", key
+            )
+            number = self._models[key] = int(rows.fetchone()[0])
         return number
 
 
@@ -336,6 +399,6 @@ def _total(counts: Sequence[float | None]) -> float | None:
     return sum(stated) if stated else None
 
 
-def _hash(key: str) -> int:
+def hash_of(key: str) -> int:
     digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -31,9 +31,13 @@ class StoreDatabase:
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         try:
-            return self._connection.execute(statement, tuple(values)).fetchall()
+            return self.ask(statement, values)
         except (sqlite3.Error, OverflowError, UnicodeDecodeError):
             return []
+
+    def ask(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Raises sqlite3.Error."""
+        return self._connection.execute(statement, tuple(values)).fetchall()
 
     def columns(self, table: str) -> frozenset[str]:
         """The names of a table's columns: none where there is no such table."""
@@ -50,6 +54,26 @@ def opened(path: str) -> Iterator[StoreDatabase | None]:
         if connection is not None:
             stack.callback(connection.close)
         yield None if connection is None else StoreDatabase(connection)
+
+
+def problem_of(path: str, tables: Mapping[str, Collection[str]]) -> str:
+    """Why the tables of a database cannot be read; empty where they can, or where there is no database.
+
+    `tables`: the columns that are needed of each.
+    """
+    if not os.path.lexists(path):
+        return ""
+    with opened(path) as database:
+        if database is None:
+            return f"{path} cannot be read"
+        try:
+            for table, needed in tables.items():
+                database.ask(f"SELECT {', '.join(needed)} FROM {table} LIMIT 1")  # noqa: S608 names of ours
+        except sqlite3.Error as error:
+            if "locked" in str(error) or "busy" in str(error):
+                return ""
+            return f"{path} cannot be read: {error}"
+    return ""
 
 
 def mark_of(path: str) -> str:

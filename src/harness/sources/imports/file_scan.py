@@ -18,7 +18,14 @@ import msgspec
 
 from harness.sources.imports.history import StoredSession
 from harness.sources.imports.store_files import LONGEST_LINE_BYTES, open_file
-from harness.sources.imports.summary import CannotScan, Document, Reading, SessionSummary, UsedTokens
+from harness.sources.imports.summary import (
+    CannotScan,
+    Document,
+    Reading,
+    SessionSummary,
+    StoredRun,
+    UsedTokens,
+)
 from harness.sources.imports.times import milliseconds
 from harness.sources.translation.json_lines import DECODE_ERRORS
 
@@ -187,6 +194,8 @@ class FileScan(ABC, Generic[State]):
     def __init__(self, session: StoredSession, state: State) -> None:
         self.session = session
         self.state = state
+        self.runs: list[StoredRun] = []
+        """Those that have begun since they were asked for last."""
 
     @property
     def summary(self) -> SessionSummary:
@@ -222,7 +231,8 @@ class FileScan(ABC, Generic[State]):
 
     def _reading(self, documents: list[Document], *, is_more: bool) -> Reading:
         used = self.used()
-        return Reading(self.summary, documents, used, msgspec.json.encode(self.state), is_more)
+        runs, self.runs = self.runs, []
+        return Reading(self.summary, documents, used, msgspec.json.encode(self.state), is_more, runs)
 
 
 def scanned(

@@ -111,3 +111,6 @@ class AgentHistory(msgspec.Struct, frozen=True, kw_only=True):
     """Kinds of events that differ between the store and the live log of an undisturbed run."""
     scanner: Callable[[], StoreScanner] | None = None
     """A faster reading, for large stores. It is imported by this call: a list of known sessions needs none of it."""
+    problem: Callable[[Home], str] | None = None
+    """Why the sessions that may be there cannot be listed; empty where they can, or where there is nothing. Of a folder
+    that is plain to see."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from harness.log.ids import is_log_id
 from harness.sources.formats.fields import decoded, items_of, record_of, text_of
-from harness.sources.imports.database import opened
+from harness.sources.imports.database import opened, problem_of
 from harness.sources.imports.history import AgentHistory, Home, StoredRecord, StoredSession
 from harness.sources.imports.rewording import Rewording
 from harness.sources.imports.times import milliseconds
@@ -25,6 +25,11 @@ _KINDS = {
 }
 """Kind of part → kind of record in the stream."""
 _CONSUMED = frozenset({"patch", "snapshot", "file", "agent", "retry", "subtask"})
+_TABLES = {
+    "session": ("id", "directory", "title", "parent_id", "time_created", "time_updated", "version"),
+    "message": ("id", "session_id", "data", "time_created"),
+    "part": ("id", "message_id", "data", "time_updated"),
+}
 _ABORTED = "MessageAbortedError"
 _FINISHED = frozenset({"stop", "length", "content-filter", "other"})
 
@@ -102,6 +107,7 @@ def opencode_history(agent: str, title: str) -> AgentHistory:
         find=lambda home: _sessions(agent, place(home)),
         records=_records,
         rewording=OpencodeRewording,
+        problem=lambda home: problem_of(place(home), _TABLES),
     )
 
 

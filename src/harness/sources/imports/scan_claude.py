@@ -12,7 +12,10 @@ from typing import Any
 
 import msgspec
 
+from harness.config.prices import prompt_size
+from harness.events import Usage
 from harness.sources.formats.fields import output_of
+from harness.sources.formats.model_ledger import speed_of
 from harness.sources.imports.file_scan import (
     HEAD_BYTES,
     FileScan,
@@ -32,8 +35,9 @@ from harness.sources.imports.summary import (
     Document,
     Reading,
     SessionSummary,
-    TokenCounts,
+    StoredRun,
     UsedTokens,
+    counts_of,
     masked,
 )
 from harness.sources.translation.json_lines import DECODE_ERRORS
@@ -47,12 +51,18 @@ class _Thinking(msgspec.Struct, gc=False):
     thinking_tokens: TokenCount = 0
 
 
+class _CacheWrites(msgspec.Struct, gc=False):
+    ephemeral_1h_input_tokens: TokenCount = 0
+
+
 class _Used(msgspec.Struct, gc=False):
     input_tokens: TokenCount | None = None
     output_tokens: TokenCount | None = None
     cache_read_input_tokens: TokenCount | None = None
     cache_creation_input_tokens: TokenCount | None = None
     output_tokens_details: _Thinking | None = None
+    cache_creation: _CacheWrites | None = None
+    speed: str | None = None
 
 
 class _CallInput(msgspec.Struct, gc=False):
@@ -82,7 +92,6 @@ class _Message(msgspec.Struct, gc=False):
 class _Line(msgspec.Struct, rename="camel", gc=False):
     type: str = ""
     timestamp: str = ""
-    request_id: str = ""
     cwd: str = ""
     version: str = ""
     is_meta: bool = False
@@ -91,6 +100,7 @@ class _Line(msgspec.Struct, rename="camel", gc=False):
     custom_title: str = ""
     ai_title: str = ""
     summary: str = ""
+    cost_usd: float | None = msgspec.field(default=None, name="costUSD")
 
 
 _decoder = msgspec.json.Decoder(_Line)
@@ -119,8 +129,8 @@ class _State(ScanState, kw_only=True, omit_defaults=True):
 class _ClaudeScan(FileScan[_State]):
     def __init__(self, session: StoredSession, state: _State) -> None:
         super().__init__(session, state)
-        self._calls: dict[str, tuple[int, str, str, _Used]] = {}
-        """Message and request → run, time, model and usage, of several lines the last."""
+        self._calls: dict[str, tuple[int, str, str, _Used, float | None]] = {}
+        """Message → run, time, model, usage and cost, of several lines the last."""
 
     def files(self) -> Iterator[tuple[str, str]]:
         yield "", self.session.path
@@ -149,8 +159,8 @@ class _ClaudeScan(FileScan[_State]):
     def used(self) -> list[UsedTokens]:
         self._end_run()
         found = [
-            UsedTokens(key, run, time_of(timestamp), model, _counts_of(usage))
-            for key, (run, timestamp, model, usage) in self._calls.items()
+            _used_tokens(message_id, run, time_of(timestamp), model, stated, cost_usd)
+            for message_id, (run, timestamp, model, stated, cost_usd) in self._calls.items()
         ]
         self._calls = {}
         self.summary.ended_ms = max([self.summary.ended_ms, *(one.at_ms for one in found)])
@@ -164,8 +174,8 @@ class _ClaudeScan(FileScan[_State]):
             document.at_ms = time_of(record.timestamp)
         is_real = message.model != _SYNTHETIC
         if is_real and message.id and message.usage is not None:
-            call = runs, record.timestamp, message.model, message.usage
-            self._calls[f"{message.id}:{record.request_id}"] = call
+            call = runs, record.timestamp, message.model, message.usage, record.cost_usd
+            self._calls[message.id] = call
         if not document.file:
             state = self.state
             state.model = state.model or (message.model if is_real else "")
@@ -216,6 +226,7 @@ class _ClaudeScan(FileScan[_State]):
         document.texts.append(prompt)
         document.at_ms = document.at_ms or at_ms
         _begin_run(self.summary, record, prompt, at_ms)
+        self.runs.append(StoredRun(self.summary.runs, at_ms, prompt))
         state.model, state.stop_reason = "", ""
         state.is_failed = state.is_interrupted = state.is_local = False
 
@@ -245,20 +256,26 @@ def _begin_run(summary: SessionSummary, record: _Line, prompt: str, at_ms: int) 
     summary.ended_ms = max(summary.ended_ms, at_ms)
 
 
-def _counts_of(stated: _Used) -> TokenCounts:
+def _used_tokens(
+    message_id: str, run: int, at_ms: int, model: str, stated: _Used, cost_usd: float | None
+) -> UsedTokens:
     """As the model API writes it, which counts thinking as output."""
     details, output = stated.output_tokens_details, stated.output_tokens
     thinking = None if details is None else details.thinking_tokens
     if output is not None and thinking:
         output = max(0, output - thinking)
-    return (
-        stated.input_tokens,
-        output,
-        stated.cache_read_input_tokens,
-        stated.cache_creation_input_tokens,
-        thinking,
-        None,
+    usage = Usage(
+        input=stated.input_tokens,
+        output=output,
+        cache_read=stated.cache_read_input_tokens,
+        cache_write=stated.cache_creation_input_tokens,
+        reasoning=thinking,
+        cache_write_1h=(stated.cache_creation and stated.cache_creation.ephemeral_1h_input_tokens) or None,
+        cost_usd=cost_usd,
     )
+    speed = speed_of(stated.speed)
+    model = model.partition("[")[0]
+    return UsedTokens(message_id, run, at_ms, model, counts_of(usage), speed, prompt_size(usage))
 
 
 def _scan(session: StoredSession, state: bytes) -> Iterator[Reading]:

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from harness.config.prices import prompt_size
+from harness.events import Usage
 from harness.sources.formats.fields import arguments_of, first_text, items_of, output_of, record_of, text_of
 from harness.sources.imports.file_scan import (
     HEAD_BYTES,
@@ -29,6 +31,7 @@ from harness.sources.imports.summary import (
     CannotScan,
     Document,
     Reading,
+    StoredRun,
     UsedTokens,
     masked,
 )
@@ -175,7 +178,7 @@ class _CodexScan(FileScan[_State]):
         found, sums = self._used, self._sums
         self._used, self._sums = [], {}
         for (run, _minute, model), (timestamp, counts) in sums.items():
-            found.append(UsedTokens("", run, time_of(timestamp), model, (*counts, None)))
+            found.append(UsedTokens("", run, time_of(timestamp), model, (*counts, None, None)))
         self.summary.ended_ms = max([self.summary.ended_ms, *(one.at_ms for one in found)])
         return found
 
@@ -237,6 +240,7 @@ class _CodexScan(FileScan[_State]):
         summary.started_ms = summary.started_ms or at_ms
         summary.outcome, summary.model = "unknown", state.model or summary.model
         document.texts.append(prompt)
+        self.runs.append(StoredRun(summary.runs, at_ms, prompt))
 
     def _called(self, call: _Payload, document: Document) -> None:
         if call.action is not None:
@@ -284,7 +288,10 @@ class _CodexScan(FileScan[_State]):
         if not run or not any(counts):
             return
         if key:
-            self._used.append(UsedTokens(key, run, time_of(timestamp), model, (*counts, None)))
+            over = prompt_size(Usage(input=counts[0], cache_read=counts[2], cache_write=counts[3]))
+            self._used.append(
+                UsedTokens(key, run, time_of(timestamp), model, (*counts, None, None), over=over)
+            )
             return
         where = run, timestamp[:_MINUTE], model
         known = self._sums.get(where)

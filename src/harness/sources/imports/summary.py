@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from harness.config.prices import rate_of
 from harness.events import Event, Message, Result, SessionStart, ToolEnd, ToolStart, Usage, UsageDelta
 from harness.events.operation import Command, Operation, Read, Write
 from harness.log.run_tree import RunTree
@@ -33,8 +34,19 @@ class CannotScan(Exception):
     """A file is not as expected: it must be read whole."""
 
 
-TokenCounts: TypeAlias = tuple[int | None, int | None, int | None, int | None, int | None, float | None]
-"""The classes of tokens as `harness.events.usage.CLASSES` names them, and the cost."""
+TokenCounts: TypeAlias = tuple[
+    int | None, int | None, int | None, int | None, int | None, int | None, float | None
+]
+"""The classes of tokens as `harness.events.usage.CLASSES` names them, what of `cache_write` is for an hour, the cost."""
+
+
+class StoredRun(NamedTuple):
+    """A prompt, and what followed it."""
+
+    number: int
+    """From 1 on, within the session."""
+    started_ms: int
+    prompt: str
 
 
 class UsedTokens(msgspec.Struct, frozen=True, gc=False):
@@ -47,6 +59,10 @@ class UsedTokens(msgspec.Struct, frozen=True, gc=False):
     at_ms: int
     model: str
     counts: TokenCounts
+    speed: str = ""
+    """Other than the usual one."""
+    over: int = 0
+    """How long the prompt of the call was, as `harness.config.prices.prompt_size` says."""
 
 
 class Document(msgspec.Struct, kw_only=True):
@@ -125,6 +141,8 @@ class Reading(NamedTuple):
     """With it, reading continues behind this part; empty where it cannot."""
     is_more: bool = False
     """Whether it adds to what was read before, or replaces it."""
+    runs: Sequence[StoredRun] = ()
+    """Those that begin in this part."""
 
 
 def readings(history: AgentHistory, session: StoredSession, state: bytes = b"") -> Iterator[Reading]:
@@ -163,6 +181,7 @@ def counts_of(usage: Usage) -> TokenCounts:
         usage.cache_read,
         usage.cache_write,
         usage.reasoning,
+        usage.cache_write_1h,
         usage.cost_usd,
     )
 
@@ -174,6 +193,7 @@ class _Fold:
         self._session_id = session_id
         self._document = Document()
         self._used: list[UsedTokens] = []
+        self._runs: list[StoredRun] = []
         self._tree = RunTree()
         """Is fed only what says which runs are on top."""
         self._models: dict[str, str] = {}
@@ -203,16 +223,19 @@ class _Fold:
                     if event.call_id in self._commits:
                         self._document.add_output(event.output or "")
                 case UsageDelta():
-                    model = event.model or self._models.get(event.run_id, "")
-                    counts = counts_of(event.usage)
-                    self._used.append(UsedTokens(event.id, summary.runs, event.timestamp_ms, model, counts))
+                    self._use(event)
                 case _:
                     pass
 
     def reading(self, *, is_more: bool) -> Reading:
-        document, used = self._document, self._used
-        self._document, self._used, self.size = Document(), [], 0
-        return Reading(self.summary, [document], used, is_more=is_more)
+        document, used, runs = self._document, self._used, self._runs
+        self._document, self._used, self._runs, self.size = Document(), [], [], 0
+        return Reading(self.summary, [document], used, is_more=is_more, runs=runs)
+
+    def _use(self, event: UsageDelta) -> None:
+        model = event.model or self._models.get(event.run_id, "")
+        at_ms, counts = event.timestamp_ms, counts_of(event.usage)
+        self._used.append(UsedTokens(event.id, self.summary.runs, at_ms, model, counts, *rate_of(event)))
 
     def _begin(self, start: SessionStart) -> None:
         self._models[start.run_id] = start.model or self._models.get(self._tree.latest, "")
@@ -221,10 +244,13 @@ class _Fold:
             self.summary.model = start.model or self.summary.model
             self.summary.cwd = start.cwd or self.summary.cwd
             self.summary.version = start.version or self.summary.version
+            self._runs.append(StoredRun(self.summary.runs, start.timestamp_ms, ""))
 
     def _add_message(self, message: Message) -> None:
         if message.role == "user" and message.run_id == self._tree.latest:
             self.summary.prompt = self.summary.prompt or message.text[:LONGEST_PROMPT]
+            if self._runs and not self._runs[-1].prompt:
+                self._runs[-1] = self._runs[-1]._replace(prompt=message.text)
         if message.text:
             self._document.texts.append(message.text)
             self._document.at_ms = self._document.at_ms or message.timestamp_ms

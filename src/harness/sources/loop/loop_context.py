@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from harness.config.prices import Rate, prompt_size
 from harness.events import Outcome, Relay, RelayReply, Signal, Usage
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
@@ -37,7 +38,7 @@ class LoopContext:
         cwd: str,
         env: Mapping[str, str],
         secrets: Mapping[str, str] | None,
-        cost_of: Callable[[str, Usage], float | None] | None = None,
+        cost_of: Callable[[str, Usage, Rate], float | None] | None = None,
     ) -> None:
         """`env`: what tools get. `secrets`: what is masked in the log; None when nothing is."""
         loop = asyncio.get_running_loop()
@@ -72,7 +73,7 @@ class LoopContext:
     def priced(self, model: str, usage: Usage) -> Usage:
         """The usage with its price, where the provider did not say and `cost_of` knows."""
         if usage.cost_usd is None and self.cost_of is not None:
-            cost_usd = self.cost_of(model, usage)
+            cost_usd = self.cost_of(model, usage, Rate(over=prompt_size(usage)))
             if cost_usd:  # a price of 0 is left out
                 usage = usage.plus(Usage(cost_usd=cost_usd, cost_source="computed"))
             elif cost_usd is None and usage:

@@ -10,12 +10,13 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from harness.config.prices import Rate, rate_of
 from harness.errors import BadConfig
 from harness.events import Event, Result, SessionStart, TextDelta, Usage, UsageDelta
 from harness.events.usage import CLASSES
 
-CostOf: TypeAlias = Callable[[str, Usage], float | None]
-"""A model and what was used of it → dollars; None where no price is known."""
+CostOf: TypeAlias = Callable[[str, Usage, Rate], float | None]
+"""A model, what was used of it, and at which rate → dollars; None where no price is known."""
 
 
 def prices_of(directory: str, *, must_hold: bool = False) -> CostOf:
@@ -30,13 +31,13 @@ def prices_of(directory: str, *, must_hold: bool = False) -> CostOf:
         return prices.load(config.load(directory)).cost_usd
     found: list[CostOf] = []
 
-    def cost_of(model: str, usage: Usage) -> float | None:
+    def cost_of(model: str, usage: Usage, rate: Rate) -> float | None:
         if not found:
             try:
                 found.append(prices.load(config.load(directory)).cost_usd)
             except BadConfig:
-                found.append(lambda _model, _usage: None)
-        return found[0](model, usage)
+                found.append(lambda _model, _usage, _rate: None)
+        return found[0](model, usage, rate)
 
     return cost_of
 
@@ -48,8 +49,8 @@ class CostMeter:
         """`model`: which one was asked for, where the agent names none."""
         self._cost_of = cost_of
         self._models = {"": model}
-        self._used: dict[str, Usage] = {}
-        """By model."""
+        self._used: dict[tuple[str, Rate], Usage] = {}
+        """By model and rate."""
         self._stated_usd: float | None = None
 
     def note(self, events: Sequence[Event]) -> None:
@@ -60,7 +61,8 @@ class CostMeter:
                 self._models[event.run_id] = event.model or self._models.get(event.run_id, "")
             elif isinstance(event, UsageDelta):
                 model = event.model or self._models.get(event.run_id) or self._models[""]
-                self._used[model] = self._used.get(model, Usage()).plus(event.usage)
+                key = model, rate_of(event)
+                self._used[key] = self._used.get(key, Usage()).plus(event.usage)
                 if event.usage.cost_usd is not None:
                     self._stated_usd = (self._stated_usd or 0.0) + event.usage.cost_usd
 
@@ -69,7 +71,7 @@ class CostMeter:
         """So far, at least: what has no price is not in it."""
         if self._stated_usd is not None:
             return self._stated_usd
-        return sum(self._cost_of(model, usage) or 0.0 for model, usage in self._used.items())
+        return sum(self._cost_of(model, usage, rate) or 0.0 for (model, rate), usage in self._used.items())
 
     @property
     def unpriced(self) -> frozenset[str]:
@@ -78,15 +80,17 @@ class CostMeter:
             return frozenset()
         used = self._used.items()
         return frozenset(
-            model for model, usage in used if _is_any(usage) and self._cost_of(model, usage) is None
+            model
+            for (model, rate), usage in used
+            if _is_any(usage) and self._cost_of(model, usage, rate) is None
         )
 
     def priced(self, result: Result) -> Result:
         """The end of the run with what it cost, if the agent did not say; unchanged for what was free."""
         if result.total_cost_usd is not None or self._stated_usd is not None or result.usage is None:
             return result
-        used = {model: usage for model, usage in self._used.items() if _is_any(usage)}
-        costs = [self._cost_of(model, usage) for model, usage in used.items()]
+        used = {key: usage for key, usage in self._used.items() if _is_any(usage)}
+        costs = [self._cost_of(model, usage, rate) for (model, rate), usage in used.items()]
         known = [cost for cost in costs if cost is not None]
         if not any(known) or len(known) < len(costs):
             return result

@@ -33,12 +33,14 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     store = preferences.open_store(settings)
-    found = HistorySessions()
+    found = HistorySessions(say=console.warning)
     keep_expiring(found, store, settings, console)
     data = [_about(history, found) for history in load_all()]
     if arguments.json:
         write_json(data)
         return 0
+    for agent, problem in found.problems().items():
+        console.warning(f"the sessions of {agent} cannot be listed: {problem}")
     shown = [entry for entry in data if entry["sessions"]]
     if not shown:
         console.say("no agent has stored a session here")
@@ -65,6 +67,7 @@ def _about(history: AgentHistory, found: HistorySessions) -> dict[str, Any]:
         "deleted_after_days": days,
         "live": live,
         "path": history.place(found.home),
+        "problem": (history.problem(found.home) if history.problem is not None else "") or None,
     }
 
 

@@ -127,7 +127,7 @@ def _keep_expiring(store: FileStore, settings: Settings, console: Console) -> No
     if settings.value("histories.keep"):
         from harness.interfaces.sessions.histories import HistorySessions
 
-        session_keep.keep_expiring(HistorySessions(), store, settings, console)
+        session_keep.keep_expiring(HistorySessions(say=console.warning), store, settings, console)
 
 
 def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
@@ -137,7 +137,7 @@ def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
 
     known = all_ids(store)
     ours, rest = _chosen(arguments, store, known, console)
-    theirs = HistorySessions().listed(
+    theirs = HistorySessions(say=console.warning).listed(
         session_options.choice_of(arguments), store, arguments.limit, console.say
     )
     most = arguments.limit or len(ours) + len(theirs.sessions)
@@ -170,7 +170,7 @@ def _search(arguments: argparse.Namespace, store: FileStore, console: Console) -
 
     session_options.check(arguments)
     asked, choice = session_options.asked_in(arguments), session_options.choice_of(arguments)
-    histories = HistorySessions()
+    histories = HistorySessions(say=console.warning)
     histories.read_all(console.say, as_filter(choice))
     most = arguments.limit + 1 if arguments.limit else None  # one more shows whether there are more
     found = find_hits(asked, choice, store, histories, most)
@@ -292,7 +292,9 @@ def _found(arguments: argparse.Namespace, store: FileStore, console: Console) ->
     if log_id is not None:
         _up_to_date(store, log_id, console)
         return log_id
-    session = HistorySessions().find(arguments.id) if may_be_of_history(arguments.id) else None
+    session = (
+        HistorySessions(say=console.warning).find(arguments.id) if may_be_of_history(arguments.id) else None
+    )
     if session is None:
         raise unknown(store, arguments.id)
     return session

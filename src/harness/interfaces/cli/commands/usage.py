@@ -52,7 +52,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     prices = load(settings, arguments.prices)
     store = preferences.open_store(settings)
     ledger = Ledger()
-    histories = HistorySessions()
+    histories = HistorySessions(say=console.warning)
     _read(store, ledger, histories, console)
     histories.read_all(console.say, SessionFilter(since_ms=max(0, arguments.since)))
     theirs = histories.used(store, arguments.by, arguments.since, prices)

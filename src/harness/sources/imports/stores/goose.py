@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from harness.log.ids import is_log_id
 from harness.sources.formats.fields import count_of, decoded, items_of, record_of, text_of
-from harness.sources.imports.database import opened
+from harness.sources.imports.database import opened, problem_of
 from harness.sources.imports.history import AgentHistory, Home, StoredRecord, StoredSession
 from harness.sources.imports.rewording import Rewording
 from harness.sources.imports.times import milliseconds
@@ -22,6 +22,18 @@ _USAGE = {
     "total_tokens": "totalTokens",
     "cache_read_input_tokens": "cacheReadTokens",
     "cache_write_input_tokens": "cacheWriteTokens",
+}
+_TABLES = {
+    "sessions": (
+        "id",
+        "name",
+        "session_type",
+        "working_dir",
+        "created_at",
+        "updated_at",
+        "model_config_json",
+    ),
+    "messages": ("id", "session_id", "role", "content_json", "created_timestamp", "metadata_json"),
 }
 _CALLS = frozenset({"toolRequest", "frontendToolRequest"})
 
@@ -99,6 +111,10 @@ def find(home: Home) -> Iterator[StoredSession]:
                 )
 
 
+def problem(home: Home) -> str:
+    return problem_of(place(home), _TABLES)
+
+
 def records(session: StoredSession) -> Iterator[StoredRecord]:
     with opened(session.path) as database:
         if database is None:
@@ -125,5 +141,11 @@ def records(session: StoredSession) -> Iterator[StoredRecord]:
 
 
 HISTORY = AgentHistory(
-    agent="goose", title="Goose", place=place, find=find, records=records, rewording=GooseRewording
+    agent="goose",
+    title="Goose",
+    place=place,
+    find=find,
+    records=records,
+    rewording=GooseRewording,
+    problem=problem,
 )
