@@ -79,7 +79,6 @@ test("what agents ask is answered in the inbox with keys alone", async () => {
   await page.getByText("Answered: Five").waitFor();
   await page.keyboard.press("j");
   await steady(page);
-  await page.keyboard.press("d");
   await page.waitForSelector(".needs-you .patch tr.removed");
   assert.match(await page.locator(".ask.at").innerText(), /Asks to overwrite notes\.txt/);
   await steady(page);
@@ -465,5 +464,55 @@ test(`the first screen is at most ${FIRST_SCREEN_KB} KB, compressed`, async (t) 
   const total = sizes.reduce((sum, [, size]) => sum + size, 0) / 1024;
   t.diagnostic(`${total.toFixed(0)} KB in ${sizes.length} files`);
   assert.ok(total <= FIRST_SCREEN_KB, `${total} KB`);
+  await context.close();
+});
+
+test("nothing is allowed before all of it was on the screen, however long it is", async () => {
+  const whole = `touch x # ${"harmless words ".repeat(3_000)}\necho HIDDEN-PART`;
+  const long = row("long", { state: "needs-approval", asks: [ask("long", { subject: `${whole.slice(0, 2_000)}… (43,000 more characters)`, isCut: true, reason: "it runs a program" })] });
+  const { page, context, troubles, fake } = await faked([long]);
+  await page.route(/asks\/long$/, (route) => route.fulfill({ json: ask("long", { subject: whole, reason: "it runs a program" }) }));
+  await page.reload();
+  const card = stop(page, "long long");
+  const allow = card.getByRole("button", { name: /^Allow once/ });
+  await card.getByText("HIDDEN-PART").waitFor({ state: "attached" });
+  await steady(page);
+  assert.equal(await allow.isDisabled(), true);
+  await card.getByText("Asked because it runs a program").waitFor();
+  await shot(page, "ask-long");
+  await card.focus();
+  await page.keyboard.press("y");
+  assert.deepEqual(answers(fake), []);
+  await card.locator(".tall-box").evaluate((box) => box.scrollTo(0, box.scrollHeight));
+  await page.waitForFunction(() => !document.querySelector("article.ask .button.primary").disabled);
+  await allow.click();
+  assert.deepEqual(answers(fake).map(({ type }) => type), ["approve"]);
+  assert.deepEqual(troubles, []);
+  await context.close();
+});
+
+test("a question that stands for several calls shows them all, and every line of a change", async () => {
+  const call = (subject, over = {}) => ({ ...ask("x", { subject }), ...over });
+  const diff = ["@@ -1,1 +1,900 @@", ...Array.from({ length: 900 }, (_, index) => `+line ${index}`)].join("\n");
+  const preview = [{ path: "/work/shop/a.py", change: "update", added: 900, removed: 0, diff, hiddenLines: 0 }];
+  const several = row("several", {
+    state: "needs-approval",
+    cwd: "/work/shop",
+    asks: [ask("several", { subject: "make a", further: [call("make b"), call("a.py", { title: "edit a.py", operations: [{ kind: "write", path: "a.py" }], preview })] })],
+  });
+  const { page, context, troubles } = await faked([several]);
+  const card = stop(page, "several several");
+  await card.getByText("make b").waitFor();
+  await shot(page, "ask-several");
+  const allow = card.getByRole("button", { name: /^Allow once/ });
+  assert.equal(await allow.isDisabled(), true);
+  const box = card.locator(".tall-box.diff-scroll");
+  for (let round = 0; round < 5 && (await allow.isDisabled()); round++) {
+    await box.evaluate((place) => place.scrollTo(0, place.scrollHeight));
+    await page.waitForTimeout(60);
+  }
+  await card.getByText("line 899").waitFor();
+  assert.equal(await allow.isDisabled(), false);
+  assert.deepEqual(troubles, []);
   await context.close();
 });

@@ -1,7 +1,7 @@
 /** The server's REST side, as `docs/protocol.md` describes it. */
 
 import type { Attachment, HarnessFilePart, HarnessState, JSONValue, PermissionMode } from "../client/src/index.js";
-import type { InboxPage } from "./inbox/row.js";
+import type { InboxPage, RowAsk } from "./inbox/row.js";
 import { authorizedFetch } from "./login.js";
 
 export interface Session {
@@ -321,6 +321,7 @@ export const api = {
   revoke: (session: string, grantId: string) => request<unknown>("POST", `${at(session)}/commands`, { commands: [{ type: "revoke", grantId }] }),
   logins: () => request<{ logins: readonly Login[] }>("GET", "api/logins"),
   logOut: (id: string) => request<void>("DELETE", `api/logins/${encodeURIComponent(id)}`),
+  wholeAsk: (session: string, ask: string, signal?: AbortSignal) => request<RowAsk>("GET", `${at(session)}/asks/${encodeURIComponent(ask)}`, undefined, signal),
   server: (signal?: AbortSignal) => request<ServerFacts>("GET", "api/server", undefined, signal),
   sessions,
   session: (id: string, signal?: AbortSignal) => request<Session>("GET", at(id), undefined, signal),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { alikeIn, allowsSeveral, arranged, askedIn, choicesIn, choicesOf, cost, dayOf, fieldsOf, folded, groupsOf, inboxAddress, limitOf, NO_FILTER, numberedLines, openAsks, parse, projectOf, replacesAll, reviewAddress, roughly, sectionsOf, sessionAddress, stepsOf } from "./dist/subject.js";
+import { alikeIn, allowsSeveral, arranged, askedIn, choicesIn, choicesOf, cost, dayOf, fieldsOf, groupsOf, inboxAddress, limitOf, NO_FILTER, numberedLines, openAsks, parse, partnersOf, projectOf, replacesAll, reviewAddress, roughly, sectionsOf, sessionAddress, stepsOf } from "./dist/subject.js";
 
 const NOW = new Date(2026, 10, 16, 14, 30).getTime();
 const HOUR = 3_600_000;
@@ -93,7 +93,7 @@ test("nothing changes its place while the list is in use, and what is new comes 
   assert.deepEqual(arranged([], ["b"], new Set(["a"]), false), ["b"], "what was never shown does not appear when it is over");
 });
 
-test("a patch is numbered on both sides, and what is folded is counted", () => {
+test("a patch is numbered on both sides, and its lines know which line they replaced", () => {
   const lines = numberedLines("@@ -3,2 +3,3 @@ def f\n same\n-old\n+new\n+--more\n");
   assert.deepEqual(lines.map(({ kind, before, after, text }) => [kind, before, after, text]), [
     ["place", null, null, "def f"],
@@ -102,8 +102,8 @@ test("a patch is numbered on both sides, and what is folded is counted", () => {
     ["added", null, 4, "new"],
     ["added", null, 5, "--more"],
   ]);
-  const { shown, added, removed } = folded(lines, 2);
-  assert.deepEqual([shown.length, added, removed], [2, 2, 1]);
+  const paired = numberedLines("@@ -3,2 +3,2 @@\n-old\n+new\n same\n+more\n");
+  assert.deepEqual([...partnersOf(paired).values()], ["new", "old"], "a line that only comes has no partner");
   assert.equal(replacesAll(lines, 0), false);
   assert.equal(replacesAll(numberedLines("@@ -1,2 +1 @@\n-a\n-b\n+c\n"), 0), true);
   assert.equal(replacesAll(numberedLines("@@ … @@\n-a\n+b\n"), 0), false, "where in the file is not known");

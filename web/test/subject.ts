@@ -17,7 +17,7 @@ export { Finder } from "../src/conversation/find.js";
 export { textOf } from "../src/conversation/item_text.js";
 export { ItemList } from "../src/conversation/items.js";
 export { completed as completedPrompt, tokenAt } from "../src/prompt/completion.js";
-export { folded, numberedLines, replacesAll } from "../src/inbox/patch.js";
+export { partnersOf, numberedLines, replacesAll } from "../src/inbox/patch.js";
 export { allowsSeveral, choicesOf, fieldsOf, limitOf, stepsOf } from "../src/inbox/question.js";
 export { alikeIn, arranged, askedIn, choicesIn, dayOf, groupsOf, openAsks, passes, projectOf, sectionsOf } from "../src/inbox/sections.js";
 export { continuingAddress, fleetAddress, inboxAddress, NO_FILTER, parse, reviewAddress, sessionAddress } from "../src/route.js";

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.interfaces.cli.top.lines import (
     KEYS,
@@ -24,6 +25,7 @@ from harness.interfaces.inbox.today import Today
 from harness.interfaces.inbox.typed_answers import Asking
 from harness.views.formatting.columns import columns
 from harness.views.inbox.row import (
+    AskCall,
     InboxRow,
     RowAsk,
     RowChanges,
@@ -218,3 +220,17 @@ def test_every_key_is_listed() -> None:
 )
 def test_what_today_cost_is_reported_with_its_limit(today: Today, words: str) -> None:
     assert today.words == words
+
+
+def test_an_ask_that_the_list_does_not_show_whole_says_so_and_is_shown_whole() -> None:
+    long = replace(ASK, subject="x" * 5_000 + "\u00e9nd", preview=[{"path": "a", "diff": "+" + "y" * 900}])
+    text = "".join(text for line in full_lines(ROWS[0], long, 60) for _, text in line).replace(" ", "")
+    assert text.count("x") >= 5_000
+    assert text.count("y") >= 900
+    for other in (
+        replace(ASK, is_cut=True),
+        replace(ASK, further=(AskCall(subject="ls"),)),
+        replace(ASK, more=(("timeout", "9"),)),
+    ):
+        assert not is_whole(ROWS[0], other, 200)
+    assert is_whole(ROWS[0], ASK, 200)

@@ -74,6 +74,25 @@ def test_a_tall_command_shows_how_much_is_hidden_and_shows_it_when_asked(size: i
     assert f"{size - 39:,} more lines" in in_transcript(relay)
 
 
+def test_what_was_not_shown_whole_is_shown_before_it_is_allowed() -> None:
+    asking = Asking(shape_of(asked("ls\n" * 60 + "echo HIDDEN-PART")))
+    assert "HIDDEN-PART" not in asking.text().partition("  [y]")[0]
+    assert asking.take("y") is None
+    assert "echo HIDDEN-PART" in asking.text()
+    assert asking.take("a") == TypedReply(True, "always")
+    assert Asking(shape_of(asked("ls\n" * 60))).take("no") == TypedReply(False)
+    looked = Asking(shape_of(asked("ls\n" * 60)))
+    looked.text(is_whole=True)
+    assert looked.take("y") == TypedReply(True)
+
+
+def test_every_call_of_a_question_is_shown_and_why_it_is_asked() -> None:
+    calls = [{"toolName": "bash", "input": {"command": f"echo {one}"}} for one in "bc"]
+    text = question_text(shape_of(asked("echo a")) | {"further": calls, "why": "it writes"})
+    assert [f"command: echo {one}" in text for one in "abc"] == [True] * 3
+    assert "asked because: it writes" in text
+
+
 def test_a_long_command_shows_how_much_is_hidden_and_shows_it_when_asked() -> None:
     relay = asked("ls" + " " * 1000 + "; echo HIDDEN-PART")
     text = shown(relay)

@@ -98,6 +98,8 @@ class ScriptedInbox:
         self.notice = ""
         self.answerers: dict[tuple[str, str], str] = {}
         """By session and ask."""
+        self.whole: dict[tuple[str, str], RowAsk] = {}
+        """By session and ask: those that a row has not all of."""
         self.hosted = 0
         self.fleet_source = ScriptedFleets()
         self.today = Today(cost_usd=12.84, is_cost_complete=False, limit_usd=40.0)
@@ -140,6 +142,9 @@ class ScriptedInbox:
 
     def mark_seen(self, session: str) -> None:
         self.seen.append(session)
+
+    def whole_ask(self, session: str, ask: str) -> RowAsk:
+        return self.whole[session, ask]
 
     def answered_by(self, session: str, ask: str) -> str:
         return self.answerers.get((session, ask), "")

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 from scripted_inbox import ScriptedInbox, allow_ask, checkout_log, twelve_rows
 from terminal_screen import Seen, drive, still
+from textual import events
 
 from harness.events import RelayReply
 from harness.interfaces.commands import Approve, Deny
@@ -15,7 +16,7 @@ from harness.interfaces.inbox.typed_answers import Asking
 from harness.interfaces.tui import actions
 from harness.interfaces.tui.ask import full_lines, inline_keys
 from harness.interfaces.tui.lines import text_of
-from harness.views.inbox.row import InboxRow, RowAsk
+from harness.views.inbox.row import AskCall, InboxRow, RowAsk
 
 __all__ = ["still"]
 
@@ -344,5 +345,60 @@ def test_what_could_not_be_sent_is_a_draft_again() -> None:
         await seen.press("enter")
         await seen.shows("the session has ended")
         await seen.shows("> precious")
+
+    drive(data, script)
+
+
+@pytest.mark.usefixtures("still")
+def test_a_long_ask_is_allowed_only_after_its_end_was_on_the_screen() -> None:
+    data = ScriptedInbox(rows()[:1])
+    row = data.now[0]
+    whole = replace(row.asks[0], subject="make\n" * 300 + "echo HIDDEN-PART")
+    cut = replace(whole, subject="make\n" * 40 + "…", is_cut=True)
+    data.now = [replace(row, asks=(cut,))]
+    data.whole[row.id, cut.id] = whole
+
+    async def script(seen: Seen) -> None:
+        await seen.press("y")
+        await seen.shows("esc back")
+        assert data.sent == []
+        await seen.press("escape", "y")
+        await seen.settle()
+        assert data.sent == [], "its beginning is not all of it"
+        await seen.press("G")
+        await seen.shows("echo HIDDEN-PART")
+        await seen.press("escape", "y")
+        await seen.settle()
+        assert [type(command) for _, command in data.sent] == [Approve]
+
+    drive(data, script)
+
+
+def test_every_call_that_an_ask_stands_for_is_in_the_box_and_why_it_is_asked() -> None:
+    row = rows()[0]
+    calls = tuple(AskCall(tool_name="Bash", title="run a command", subject=one) for one in ("ls", "make"))
+    ask = replace(row.asks[0], further=calls, reason="it runs programs")
+    text = "\n".join(map(text_of, full_lines(row, ask, Asking(relay_of(ask)), 80)))
+    for words in (
+        "pnpm test --filter cart",
+        "2 of 3: run a command",
+        "ls",
+        "3 of 3",
+        "make",
+        "it runs programs",
+    ):
+        assert words in text
+    assert not inline_keys(ask, 200), "two lines do not show all of it"
+
+
+@pytest.mark.usefixtures("still")
+def test_what_is_pasted_comes_once_and_keeps_its_lines() -> None:
+    data = ScriptedInbox(rows())
+
+    async def script(seen: Seen) -> None:
+        await seen.press("m")
+        seen.app.post_message(events.Paste("first\rsecond\r\nthird\x1b[31m"))
+        await seen.settle()
+        assert seen.screen.composer.text == "first\nsecond\nthird␛[31m"
 
     drive(data, script)

@@ -35,7 +35,7 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.events.operation import Command, Write
+from harness.events.operation import Command, Read, Write
 from harness.log.store import Metadata
 from harness.views.inbox.asks import arguments_hash, ask_of, check_shown
 from harness.views.inbox.fold import InboxFold, Surroundings
@@ -310,21 +310,69 @@ def test_a_fold_continues_from_any_snapshot(case: Any) -> None:
 def test_what_the_subject_does_not_show_is_listed() -> None:
     given = {"command": "make", "workdir": "../other", "timeout": 99, "description": "build it"}
     asked = Relay(id="q", call_id="c", tool_name="bash", input=given, category="execute")
-    ask = ask_of(asked, [], cwd="/w/shop", project="p")
+    ask = ask_of(asked, cwd="/w/shop", project="p")
     assert (ask.subject, ask.cwd) == ("make", "/w/shop")
     assert ask.more == (("workdir", "../other"), ("timeout", "99"))
-    ask = ask_of(asked, [Command(command="make", cwd="/w/other")], cwd="/w/shop", project="p")
+    call = ToolStart(call_id="c", tool_name="bash", operations=[Command(command="make", cwd="/w/other")])
+    ask = ask_of(asked, call, cwd="/w/shop", project="p")
     assert ask.cwd == "/w/other"
+
+
+def test_a_call_that_was_written_under_the_same_id_does_not_describe_another_question() -> None:
+    read = ToolStart(call_id="c", tool_name="Read", input={"path": "a"}, operations=[Read(path="a")])
+    asked = Relay(id="q", call_id="c", tool_name="Bash", input={"command": "touch x"}, category="execute")
+    ask = ask_of(asked, read, cwd="/w", project="p")
+    assert (ask.title, ask.subject) == ("run a command", "touch x")
+
+
+class SeveralCalls(Relay, frozen=True, kw_only=True):
+    """A question that stands for several calls."""
+
+    calls: Any = None
+    why: str = ""
+
+
+def several(*commands: str) -> SeveralCalls:
+    calls = [{"tool": "bash", "input": {"command": one}, "category": "execute"} for one in commands]
+    return SeveralCalls(id="q", tool_name="bash", input=calls[0]["input"], calls=calls, why="it writes")
+
+
+def test_a_question_shows_every_call_that_it_stands_for_and_why_it_is_asked() -> None:
+    ask = ask_of(several("make a", "make b", "rm -rf /"), cwd="/w", project="p")
+    assert [ask.subject, *(one.subject for one in ask.further)] == ["make a", "make b", "rm -rf /"]
+    assert (ask.reason, ask.no_always_why, ask.alike) == ("it writes", "it deletes", "")
+    other = ask_of(several("make a", "make b", "rm -rf ~"), cwd="/w", project="p")
+    assert other.arguments_hash != ask.arguments_hash
+    assert ask_of(several("make", "ls \u202e"), cwd="/w", project="p").no_always_why
+
+
+def test_a_long_command_is_whole_when_it_is_asked_for() -> None:
+    fold = folded(START, asking("make " + "x" * 45_000 + "\necho HIDDEN-PART"))
+    [ask] = fold.row(LIVE).asks
+    assert ask.is_cut
+    assert "HIDDEN-PART" not in ask.subject
+    assert not ask.alike
+    whole = fold.whole_ask(ask.id, LIVE)
+    assert whole is not None
+    assert (whole.is_cut, whole.subject[-11:]) == (False, "HIDDEN-PART")
+    assert whole.arguments_hash == ask.arguments_hash
+    assert fold.whole_ask("other", LIVE) is None
+
+
+def test_a_heap_of_marks_on_one_letter_is_drawn_as_a_label() -> None:
+    [mark] = row(START, asking("ls a" + "\u0301" * 300)).asks[0].marks
+    assert mark["label"] == "⟨300 combining marks⟩"
+    assert not row(START, asking("ls é\u0323")).asks[0].marks
 
 
 def test_characters_without_a_shape_at_the_end_of_a_command_are_marked() -> None:
     asked = Relay(id="q", call_id="c", tool_name="bash", input={"command": "make\u2028"})
-    ask = ask_of(asked, [], cwd="/w", project="p")
+    ask = ask_of(asked, cwd="/w", project="p")
     assert [mark["label"] for mark in ask.marks] == ["<U+2028>"]
 
 
 def test_all_of_a_change_that_cannot_be_drawn_is_listed() -> None:
     given = {"file_path": "/w/a.py", "content": ["odd"], "mode": "0777"}
     asked = Relay(id="q", call_id="c", tool_name="write", input=given, category="edit")
-    ask = ask_of(asked, [], cwd="/w", project="p")
+    ask = ask_of(asked, cwd="/w", project="p")
     assert (ask.preview, ask.more) == (None, (("content", '["odd"]'), ("mode", "0777")))

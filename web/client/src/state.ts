@@ -123,6 +123,10 @@ export interface HarnessRelay {
   readonly by: "" | "person" | "policy" | "timeout";
   readonly choice: string;
   readonly runId: string;
+  /** The other calls that the same answer is for. */
+  readonly further: readonly { readonly toolName: string; readonly input: JSONValue; readonly category: string }[];
+  /** Why a person is asked, as the rules say it. */
+  readonly why: string;
 }
 
 export interface HarnessRelayOption {

@@ -10,8 +10,12 @@ import { sharedAnswers } from "./answers.js";
 import { DenyForm } from "./deny_form.js";
 import { titleOf } from "./facts.js";
 import { useSteady } from "./guard.js";
-import type { AskOption } from "./row.js";
+import { AskSubject, MoreArguments } from "./ask_subject.js";
+import { ReadingContext, useReading } from "./reading.js";
+import type { AskOption, RowAsk } from "./row.js";
 import type { OpenAsk } from "./sections.js";
+
+const isPath = ({ title, subject }: RowAsk): boolean => title.endsWith(subject);
 
 /** The rule that all of them have in common, as the server prints it. */
 function ruleOf({ ask }: OpenAsk): string {
@@ -44,6 +48,7 @@ export function AlikeCard({ asks, isOff, onBack }: { readonly asks: readonly Ope
   const card = useRef<HTMLElement>(null);
   const [left, setLeft] = useState<ReadonlySet<string>>(new Set());
   const [isDenying, setDenying] = useState(false);
+  const reading = useReading();
   const isSteady = useSteady(asks.map(({ key }) => key).join("\n"));
   useEffect(() => card.current?.focus(), []);
   const chosen = asks.filter(({ key }) => !left.has(key));
@@ -53,7 +58,7 @@ export function AlikeCard({ asks, isOff, onBack }: { readonly asks: readonly Ope
     setLeft(next);
   };
   const answer = (action: "approve" | "deny", reason = "") => {
-    if (isOff || !chosen.length || !isSteady()) return;
+    if (isOff || !chosen.length || !isSteady() || (action === "approve" && !reading.isRead)) return;
     void sharedAnswers().answerMany(chosen, action, reason);
     onBack();
   };
@@ -80,6 +85,7 @@ export function AlikeCard({ asks, isOff, onBack }: { readonly asks: readonly Ope
       </div>
       <div className="ask-body">
         <p className="ask-what">Same operation, same rule, same project. Each is answered for itself; one that changed meanwhile is left out.</p>
+        <ReadingContext value={reading.note}>
         <ul className="alike-list">
           {asks.map(({ key, row, ask }) => (
             <li key={key}>
@@ -87,13 +93,18 @@ export function AlikeCard({ asks, isOff, onBack }: { readonly asks: readonly Ope
                 <input type="checkbox" checked={!left.has(key)} onChange={() => toggle(key)} />
                 <AgentBadge agentName={row.agentName} title={row.agent} />
                 <span className="clip alike-title">{titleOf(row)}</span>
-                <code className="clip push">
-                  <Revealed text={inOneLine(ask.subject, "code")} />
-                </code>
+                {isPath(ask) && (
+                  <code className="clip push">
+                    <Revealed text={inOneLine(ask.subject, "code")} />
+                  </code>
+                )}
               </label>
+              <AskSubject ask={ask} isWhole cwd={row.cwd} />
+              {ask.more.length > 0 && <MoreArguments more={ask.more} />}
             </li>
           ))}
         </ul>
+        </ReadingContext>
         {isDenying ? (
           <DenyForm
             draftKey={asks[0]!.ask.alike}
@@ -105,7 +116,7 @@ export function AlikeCard({ asks, isOff, onBack }: { readonly asks: readonly Ope
           />
         ) : (
           <div className="ask-buttons">
-            <button type="button" className="button primary" disabled={isOff || !all} onClick={() => answer("approve")}>
+            <button type="button" className="button primary" disabled={isOff || !all || !reading.isRead} onClick={() => answer("approve")}>
               Allow these {all} once <kbd>y</kbd>
             </button>
             <button type="button" className="button" disabled={isOff || !all} onClick={() => setDenying(true)}>

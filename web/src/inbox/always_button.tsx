@@ -7,12 +7,14 @@ import type { AskOption } from "./row.js";
 
 const REACHES = { conversation: "in this conversation", project: "in this project", everywhere: "everywhere" } as const;
 
-export function AlwaysLabel({ option }: { readonly option: AskOption }) {
-  const shortened = option.label.replace(/␊{4,}/g, (marks) => `␊×${marks.length}`); // spelled out by the server
+/** `cwd`: paths in it are shown from there; the whole rule is the title. */
+export function AlwaysLabel({ option, cwd = "" }: { readonly option: AskOption; readonly cwd?: string }) {
+  const inFolder = cwd ? option.label.replaceAll(`: ${cwd}/`, ": ") : option.label;
+  const shortened = inFolder.replace(/␊{4,}/g, (marks) => `␊×${marks.length}`); // spelled out by the server
   const [, words = "Always allow ", granted = shortened] = /^(Always allow )([^]*)$/.exec(shortened) ?? [];
   const reach = option.reach ? REACHES[option.reach] : "in this conversation";
   return (
-    <span className="always-label">
+    <span className="always-label" title={option.label}>
       {words}
       <code>
         <Revealed text={granted} />
@@ -24,12 +26,13 @@ export function AlwaysLabel({ option }: { readonly option: AskOption }) {
 
 interface AlwaysButtonProps {
   readonly options: readonly AskOption[];
+  readonly cwd: string;
   readonly isOff: boolean;
   readonly hasKey: boolean;
   readonly onChoose: (option: AskOption) => void;
 }
 
-export function AlwaysButton({ options, isOff, hasKey, onChoose }: AlwaysButtonProps) {
+export function AlwaysButton({ options, cwd, isOff, hasKey, onChoose }: AlwaysButtonProps) {
   const [isOpen, setOpen] = useState(false);
   const place = useRef<HTMLSpanElement>(null);
   useEffect(() => {
@@ -52,7 +55,7 @@ export function AlwaysButton({ options, isOff, hasKey, onChoose }: AlwaysButtonP
       }}
     >
       <button type="button" className={others.length ? "button split always-first" : "button always-first"} disabled={isOff} onClick={() => onChoose(first)}>
-        <AlwaysLabel option={first} />
+        <AlwaysLabel option={first} cwd={cwd} />
         {hasKey && <kbd>a</kbd>}
       </button>
       {others.length > 0 && (
@@ -71,7 +74,7 @@ export function AlwaysButton({ options, isOff, hasKey, onChoose }: AlwaysButtonP
         <span className="menu" role="group" aria-label="Always allow">
           {others.map((option) => (
             <button key={option.id} type="button" className="menu-item" disabled={isOff} onClick={() => onChoose(option)}>
-              <AlwaysLabel option={option} />
+              <AlwaysLabel option={option} cwd={cwd} />
             </button>
           ))}
         </span>

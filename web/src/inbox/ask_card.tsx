@@ -5,24 +5,26 @@
  * has been where it is for a moment (`isSteady`).
  */
 
-import { useId, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { useEffect, useId, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import type { JSONValue } from "../../client/src/index.js";
 import { changesAddress, go, sessionAddress } from "../route.js";
 import { roughly } from "../amounts.js";
+import { api } from "../api.js";
 import { Icon } from "../shell/icon.js";
 import { isWriting } from "../shell/keys.js";
 import { inOneLine } from "../text/unseen.js";
 import { AgentBadge } from "./agent_badge.js";
 import { AlwaysButton } from "./always_button.js";
 import { sharedAnswers, type Answer, type Outcome } from "./answers.js";
-import { AskSubject, ChangeCounts, isCommand, MarkedText, MoreArguments } from "./ask_subject.js";
+import { AskSubject, ChangeCounts, FurtherCalls, isCommand, MarkedText, MoreArguments } from "./ask_subject.js";
 import { DenyForm } from "./deny_form.js";
 import { ContextUsed, Cost, shortPath, titleOf, useNow, whereOf } from "./facts.js";
 import { LimitFacts } from "./limit_facts.js";
 import { PlanForm, planTitle } from "./plan_form.js";
 import { limitOf, payloadText } from "./question.js";
 import { isSimple, QuestionForm } from "./question_form.js";
-import type { AskOption, RowAsk } from "./row.js";
+import { ReadingContext, useReading } from "./reading.js";
+import { isMarked, type AskOption, type RowAsk } from "./row.js";
 import { StateSign } from "./row_state.js";
 import type { OpenAsk } from "./sections.js";
 
@@ -46,34 +48,44 @@ export interface AskCardProps {
 
 export function AskCard(props: AskCardProps) {
   const { one, place, isAt, isSteady, outcome, tabIndex } = props;
-  const { row, ask } = one;
+  const { row } = one;
+  const ask = useWholeAsk(one, isAt || place !== "inbox");
+  const reading = useReading();
+  const isRead = reading.isRead && !ask.isCut;
   const id = useId();
   const [isDenying, setDenying] = useState(props.opensDenying ?? false);
   const [isConfirming, setConfirming] = useState(false);
   const [isOpen, setOpen] = useState<boolean | null>(null);
   const card = useRef<HTMLElement>(null);
   const isOff = !props.isOnline || !row.can.answer || outcome?.kind === "sending";
-  const isMarked = ask.marks.length > 0;
+  const isHiding = isMarked(ask);
   const answer = (given: Answer) => {
     if (isOff || !isSteady()) return;
     setDenying(false);
     card.current?.focus({ preventScroll: true }); // the button that was pressed goes away
     sharedAnswers().answer(one, given);
   };
-  const isDiffOpen = isOpen ?? place !== "inbox";
+  const isDiffOpen = isOpen ?? (place !== "inbox" || isAt || isShortDiff(ask));
+  const read = () => {
+    const box = card.current?.querySelector<HTMLElement>(".tall:not([data-open]) .tall-box[tabindex]");
+    box?.focus();
+    box?.scrollBy({ top: box.clientHeight * 0.9 });
+    if (!isDiffOpen) setOpen(true);
+  };
   const options = optionsOf(ask);
   const acts: Acts = {
     allow: () => {
-      if (isMarked && !isConfirming) setConfirming(true);
+      if (!isRead) read();
+      else if (isHiding && !isConfirming) setConfirming(true);
       else answer({ kind: "approve", option: options.once });
     },
-    always: (option) => answer({ kind: "approve", option }),
+    always: (option) => (isRead ? answer({ kind: "approve", option }) : read()),
     deny: () => setDenying(true),
     toggleDiff: () => setOpen(!isDiffOpen),
   };
   const onKeyDown = (event: KeyboardEvent<HTMLElement>) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target)) return;
-    const act = keyAct(event, props, acts, options, isMarked, isDenying);
+    const act = keyAct(event, props, acts, options, isHiding, isDenying);
     if (!act) return;
     event.preventDefault();
     if (!event.repeat && isSteady()) act();
@@ -89,11 +101,12 @@ export function AskCard(props: AskCardProps) {
       onKeyDown={onKeyDown}
     >
       <Head {...props} id={id} isDenying={isDenying} />
+      <ReadingContext value={reading.note}>
       <div className="ask-body">
         {outcome?.kind === "refused" && <Trouble text={outcome.text} />}
         {isDenying ? (
           <>
-            <AskSubject ask={ask} isWhole={false} />
+            <AskSubject ask={ask} isWhole={false} cwd={row.cwd} />
             <DenyForm
               draftKey={one.key}
               isOff={isOff}
@@ -103,11 +116,41 @@ export function AskCard(props: AskCardProps) {
             />
           </>
         ) : (
-          <Body {...props} isOff={isOff} isDiffOpen={isDiffOpen} isConfirming={isConfirming} acts={acts} options={options} onAnswer={answer} />
+          <Body
+            {...props}
+            one={{ ...one, ask }}
+            isOff={isOff}
+            isRead={isRead}
+            isDiffOpen={isDiffOpen}
+            isConfirming={isConfirming}
+            acts={acts}
+            options={options}
+            onAnswer={answer}
+          />
         )}
       </div>
+      </ReadingContext>
     </article>
   );
+}
+
+/** What is asked, with all of it once it was wanted: a row has only the beginning of what is very long. */
+function useWholeAsk({ row, ask }: OpenAsk, isWanted: boolean): RowAsk {
+  const [whole, setWhole] = useState<RowAsk | null>(null);
+  const isMissing = ask.isCut && isWanted && whole?.argumentsHash !== ask.argumentsHash;
+  useEffect(() => {
+    if (!isMissing) return undefined;
+    const control = new AbortController();
+    api.wholeAsk(row.id, ask.id, control.signal).then(setWhole, () => undefined);
+    return () => control.abort();
+  }, [isMissing, row.id, ask.id, ask.argumentsHash]);
+  return whole?.argumentsHash === ask.argumentsHash && ask.isCut ? whole : ask;
+}
+
+const SHORT_DIFF = 16;
+
+function isShortDiff({ preview }: RowAsk): boolean {
+  return (preview ?? []).reduce((sum, { diff }) => sum + diff.split("\n").length, 0) <= SHORT_DIFF;
 }
 
 interface Acts {
@@ -133,7 +176,7 @@ function keyAct(
   { one, onReview }: AskCardProps,
   acts: Acts,
   options: Options,
-  isMarked: boolean,
+  isHiding: boolean,
   isDenying: boolean,
 ): (() => void) | null {
   const { row, ask } = one;
@@ -141,8 +184,8 @@ function keyAct(
   if (event.key === "Enter" && event.target === event.currentTarget) return onReview ?? (() => go(sessionAddress(row.id)));
   if (isDenying) return null;
   if (ask.kind === "permission") {
-    if (event.key === "y" && !isMarked) return acts.allow;
-    if (event.key === "a" && !isMarked && options.always[0]) return () => acts.always(options.always[0]!);
+    if (event.key === "y" && !isHiding) return acts.allow;
+    if (event.key === "a" && !isHiding && options.always[0]) return () => acts.always(options.always[0]!);
     if (event.key === "n") return acts.deny;
     if (event.key === "d") return ask.preview?.length ? acts.toggleDiff : () => go(changesAddress(row.id));
   }
@@ -228,6 +271,8 @@ function withoutEmphasis(text: string): string {
 
 interface BodyProps extends AskCardProps {
   readonly isOff: boolean;
+  /** All of it was on the screen. */
+  readonly isRead: boolean;
   readonly isDiffOpen: boolean;
   readonly isConfirming: boolean;
   readonly acts: Acts;
@@ -256,7 +301,7 @@ function Body(props: BodyProps) {
         </p>
       )}
       {limit && <LimitFacts limit={limit} />}
-      {ask.kind === "tool" && <AskSubject ask={ask} isWhole />}
+      {ask.kind === "tool" && <AskSubject ask={ask} isWhole cwd={one.row.cwd} />}
       {onReview && !isSimple(ask) ? (
         <ReviewButton onReview={onReview} isAt={isAt} />
       ) : (
@@ -270,8 +315,9 @@ function Permission(props: BodyProps) {
   const { one, place, isDiffOpen, onReview, isAt } = props;
   const { row, ask } = one;
   const { verb, subject } = verbAndSubject(ask);
-  const isLong = place !== "inbox" || isAt || ask.marks.length > 0 || ask.more.length > 0 || (!!ask.cwd && ask.cwd !== row.cwd) || ask.subject.length > 90 || ask.subject.includes("\n") || ask.subject.startsWith("{");
+  const isLong = place !== "inbox" || isAt || isMarked(ask) || ask.more.length > 0 || ask.isCut || ask.further.length > 0 || (!!ask.cwd && ask.cwd !== row.cwd) || ask.subject.length > 90 || ask.subject.includes("\n") || ask.subject.startsWith("{");
   const isInline = !isLong && !subject && !!ask.subject;
+  const isElsewhere = !!onReview && (!!ask.preview?.length || ask.further.length > 0 || ask.isCut);
   const who = ask.runName ? `${inOneLine(ask.runName)} asks to` : "Asks to";
   return (
     <>
@@ -296,21 +342,23 @@ function Permission(props: BodyProps) {
         )}
         {ask.preview?.length ? <ChangeCounts files={ask.preview} /> : null}
       </p>
-      {!isInline && !(onReview && ask.preview?.length) && <AskSubject ask={ask} isWhole={isDiffOpen} />}
-      {ask.more.length > 0 && !(onReview && ask.preview?.length) && <MoreArguments more={ask.more} />}
-      {ask.marks.length > 0 && <HiddenNote ask={ask} />}
+      {!isInline && !isElsewhere && <AskSubject ask={ask} isWhole={isDiffOpen} cwd={row.cwd} />}
+      {ask.more.length > 0 && !isElsewhere && <MoreArguments more={ask.more} />}
+      {!isElsewhere && <FurtherCalls ask={ask} isWhole={isDiffOpen} cwd={row.cwd} />}
+      {isMarked(ask) && <HiddenNote ask={ask} />}
+      {ask.reason && <p className="ask-reason">Asked because {inOneLine(ask.reason)}</p>}
       {ask.why && isLong && <p className="ask-why">“{inOneLine(withoutEmphasis(ask.why))}”</p>}
-      {onReview && ask.preview?.length ? <ReviewButton onReview={onReview} isAt={isAt} /> : <Buttons {...props} />}
+      {isElsewhere ? <ReviewButton onReview={onReview} isAt={isAt} /> : <Buttons {...props} />}
     </>
   );
 }
 
 function Buttons(props: BodyProps) {
-  const { one, place, isAt, isOff, isOnline, isDiffOpen, isConfirming, acts, options } = props;
+  const { one, place, isAt, isOff, isRead, isOnline, isDiffOpen, isConfirming, acts, options } = props;
   const { ask, row } = one;
-  const isMarked = ask.marks.length > 0;
+  const isHiding = isMarked(ask);
   const deny = (
-    <button key="deny" type="button" className={isMarked && isAt ? "button primary" : "button"} disabled={isOff} onClick={acts.deny}>
+    <button key="deny" type="button" className={isHiding && isAt ? "button primary" : "button"} disabled={isOff} onClick={acts.deny}>
       Deny… {isAt && <kbd>n</kbd>}
     </button>
   );
@@ -318,18 +366,20 @@ function Buttons(props: BodyProps) {
     <button
       key="allow"
       type="button"
-      className={isAt && !isMarked ? "button primary" : isConfirming ? "button stop" : "button"}
-      disabled={isOff}
+      className={isAt && !isHiding ? "button primary" : isConfirming ? "button stop" : "button"}
+      disabled={isOff || !isRead}
       onClick={acts.allow}
     >
-      {!isMarked ? "Allow once" : isConfirming ? "Allow once, as it is shown" : "Allow once…"} {isAt && !isMarked && <kbd>y</kbd>}
+      {!isHiding ? "Allow once" : isConfirming ? "Allow once, as it is shown" : "Allow once…"} {isAt && isRead && !isHiding && <kbd>y</kbd>}
     </button>
   );
   const note = !isOnline
     ? "Your answer is sent only while you are connected: it is never stored for later."
     : !row.can.answer
       ? "It can be answered only where it runs."
-      : isMarked
+      : !isRead
+        ? "It can be allowed when all of it was shown: scroll to the end, or show all."
+      : isHiding
         ? "confirm once more · no key, no “always”"
         : ask.noAlwaysWhy && isAt
           ? `No “always”: ${inOneLine(ask.noAlwaysWhy)}`
@@ -341,9 +391,9 @@ function Buttons(props: BodyProps) {
           <Icon name="diff" isSmall /> {isDiffOpen ? "Hide diff" : "Show diff"} {isAt && <kbd>d</kbd>}
         </button>
       ) : null}
-      {isMarked ? [deny, allow] : allow}
-      {!isMarked && <AlwaysButton options={options.always} isOff={isOff} hasKey={isAt} onChoose={acts.always} />}
-      {!isMarked && deny}
+      {isHiding ? [deny, allow] : allow}
+      {!isHiding && <AlwaysButton options={options.always} cwd={row.cwd} isOff={isOff || !isRead} hasKey={isAt && isRead} onChoose={acts.always} />}
+      {!isHiding && deny}
       {note && <span className="note-text">{note}</span>}
       <OpenLink {...props} />
     </div>
@@ -370,7 +420,7 @@ function ReviewButton({ onReview, isAt }: { readonly onReview: () => void; reado
 }
 
 function HiddenNote({ ask }: { readonly ask: RowAsk }) {
-  const count = ask.marks.length;
+  const count = [ask, ...ask.further].reduce((sum, { marks }) => sum + marks.length, 0);
   return (
     <Callout tone="bad" icon="warning">
       <b>This hides part of itself.</b> {count === 1 ? "One place cannot be seen or imitates" : `${count} places cannot be seen or imitate`} something else. All

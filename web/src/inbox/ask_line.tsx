@@ -1,6 +1,6 @@
 /** A question in one line: one of many, or one that is over. */
 
-import { useId, useState } from "react";
+import { useId, useLayoutEffect, useRef, useState } from "react";
 import { roughly } from "../amounts.js";
 import { sessionAddress } from "../route.js";
 import { Icon } from "../shell/icon.js";
@@ -11,7 +11,7 @@ import { questionOf, type AskCardProps } from "./ask_card.js";
 import { titleOf, useNow } from "./facts.js";
 import { stepsOf } from "./question.js";
 import { planText } from "./plan_form.js";
-import type { RowAsk } from "./row.js";
+import { isMarked, type RowAsk } from "./row.js";
 import { StateSign } from "./row_state.js";
 
 interface AskLineProps extends Pick<AskCardProps, "one" | "isOnline" | "isSteady" | "outcome" | "tabIndex"> {
@@ -25,7 +25,17 @@ export function AskLine({ one, isOnline, isSteady, outcome, tabIndex, onOpen }: 
   const now = useNow(1_000);
   const [isPressed, setPressed] = useState(false);
   const isOff = !isOnline || !row.can.answer || outcome?.kind === "sending" || isPressed;
-  const isQuick = ask.kind === "permission" && !ask.marks.length && !ask.preview?.length;
+  const subjectPlace = useRef<HTMLElement>(null);
+  const [isClipped, setClipped] = useState(true);
+  useLayoutEffect(() => {
+    const place = subjectPlace.current!;
+    const look = () => setClipped(place.scrollWidth > place.clientWidth);
+    const observer = new ResizeObserver(look);
+    observer.observe(place);
+    look();
+    return () => observer.disconnect();
+  }, [ask]);
+  const isQuick = ask.kind === "permission" && !isClipped && !isMarked(ask) && !ask.preview?.length && !ask.more.length && !ask.further.length && !ask.isCut;
   const allow = () => {
     if (isOff || !isSteady()) return;
     setPressed(true);
@@ -43,7 +53,9 @@ export function AskLine({ one, isOnline, isSteady, outcome, tabIndex, onOpen }: 
           </a>
         </h3>
         <span className="small soft ask-verb">{verb}</span>
-        <code className="clip grow">{subject}</code>
+        <code ref={subjectPlace} className="clip grow">
+          {subject}
+        </code>
         <span className="wait num small">{roughly(now - (ask.askedMs || row.stateSinceMs))}</span>
         <span className="ask-buttons">
           {isQuick ? (

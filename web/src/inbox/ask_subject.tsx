@@ -5,9 +5,13 @@ import type { HarnessFilePreview, JSONValue } from "../../client/src/index.js";
 import { TallBox } from "../shell/tall_box.js";
 import { Revealed } from "../text/revealed.js";
 import { Delta } from "./facts.js";
-import { folded, numberedLines, replacesAll, type PatchLine } from "./patch.js";
+import { numberedLines, partnersOf, replacesAll, type PatchLine } from "./patch.js";
+import { shortPath } from "./facts.js";
+import { inOneLine } from "../text/unseen.js";
 import { isFields } from "./question.js";
-import type { AskMark, RowAsk } from "./row.js";
+import { DiffText, languageOf } from "../changes/diff_text.js";
+import { useReadPart } from "./reading.js";
+import type { AskCall, AskMark, RowAsk } from "./row.js";
 
 /** The text in its logical order, with the server's marks as labels. */
 export function MarkedText({ text, marks }: { readonly text: string; readonly marks: readonly AskMark[] }) {
@@ -32,18 +36,21 @@ export function MarkedText({ text, marks }: { readonly text: string; readonly ma
   );
 }
 
-export function isCommand(ask: RowAsk): boolean {
+export function isCommand(ask: AskCall): boolean {
   return ask.operations[0]?.kind === "command" || ask.title === "run a command";
 }
 
 /** A change of files has a preview; a command its line; a tool its arguments. */
-export function AskSubject({ ask, isWhole }: { readonly ask: RowAsk; readonly isWhole: boolean }) {
+export function AskSubject({ ask, isWhole, cwd }: { readonly ask: AskCall; readonly isWhole: boolean; readonly cwd: string }) {
   const given = useMemo(() => argumentsIn(ask), [ask]);
-  if (ask.preview?.length) return isWhole ? ask.preview.map((file, index) => <FileChange key={index} file={file} />) : null;
+  const [wasShown, setShown] = useState(isWhole);
+  if (isWhole && !wasShown) setShown(true);
+  useReadPart(wasShown || !ask.preview?.length);
+  if (ask.preview?.length) return isWhole ? ask.preview.map((file, index) => <FileChange key={index} file={file} cwd={cwd} />) : null;
   if (given) return <Arguments given={given} />;
   if (!ask.subject || ask.title.endsWith(ask.subject)) return null;
   return (
-    <TallBox label={isCommand(ask) ? "Command" : "What it is about"}>
+    <TallBox key={ask.isCut ? "cut" : "whole"} label={isCommand(ask) ? "Command" : "What it is about"}>
       <pre className="command">
         {isCommand(ask) && <span className="p">$ </span>}
         <MarkedText text={ask.subject} marks={ask.marks} />
@@ -52,8 +59,27 @@ export function AskSubject({ ask, isWhole }: { readonly ask: RowAsk; readonly is
   );
 }
 
-function argumentsIn({ kind, operations, subject, marks }: RowAsk): { readonly [name: string]: JSONValue } | null {
-  if ((kind !== "permission" && kind !== "tool") || operations.length || marks.length || !subject.startsWith("{")) return null;
+/** Every call that one answer is for, one below the other. */
+export function FurtherCalls({ ask, isWhole, cwd }: { readonly ask: RowAsk; readonly isWhole: boolean; readonly cwd: string }) {
+  if (!ask.further.length) return null;
+  return (
+    <ol className="further-calls" start={2} aria-label="The same answer is for these calls too">
+      {ask.further.map((call, index) => (
+        <li key={index}>
+          <p className="ask-what">
+            {index + 2} of {ask.further.length + 1}: <b>{inOneLine(call.title)}</b>
+            {call.preview?.length ? <ChangeCounts files={call.preview} /> : null}
+          </p>
+          <AskSubject ask={call} isWhole={isWhole} cwd={cwd} />
+          {call.more.length > 0 && <MoreArguments more={call.more} />}
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function argumentsIn({ operations, subject, marks }: AskCall): { readonly [name: string]: JSONValue } | null {
+  if (operations.length || marks.length || !subject.startsWith("{")) return null;
   try {
     const given = JSON.parse(subject) as JSONValue;
     return isFields(given) ? given : null;
@@ -86,7 +112,16 @@ function Arguments({ given }: { readonly given: { readonly [name: string]: JSONV
 }
 
 function Argument({ name, text }: { readonly name: string; readonly text: string }) {
-  const [isShown, setShown] = useState(!SECRET.test(name) && text.length <= LONG);
+  const [isShown, setShown] = useState(!SECRET.test(name));
+  useReadPart(isShown);
+  if (isShown && (text.length > LONG || text.includes("\n")))
+    return (
+      <TallBox key={text.length} label={name}>
+        <pre className="command">
+          <Revealed text={text} />
+        </pre>
+      </TallBox>
+    );
   if (isShown)
     return (
       <code>
@@ -140,28 +175,28 @@ export function ChangeCounts({ files }: { readonly files: readonly HarnessFilePr
   );
 }
 
-const CHANGES = { create: "New file", update: "Changes", delete: "Deletes" } as const;
-const SHOWN_FIRST = 12;
-const SHOWN_MOST = 600;
+const CHANGES = { create: "New file", update: "Changes", delete: "Deletes", move: "Moves" } as const;
+const LINES_AT_ONCE = 400;
 const SIGNS = { same: "", added: "+", removed: "−", place: "" } as const;
 const SPOKEN = { same: "", added: "added ", removed: "removed ", place: "" } as const;
 
-function FileChange({ file }: { readonly file: HarnessFilePreview }) {
+function FileChange({ file, cwd }: { readonly file: HarnessFilePreview; readonly cwd: string }) {
   const lines = useMemo(() => numberedLines(file.diff), [file.diff]);
-  const [isOpen, setOpen] = useState(lines.length <= SHOWN_FIRST + 4);
-  const { shown, added, removed } = folded(lines, isOpen ? SHOWN_MOST : SHOWN_FIRST);
-  const more = [removed && `${removed.toLocaleString("en")} more removed`, added && `${added.toLocaleString("en")} more added`].filter(Boolean).join(", ");
+  const partners = useMemo(() => partnersOf(lines), [lines]);
+  const [count, setCount] = useState(LINES_AT_ONCE);
+  const language = languageOf(file.path);
+  const isMore = count < lines.length;
   return (
     <figure className="table file-diff">
       <figcaption className="diff-head">
         <span>{CHANGES[file.change] ?? file.change}</span>{" "}
-        <code className="clip">
-          <Revealed text={file.path} />
+        <code className="clip" title={file.path}>
+          <Revealed text={shortPath(file.path, cwd)} />
         </code>
         <Delta added={file.added} removed={file.removed} />
       </figcaption>
-      {shown.length > 0 && (
-        <div className="diff-scroll" tabIndex={0} role="group" aria-label={`Change of ${file.path}`}>
+      {lines.length > 0 && (
+        <TallBox key={file.hiddenLines} label={`Change of ${file.path}`} className="diff-scroll" isMore={isMore} onEnd={() => setCount(count + LINES_AT_ONCE)}>
           <table className="patch">
             <colgroup>
               <col className="n" />
@@ -170,28 +205,21 @@ function FileChange({ file }: { readonly file: HarnessFilePreview }) {
               <col />
             </colgroup>
             <tbody>
-              {shown.map((line, index) => (
-                <Line key={index} line={line} />
+              {lines.slice(0, count).map((line, index) => (
+                <Line key={index} line={line} partner={partners.get(line) ?? null} language={language} />
               ))}
             </tbody>
           </table>
-        </div>
+        </TallBox>
       )}
-      {(more || file.hiddenLines > 0 || !isOpen) && (
-        <p className="diff-more">
-          <span>{more || (file.hiddenLines > 0 ? `${counted(file.hiddenLines)} are not shown` : "")}</span>
-          {!isOpen && (
-            <button type="button" className="link" onClick={() => setOpen(true)}>
-              Show all
-            </button>
-          )}
-        </p>
+      {(isMore || file.hiddenLines > 0) && (
+        <p className="diff-more">{isMore ? `${counted(lines.length - count)} below: scroll` : `${counted(file.hiddenLines)} more`}</p>
       )}
     </figure>
   );
 }
 
-function Line({ line }: { readonly line: PatchLine }) {
+function Line({ line, partner, language }: { readonly line: PatchLine; readonly partner: string | null; readonly language: string }) {
   if (line.kind === "place")
     return (
       <tr className="place">
@@ -209,7 +237,7 @@ function Line({ line }: { readonly line: PatchLine }) {
       </td>
       <td className="t">
         {SPOKEN[line.kind] && <span className="unseen">{SPOKEN[line.kind]}</span>}
-        <Revealed text={line.text} />
+        <DiffText text={line.text} language={language} partner={partner} isOld={line.kind === "removed"} />
       </td>
     </tr>
   );

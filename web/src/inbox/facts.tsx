@@ -56,8 +56,9 @@ export function titleOf(row: InboxRow): string {
   return inOneLine(row.title) || "Untitled";
 }
 
-/** A folder as its owner writes it. */
-export function shortPath(path: string): string {
+/** A path as its owner writes it: from the folder of the run, else from the home. */
+export function shortPath(path: string, cwd = ""): string {
+  if (cwd && path.startsWith(`${cwd}/`)) return inOneLine(path.slice(cwd.length + 1), "code");
   return inOneLine(path.replace(/^\/(?:home|Users)\/[^/]+(?=\/|$)/, "~").replace(/^\/root(?=\/|$)/, "~"), "code");
 }
 

@@ -75,8 +75,9 @@ interface OneCardProps extends NeedsYouProps {
   readonly onOpen: () => void;
 }
 
-function OneCard({ card, cursor, isThin, isOnline, isNarrow, isSteady, opensDenying, onOpen, onReview }: OneCardProps) {
-  const isAt = cursor.at === card.key;
+function OneCard({ card, cursor, isAlikeOpen, alike, isThin, isOnline, isNarrow, isSteady, opensDenying, onOpen, onReview }: OneCardProps) {
+  // While similar questions are answered together, they alone have a filled button and keys.
+  const isAt = cursor.at === card.key && !(isAlikeOpen && alike.length > 0);
   const tabIndex = isAt ? 0 : -1;
   if (card.isOver) return <OutcomeLine outcome={card.outcome!} tabIndex={tabIndex} />;
   if (isThin && !isAt) return <AskLine one={card.one} isOnline={isOnline} isSteady={isSteady} outcome={card.outcome} tabIndex={tabIndex} onOpen={onOpen} />;

@@ -1,4 +1,4 @@
-/** A unified patch as numbered lines, and how much of it is folded away. Pure. */
+/** A unified patch as numbered lines, and which of them belong together. Pure. */
 
 export interface PatchLine {
   readonly kind: "same" | "added" | "removed" | "place";
@@ -38,18 +38,25 @@ export function numberedLines(patch: string): readonly PatchLine[] {
   return lines;
 }
 
-export interface Folded {
-  readonly shown: readonly PatchLine[];
-  readonly added: number;
-  readonly removed: number;
-}
-
-/** The first lines, and what the rest would add and remove. */
-export function folded(lines: readonly PatchLine[], most: number): Folded {
-  const shown = lines.slice(0, most);
-  const count = (kind: PatchLine["kind"], from: readonly PatchLine[]) => from.filter((line) => line.kind === kind).length;
-  const rest = lines.slice(most);
-  return { shown, added: count("added", rest), removed: count("removed", rest) };
+/** The line that each changed line replaced, or was replaced by, where as many go as come. */
+export function partnersOf(lines: readonly PatchLine[]): ReadonlyMap<PatchLine, string> {
+  const partners = new Map<PatchLine, string>();
+  let at = 0;
+  const stretch = (kind: PatchLine["kind"]) => {
+    const from = at;
+    while (lines[at]?.kind === kind) at++;
+    return lines.slice(from, at);
+  };
+  while (at < lines.length) {
+    const [removed, added] = [stretch("removed"), stretch("added")];
+    if (!removed.length && !added.length) at++;
+    if (removed.length !== added.length) continue;
+    removed.forEach((line, index) => {
+      partners.set(line, added[index]!.text);
+      partners.set(added[index]!, line.text);
+    });
+  }
+  return partners;
 }
 
 /** Whether nothing of what the file was stays. */

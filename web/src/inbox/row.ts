@@ -31,14 +31,8 @@ export interface AskOption extends HarnessRelayOption {
   readonly reach?: "conversation" | "project" | "everywhere" | "";
 }
 
-export interface RowAsk {
-  readonly id: string;
-  readonly kind: "permission" | "question" | "plan" | "tool";
-  readonly runId: string;
-  readonly callId: string;
-  readonly argumentsHash: string;
-  readonly askedMs: number;
-  readonly runName: string;
+/** A call that waits for permission, as it is shown. */
+export interface AskCall {
   readonly toolName: string;
   readonly category: string;
   readonly operations: readonly HarnessOperation[];
@@ -46,13 +40,29 @@ export interface RowAsk {
   readonly subject: string;
   readonly cwd: string;
   readonly more: readonly (readonly [name: string, value: string])[];
+  readonly preview: readonly HarnessFilePreview[] | null;
+  readonly marks: readonly AskMark[];
+  /** Why a person is asked, as the rules say it. */
+  readonly reason: string;
+  /** It has more than is here. */
+  readonly isCut: boolean;
+}
+
+export interface RowAsk extends AskCall {
+  readonly id: string;
+  readonly kind: "permission" | "question" | "plan" | "tool";
+  readonly runId: string;
+  readonly callId: string;
+  readonly argumentsHash: string;
+  readonly askedMs: number;
+  readonly runName: string;
   readonly why: string;
   readonly question: string;
   readonly options: readonly string[] | readonly AskOption[] | null;
   readonly payload: JSONValue;
   readonly resumeSchema: JSONValue;
-  readonly preview: readonly HarnessFilePreview[] | null;
-  readonly marks: readonly AskMark[];
+  /** The other calls that the same answer is for. */
+  readonly further: readonly AskCall[];
   readonly noAlwaysWhy: string;
   readonly alike: string;
 }
@@ -110,6 +120,9 @@ export interface InboxPage {
   readonly counts: InboxCounts;
   readonly today: InboxToday;
 }
+
+/** Whether any of its calls hides something: then it is allowed by a second press, never by a key. */
+export const isMarked = ({ marks, further }: RowAsk): boolean => marks.length > 0 || further.some((call) => call.marks.length > 0);
 
 export const needsYou = ({ state }: InboxRow): boolean => state === "needs-approval" || state === "asks";
 export const works = ({ state }: InboxRow): boolean => state === "running" || state === "background";

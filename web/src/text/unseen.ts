@@ -25,9 +25,12 @@ const IN_SPEECH = `[${FORBIDDEN}]|(?<![^\\x00-\\x7f])[${JOINING}](?!\\u20e3)`;
 /** So many empty lines in a row, or blanks inside a line or before it, would push what follows out of sight. */
 const EMPTY_RUNS = `(?<=\\n)[ \\t]*(?:\\n[ \\t]*){2,}(?=\\n)|(?<=[^\\s])[ \\t]{12,}(?=\\S)|(?<=\\n|^)[ \\t]{60,}(?=\\S)`;
 
+/** So many marks on one letter would cover the lines around it. */
+const HEAP = "[\\u0300-\\u036f\\u0483-\\u0489\\u1ab0-\\u1aff\\u1dc0-\\u1dff\\u20d0-\\u20f0\\ufe20-\\ufe2f]{4,}";
+
 const PATTERNS: { readonly [Kind in TextKind]: RegExp } = {
-  code: new RegExp(`${EMPTY_RUNS}|${EVERYTHING}`, "gu"),
-  speech: new RegExp(IN_SPEECH, "gu"),
+  code: new RegExp(`${EMPTY_RUNS}|${HEAP}|${EVERYTHING}`, "gu"),
+  speech: new RegExp(`${HEAP}|${IN_SPEECH}`, "gu"),
 };
 
 const ASCII = /^[\x20-\x7e]*$/;
@@ -68,6 +71,7 @@ export function inOneLine(text: string, kind: TextKind = "speech"): string {
 function markOf(found: string): string {
   const code = found.codePointAt(0)!;
   if (found.includes("\n")) return `⟨${found.split("\n").length} empty lines⟩`;
+  if (found.length >= 4 && /^\p{M}/u.test(found)) return `⟨${found.length} combining marks⟩`;
   if (found.length > 2 && /^[ \t]/.test(found)) return `⟨${found.length} blanks⟩`;
   if (code < 0x20) return String.fromCodePoint(0x2400 + code);
   if (code === 0x7f) return "␡";

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from harness.interfaces.commands import AnswerCommand, Approve, Deny
 from harness.interfaces.inbox.typed_answers import TypedReply, answering_command
 from harness.views.formatting.escapes import revealed
-from harness.views.inbox.row import InboxRow, RowAsk
+from harness.views.inbox.row import AskCall, InboxRow, RowAsk
 
 SETTLED_S = 0.4
 """How long an ask must have been on the screen before a key can answer it."""
@@ -68,6 +68,7 @@ def relay_of(ask: RowAsk) -> dict[str, Any]:
         "payload": ask.payload,
         "resumeSchema": ask.resume_schema,
         "subagent": ask.run_name,
+        "why": ask.reason,
     }
 
 
@@ -76,7 +77,7 @@ def options_of(ask: RowAsk) -> dict[str, tuple[str, str]]:
     options = [one for one in ask.options or () if isinstance(one, dict)]
     always = [one for one in options if one.get("kind") == "allow-always"]
     found = {"y": ("", "once")}
-    if not ask.marks:
+    if not has_marks(ask):
         keys = zip(_ALWAYS_KEYS, always, strict=False)
         found |= {key: (str(one["id"]), _always(one)) for key, one in keys}
     return found
@@ -113,7 +114,12 @@ def answer_words(ask: RowAsk, reply: TypedReply) -> str:
     return "answered"
 
 
-def is_command(ask: RowAsk) -> bool:
+def has_marks(ask: RowAsk) -> bool:
+    """Whether a call has characters that cannot be seen or look like others: it is allowed by a word, not by a key."""
+    return bool(ask.marks) or any(call.marks for call in ask.further)
+
+
+def is_command(ask: AskCall) -> bool:
     """Whether it asks to run a command."""
     return any(one.get("kind") == "command" for one in ask.operations)
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -17,6 +18,7 @@ from harness.config.prices import Prices
 from harness.errors import HarnessError, UnknownSession
 from harness.events import Event
 from harness.interfaces.conversations.local_socket import reachable_ids
+from harness.interfaces.inbox.present_texts import PresentTexts
 from harness.interfaces.inbox.projects import Projects
 from harness.interfaces.inbox.stored_rows import StoredRow, StoredRows
 from harness.log.event_file import SIDECAR
@@ -26,7 +28,7 @@ from harness.log.query import is_active, waits
 from harness.log.store import Metadata, Query, Store
 from harness.log.stores.files import FileStore
 from harness.views.inbox.fold import InboxFold, Surroundings
-from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, RowCan
+from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, RowAsk, RowCan
 
 # Which sessions a person has opened, and when: a private file beside the logs, shared by all programs of the user.
 
@@ -228,6 +230,7 @@ class InboxRows:
         """Sessions that had a socket when all was read."""
         self.seen = SeenMarks(store)
         self._projects = Projects()
+        self._texts = PresentTexts()
         self._lock = threading.RLock()
         self._base: dict[str, StoredRow] = {}
         self._followed: dict[str, _Followed] = {}
@@ -358,6 +361,13 @@ class InboxRows:
         needs_you, running, failed, to_review = self._tally
         return RowCounts(needs_you=needs_you, running=running, failed=failed, to_review=to_review)
 
+    def whole_ask(self, log_id: str, ask_id: str) -> RowAsk | None:
+        """An open question of a session with all that it is about; None: it is not open. Raises HarnessError."""
+        with self._lock:
+            followed = self._followed.get(log_id)
+            fold = self._stored.fold(self._store.metadata(log_id)) if followed is None else followed.fold
+            return fold.whole_ask(ask_id, self._around(fold.metadata, is_unfinished=fold.is_open))
+
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
@@ -477,6 +487,7 @@ class InboxRows:
             branch=str(settings.get("branch") or (place.branch if is_live else "")),
             worktree=str(settings.get("worktree") or place.worktree),
             seen_ms=self.seen.at(log_id),
+            text_of=partial(self._texts.of, metadata.cwd),
         )
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import suppress
 from typing import Any, Self
+from urllib.parse import quote
 
 import msgspec
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
@@ -17,7 +18,7 @@ from harness.interfaces.commands import Command
 from harness.interfaces.inbox.rows import InboxPage, RowCounts, in_order
 from harness.interfaces.inbox.today import Today
 from harness.interfaces.server_address import REFUSED_STATUS, ServerCalls
-from harness.views.inbox.row import InboxRow
+from harness.views.inbox.row import InboxRow, RowAsk
 
 LISTED = 500
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
@@ -79,6 +80,10 @@ class ServedInbox:
 
     def row(self, session: str) -> InboxRow | None:
         return self._rows.get(session)
+
+    def whole_ask(self, session: str, ask: str) -> RowAsk:
+        data = self._calls.get(f"/api/sessions/{quote(session, safe='')}/asks/{quote(ask, safe='')}")
+        return msgspec.convert(data, RowAsk)
 
     def wait(self, seen: int, timeout_s: float) -> int:
         with self._changed:

@@ -23,7 +23,7 @@ from harness.interfaces.inbox.today import Today, today_in
 from harness.interfaces.server_address import ServerCalls, address_of, is_answer, own_server
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
-from harness.views.inbox.row import InboxRow, RowCan
+from harness.views.inbox.row import InboxRow, RowAsk, RowCan
 
 LISTED = 500
 _LOOK_EVERY_S = 1.0
@@ -35,6 +35,7 @@ _COLLECTED_S = 0.15
 _ANSWER_THERE = (
     "answer it there; if that is a server, on its page, or here with --server URL and --token-file FILE"
 )
+NOT_OPEN = "this is not asked any more"
 _EVERYTHING = RowCan(submit=True, steer=True, answer=True, cancel=True)
 
 
@@ -52,6 +53,10 @@ class InboxSource(Protocol):
     def page(self, limit: int = LISTED) -> InboxPage: ...
 
     def row(self, session: str) -> InboxRow | None: ...
+
+    def whole_ask(self, session: str, ask: str) -> RowAsk:
+        """An open question with all that it is about, however long. Raises HarnessError, also when it is not open."""
+        ...
 
     def wait(self, seen: int, timeout_s: float) -> int:
         """Until something has changed since `seen` (at first 0); returns what to give the next time."""
@@ -133,6 +138,12 @@ class FileInbox:
 
     def row(self, session: str) -> InboxRow | None:
         return self._rows.rows.get(session)
+
+    def whole_ask(self, session: str, ask: str) -> RowAsk:
+        found = self._rows.whole_ask(session, ask)
+        if found is None:
+            raise UsageError(NOT_OPEN)
+        return found
 
     def wait(self, seen: int, timeout_s: float) -> int:
         return self._changes.wait(seen, timeout_s)

@@ -18,6 +18,7 @@ from harness.views.formatting.escapes import neutralised, revealed, single_line
 Data = dict[str, Any]
 
 SHOW = "/show"
+_ALL_OF_IT = "This is all of it: answer again"
 _MOST_LINES = 20
 _WIDEST_KEYS = 78
 """Wider answers are written one below the other."""
@@ -48,7 +49,8 @@ class _Question(NamedTuple):
 class Asking:
     """A question, in as many steps as it takes: `text` is shown, what is typed goes to `take`.
 
-    Several questions at once are asked one after the other.
+    Several questions at once are asked one after the other. What is too long to be shown at once is shown whole before
+    it can be allowed.
     """
 
     def __init__(self, relay: Data, folder: str = "") -> None:
@@ -57,6 +59,9 @@ class Asking:
         self._folder = folder
         self._questions = _questions(relay)
         self._answers: dict[str, Any] = {}
+        self._is_whole_shown = False
+        self._is_insisting = False
+        """It was to be allowed before all of it was shown: it is shown now."""
 
     @property
     def id(self) -> str:
@@ -67,7 +72,10 @@ class Asking:
         if len(self._questions) > 1:
             number = len(self._answers) + 1
             return _question_text(self._next, _who(self.relay), f"({number} of {len(self._questions)}) ")
-        return question_text(self.relay, is_whole=is_whole, folder=self._folder)
+        is_whole = is_whole or self._is_insisting
+        self._is_whole_shown = self._is_whole_shown or is_whole
+        text = question_text(self.relay, is_whole=is_whole, folder=self._folder)
+        return f"{text}\n  {_ALL_OF_IT}" if self._is_insisting else text
 
     @property
     def question(self) -> str:
@@ -82,12 +90,19 @@ class Asking:
     def take(self, text: str) -> TypedReply | None:
         """The answer; None: another step follows."""
         if len(self._questions) <= 1:
-            return reply_to(self.relay, text)
+            reply = reply_to(self.relay, text)
+            self._is_insisting = reply.approved and not self._can_be_allowed
+            return None if self._is_insisting else reply
         self._answers[self._next.id] = _chosen(self._next, text)
         if len(self._answers) < len(self._questions):
             return None
         answers, self._answers = self._answers, {}
         return TypedReply(True, answer=answers)
+
+    @property
+    def _can_be_allowed(self) -> bool:
+        """Whether all of it was shown."""
+        return self._is_whole_shown or question_text(self.relay) == question_text(self.relay, is_whole=True)
 
     @property
     def _next(self) -> _Question:
@@ -153,13 +168,15 @@ def _who(relay: Data) -> str:
 
 
 def _permission(relay: Data, most: int, *, is_whole: bool) -> str:
-    arguments, preview = relay["input"], relay.get("preview")
+    arguments, preview, further = relay["input"], relay.get("preview"), relay.get("further") or ()
     if not relay["toolName"] and arguments is None and relay["question"]:
         return _indented(relay["question"])
-    if is_short(arguments) and not preview:
+    if is_short(arguments) and not preview and not further:
         return f"may it: {title(relay['toolName'], arguments)}"
     hint = f"{SHOW} shows all of it"
     lines = lines_of(arguments, preview)
+    for call in further:
+        lines += [f"and: {title(call['toolName'], None)}", *lines_of(call["input"])]
     shown = lines if is_whole else bounded(lines, most, hint)
     return "\n".join([f"may it: {title(relay['toolName'], None)}", *(f"  {line}" for line in shown)])
 
@@ -168,7 +185,8 @@ def _reason_lines(relay: Data) -> list[str]:
     """The reason that the agent gives: it is not what would run."""
     reason, arguments = relay["question"], relay["input"]
     is_shown = isinstance(arguments, dict) and reason in arguments.values()
-    return [f"  reason: {_indented(reason)}"] if reason and relay["toolName"] and not is_shown else []
+    lines = [f"  reason: {_indented(reason)}"] if reason and relay["toolName"] and not is_shown else []
+    return [*lines, f"  asked because: {_indented(relay['why'])}"] if relay.get("why") else lines
 
 
 def _offered(relay: Data) -> dict[str, str]:

@@ -13,7 +13,14 @@ from textual.widgets import TextArea
 
 from harness.errors import HarnessError
 from harness.interfaces.commands import Cancel, Command, Steer, Submit
-from harness.interfaces.inbox.key_answers import AskKey, answer_words, command_of, key_of, reply_to_key
+from harness.interfaces.inbox.key_answers import (
+    AskKey,
+    answer_words,
+    command_of,
+    has_marks,
+    key_of,
+    reply_to_key,
+)
 from harness.interfaces.inbox.typed_answers import TypedReply
 from harness.interfaces.tui import composer as modes
 from harness.interfaces.tui.ask import full_lines, inline_keys
@@ -163,8 +170,26 @@ class InboxScreen(InboxView):
         if row is None or ask is None:
             self.say("Nothing is asked here")
             return
-        lines = full_lines(row, ask, self.asking(row, ask), self.size.width - 2)
-        self.app.push_screen(Pager(row.title, lines, self.palette))
+        self._view_whole(row, ask)
+
+    def _view_whole(self, row: InboxRow, ask: RowAsk) -> None:
+        """All that is asked; when its end was on the screen, it can be allowed."""
+        key, width = key_of(row, ask), self.size.width - 2
+
+        async def read() -> None:
+            whole = ask
+            try:
+                whole = await asyncio.to_thread(self.data.whole_ask, row.id, ask.id) if ask.is_cut else ask
+            except HarnessError as error:
+                self.say(error.words)
+                return
+            if whole.arguments_hash != ask.arguments_hash:
+                self.say(_CHANGED)
+                return
+            lines = full_lines(row, whole, self.asking(row, ask), width)
+            self.app.push_screen(Pager(row.title, lines, self.palette, lambda: self.viewed.add(key)))
+
+        self.run_worker(read(), group="reading", exclusive=True)
 
     def do_diff(self, _event: events.Key) -> None:
         row = self.row
@@ -235,10 +260,14 @@ class InboxScreen(InboxView):
         if current is None:
             return
         row, ask = current
-        if ask.marks and event.key == "y":
+        reply = reply_to_key(ask, event.key)
+        if reply is not None and reply.approved and not self.is_shown_whole(row, ask):
+            self.say("Not all of it was shown: read it to the end, then answer")
+            self._view_whole(row, ask)
+            return
+        if has_marks(ask) and event.key == "y":
             self._write(modes.CONFIRM, row, ask)
             return
-        reply = reply_to_key(ask, event.key)
         if reply is None:
             self.say(f"{event.key} is no answer to this")
         else:

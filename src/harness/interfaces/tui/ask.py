@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.interfaces.inbox.key_answers import is_command, options_of, plan_text
+from harness.interfaces.inbox.key_answers import has_marks, is_command, options_of, plan_text
 from harness.interfaces.inbox.labels import age
 from harness.interfaces.inbox.typed_answers import Asking
 from harness.interfaces.tui.lines import Line, Part, fitted, length
 from harness.interfaces.tui.rows import home_path
-from harness.views.formatting.approval import bounded, lines_of
-from harness.views.formatting.columns import wrapped
+from harness.views.formatting.approval import lines_of
+from harness.views.formatting.columns import pieces, wrapped
 from harness.views.formatting.escapes import neutralised, revealed
-from harness.views.inbox.row import InboxRow, RowAsk
+from harness.views.inbox.row import AskCall, InboxRow, RowAsk
 
 _QUESTIONS = {"plan": "is this plan good?", "question": "it asks", "tool": "it waits for an answer"}
 _ALL = 10_000
@@ -23,15 +23,26 @@ _INLINE_NO: tuple[Part, ...] = (("", "  "), ("key", "n"), ("", " no  "), ("key",
 # How it looks
 
 
+def is_shown_whole(row: InboxRow, ask: RowAsk, asking: Asking, width: int, most: int) -> bool:
+    """Whether the box shows everything that is asked."""
+    return not ask.is_cut and len(body_lines(row, ask, asking, width - 6)) <= _room(row, ask, width, most)
+
+
+def _room(row: InboxRow, ask: RowAsk, width: int, most: int) -> int:
+    """How many lines of a box are left for what is asked."""
+    return max(most - len(answer_lines(row, ask, width - 6)) - 3, 1)
+
+
 def box(row: InboxRow, ask: RowAsk, asking: Asking, width: int, now_ms: int, most: int) -> list[Line]:
     """The ask in a frame, in at most so many lines."""
     inner = width - 6
     answers = answer_lines(row, ask, inner)
-    room = max(most - len(answers) - 3, 1)
+    room = _room(row, ask, width, most)
     body = body_lines(row, ask, asking, inner)
-    is_cut = len(body) > room
+    is_cut = ask.is_cut or len(body) > room
     if is_cut:
-        body = [*body[: room - 1], [("dim", f"… {len(body) - room + 1} more lines: v view in full")]]
+        more = f"{len(body) - room + 1:,} more lines" if len(body) >= room else "It is longer than this"
+        body = [*body[: room - 1], [("yellow", f"… {more}: v view in full")]]
     waits = f" waits {age(now_ms - ask.asked_ms)} ──╮ " if ask.asked_ms else " ──╮ "
     number = f" 1 of {len(row.asks)} " if len(row.asks) > 1 else ""
     heading = fitted([("yellow", f" ╭─ {title(ask)} {number}")], width - len(waits))
@@ -58,20 +69,33 @@ def body_lines(row: InboxRow, ask: RowAsk, asking: Asking, width: int) -> list[L
         ]
     if ask.kind == "plan":
         return [[("", piece)] for piece in _wrap(neutralised(plan_text(ask)), width)]
-    lines = _subject(ask, width)
-    if ask.preview:
-        lines += [[(_diff_style(line), line)] for line in bounded(lines_of({}, ask.preview), _ALL)]
-    for name, value in ask.more:
-        lines += [[("dim", piece)] for piece in _wrap(revealed(f"{name}: {value}"), width)]
-    lines.append([("dim", f"in {revealed(home_path(ask.cwd or row.cwd), is_line=True)}")])
-    if ask.marks:
+    lines = _call_lines(row, ask, width)
+    for number, call in enumerate(ask.further, 2):
+        lines += [
+            (),
+            [("yellow", f"{number} of {len(ask.further) + 1}: {revealed(call.title, is_line=True)}")],
+        ]
+        lines += _call_lines(row, call, width)
+    if ask.reason:
+        lines += [[("yellow", piece)] for piece in _wrap(f"Asked because: {neutralised(ask.reason)}", width)]
+    if has_marks(ask):
         lines.append(
             [("yellow", "It has characters that cannot be seen or look like others: they are spelled out.")]
         )
     return lines
 
 
-def _subject(ask: RowAsk, width: int) -> list[Line]:
+def _call_lines(row: InboxRow, call: AskCall, width: int) -> list[Line]:
+    """All of one call."""
+    lines = _subject(call, width)
+    for line in lines_of({}, call.preview) if call.preview else ():
+        lines += [[(_diff_style(line), piece)] for piece in pieces(line, width)]
+    for name, value in call.more:
+        lines += [[("dim", piece)] for piece in pieces(revealed(f"{name}: {value}"), width)]
+    return [*lines, [("dim", f"in {revealed(home_path(call.cwd or row.cwd), is_line=True)}")]]
+
+
+def _subject(ask: AskCall, width: int) -> list[Line]:
     """With every mark as its label."""
     raw = ask.subject.encode("utf-16-le", "surrogatepass")
     out, at = [], 0
@@ -82,8 +106,8 @@ def _subject(ask: RowAsk, width: int) -> list[Line]:
             at = end
     text = revealed("".join([*out, raw[at:].decode("utf-16-le", "replace")]))
     lead = "$ " if is_command(ask) else ""
-    pieces = [piece for line in text.split("\n") for piece in _wrap(line, width - len(lead))]
-    return [[("bold", f"{lead if at == 0 else ' ' * len(lead)}{piece}")] for at, piece in enumerate(pieces)]
+    broken = pieces(text, max(width - len(lead), 10))
+    return [[("bold", f"{lead if at == 0 else ' ' * len(lead)}{piece}")] for at, piece in enumerate(broken)]
 
 
 def answer_lines(row: InboxRow, ask: RowAsk, width: int) -> list[Line]:
@@ -99,7 +123,10 @@ def answer_lines(row: InboxRow, ask: RowAsk, width: int) -> list[Line]:
         plan = (("y", " approve   "), ("n", " send back   "), ("e", " what to change …   "))
         return [[*(part for key, words in plan for part in (("key", key), ("", words))), *view]]
     options = options_of(ask)
-    yes: list[Part] = [("key", "y"), ("", " once   " if not ask.marks else " once, after another look   ")]
+    yes: list[Part] = [
+        ("key", "y"),
+        ("", " once   " if not has_marks(ask) else " once, after another look   "),
+    ]
     always = [
         line for key, (_, words) in options.items() if key != "y" for line in _key_lines(key, words, width)
     ]
@@ -119,7 +146,8 @@ def _key_lines(key: str, words: str, width: int) -> list[Line]:
 
 def fits_inline(ask: RowAsk, width: int) -> bool:
     """Whether two lines below a row show all of it, so that it can be answered there."""
-    is_simple = ask.kind in ("permission", "question") and not ask.marks and not ask.preview
+    is_simple = ask.kind in ("permission", "question") and not (ask.marks or ask.preview or ask.more)
+    is_simple = is_simple and not (ask.is_cut or ask.further)
     return is_simple and length([_inline_subject(ask)]) <= width and not _has_several(ask)
 
 

@@ -94,8 +94,10 @@ class ComposerText(TextArea):
         action()
 
     async def _on_paste(self, event: events.Paste) -> None:
-        event.text = neutralised(event.text)
-        await super()._on_paste(event)
+        """Terminals send a carriage return for every line end of what is pasted."""
+        event.prevent_default()  # Textual would also call the handler of `TextArea`, and the text come twice
+        event.stop()
+        self.insert(neutralised(event.text.replace("\r\n", "\n").replace("\r", "\n")))
 
     def _send(self, *, is_queued: bool) -> None:
         self.post_message(self.Sent(self.text, is_queued=is_queued))

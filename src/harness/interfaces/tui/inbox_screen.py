@@ -21,7 +21,7 @@ from textual.widget import Widget
 from harness.errors import HarnessError
 from harness.interfaces.inbox.key_answers import AnswerGuard, AskKey, key_of, relay_of
 from harness.interfaces.inbox.typed_answers import Asking
-from harness.interfaces.tui.ask import box
+from harness.interfaces.tui.ask import box, fits_inline, is_shown_whole
 from harness.interfaces.tui.composer import Composer
 from harness.interfaces.tui.conversation import ConversationPane
 from harness.interfaces.tui.inbox_list import Held, ListPane
@@ -84,6 +84,8 @@ class InboxView(Screen[None], inherit_bindings=False):
         """A session that was started here: the cursor moves there when its row comes."""
         self.is_opened = False
         """Whether the conversation is shown, where only one pane fits."""
+        self.viewed: set[AskKey] = set()
+        """The asks that were read to their end in a screen of their own."""
         self._askings: dict[AskKey, Asking] = {}
         self._notices = notices
         self._message = ("", 0.0)
@@ -149,6 +151,19 @@ class InboxView(Screen[None], inherit_bindings=False):
             self._askings[key] = Asking(relay_of(ask))
         return self._askings[key]
 
+    def is_shown_whole(self, row: InboxRow, ask: RowAsk) -> bool:
+        """Whether everything that is asked has been on the screen."""
+        if key_of(row, ask) in self.viewed:
+            return True
+        if self.list.is_inline and not self.is_opened:
+            return fits_inline(ask, self.size.width)
+        width = self.query_one("#right").size.width
+        return is_shown_whole(row, ask, self.asking(row, ask), width, self._most_of_box)
+
+    @property
+    def _most_of_box(self) -> int:
+        return max(self.size.height // 2, 8)
+
     @property
     def place_of_ask(self) -> object:
         """Which ask is shown, and where: a key answers it only after it has been there for a while."""
@@ -163,7 +178,8 @@ class InboxView(Screen[None], inherit_bindings=False):
         groups: dict[str, list[tuple[InboxRow, RowAsk]]] = {}
         for row in self.rows.values():
             for ask in row.asks:
-                if ask.alike and row.can.answer and key_of(row, ask) not in self.sent:
+                is_readable = fits_inline(ask, self.size.width) or key_of(row, ask) in self.viewed
+                if ask.alike and is_readable and row.can.answer and key_of(row, ask) not in self.sent:
                     groups.setdefault(ask.alike, []).append((row, ask))
         current = self.ask
         wanted = groups.get(current.alike, []) if current is not None and current.alike else []
@@ -197,6 +213,7 @@ class InboxView(Screen[None], inherit_bindings=False):
         asking_again = {key.session for key in open_asks if key not in self.sent}
         self.held = {id: held for id, held in self.held.items() if id not in asking_again}
         self._askings = {key: asking for key, asking in self._askings.items() if key in open_asks}
+        self.viewed &= open_asks
         if self.wanted in self.rows:
             self.list.selected, self.wanted = self.wanted, ""
         self._notices.compare(before, self.rows)
@@ -374,8 +391,7 @@ class InboxView(Screen[None], inherit_bindings=False):
             head.show(head_lines(row, width, now_ms))
             lines: list[Line] = []
             if ask is not None:
-                most = max(self.size.height // 2, 8)
-                lines = box(row, ask, self.asking(row, ask), width, now_ms, most)
+                lines = box(row, ask, self.asking(row, ask), width, now_ms, self._most_of_box)
             elif words := next((text for key, text in self.sent.items() if key.session == row.id), ""):
                 lines = [[("green", f" {words}")]]
             asked.show(lines)

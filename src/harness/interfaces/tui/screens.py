@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from rich.style import Style
@@ -57,14 +57,21 @@ class TextPane(LineView):
 
 
 class Pager(Screen[None], inherit_bindings=False):
-    """A text of any length: esc or q closes it."""
+    """A text of any length: esc or q closes it. `on_end` is called when its last line was on the screen."""
 
     DEFAULT_CSS = "Pager #text-pane { height: 1fr; }"
 
-    def __init__(self, heading: str, lines: Sequence[Line], styles: dict[str, Style]) -> None:
+    def __init__(
+        self,
+        heading: str,
+        lines: Sequence[Line],
+        styles: dict[str, Style],
+        on_end: Callable[[], object] = lambda: None,
+    ) -> None:
         super().__init__()
         self._heading = heading
         self._lines = lines
+        self._on_end = on_end
         self._palette = styles
 
     def compose(self) -> ComposeResult:
@@ -79,6 +86,12 @@ class Pager(Screen[None], inherit_bindings=False):
         width = self.size.width
         head = aligned([("bold", f" {self._heading}")], hint, width)
         self.query_one("#pager-head", TextBlock).show([head, rule((), width)])
+        self.call_after_refresh(self._note_end)
+
+    def _note_end(self) -> None:
+        pane = self.query_one(TextPane)
+        if pane.size.height and pane.top >= pane.last_top:
+            self._on_end()
 
     def on_key(self, event: events.Key) -> None:
         pane = self.query_one(TextPane)
@@ -95,6 +108,11 @@ class Pager(Screen[None], inherit_bindings=False):
             pane.move_to(pane.last_top)
         elif event.key in ("escape", "q", "enter", "ctrl+c"):
             self.dismiss()
+            return
+        self._note_end()
+
+    def on_mouse_scroll_down(self) -> None:
+        self.call_after_refresh(self._note_end)
 
 
 def help_lines() -> list[Line]:

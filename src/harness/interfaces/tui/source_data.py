@@ -14,7 +14,7 @@ from harness.interfaces.conversations.backend import Setup
 from harness.interfaces.inbox.source import InboxSource
 from harness.interfaces.inbox.today import Today
 from harness.interfaces.tui.fleet_data import FleetSource
-from harness.views.inbox.row import InboxRow
+from harness.views.inbox.row import InboxRow, RowAsk
 
 LISTED = 500
 _LOOKS_EVERY_S = 1.0
@@ -96,6 +96,9 @@ class SourceData:
     def mark_seen(self, session: str) -> None:
         self.source.mark_seen(session)
 
+    def whole_ask(self, session: str, ask: str) -> RowAsk:
+        return self.source.whole_ask(session, ask)
+
     def answered_by(self, session: str, ask: str) -> str:
         return self._source.answered_by(session, ask) if self._source is not None else ""
 
@@ -162,6 +165,10 @@ class ScreenData(Protocol):
 
     def mark_seen(self, session: str) -> None:
         """A person has opened it."""
+        ...
+
+    def whole_ask(self, session: str, ask: str) -> RowAsk:
+        """An open question with all that it is about, however long."""
         ...
 
     def answered_by(self, session: str, ask: str) -> str:

@@ -225,14 +225,15 @@ def patch_of(old_path: str, new_path: str, old_text: str | None, new_text: str |
         head.append("deleted file mode 100644")
     elif old_path != new_path:
         head += [f"rename from {_quoted(old_path)}", f"rename to {_quoted(new_path)}"]
-    hunks = _hunks(lines_of(old_text or ""), lines_of(new_text or ""))
-    if hunks:
+    parts = hunks(lines_of(old_text or ""), lines_of(new_text or ""))
+    if parts:
         head.append(f"--- {_quoted('a/' + old_path) if old_text is not None else '/dev/null'}")
         head.append(f"+++ {_quoted('b/' + new_path) if new_text is not None else '/dev/null'}")
-    return "\n".join([*head, *hunks]) + "\n"
+    return "\n".join([*head, *parts]) + "\n"
 
 
-def _hunks(old: Sequence[str], new: Sequence[str]) -> list[str]:
+def hunks(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """The lines of a unified diff, from its first `@@` on."""
     out: list[str] = []
     for group in _groups(regions(old, new), CONTEXT_LINES):
         start = max(0, group[0].old_start - CONTEXT_LINES)

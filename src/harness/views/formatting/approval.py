@@ -69,11 +69,14 @@ def is_short(arguments: Any) -> bool:
 
 
 def lines_of(arguments: Any, preview: Sequence[dict[str, Any]] | None = None) -> list[str]:
-    """The whole call. Long texts are left to the preview, if there is one."""
+    """The whole call. Long texts are left to the preview, if there is one that has all of them."""
     lines: list[str] = []
+    has_all = bool(preview) and not any(
+        file.get("hiddenLines", file.get("hidden_lines")) for file in preview or ()
+    )
     if isinstance(arguments, dict):
         for name, value in arguments.items():
-            if preview and isinstance(value, str) and ("\n" in value or len(value) > _LONGEST_TITLE):
+            if has_all and isinstance(value, str) and ("\n" in value or len(value) > _LONGEST_TITLE):
                 continue
             lines += _block(revealed(str(name), is_line=True), _text(value))
     else:
@@ -125,7 +128,38 @@ def _missing(text: str, shown: str) -> str:
     return f"{note}, {lines + 1:,} lines in all)" if lines else f"{note})"
 
 
-# The same approval as wire data: the possible answers, what each grants, what would change.
+# The same approval as wire data: the calls, the possible answers, what each grants, what would change.
+
+
+def calls_of(relay: Relay) -> list[Relay]:
+    """Every call that a question stands for, as a question about that call alone; the first one is its own."""
+    stated = msgspec.to_builtins(getattr(relay, "calls", None) or [])
+    further = [one for one in stated[1:] if isinstance(one, dict)] if isinstance(stated, list) else []
+    return [relay, *(_further_call(relay, one) for one in further)]
+
+
+def _further_call(relay: Relay, call: Mapping[str, Any]) -> Relay:
+    return Relay(
+        id=relay.id,
+        tool_name=str(call.get("tool") or ""),
+        input=call.get("input"),
+        category=str(call.get("category") or ""),
+        run_id=relay.run_id,
+    )
+
+
+def reason_of(relay: Relay) -> str:
+    """Why a person is asked, as the rules say it; empty: nobody says."""
+    reason = getattr(relay, "why", "")
+    return reason if isinstance(reason, str) else ""
+
+
+def calls_data(relay: Relay) -> list[dict[str, Any]]:
+    """The calls that a question stands for besides the first."""
+    return [
+        {"toolName": one.tool_name, "input": one.input, "category": one.category}
+        for one in calls_of(relay)[1:]
+    ]
 
 
 def choices_data(relay: Relay) -> list[dict[str, Any]] | None:

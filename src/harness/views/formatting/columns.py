@@ -63,6 +63,26 @@ def wrapped(text: str, width: int, *, most: int) -> list[str]:
     return lines
 
 
+def pieces(text: str, width: int) -> list[str]:
+    """All of a text in lines of at most `width` cells: broken, not wrapped, so that every blank stays where it is."""
+    found: list[str] = []
+    for line in text.expandtabs(4).split("\n"):
+        if line.isascii():
+            found += [line[at : at + width] for at in range(0, len(line), width)] or [""]
+            continue
+        piece: list[str] = []
+        room = width
+        for cluster in clusters(line):
+            needed = _cluster_columns(cluster)
+            if needed > room and piece:
+                found.append("".join(piece))
+                piece, room = [], width
+            piece.append(cluster)
+            room -= needed
+        found.append("".join(piece))
+    return found
+
+
 class Flow:
     """Text that comes in pieces, wrapped between words as it comes.
 

@@ -12,12 +12,16 @@ from typing import Any, Literal, NamedTuple
 
 from harness.views.formatting.escapes import UNSEEN, revealed
 
-MarkKind = Literal["control", "invisible", "direction", "blank", "blanks", "empty-lines", "look-alike"]
+MarkKind = Literal[
+    "control", "invisible", "direction", "blank", "blanks", "empty-lines", "look-alike", "heap"
+]
 
 _DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _BLANK_RUN = re.compile(r"(?<=\S)[ \t]{12,}(?=\S)|(?:(?<=\n)|^)[ \t]{60,}(?=\S)")
 """Blanks that push what follows out of sight: inside a line, or before it."""
 _EMPTY_LINES = re.compile(r"(?<=\n)[ \t]*(?:\n[ \t]*){2,}(?=\n)")
+_HEAP = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f]{4,}")
+"""Marks above and below one letter: so many cover the lines around it."""
 _WORD = re.compile(r"[^\W\d_]+")
 _ASCII_LETTER = re.compile(r"[A-Za-z]")
 _LOOKING_LATIN = frozenset(
@@ -74,6 +78,8 @@ def _found(text: str) -> Iterator[tuple[int, int, MarkKind, str]]:
         yield match.start(), match.end(), "empty-lines", f"⟨{match.group().count(chr(10)) + 1} empty lines⟩"
     if text.isascii():
         return
+    for match in _HEAP.finditer(text):
+        yield match.start(), match.end(), "heap", f"⟨{match.end() - match.start()} combining marks⟩"
     for match in _ALWAYS_ALIKE.finditer(text):
         yield match.start(), match.end(), "look-alike", _named(match.group())
     for word in _WORD.finditer(text):

@@ -11,79 +11,19 @@ from typing import Any, assert_never
 import msgspec
 
 from harness.errors import UsageError
-from harness.events import Operation, Relay, ToolEnd, ToolStart
+from harness.events import Operation, Relay, ToolStart
 from harness.events.operation import Command, Fetch, List, Read, Search, Skill, Spawn, Tasks, Write
 from harness.log.codec import storable
-from harness.views.changes.edits import Edit, edits_of
-from harness.views.changes.lines import lines_of, regions
-from harness.views.formatting.approval import choices_data, preview_data
+from harness.views.formatting.approval import calls_of, choices_data, preview_data, reason_of
 from harness.views.formatting.calls import bare_command, short_path
 from harness.views.formatting.escapes import single_line
 from harness.views.formatting.json_text import compact
 from harness.views.formatting.marks import Mark, marks_of, utf16_length
-from harness.views.inbox.row import RowAsk
-
-# What a call that waits for permission would change in files, as far as its arguments say.
-
-
-_MOST_LINES = 400
-_LONGEST_LINE = 2_000
-_SOMEWHERE = "@@ … @@"
-"""Before a part of a file: the arguments do not say where it is."""
-
-
-def asked_preview(relay: Relay, operations: Sequence[Operation]) -> list[dict[str, Any]] | None:
-    """As `preview_data`; where the question has no preview, from the arguments of the call."""
-    if relay.kind != "permission" or relay.preview:
-        return preview_data(relay)
-    start = ToolStart(
-        call_id=relay.call_id, tool_name=relay.tool_name, input=relay.input, operations=list(operations)
-    )
-    edits = edits_of(start, ToolEnd(call_id=relay.call_id, tool_name=relay.tool_name, success=True))
-    left = _MOST_LINES
-    found: list[dict[str, Any]] = []
-    for edit in edits:
-        if not edit.passages and edit.content is None and edit.before is None:
-            continue
-        lines = _lines(edit)
-        shown = lines[:left]
-        left -= len(shown)
-        found.append(
-            {
-                "path": edit.path,
-                "change": edit.change or "update",
-                "added": sum(line.startswith("+") for line in lines),
-                "removed": sum(line.startswith("-") for line in lines),
-                "diff": "\n".join(shown),
-                "hiddenLines": len(lines) - len(shown),
-            }
-        )
-    return found or None
-
-
-def _lines(edit: Edit) -> list[str]:
-    found: list[str] = []
-    for one in edit.passages:
-        found += [_SOMEWHERE, *_differences(lines_of(one.old), lines_of(one.new))]
-    found = found or _differences(lines_of(edit.before or ""), lines_of(edit.content or ""))
-    return [line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…" for line in found]
-
-
-def _differences(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    found: list[str] = []
-    at = 0
-    for region in regions(old, new):
-        found += [f" {line}" for line in old[at : region.old_start]]
-        found += [f"-{line}" for line in old[region.old_start : region.old_end]]
-        found += [f"+{line}" for line in new[region.new_start : region.new_end]]
-        at = region.old_end
-    return [line.rstrip("\n") for line in [*found, *(f" {line}" for line in old[at:])]]
-
-
-# The ask with its words, marks and hash.
-
+from harness.views.inbox.previews import TextReader, asked_preview, has_hidden_lines
+from harness.views.inbox.row import AskCall, RowAsk
 
 _LONGEST_SUBJECT = 2_000
+_UNLIMITED = 10**9
 _LONGEST_TITLE = 120
 _PATHS = ("file_path", "filePath", "path", "notebook_path", "target_file", "absolute_path")
 _COMMANDS = ("command", "cmd", "script")
@@ -91,6 +31,8 @@ _NEW_TEXTS = ("content", "new_string", "newString", "file_text", "new_str", "edi
 _TEXTS = (*_NEW_TEXTS, "old_string", "oldString", "old_str", "changes", "patch", "diff")
 _WORDS_OF_AGENT = ("description", "explanation", "justification", "reason", "title")
 """Arguments with which a model says why it makes a call."""
+_OFF_BY_DEFAULT = frozenset(("replace_all", "replaceAll", "run_in_background", "is_background"))
+"""Arguments that say nothing when they are false."""
 _LONGEST_VALUE = 400
 _WHOLE_TEXTS = ("content", "contents", "file_text")
 _DELETING = frozenset(("rm", "rmdir", "unlink", "shred", "truncate", "del", "trash"))
@@ -102,10 +44,11 @@ _ONE_CALL = "only this call can be allowed"
 
 
 def arguments_hash(relay: Relay) -> str:
-    """Of run, call, tool and arguments: the same for the same ask in every process."""
+    """Of run, call, tool and arguments of every call: the same for the same ask in every process."""
     asked = [relay.run_id, relay.call_id, relay.tool_name, storable(relay.input)]
     if relay.kind != "permission":
         asked += [relay.kind, relay.question, storable(relay.payload)]
+    asked += [[one.tool_name, storable(one.input)] for one in calls_of(relay)[1:]]
     canonical = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -118,20 +61,34 @@ def check_shown(relay: Relay, shown_hash: str) -> None:
 
 def ask_of(
     relay: Relay,
-    operations: Sequence[Operation],
+    call: ToolStart | None = None,
     *,
     cwd: str,
     project: str,
     run_name: str = "",
     why: str = "",
+    text_of: TextReader = lambda _path: None,
+    is_whole: bool = False,
 ) -> RowAsk:
-    """`operations`: of the call, where it is in the log already. `project`: what `alike` is bound to."""
-    operations = operations or derived_operations(relay)
-    preview = asked_preview(relay, operations)
-    title, whole = _words(relay, operations, cwd)
-    subject, marks = _cut(whole)
-    no_always_why = _no_always(relay, operations, has_marks=bool(marks))
+    """`call`: as it is in the log already; its operations count only where it is the call that is asked for.
+
+    `project`: what `alike` is bound to. `text_of`: the files as they are, for the lines around a change.
+    `is_whole`: however long it is.
+    """
+    calls = calls_of(relay)
+    operations = [_operations_of(call, relay), *map(derived_operations, calls[1:])]
+    parts = [
+        _call(one, some, cwd=cwd, text_of=text_of, is_whole=is_whole)
+        for one, some in zip(calls, operations, strict=True)
+    ]
+    first, *further = parts
+    everything = [operation for some in operations for operation in some]
+    has_marks = any(one.marks for one in parts)
+    is_cut = any(one.is_cut for one in parts)
+    no_always_why = _no_always(relay, everything, has_marks=has_marks)
+    is_alone = has_marks or is_cut or bool(further)
     return RowAsk(
+        **{name: getattr(first, name) for name in AskCall.__struct_fields__} | {"is_cut": is_cut},
         id=relay.id,
         kind=relay.kind,
         run_id=relay.run_id,
@@ -139,22 +96,68 @@ def ask_of(
         arguments_hash=arguments_hash(relay),
         asked_ms=max(0, relay.timestamp_ms),
         run_name=relay.subagent or run_name,
+        why=why,
+        question=relay.question,
+        options=_options(relay, is_always=not no_always_why),
+        payload=relay.payload,
+        resume_schema=relay.resume_schema,
+        no_always_why=no_always_why,
+        alike="" if is_alone else _alike(relay, everything, project),
+        further=tuple(further),
+    )
+
+
+def _operations_of(call: ToolStart | None, relay: Relay) -> Sequence[Operation]:
+    """What the call means: as its translator says, if the call in the log is the one that is asked for. What was written
+    under the same id, but with another tool or other arguments, says nothing about this question.
+    """
+    derived = derived_operations(relay)
+    if call is None or not call.operations:
+        return derived
+    is_same = call.tool_name == relay.tool_name and storable(call.input) == storable(relay.input)
+    if (
+        is_same
+        or not relay.input
+        or sorted(map(_object_of, call.operations)) == sorted(map(_object_of, derived))
+    ):
+        return call.operations
+    return derived
+
+
+def _object_of(operation: Operation) -> tuple[str, str]:
+    """What an operation is done with: the same in the words of two readers of one call."""
+    kind = type(operation).__name__
+    if isinstance(operation, Command):
+        return kind, bare_command(operation.command)
+    return kind, str(getattr(operation, "path", "")) or compact(msgspec.to_builtins(operation))
+
+
+def _call(
+    relay: Relay, operations: Sequence[Operation], *, cwd: str, text_of: TextReader, is_whole: bool
+) -> AskCall:
+    preview = asked_preview(relay, operations, text_of=text_of, is_whole=is_whole)
+    title, whole = _words(relay, operations, cwd)
+    subject, marks = _cut(whole, _UNLIMITED if is_whole else _LONGEST_SUBJECT)
+    has_all_lines = bool(preview) and not has_hidden_lines(preview)
+    longest = _UNLIMITED if is_whole else _LONGEST_VALUE
+    values = _more(relay, operations, has_preview=bool(preview) if not is_whole else has_all_lines)
+    return AskCall(
         tool_name=relay.tool_name,
         category=relay.category,
         operations=tuple(msgspec.to_builtins(one) for one in operations),
         title=title,
         subject=subject,
         cwd=_directory(operations, cwd),
-        more=_more(relay, operations, has_preview=bool(preview)),
-        why=why,
-        question=relay.question,
-        options=_options(relay, is_always=not no_always_why),
-        payload=relay.payload,
-        resume_schema=relay.resume_schema,
+        more=tuple((name, _shortened(text, longest)) for name, text in values),
         preview=preview,
         marks=tuple(mark.data() for mark in marks),
-        no_always_why=no_always_why,
-        alike="" if marks else _alike(relay, operations, project),
+        reason=reason_of(relay),
+        is_cut=not is_whole
+        and (
+            subject != whole
+            or any(len(text) > longest for _name, text in values)
+            or (bool(preview) and not has_all_lines)
+        ),
     )
 
 
@@ -304,19 +307,21 @@ def _directory(operations: Sequence[Operation], cwd: str) -> str:
     return posixpath.join(cwd, named) if named else cwd
 
 
-def _more(relay: Relay, operations: Sequence[Operation], *, has_preview: bool) -> tuple[tuple[str, str], ...]:
+def _more(relay: Relay, operations: Sequence[Operation], *, has_preview: bool) -> list[tuple[str, str]]:
+    """Name and value of every argument that says more than subject and preview do."""
     if relay.kind != "permission" or not operations or not isinstance(relay.input, dict):
-        return ()  # the subject has all of it
+        return []  # the subject has all of it
     hidden = {*_COMMANDS, *_PATHS, *_WORDS_OF_AGENT, "url", *(_TEXTS if has_preview else ())}
-    return tuple(
-        (single_line(name), _value(value)) for name, value in relay.input.items() if name not in hidden
-    )
+    return [
+        (single_line(name), value if isinstance(value, str) else compact(storable(value)))
+        for name, value in relay.input.items()
+        if name not in hidden and not (value is False and name in _OFF_BY_DEFAULT)
+    ]
 
 
-def _value(value: Any) -> str:
-    text = value if isinstance(value, str) else compact(storable(value))
-    rest = len(text) - _LONGEST_VALUE
-    return text if rest <= 0 else f"{text[:_LONGEST_VALUE]}… ({rest:,} more characters)"
+def _shortened(text: str, longest: int) -> str:
+    rest = len(text) - longest
+    return text if rest <= 0 else f"{text[:longest]}… ({rest:,} more characters)"
 
 
 def _titled(title: str) -> str:
@@ -324,13 +329,13 @@ def _titled(title: str) -> str:
     return line if len(line) <= _LONGEST_TITLE else f"{line[: _LONGEST_TITLE - 1]}…"
 
 
-def _cut(whole: str) -> tuple[str, list[Mark]]:
+def _cut(whole: str, longest: int) -> tuple[str, list[Mark]]:
     """What is shown of a subject, and its marks; those of the rest are one mark on the words in its place."""
     marks = marks_of(whole)
-    if len(whole) <= _LONGEST_SUBJECT:
+    if len(whole) <= longest:
         return whole, marks
-    shown = whole[:_LONGEST_SUBJECT]
-    rest = f"… ({len(whole) - _LONGEST_SUBJECT:,} more characters)"
+    shown = whole[:longest]
+    rest = f"… ({len(whole) - longest:,} more characters)"
     end = utf16_length(shown)
     seen = [mark for mark in marks if mark.end <= end]
     if hidden := len(marks) - len(seen):

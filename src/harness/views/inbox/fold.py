@@ -26,6 +26,7 @@ from harness.events import (
     Info,
     Message,
     ModelChanged,
+    Relay,
     ReplInput,
     Result,
     SessionStart,
@@ -46,6 +47,7 @@ from harness.views.changes.fold import ChangedFiles, FileTotals
 from harness.views.formatting.calls import words
 from harness.views.formatting.escapes import single_line
 from harness.views.inbox.asks import ask_of
+from harness.views.inbox.previews import TextReader
 from harness.views.inbox.row import (
     NEEDS_YOU,
     InboxRow,
@@ -139,6 +141,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     worktree: str = ""
     seen_ms: int = 0
     """When a person opened it last."""
+    text_of: TextReader = lambda _path: None
+    """The files as they are now, for what a question shows around a change."""
 
 
 class InboxFold:
@@ -311,21 +315,27 @@ class InboxFold:
     # What it asks, and what works below it.
 
     def _asks(self, around: Surroundings) -> tuple[RowAsk, ...]:
-        tree, asks = self._runs, list[RowAsk]()
-        for relay in sorted(tree.open_relays.values(), key=lambda one: one.timestamp_ms):
-            run = tree.get(relay.run_id)
-            facts = self._facts.runs.get(relay.run_id)
-            call = run.calls.get(relay.call_id) if run is not None else None
-            ask = ask_of(
-                relay,
-                call.operations if call is not None else (),
-                cwd=self.metadata.cwd or self._facts.cwd,
-                project=around.project.root,
-                run_name=self._name_of(run) if run is not None and run.depth else "",
-                why="" if facts is None else single_line(facts.words.strip()),
-            )
-            asks.append(ask)
-        return tuple(asks)
+        relays = sorted(self._runs.open_relays.values(), key=lambda one: one.timestamp_ms)
+        return tuple(self._ask(relay, around) for relay in relays)
+
+    def whole_ask(self, ask_id: str, around: Surroundings) -> RowAsk | None:
+        """An open question with all that it is about; None: it is not open."""
+        relay = self._runs.open_relays.get(ask_id)
+        return None if relay is None else self._ask(relay, around, is_whole=True)
+
+    def _ask(self, relay: Relay, around: Surroundings, *, is_whole: bool = False) -> RowAsk:
+        run = self._runs.get(relay.run_id)
+        facts = self._facts.runs.get(relay.run_id)
+        return ask_of(
+            relay,
+            run.calls.get(relay.call_id) if run is not None else None,
+            cwd=self.metadata.cwd or self._facts.cwd,
+            project=around.project.root,
+            run_name=self._name_of(run) if run is not None and run.depth else "",
+            why="" if facts is None else single_line(facts.words.strip()),
+            text_of=around.text_of,
+            is_whole=is_whole,
+        )
 
     def _children(self) -> tuple[RowChild, ...]:
         asking = {relay.run_id: relay.kind for relay in self._runs.open_relays.values()}

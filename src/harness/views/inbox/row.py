@@ -77,8 +77,35 @@ class RowChanges(_Shown, frozen=True, kw_only=True):
     """A person has opened the session since."""
 
 
-class RowAsk(_Shown, frozen=True, kw_only=True):
-    """A question that waits for a person. Only the options say what is allowed."""
+class AskCall(_Shown, frozen=True, kw_only=True):
+    """A call that waits for permission, as it is shown."""
+
+    tool_name: str = ""
+    category: str = ""
+    operations: tuple[dict[str, Any], ...] = ()
+    """What the call means, as in the state of a conversation."""
+    title: str = ""
+    """One line: "run a command", "overwrite app/rates.py"."""
+    subject: str = ""
+    """What it is about: the command line, the path, the question. In a row at most 2,000 characters."""
+    cwd: str = ""
+    """Of a command: where it runs."""
+    more: tuple[tuple[str, str], ...] = ()
+    """Arguments that neither `subject` nor `preview` shows: name and value, long values cut."""
+    preview: Any = None
+    """Of a permission: what the call would change in files, as in the state of a conversation."""
+    marks: tuple[dict[str, Any], ...] = ()
+    """Places in `subject` that cannot be seen or look like something else: `{start, end, kind, label}`,
+    in UTF-16 code units as JavaScript counts. With any, an answer needs a second confirmation, and nothing can be
+    allowed for longer than once."""
+    reason: str = ""
+    """Why a person is asked, as the rules say it."""
+    is_cut: bool = False
+    """It has more than is here: it is not to be allowed before all of it was shown."""
+
+
+class RowAsk(AskCall, frozen=True, kw_only=True):
+    """A question that waits for a person; of a permission, with its first call. Only the options say what is allowed."""
 
     id: str
     """Of the `Relay`."""
@@ -90,18 +117,6 @@ class RowAsk(_Shown, frozen=True, kw_only=True):
     asked_ms: int = 0
     run_name: str = ""
     """The sub-agent that asks; empty: the agent itself."""
-    tool_name: str = ""
-    category: str = ""
-    operations: tuple[dict[str, Any], ...] = ()
-    """What the call means, as in the state of a conversation."""
-    title: str = ""
-    """One line: "run a command", "overwrite app/rates.py"."""
-    subject: str = ""
-    """What it is about, at most 2,000 characters: the command line, the path, the question."""
-    cwd: str = ""
-    """Of a command: where it runs."""
-    more: tuple[tuple[str, str], ...] = ()
-    """Arguments that neither `subject` nor `preview` shows: name and value, long values cut."""
     why: str = ""
     """The last words of the agent before the call."""
     question: str = ""
@@ -109,12 +124,8 @@ class RowAsk(_Shown, frozen=True, kw_only=True):
     """Of a permission: `HarnessRelayOption[]`; of a question: what to choose from."""
     payload: Any = None
     resume_schema: Any = None
-    preview: Any = None
-    """Of a permission: what the call would change in files, as in the state of a conversation."""
-    marks: tuple[dict[str, Any], ...] = ()
-    """Places in `subject` that cannot be seen or look like something else: `{start, end, kind, label}`,
-    in UTF-16 code units as JavaScript counts. With any, an answer needs a second confirmation, and nothing can be
-    allowed for longer than once."""
+    further: tuple[AskCall, ...] = ()
+    """The other calls that the same answer is for."""
     no_always_why: str = ""
     """Why there is no "always", for people; empty when there is one."""
     alike: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from harness.interfaces.inbox.key_answers import is_command, options_of, plan_text, relay_of
+from harness.interfaces.inbox.key_answers import has_marks, is_command, options_of, plan_text, relay_of
 from harness.interfaces.inbox.labels import (
     STATE_SIGNS,
     STATE_WORDS,
@@ -18,10 +18,10 @@ from harness.interfaces.inbox.labels import (
 from harness.interfaces.inbox.rows import InboxPage
 from harness.interfaces.inbox.today import Today
 from harness.interfaces.inbox.typed_answers import Asking
-from harness.views.formatting.columns import columns, cut, wrapped
+from harness.views.formatting.columns import columns, cut, pieces, wrapped
 from harness.views.formatting.escapes import revealed, single_line
 from harness.views.formatting.terminal import Segment, Style
-from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, RowAsk, RowChild
+from harness.views.inbox.row import NEEDS_YOU, WORKS, AskCall, InboxRow, RowAsk, RowChild
 
 NARROWEST = 40
 _ASK_LINES = 4
@@ -90,8 +90,8 @@ def card_place(look: Look) -> tuple[str, str, int]:
 def is_whole(row: InboxRow, ask: RowAsk, width: int) -> bool:
     """Whether the list shows everything that is asked."""
     is_here = ask.cwd in ("", row.cwd)
-    is_short = len(_subject_lines(ask, width, Asking(relay_of(ask)), most=1_000)) <= _ASK_LINES
-    return is_short and is_here and not ask.preview and not ask.more
+    is_short = len(_subject_lines(ask, width, Asking(relay_of(ask)))) <= _ASK_LINES
+    return is_short and is_here and not (ask.preview or ask.more or ask.is_cut or ask.further)
 
 
 def full_lines(row: InboxRow, ask: RowAsk, width: int, asking: Asking | None = None) -> list[ScreenLine]:
@@ -105,20 +105,38 @@ def full_lines(row: InboxRow, ask: RowAsk, width: int, asking: Asking | None = N
     ]
     if ask.why:
         lines += [[("dim", line)] for line in wrapped(single_line(ask.why), width, most=6)]
-    lines += [[("", line)] for line in _subject_lines(ask, width, asking, most=2_000)]
-    for name, value in ask.more:
-        lines += [[("dim", line)] for line in wrapped(revealed(f"{name}: {value}"), width, most=20)]
-    for file in ask.preview or ():
-        lines.append([("bold", cut(revealed(str(file.get("path", "")), is_line=True), width))])
-        lines += [_diff_line(line, width) for line in str(file.get("diff", "")).split("\n")]
-        if hidden := file.get("hiddenLines"):
-            lines.append([("red", f"… {hidden} more lines of this difference are not here")])
+    lines += [[("", line)] for line in _subject_lines(ask, width, asking)]
+    lines += _details(ask, width)
+    for number, call in enumerate(ask.further, 2):
+        lines += [[("", "")], [("yellow", cut(f"{number} of {len(ask.further) + 1}: {_title(call)}", width))]]
+        lines += [[("", line)] for line in _call_subject(call, width, call.subject)]
+        lines += _details(call, width)
+    lines += _reason(ask, width)
     return [*lines, [("", "")], *_answers(ask, width, asking)]
 
 
-def _diff_line(line: str, width: int) -> ScreenLine:
-    style: Style = "green" if line.startswith("+") else "red" if line.startswith("-") else ""
-    return [(style, cut(revealed(line, is_line=True), width))]
+def _details(call: AskCall, width: int) -> list[ScreenLine]:
+    """What a call is given besides its subject, and what it would change: all of it."""
+    lines: list[ScreenLine] = []
+    for name, value in call.more:
+        lines += [[("dim", line)] for line in pieces(revealed(f"{name}: {value}"), width)]
+    for file in call.preview or ():
+        lines.append([("bold", cut(revealed(str(file.get("path", "")), is_line=True), width))])
+        for line in str(file.get("diff", "")).split("\n"):
+            style: Style = "green" if line.startswith("+") else "red" if line.startswith("-") else ""
+            lines += [[(style, piece)] for piece in pieces(revealed(line), width)]
+        if hidden := file.get("hiddenLines"):
+            lines.append([("red", f"… {hidden:,} more lines of this difference are not here")])
+    return lines
+
+
+def _reason(ask: RowAsk, width: int) -> list[ScreenLine]:
+    text = f"Asked because: {single_line(ask.reason)}" if ask.reason else ""
+    return [[("yellow", line)] for line in wrapped(text, width, most=6)] if text else []
+
+
+def _title(call: AskCall) -> str:
+    return revealed(call.title, is_line=True)
 
 
 def _header(look: Look) -> ScreenLine:
@@ -228,36 +246,27 @@ def _card(row: InboxRow, look: Look) -> list[ScreenLine]:
     """The ask of the row under the cursor, with the keys that answer it."""
     ask, width = row.asks[0], look.width
     asking = look.asking or Asking(relay_of(ask))
-    lines = _subject_lines(ask, width - 4, asking, most=1_000)
+    lines = _subject_lines(ask, width - 4, asking)
     shown: list[ScreenLine] = [[("", f"    {line}")] for line in lines[:_ASK_LINES]]
-    hidden = len(lines) - _ASK_LINES
-    if hidden > 0 or ask.preview:
-        changes = sum(str(file.get("diff", "")).count("\n") + 1 for file in ask.preview or ())
-        count = max(0, hidden) + changes
-        shown.append([("yellow", cut(f"    … {count} more lines: v shows all of it", width))])
-    if ask.marks:
+    if not is_whole(row, ask, width - 4):
+        rest = len(_details(ask, width)) + sum(len(_details(one, width)) + 1 for one in ask.further)
+        count = max(0, len(lines) - _ASK_LINES) + rest
+        more = f"{count:,} more lines" if not ask.is_cut else "it is longer than this"
+        shown.append([("yellow", cut(f"    … {more}: v shows all of it", width))])
+    if has_marks(ask):
         shown.append([("red", cut("    ‼ characters that cannot be seen or look like others", width))])
+    shown += [[(style, f"    {text}") for style, text in line] for line in _reason(ask, width - 4)]
     return [*shown, *_answers(ask, width, asking, indent="    ")]
 
 
-def _subject_lines(ask: RowAsk, width: int, asking: Asking, *, most: int) -> list[str]:
+def _subject_lines(ask: RowAsk, width: int, asking: Asking) -> list[str]:
     text = asking.question if ask.kind in ("question", "tool") else ask.subject
-    text = revealed(plan_text(ask) if ask.kind == "plan" else text)
-    lines = [piece for line in text.split("\n") for piece in _chunks(line, max(10, width - 2))]
-    return [
-        f"{'$ ' if is_command(ask) and not number else '  '}{line}"
-        for number, line in enumerate(lines[:most])
-    ]
+    return _call_subject(ask, width, plan_text(ask) if ask.kind == "plan" else text)
 
 
-def _chunks(line: str, width: int) -> Iterator[str]:
-    """Cut, not wrapped: every blank stays where it is."""
-    line = line.expandtabs(4)
-    while columns(line) > width:
-        piece = cut(line, width)[:-1]
-        yield piece
-        line = line[len(piece) :]
-    yield line
+def _call_subject(call: AskCall, width: int, text: str) -> list[str]:
+    lines = pieces(revealed(text), max(10, width - 2))
+    return [f"{'$ ' if is_command(call) and not number else '  '}{line}" for number, line in enumerate(lines)]
 
 
 def _asks_to(ask: RowAsk) -> str:
@@ -270,7 +279,7 @@ def _answers(ask: RowAsk, width: int, asking: Asking, indent: str = "") -> list[
     room = max(10, width - len(indent) - 2)
     shown: list[ScreenLine] = []
     for text in answer_lines(ask, asking):
-        for number, piece in enumerate(_chunks(text, room)):
+        for number, piece in enumerate(pieces(text, room)):
             shown.append([("bold", f"{indent}{'  ' if number else ''}{piece}")])
     return shown
 

@@ -38,6 +38,7 @@ from harness.interfaces.inbox.key_answers import (
     AskKey,
     answer_words,
     command_of,
+    has_marks,
     key_of,
     relay_of,
     reply_to_key,
@@ -60,6 +61,7 @@ _EMPHASIS: dict[Style, str] = {"bold": "1", "dim": "2"}
 _SPELLINGS = {"\x1b[A": "k", "\x1bOA": "k", "\x1b[B": "j", "\x1bOB": "j", "\n": "\r"}
 _ANSWERS = frozenset("yanpe123456789")
 _MOVES = ("j", "k")
+_SCROLLS = {"j": 1, "k": -1, " ": 1, "b": -1}
 _YES = "yes"
 
 OpenSession = Callable[[InboxRow | None], object]
@@ -183,7 +185,10 @@ class TopScreen:
         self._needed = -1
         self._input: tuple[str, Callable[[str], None]] | None = None
         self._editor = LineEditor()
-        self._shown_in_full = ""
+        self._viewed: AskKey | None = None
+        """The ask that is shown in full."""
+        self._shown_in_full: AskKey | None = None
+        """The ask that was shown in full to its end."""
         self._overlay: list[ScreenLine] | None = None
         self._overlay_at = 0
         self._is_over = False
@@ -264,8 +269,11 @@ class TopScreen:
         room = look.height - 1
         self._overlay_at = max(0, min(self._overlay_at, len(self._overlay) - room))
         shown = self._overlay[self._overlay_at : self._overlay_at + room]
+        if self._overlay_at + room >= len(self._overlay):
+            self._shown_in_full = self._viewed or self._shown_in_full
         shown = shown + [[("", "")]] * (room - len(shown))
-        return [*shown, [("dim", cut("j k scroll   any other key closes this", look.width))]]
+        words = "j k space b scroll   any other key closes this"
+        return [*shown, [("dim", cut(words, look.width))]]
 
     def _say(self, text: str) -> None:
         self._message, self._message_s = single_line(text), time.monotonic()
@@ -280,10 +288,11 @@ class TopScreen:
         return self._press(key)
 
     def _press(self, key: str) -> None:
-        if self._overlay is not None and key in "jk":
-            self._overlay_at += 1 if key == "j" else -1
+        if self._overlay is not None and key in _SCROLLS:
+            _width, height = self._terminal.size
+            self._overlay_at += _SCROLLS[key] * (1 if key in _MOVES else height - 2)
             return
-        is_closed, self._overlay = self._overlay is not None, None
+        is_closed, self._overlay, self._viewed = self._overlay is not None, None, None
         now_s = time.monotonic()
         is_held = now_s - self._pressed.get(key, -_HELD_S) < _HELD_S
         self._pressed[key] = now_s
@@ -350,10 +359,11 @@ class TopScreen:
 
     def _allow(self, row: InboxRow, ask: RowAsk, reply: TypedReply) -> None:
         width, _height = self._terminal.size
-        if not is_whole(row, ask, width - 4) and self._shown_in_full != ask.id:
+        if not is_whole(row, ask, width - 4) and self._shown_in_full != key_of(row, ask):
+            self._say("Not all of it was shown: read it to the end, then answer")
             self._view(row)
             return
-        if not ask.marks:
+        if not has_marks(ask):
             self._reply(row, ask, reply)
             return
 
@@ -406,11 +416,14 @@ class TopScreen:
         if row is None or not row.asks:
             return
         width, _height = self._terminal.size
-        self._overlay, self._overlay_at = (
-            full_lines(row, row.asks[0], width, self._asking_of(row, row.asks[0])),
-            0,
-        )
-        self._shown_in_full = row.asks[0].id
+        ask = row.asks[0]
+        try:
+            whole = self._inbox.whole_ask(row.id, ask.id) if ask.is_cut else ask
+        except HarnessError as error:
+            self._say(error.words)
+            return
+        self._overlay, self._overlay_at = full_lines(row, whole, width, self._asking_of(row, ask)), 0
+        self._viewed = key_of(row, whole)
 
     def _show_keys(self) -> None:
         lines: list[ScreenLine] = [[("bold", "Keys")]]

@@ -34,6 +34,7 @@ from harness.interfaces.server.api.workspaces import NewWorktree, RemovedWorktre
 from harness.interfaces.server.live.inbox_socket import AnswerResults, InboxData, ManyAnswers, NotifyTest
 from harness.interfaces.server.notifier import NotifyChoices, NotifySettings
 from harness.version import __version__
+from harness.views.inbox.row import RowAsk
 from harness.views.usage import UsageReport
 
 _ERRORS = {
@@ -108,6 +109,12 @@ ENDPOINTS = (
     Endpoint("post", "/api/links", "Another link that works once", Link, status=201),
     Endpoint(
         "get", "/api/inbox", "All sessions, those that need a person first", InboxData, query=("limit",)
+    ),
+    Endpoint(
+        "get",
+        "/api/sessions/{id}/asks/{ask}",
+        "An open question with all that it is about, however long",
+        RowAsk,
     ),
     Endpoint(
         "post", "/api/inbox/answers", "Answer several questions, each for itself", AnswerResults, ManyAnswers

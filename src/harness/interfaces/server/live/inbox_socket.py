@@ -19,7 +19,14 @@ from harness.interfaces.commands import MOST_AT_ONCE, Approve, Command, Deny
 from harness.interfaces.inbox.rows import RowCounts
 from harness.interfaces.inbox.today import Today
 from harness.interfaces.server.access.guard import SUBPROTOCOL, Bucket
-from harness.interfaces.server.api.responses import Handler, json_response, number, read_body, with_errors
+from harness.interfaces.server.api.responses import (
+    Handler,
+    NotFound,
+    json_response,
+    number,
+    read_body,
+    with_errors,
+)
 from harness.interfaces.server.live.channel import SessionChannel
 from harness.interfaces.server.live.channels import Channels
 from harness.interfaces.server.live.fleet_feed import FleetFeed
@@ -411,6 +418,7 @@ class InboxApi:
     def routes(self) -> list[BaseRoute]:
         table: list[tuple[str, str, Handler]] = [
             ("GET", "/api/inbox", self._list),
+            ("GET", "/api/sessions/{id}/asks/{ask:path}", self._ask),
             ("POST", "/api/inbox/answers", self._answer),
             ("POST", "/api/inbox/notify/test", self._test_notify),
             ("GET", "/api/settings/notify", self._notify),
@@ -429,6 +437,14 @@ class InboxApi:
         await self._feed.is_loaded.wait()
         await self._feed.refresh_today()
         return json_response(self._feed.snapshot(limit))
+
+    async def _ask(self, request: Request) -> Response:
+        session, ask = request.path_params["id"], request.path_params["ask"]
+        await self._feed.is_loaded.wait()
+        found = await asyncio.to_thread(self._feed.rows.whole_ask, session, ask)
+        if found is None:
+            raise NotFound("this is not asked any more")
+        return json_response(found)
 
     async def _answer(self, request: Request) -> Response:
         wanted = await read_body(request, ManyAnswers)

@@ -1,0 +1,1 @@
+export{t as Markdown}from"./markdown-00RWkz0a.js";
