@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 from live_server import TIMEOUT_S, LiveServer, recorded, run
@@ -151,6 +152,24 @@ def test_an_answer_for_what_was_not_shown_changes_nothing(live: LiveServer) -> N
                 (result,) = http.post("/api/inbox/answers", json={"answers": [answer]}).json()["answers"]
                 assert "It changed" in result["error"]
                 assert http.get("/api/inbox").json()["rows"][0]["state"] == "needs-approval"
+
+    run(work())
+
+
+def test_all_of_a_long_question_can_be_read(live: LiveServer) -> None:
+    async def work() -> None:
+        command = "echo one # " + "harmless words " * 3_000 + "\necho HIDDEN-PART"
+        session = live.create(model=scripted(live, [bash(command, "a")], "Done."), prompt="go")["id"]
+        async with inbox(live) as socket:
+            client = InboxClient(socket)
+            (ask,) = await client.until(asked(client, session))
+            assert (ask["isCut"], "HIDDEN-PART" in ask["subject"]) == (True, False)
+            with live.http() as http:
+                place = f"/api/sessions/{session}/asks/"
+                whole = http.get(place + quote(ask["id"], safe="")).json()
+                assert (whole["subject"], whole["isCut"]) == (command, False)
+                assert whole["argumentsHash"] == ask["argumentsHash"]
+                assert http.get(place + "other").status_code == 404
 
     run(work())
 
