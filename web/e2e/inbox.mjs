@@ -478,7 +478,7 @@ test("nothing is allowed before all of it was on the screen, however long it is"
   await card.getByText("HIDDEN-PART").waitFor({ state: "attached" });
   await steady(page);
   assert.equal(await allow.isDisabled(), true);
-  await card.getByText("Asked because it runs a program").waitFor();
+  await card.getByText("Asked because: it runs a program").waitFor();
   await shot(page, "ask-long");
   await card.focus();
   await page.keyboard.press("y");

@@ -21,6 +21,7 @@ from harness.events import (
     Info,
     Message,
     Relay,
+    RelayCall,
     RelayChoice,
     RelayReply,
     Result,
@@ -325,16 +326,9 @@ def test_a_call_that_was_written_under_the_same_id_does_not_describe_another_que
     assert (ask.title, ask.subject) == ("run a command", "touch x")
 
 
-class SeveralCalls(Relay, frozen=True, kw_only=True):
-    """A question that stands for several calls."""
-
-    calls: Any = None
-    why: str = ""
-
-
-def several(*commands: str) -> SeveralCalls:
-    calls = [{"tool": "bash", "input": {"command": one}, "category": "execute"} for one in commands]
-    return SeveralCalls(id="q", tool_name="bash", input=calls[0]["input"], calls=calls, why="it writes")
+def several(*commands: str) -> Relay:
+    calls = [RelayCall(tool="bash", input={"command": one}, category="execute") for one in commands]
+    return Relay(id="q", tool_name="bash", input=calls[0].input, calls=calls, why="it writes")
 
 
 def test_a_question_shows_every_call_that_it_stands_for_and_why_it_is_asked() -> None:

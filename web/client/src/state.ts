@@ -124,7 +124,7 @@ export interface HarnessRelay {
   readonly choice: string;
   readonly runId: string;
   /** The other calls that the same answer is for. */
-  readonly further: readonly { readonly toolName: string; readonly input: JSONValue; readonly category: string }[];
+  readonly further: readonly { readonly toolName: string; readonly input: JSONValue; readonly category: string; readonly why: string }[];
   /** Why a person is asked, as the rules say it. */
   readonly why: string;
 }

@@ -346,7 +346,7 @@ function Permission(props: BodyProps) {
       {ask.more.length > 0 && !isElsewhere && <MoreArguments more={ask.more} />}
       {!isElsewhere && <FurtherCalls ask={ask} isWhole={isDiffOpen} cwd={row.cwd} />}
       {isMarked(ask) && <HiddenNote ask={ask} />}
-      {ask.reason && <p className="ask-reason">Asked because {inOneLine(ask.reason)}</p>}
+      {ask.reason && <p className="ask-reason">Asked because: {inOneLine(ask.reason)}</p>}
       {ask.why && isLong && <p className="ask-why">“{inOneLine(withoutEmphasis(ask.why))}”</p>}
       {isElsewhere ? <ReviewButton onReview={onReview} isAt={isAt} /> : <Buttons {...props} />}
     </>

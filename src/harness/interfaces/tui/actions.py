@@ -23,11 +23,11 @@ from harness.interfaces.inbox.key_answers import (
 )
 from harness.interfaces.inbox.typed_answers import TypedReply
 from harness.interfaces.tui import composer as modes
-from harness.interfaces.tui.ask import full_lines, inline_keys
+from harness.interfaces.tui.ask import inline_keys
 from harness.interfaces.tui.composer import ComposerMode, ComposerText, edited
 from harness.interfaces.tui.fleet_screen import FleetScreen
 from harness.interfaces.tui.inbox_list import Held
-from harness.interfaces.tui.inbox_screen import HELD_S, InboxView
+from harness.interfaces.tui.inbox_screen import CHANGED, HELD_S, InboxView
 from harness.interfaces.tui.keys import ACTIONS
 from harness.interfaces.tui.lines import Line
 from harness.interfaces.tui.screens import (
@@ -42,7 +42,6 @@ from harness.interfaces.tui.screens import (
 )
 from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, RowAsk
 
-_CHANGED = "It changed, look again"
 _AGAIN_S = 5.0
 """How long a key that asks "again?" waits for the second press."""
 
@@ -170,26 +169,7 @@ class InboxScreen(InboxView):
         if row is None or ask is None:
             self.say("Nothing is asked here")
             return
-        self._view_whole(row, ask)
-
-    def _view_whole(self, row: InboxRow, ask: RowAsk) -> None:
-        """All that is asked; when its end was on the screen, it can be allowed."""
-        key, width = key_of(row, ask), self.size.width - 2
-
-        async def read() -> None:
-            whole = ask
-            try:
-                whole = await asyncio.to_thread(self.data.whole_ask, row.id, ask.id) if ask.is_cut else ask
-            except HarnessError as error:
-                self.say(error.words)
-                return
-            if whole.arguments_hash != ask.arguments_hash:
-                self.say(_CHANGED)
-                return
-            lines = full_lines(row, whole, self.asking(row, ask), width)
-            self.app.push_screen(Pager(row.title, lines, self.palette, lambda: self.viewed.add(key)))
-
-        self.run_worker(read(), group="reading", exclusive=True)
+        self.view_whole(row, ask)
 
     def do_diff(self, _event: events.Key) -> None:
         row = self.row
@@ -263,7 +243,7 @@ class InboxScreen(InboxView):
         reply = reply_to_key(ask, event.key)
         if reply is not None and reply.approved and not self.is_shown_whole(row, ask):
             self.say("Not all of it was shown: read it to the end, then answer")
-            self._view_whole(row, ask)
+            self.view_whole(row, ask)
             return
         if has_marks(ask) and event.key == "y":
             self._write(modes.CONFIRM, row, ask)
@@ -426,7 +406,7 @@ class InboxScreen(InboxView):
     def _reply(self, mode: ComposerMode, text: str) -> None:
         key = self._answered
         if key is None or not self._is_open(key):
-            self.say(_CHANGED)
+            self.say(CHANGED)
             self._leave_field()
             return
         row = self.rows[key.session]

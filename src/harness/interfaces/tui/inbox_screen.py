@@ -21,7 +21,7 @@ from textual.widget import Widget
 from harness.errors import HarnessError
 from harness.interfaces.inbox.key_answers import AnswerGuard, AskKey, key_of, relay_of
 from harness.interfaces.inbox.typed_answers import Asking
-from harness.interfaces.tui.ask import box, fits_inline, is_shown_whole
+from harness.interfaces.tui.ask import box, fits_inline, full_lines, is_shown_whole
 from harness.interfaces.tui.composer import Composer
 from harness.interfaces.tui.conversation import ConversationPane
 from harness.interfaces.tui.inbox_list import Held, ListPane
@@ -29,6 +29,7 @@ from harness.interfaces.tui.keys import SHORT
 from harness.interfaces.tui.lines import Line, Part, TextBlock, aligned, fitted, length, strip_of
 from harness.interfaces.tui.notices import Notices
 from harness.interfaces.tui.rows import head_lines
+from harness.interfaces.tui.screens import Pager
 from harness.interfaces.tui.source_data import EventTail, ScreenData
 from harness.views.formatting.escapes import single_line
 from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, RowAsk
@@ -40,6 +41,7 @@ _RESTED_S = 0.12
 """How long the cursor is on a row before its conversation is read."""
 _MESSAGE_S = 6.0
 HELD_S = 5.0
+CHANGED = "It changed, look again"
 
 
 class Divider(Widget):
@@ -185,6 +187,25 @@ class InboxView(Screen[None], inherit_bindings=False):
         wanted = groups.get(current.alike, []) if current is not None and current.alike else []
         several = [group for group in groups.values() if len(group) > 1]
         return wanted if len(wanted) > 1 else (several[0] if several and current is None else [])
+
+    def view_whole(self, row: InboxRow, ask: RowAsk) -> None:
+        """All that is asked; when its end was on the screen, it can be allowed."""
+        key, width = key_of(row, ask), self.size.width - 2
+
+        async def read() -> None:
+            whole = ask
+            try:
+                whole = await asyncio.to_thread(self.data.whole_ask, row.id, ask.id) if ask.is_cut else ask
+            except HarnessError as error:
+                self.say(error.words)
+                return
+            if whole.arguments_hash != ask.arguments_hash:
+                self.say(CHANGED)
+                return
+            lines = full_lines(row, whole, self.asking(row, ask), width)
+            self.app.push_screen(Pager(row.title, lines, self.palette, lambda: self.viewed.add(key)))
+
+        self.run_worker(read(), group="reading", exclusive=True)
 
     # What comes
 

@@ -27,6 +27,7 @@ from harness.events import (
     ReflectionEnd,
     ReflectionFailed,
     Relay,
+    RelayCall,
     Resumed,
     Signal,
     Steering,
@@ -133,31 +134,24 @@ def _missing(text: str, shown: str) -> str:
 
 def calls_of(relay: Relay) -> list[Relay]:
     """Every call that a question stands for, as a question about that call alone; the first one is its own."""
-    stated = msgspec.to_builtins(getattr(relay, "calls", None) or [])
-    further = [one for one in stated[1:] if isinstance(one, dict)] if isinstance(stated, list) else []
-    return [relay, *(_further_call(relay, one) for one in further)]
+    return [relay, *(_further_call(relay, one) for one in (relay.calls or [])[1:])]
 
 
-def _further_call(relay: Relay, call: Mapping[str, Any]) -> Relay:
+def _further_call(relay: Relay, call: RelayCall) -> Relay:
     return Relay(
         id=relay.id,
-        tool_name=str(call.get("tool") or ""),
-        input=call.get("input"),
-        category=str(call.get("category") or ""),
+        tool_name=call.tool,
+        input=call.input,
+        category=call.category,
+        why=call.why if call.why != relay.why else "",
         run_id=relay.run_id,
     )
-
-
-def reason_of(relay: Relay) -> str:
-    """Why a person is asked, as the rules say it; empty: nobody says."""
-    reason = getattr(relay, "why", "")
-    return reason if isinstance(reason, str) else ""
 
 
 def calls_data(relay: Relay) -> list[dict[str, Any]]:
     """The calls that a question stands for besides the first."""
     return [
-        {"toolName": one.tool_name, "input": one.input, "category": one.category}
+        {"toolName": one.tool_name, "input": one.input, "category": one.category, "why": one.why}
         for one in calls_of(relay)[1:]
     ]
 

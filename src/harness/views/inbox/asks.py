@@ -14,7 +14,7 @@ from harness.errors import UsageError
 from harness.events import Operation, Relay, ToolStart
 from harness.events.operation import Command, Fetch, List, Read, Search, Skill, Spawn, Tasks, Write
 from harness.log.codec import storable
-from harness.views.formatting.approval import calls_of, choices_data, preview_data, reason_of
+from harness.views.formatting.approval import calls_of, choices_data, preview_data
 from harness.views.formatting.calls import bare_command, short_path
 from harness.views.formatting.escapes import single_line
 from harness.views.formatting.json_text import compact
@@ -151,7 +151,7 @@ def _call(
         more=tuple((name, _shortened(text, longest)) for name, text in values),
         preview=preview,
         marks=tuple(mark.data() for mark in marks),
-        reason=reason_of(relay),
+        reason=relay.why,
         is_cut=not is_whole
         and (
             subject != whole

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from harness.events import Relay, SessionStart, Task, Usage
-from harness.views.formatting.approval import calls_data, choices_data, preview_data, reason_of
+from harness.views.formatting.approval import calls_data, choices_data, preview_data
 from harness.views.formatting.json_text import encode
 from harness.views.page_state.object_stream import Operation
 
@@ -92,7 +92,7 @@ def relay(event: Relay) -> Data:
         "choice": "",
         "runId": event.run_id,
         "further": calls_data(event),
-        "why": reason_of(event),
+        "why": event.why,
     }
 
 
