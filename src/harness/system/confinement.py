@@ -180,7 +180,10 @@ def drop_capabilities() -> None:
     _require(_libc().capset(header, wanted))
 
 
-def restrict_sockets(families: Sequence[int]) -> None:
+def restrict_sockets(families: Sequence[int] | None) -> None:
+    """To these; None: any."""
+    if families is None:
+        return
     machine = _MACHINES.get(os.uname().machine)
     if machine is None:
         raise OSError(errno.ENOSYS, "sockets cannot be refused on this machine")

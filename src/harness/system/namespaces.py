@@ -36,6 +36,7 @@ _NEW_USERS, _NEW_PROCESSES, _NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
 _NO_SETUID, _NO_DEVICES, _NO_PROGRAMS, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
 _MOUNT_SETATTR, _HERE, _ALL_BELOW = 442, -100, 0x8000
 _ATTR_READ_ONLY, _ATTR_NO_SETUID, _ATTR_NO_DEVICES = 1, 2, 4
+_DETACH = 2
 _DIE_WITH_PARENT, _SET_DUMPABLE = 1, 4
 _SET_INTERFACE, _IS_UP, _IS_RUNNING = 0x8914, 0x1, 0x40
 
@@ -50,6 +51,8 @@ _DEVICE_LINKS = {
 _KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
 """Root may write to them without any capability."""
 _TEMPORARY = "/tmp"  # noqa: S108 # one of its own
+_STAGE = "/sys"
+"""Where a file of ours lies for a moment, in a file system of its own: what is there is needed by nobody then."""
 _HIGHEST_DESCRIPTOR = 1024
 
 
@@ -110,16 +113,17 @@ def _keep(policy: Mapping[str, Any], confinement: Any, wanted: Any, watchdog: in
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.closerange(3, writer)
     os.closerange(writer + 1, _HIGHEST_DESCRIPTOR)
+    nowhere = os.open(os.devnull, os.O_RDWR)  # now: the first process is going to put another /dev there
     _enter(own_network=policy["view"]["network"] != "host")
     _die_with(watchdog)
     status_reader, status_writer = os.pipe()
     first = os.fork()
     if first == 0:
         os.close(status_reader)
-        _or_report(writer, lambda: _first(policy, confinement, wanted, status_writer, writer))
+        _or_report(writer, lambda: _first(policy, confinement, wanted, (status_writer, writer, nowhere)))
     for descriptor in (writer, status_writer):
         os.close(descriptor)
-    _let_go_of_files()
+    _let_go_of_files(nowhere)
     told = os.read(status_reader, 4)
     _, status = os.waitpid(first, 0)
     _end_as(struct.unpack("i", told)[0] if len(told) == 4 else status)
@@ -155,13 +159,17 @@ def _die_with(parent: int) -> None:
         os._exit(127)
 
 
-def _first(policy: Mapping[str, Any], confinement: Any, wanted: Any, status_writer: int, writer: int) -> None:
+def _first(
+    policy: Mapping[str, Any], confinement: Any, wanted: Any, descriptors: tuple[int, int, int]
+) -> None:
     """Number 1 of the new process namespace: the kernel gives it every signal but its own death to ignore."""
     program, argv, env, cwd = wanted
+    status_writer, writer, nowhere = descriptors
     _build(policy["view"])
     os.chdir(cwd)
     confinement.forbid_new_privileges()
-    confinement.drop_capabilities()
+    if policy["view"]["confines"]:
+        confinement.drop_capabilities()
     confinement.restrict_tcp(policy["tcp"])
     confinement.restrict_sockets(policy["sockets"])
     _die_with(0)  # only now: a change of rights takes it back
@@ -169,7 +177,7 @@ def _first(policy: Mapping[str, Any], confinement: Any, wanted: Any, status_writ
     if agent == 0:
         _or_report(writer, lambda: _execute(program, argv, env))
     os.close(writer)
-    _let_go_of_files()
+    _let_go_of_files(nowhere)
     while True:
         pid, status = os.wait()
         if pid == agent:
@@ -187,9 +195,8 @@ def _execute(program: bytes, argv: Sequence[bytes], env: Mapping[bytes, bytes]) 
         raise WallError("program", error.errno or errno.EINVAL, error.strerror or "") from None
 
 
-def _let_go_of_files() -> None:
+def _let_go_of_files(nowhere: int) -> None:
     """Only the program may hold its pipes, or they would never end."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nowhere, number)
     os.close(nowhere)
@@ -210,6 +217,18 @@ def _end_as(status: int) -> NoReturn:
 
 def _build(view: Mapping[str, Any]) -> None:
     _mount(None, "/", flags=_RECURSIVE | _PRIVATE)
+    if view["confines"]:
+        _close_system(view)
+    for path, state in view["guards"]:
+        _guard(path, state)
+    if os.path.isdir(view["locks"]):
+        _own_folder(view["locks"], "700")
+    _mount("proc", "/proc", "proc", _NO_SETUID | _NO_DEVICES | _NO_PROGRAMS)
+    for path in filter(os.path.exists, _KERNEL_SWITCHES if view["confines"] else ()):
+        _guard(path, "closed")
+
+
+def _close_system(view: Mapping[str, Any]) -> None:
     # By descriptors, since what lies below a hidden folder has no path any more once that is hidden.
     places = [(path, is_open, os.open(path, os.O_PATH)) for path, is_open in view["places"]]
     devices = {
@@ -224,13 +243,6 @@ def _build(view: Mapping[str, Any]) -> None:
         _own_folder(path, "700")
     for path, is_open, descriptor in places:
         _show(path, is_open=is_open, descriptor=descriptor)
-    for path, state in view["guards"]:
-        _guard(path, state)
-    if os.path.isdir(view["locks"]):
-        _own_folder(view["locks"], "700")
-    _mount("proc", "/proc", "proc", _NO_SETUID | _NO_DEVICES | _NO_PROGRAMS)
-    for path in filter(os.path.exists, _KERNEL_SWITCHES):
-        _guard(path, "closed")
 
 
 def _show(path: str, *, is_open: bool, descriptor: int) -> None:
@@ -259,11 +271,12 @@ def _guard(path: str, state: str) -> None:
         _own_folder(path, "755")
         return
     if state == "empty":
-        blank = os.path.join(_TEMPORARY, ".blank")
+        _own_folder(_STAGE, "755")
+        blank = os.path.join(_STAGE, "blank")
         with open(blank, "x", encoding="ascii") as file:
             file.write("{}\n" if path.endswith((".json", ".jsonc")) else "")
         _mount(blank, path, flags=_BIND)
-        os.unlink(blank)
+        _require(_libc().umount2(_STAGE.encode(), _DETACH), "cannot unmount")
     else:
         _mount(path, path, flags=_BIND | _RECURSIVE)
     if state != "open":

@@ -131,6 +131,23 @@ def test_only_the_names_of_the_wall_are_blank(place: Place) -> None:
     assert answer["said"] == "{}\nevil = 1"
 
 
+def test_where_nothing_is_confined_only_settings_are_blank(place: Place) -> None:
+    """For a folder that is not trusted: absent names stay absent, and everything else is as without a wall."""
+    outside = place.folder / "outside"
+    answer = place.run(
+        f'cat .mcp.json; ls -A .claude; echo x > .claude/thrown-away; cat "$HOME/secret"; echo; ls -d .codex .vscode;'
+        f'echo x > "{outside}"; mkdir .codex; echo kept > .codex/x; echo "$TMPDIR"',
+        confines=False,
+        settings="blank",
+    )
+    assert answer["said"].startswith("{}\nsecret\n"), answer
+    assert "evil" not in answer["said"]
+    assert outside.read_text() == "x\n"
+    assert (place.work / ".codex/x").read_text() == "kept\n"
+    assert os.listdir(place.work / ".claude") == ["settings.json"]
+    assert answer["refused"] == []
+
+
 def test_the_system_is_read_only_and_other_processes_are_not_seen(place: Place) -> None:
     answer = place.run(
         "touch /etc/x /usr/x /var/tmp/x 2>/dev/null; ls /proc | grep -c '^[0-9]*$'; ls -A /tmp; touch /tmp/mine;"

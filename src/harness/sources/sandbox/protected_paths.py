@@ -70,6 +70,15 @@ def survey(roots: Sequence[str], protected: Sequence[str] | None = None) -> Surv
     return Survey(roots, found, named, settings)
 
 
+def settings_in(roots: Sequence[str], protected: Sequence[str] | None = None) -> Survey:
+    """Only the names of the table that there are: for a wall that confines nothing."""
+    roots = tuple(os.path.realpath(root) for root in roots)
+    names = PROTECTED if protected is None else protected
+    paths = [os.path.join(root, name) for root in roots for name in names if name != GIT]
+    there = [path for path in paths if os.path.lexists(path)]
+    return Survey(roots, (), dict.fromkeys(there), frozenset(there))
+
+
 def guards(surveyed: Survey) -> list[PathGuard]:
     """For mounts: those above before those below. Raises UsageError when there are too many."""
     listed: dict[str, PathGuard] = {}

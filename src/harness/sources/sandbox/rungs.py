@@ -55,21 +55,20 @@ class Rung(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _with_namespaces(invocation: Invocation, wall: Wall, surveyed: Survey, _temporary: str) -> Invocation:
-    guarded = guards(surveyed)
-    _require_no_links(guarded)
-    locks = _lock_folder() if guarded else ""
-    states = [(guard.path, _state_of(guard, wall, surveyed)) for guard in guarded]
+    guarded = _mounts(wall, surveyed)
+    locks = _lock_folder() if guarded and wall.confines else ""
     view = {
-        "network": wall.network,
+        "confines": wall.confines,
+        "network": wall.network if wall.confines else "host",
         "hidden": _existing(wall.hidden),
         "places": _places(wall, surveyed),
-        "guards": states,
+        "guards": [(guard.path, _state_of(guard, wall, surveyed)) for guard in guarded],
         "locks": locks,
     }
     return replace(
         invocation,
         wall=None,
-        env=_with_temporary(invocation.env, _TEMPORARY),
+        env=_with_temporary(invocation.env, _TEMPORARY) if wall.confines else invocation.env,
         confinement=_policy(wall, writable=None, locks=locks, guarded=guarded, view=view),
     )
 
@@ -79,23 +78,29 @@ NAMESPACES = Rung(name="namespaces", hides=True, build=_with_namespaces)
 
 def bubblewrap(program: str) -> Rung:
     def build(invocation: Invocation, wall: Wall, surveyed: Survey, temporary: str) -> Invocation:
-        guarded = guards(surveyed)
-        _require_no_links(guarded)
+        guarded = _mounts(wall, surveyed)
+        covers = [
+            part
+            for guard in guarded
+            for part in _bubblewrap_guard(guard, _state_of(guard, wall, surveyed), temporary)
+        ]
+        if not wall.confines:
+            whole = (program, "--die-with-parent", "--dev-bind", "/", "/", *covers)
+            argv = (*whole, "--chdir", invocation.cwd, "--", *invocation.argv)
+            return replace(invocation, wall=None, argv=argv, confinement=_policy(wall, writable=None))
         locks = _lock_folder() if guarded else ""
         binds: list[str] = []
         for path in _existing(wall.hidden):
             binds += ("--tmpfs", path)
         for path, is_open in _places(wall, surveyed):
             binds += ("--bind" if is_open else "--ro-bind", path, path)
-        for guard in guarded:
-            binds += _bubblewrap_guard(guard, _state_of(guard, wall, surveyed), temporary)
         switches = [part for path in _KERNEL_SWITCHES for part in ("--ro-bind-try", path, path)]
         argv = (
             *(program, "--die-with-parent", *_NAMESPACES),
             *(("--unshare-net",) if wall.network == "none" else ()),
             *(_OF_ROOT if os.geteuid() == 0 else ()),
             *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", _TEMPORARY),
-            *(*switches, *binds, *(("--tmpfs", locks) if locks else ())),
+            *(*switches, *binds, *covers, *(("--tmpfs", locks) if locks else ())),
             *("--chdir", invocation.cwd, "--", *invocation.argv),
         )
         return replace(
@@ -141,6 +146,15 @@ def _with_landlock(invocation: Invocation, wall: Wall, surveyed: Survey, tempora
 
 
 LANDLOCK = Rung(name="landlock", hides=False, build=_with_landlock)
+
+
+def _mounts(wall: Wall, surveyed: Survey) -> list[PathGuard]:
+    """Raises UsageError for symbolic links, over which nothing can be mounted."""
+    guarded = guards(surveyed)
+    if not wall.confines:
+        guarded = [guard for guard in guarded if guard.path in surveyed.settings]
+    _require_no_links(guarded)
+    return guarded
 
 
 def _state_of(guard: PathGuard, wall: Wall, surveyed: Survey) -> str:
@@ -200,14 +214,13 @@ def _policy(
     locks, stand_ins         for `placeholders`
     view                     for `namespaces`; None: the program is started as it is
     """
-    has_network = wall.network == "host"
-    is_apart = view is not None or writable is None  # in a network of its own
+    is_apart = wall.network == "none" and writable is None  # it has a network of its own
     policy = {
         "writable": writable,
-        "tcp": (list(wall.ports) or None) if has_network else None if is_apart else [],
-        "sockets": _INTERNET if has_network or is_apart else (),
+        "tcp": list(wall.ports) or None if wall.network == "host" else None if is_apart else [],
+        "sockets": () if wall.network == "none" and not is_apart else _INTERNET if wall.confines else None,
         "locks": locks,
-        "stand_ins": [(guard.path, guard.stand_in) for guard in guarded],
+        "stand_ins": [(guard.path, guard.stand_in) for guard in guarded] if wall.confines else [],
         "view": view,
     }
     return json.dumps(policy)  # in which also a path that is not UTF-8 has a spelling

@@ -24,6 +24,9 @@ FolderSettings: TypeAlias = Literal["keep", "blank"]
 class Wall(msgspec.Struct, frozen=True, kw_only=True):
     """Everything can be read and nothing written, but for what is said here. All paths are absolute."""
 
+    confines: bool = True
+    """False: the settings of the workspaces are blank, and in all else the program may do what it could do without a
+    wall. For a folder that is not trusted; of the rest only `workspaces`, `settings` and `protected` count then."""
     workspaces: tuple[str, ...] = ()
     """Written to, but for what is protected there: that can be neither changed nor made."""
     writable: tuple[str, ...] = ()

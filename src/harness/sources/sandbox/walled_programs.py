@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from harness.errors import UsageError
 from harness.sources.process.invocation import Invocation
 from harness.sources.sandbox.git_directories import switch_off_new
-from harness.sources.sandbox.protected_paths import survey
+from harness.sources.sandbox.protected_paths import Survey, settings_in, survey
 from harness.sources.sandbox.rungs import Rung
 from harness.sources.sandbox.wall import Wall
 from harness.sources.tool import ToolFailure
@@ -23,18 +23,21 @@ class BuiltWall:
         """Raises UsageError when something cannot be protected."""
         self._rung = rung
         self._wall = wall
-        self._before = survey(wall.workspaces, wall.protected)
+        self._before = self._survey()
         self._temporary = TemporaryDirectory(prefix="harness-", ignore_cleanup_errors=True)
 
     def around(self, invocation: Invocation) -> Invocation:
         """What to start instead. Raises UsageError when something cannot be protected."""
-        surveyed = survey(self._wall.workspaces, self._wall.protected)
-        return self._rung.build(invocation, self._wall, surveyed, self._temporary.name)
+        return self._rung.build(invocation, self._wall, self._survey(), self._temporary.name)
 
     def take_down(self) -> list[str]:
         """After everything behind it has ended. Returns what had to be switched off, as text."""
         self._temporary.cleanup()
-        return switch_off_new(self._before.roots, self._before.found)
+        return switch_off_new(self._before.roots, self._before.found) if self._wall.confines else []
+
+    def _survey(self) -> Survey:
+        look = survey if self._wall.confines else settings_in
+        return look(self._wall.workspaces, self._wall.protected)
 
 
 def wall_around(invocation: Invocation, wall: Wall) -> tuple[Invocation, BuiltWall]:
