@@ -76,10 +76,39 @@ _PUBLIC = ("PUBLIC", "FINGERPRINT")
 _DESKTOP = frozenset({"DESKTOP_SESSION", "GDMSESSION"})
 """Set by desktops, with the name of a desktop."""
 _SWITCHES = frozenset(
-    (
-        "0 1 true false yes no on off enabled disabled enable disable none null auto default always never required"
-        " optional basic bearer digest oauth oauth2 oidc saml ldap kerberos ntlm plain"
-    ).split()
+    [
+        "0",
+        "1",
+        "true",
+        "false",
+        "yes",
+        "no",
+        "on",
+        "off",
+        "enabled",
+        "disabled",
+        "enable",
+        "disable",
+        "none",
+        "null",
+        "auto",
+        "default",
+        "always",
+        "never",
+        "required",
+        "optional",
+        "basic",
+        "bearer",
+        "digest",
+        "oauth",
+        "oauth2",
+        "oidc",
+        "saml",
+        "ldap",
+        "kerberos",
+        "ntlm",
+        "plain",
+    ]
 )
 """Values that say how something is done, in lower case."""
 _RANDOM = r"(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9])[A-Za-z0-9+/=_-]{24,}"
