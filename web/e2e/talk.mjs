@@ -204,7 +204,7 @@ test("files and templates complete a prompt, a draft stays, and a run starts in 
   assert.equal(await prompt.inputValue(), "WORDS about @http_client.py ");
   await page.getByRole("button", { name: "A new worktree" }).click();
   await page.getByLabel("Branch").fill("try-words");
-  await page.getByRole("button", { name: /^Start / }).click();
+  await page.getByRole("button", { name: /^Start Ctrl/ }).click();
   await page.waitForSelector(".run-facts");
   assert.match(await page.locator(".header").innerText(), /try-words/);
   await page.getByRole("button", { name: "Remove worktree" }).click();
@@ -313,4 +313,32 @@ test("the first time, it says what is missing and how to get it, and a demonstra
     await context.close();
   }
   await other.stop();
+});
+
+test("a new conversation is typed at once, begins with what was chosen last, and several agents can be started", async () => {
+  const { page, context, troubles } = await openPage(browser, origin, { storageState });
+  await page.goto(new URL("/#/", origin).href);
+  await page.waitForSelector(".home");
+  await page.locator("body").press("c");
+  await page.waitForSelector("dialog.start[open]");
+  await page.keyboard.type("typed at once");
+  assert.equal(await page.locator(".start-prompt").inputValue(), "typed at once");
+  await page.getByRole("button", { name: "Never" }).click();
+  await page.locator("#start-folder").fill(place.folder);
+  await page.getByRole("button", { name: "Another model…" }).click();
+  await page.getByRole("textbox", { name: "Model", exact: true }).fill(place.paced);
+  await page.getByRole("button", { name: "Start several…" }).click();
+  await page.getByText("Tick the agents that shall do the same").waitFor();
+  await shot(page, "start-several");
+  await page.getByRole("button", { name: "Start one" }).click();
+  await page.getByRole("button", { name: /^Start Ctrl/ }).click();
+  await page.waitForURL(/#\/c\//);
+  await page.locator("body").press("Escape");
+  await page.goto(new URL("/#/", origin).href);
+  await page.locator("body").press("c");
+  await page.waitForSelector("dialog.start[open]");
+  assert.equal(await page.locator("#start-folder").inputValue(), place.folder);
+  assert.equal(await page.getByRole("button", { name: "Never" }).getAttribute("aria-pressed"), "true");
+  assert.deepEqual(troubles, []);
+  await context.close();
 });

@@ -81,6 +81,8 @@ export interface Agent {
   readonly capabilities: { readonly [name: string]: boolean };
   /** What can be done with it while it runs: approve, ask, steer … */
   readonly twoWay: readonly string[];
+  /** The modes of `permissionMode`, each with why this version cannot be held to it; empty: it can. */
+  readonly permissionModes?: { readonly [mode: string]: string };
   /** Variables of the environment that it takes its key from. */
   readonly keys: readonly string[];
 }
@@ -100,6 +102,8 @@ export interface FolderPage {
   readonly path: string;
   readonly above: string;
   readonly folders: readonly { readonly name: string; readonly path: string; readonly isProject: boolean }[];
+  /** The folders from which all that are shown can be reached. */
+  readonly roots?: readonly string[];
   readonly hasMore: boolean;
 }
 

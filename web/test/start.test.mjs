@@ -17,6 +17,12 @@ test("an agent that cannot ask says so, and is not offered to ask", () => {
   assert.equal(nearestMode("acceptEdits", able), "acceptEdits");
 });
 
+test("a mode that the installed version cannot be held to is not offered, and says why", () => {
+  const permissionModes = { default: "Pi 0.73 cannot be asked while it runs", acceptEdits: "so", readOnly: "", fullAuto: "" };
+  const old = abilitiesOf(agent({ twoWay: ["approve", "steer"], capabilities: { read_only: true }, permissionModes }));
+  assert.deepEqual([old.canAsk, [...old.modes], old.why], [false, ["fullAuto", "readOnly"], permissionModes.default]);
+});
+
 test("a branch is called after the prompt, and git accepts its name", () => {
   assert.equal(branchFor("Let customers pay with several gift cards"), "customers-pay-several-gift");
   assert.equal(branchFor("Fix @src/a.ts: größer!"), "fix-gro-er");

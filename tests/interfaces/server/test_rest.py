@@ -223,12 +223,26 @@ def test_runs_usage_agents_models_and_the_server_are_reported(live: LiveServer) 
         assert (agents["native"]["installed"], agents["native"]["builtIn"]) == (True, True)
         assert "claude" in agents
         assert http.get("/api/models?agent=native").json()["models"]
-        assert http.get("/api/models?agent=claude").json()["models"]
+        models = [one["id"] for one in http.get("/api/models?agent=claude").json()["models"] if one["usable"]]
+        assert all(any(family in model for model in models) for family in ("opus", "sonnet", "haiku"))
         assert http.get("/api/server").json()["defaultAgent"] == "native"
         assert http.get("/").status_code == 200
         assert http.get("/assets/../app.py").status_code == 404
         link = http.post("/api/links", json={}).json()["link"]
     assert httpx.get(link).status_code == 200
+
+
+def test_the_files_of_the_page_are_compressed_for_clients_that_take_it(live: LiveServer) -> None:
+    with live.http() as http:
+        page = http.get("/", headers={"accept-encoding": "identity"})
+        script = re.search(r"assets/[\w-]+\.js", page.text)
+        assert script is not None
+        plain = http.get(f"/{script[0]}", headers={"accept-encoding": "br, gzip;q=0"})
+        small = http.get(f"/{script[0]}", headers={"accept-encoding": "gzip, br"})
+        assert "content-encoding" not in plain.headers
+        assert (small.headers["content-encoding"], small.headers["vary"]) == ("gzip", "accept-encoding")
+        assert small.content == plain.content
+        assert int(small.headers["content-length"]) < len(plain.content) / 2
 
 
 def test_the_openapi_document_names_every_route(live: LiveServer) -> None:

@@ -55,7 +55,9 @@ def test_a_run_gets_a_worktree_of_its_own(live: LiveServer, project: Path) -> No
         assert (own["name"], own["branch"], own["isRepository"]) == ("project", "main", True)
         (project / "new.txt").write_text("new")
         assert ask("GET", "/api/projects/one", folder=str(project)).json()["changed"] == 1
-        folders = ask("GET", "/api/folders", path=str(project.parent)).json()["folders"]
+        page = ask("GET", "/api/folders", path=str(project.parent)).json()
+        assert page["roots"], "folders that are not below this one can be reached"
+        folders = page["folders"]
         assert {"name": "project", "path": str(project), "isProject": True} in folders
         assert ask("GET", "/api/files", session=log_id, query="tot").json() == {"files": ["total.py"]}
         commands = ask("GET", "/api/commands", session=log_id).json()["commands"]

@@ -37,7 +37,7 @@ export function Settings({ state }: { state: HarnessState }) {
       <div className="settings">
         <AgentField agents={agents} runners={runners} agent={session.agentName} runner={session.runner} onChange={configure} />
         <ModelField models={models.models} placeholder={models.defaultModel || "agent default"} value={model ?? session.model} onChange={setModel} onDone={changeModel} />
-        <PermissionField value={session.permissionMode} onChange={(permissionMode) => configure({ permissionMode })} />
+        <PermissionField value={session.permissionMode} agent={agents.find(({ name }) => name === session.agentName)} onChange={(permissionMode) => configure({ permissionMode })} />
         <ModeField modes={server.modes} value={session.mode} onChange={(mode) => configure({ mode })} isDisabled={state.status === "running"} />
       </div>
     </section>

@@ -1,5 +1,6 @@
 /** How a conversation is run, as fields of a form. */
 
+import { abilitiesOf } from "../start/abilities.js";
 import { useId } from "react";
 import type { PermissionMode } from "../../client/src/index.js";
 import type { Agent, Model, Runner, ServerFacts } from "../api.js";
@@ -121,17 +122,20 @@ export function ModeField({ modes, value, onChange, isDisabled = false }: ModeFi
   );
 }
 
-export function PermissionField({ value, onChange }: { value: string; onChange: (mode: PermissionMode) => void }) {
+/** `agent`: one that cannot be held to a mode is not offered it, but for the one that it has. */
+export function PermissionField({ value, agent, onChange }: { value: string; agent?: Agent | undefined; onChange: (mode: PermissionMode) => void }) {
+  const { modes, why } = abilitiesOf(agent);
   return (
     <label>
       <span>Permissions</span>
       <select aria-label="Permissions" value={value || "default"} onChange={(event) => onChange(event.target.value as PermissionMode)}>
         {PERMISSION_MODES.map(([id, name]) => (
-          <option key={id} value={id}>
+          <option key={id} value={id} disabled={!modes.has(id)}>
             {name}
           </option>
         ))}
       </select>
+      {why && <span className="faint small">{why}</span>}
     </label>
   );
 }

@@ -13,17 +13,21 @@ export interface Abilities {
   /** “asks · steers · resumes”, or what it lacks. */
   readonly words: string;
   readonly canAsk: boolean;
+  /** Why a mode is not offered, as the server says it. */
+  readonly why: string;
   readonly modes: ReadonlySet<PermissionMode>;
 }
 
 export function abilitiesOf(agent: Agent | undefined): Abilities {
   const can = new Set(agent?.twoWay ?? []);
-  const canAsk = !agent || can.has("approve");
-  const canOnlyRead = !agent || agent.builtIn || !!agent.capabilities["read_only"];
+  const refusals = agent?.permissionModes ?? {};
+  const canAsk = !agent || (can.has("approve") && !refusals["default"]);
+  const canOnlyRead = !agent || ((agent.builtIn || !!agent.capabilities["read_only"]) && !refusals["readOnly"]);
   const modes = new Set<PermissionMode>(["fullAuto", ...(canAsk ? (["default", "acceptEdits"] as const) : []), ...(canOnlyRead ? (["readOnly"] as const) : [])]);
-  const words = [...WORDS.flatMap(([name, word]) => (can.has(name) ? [word] : [])), ...(agent?.capabilities["resume"] ? ["resumes"] : []), ...(agent?.builtIn ? ["any model"] : [])];
-  if (canAsk) return { words: words.join(" · "), canAsk, modes };
-  return { words: canOnlyRead ? "cannot ask: choose Never or Read only" : "cannot ask and cannot be read only: choose Never", canAsk, modes };
+  const words = [...WORDS.flatMap(([name, word]) => (can.has(name) && (name !== "approve" || canAsk) ? [word] : [])), ...(agent?.capabilities["resume"] ? ["resumes"] : []), ...(agent?.builtIn ? ["any model"] : [])];
+  const why = refusals["default"] || refusals["readOnly"] || "";
+  if (canAsk) return { words: words.join(" · "), canAsk, modes, why };
+  return { why, words: canOnlyRead ? "cannot ask: choose Never or Read only" : "cannot ask and cannot be read only: choose Never", canAsk, modes };
 }
 
 /** The mode that was wished for, or the nearest that the agent has. */

@@ -1,4 +1,5 @@
 import { useState } from "react";
+import type { PermissionMode } from "../../client/src/index.js";
 import type { Agent, Runner } from "../api.js";
 import { AgentBadge } from "../inbox/agent_badge.js";
 import { CopyButton } from "../shell/copy_button.js";
@@ -15,20 +16,39 @@ export interface AgentChosen {
 
 interface AgentChoiceProps extends AgentChosen {
   readonly agents: readonly Agent[];
+  readonly areKnown: boolean;
+  /** The agents that are started besides it; null: one alone is started. */
+  readonly others: ReadonlySet<string> | null;
+  readonly onOther: (agent: string) => void;
+  readonly mode: PermissionMode;
   readonly runners: readonly Runner[];
   readonly onChange: (chosen: AgentChosen) => void;
 }
 
 /** Agents of this machine with what they can do, then the sandbox runners by name. */
-export function AgentChoice({ agents, runners, agent, runner, onChange }: AgentChoiceProps) {
+export function AgentChoice({ agents, areKnown, runners, agent, runner, others, mode, onChange, onOther }: AgentChoiceProps) {
   const usable = agents.filter(({ name, usable: isUsable }) => isUsable && name !== REMOTE);
   return (
     <fieldset className="start-agents">
       <legend className="label">Agent</legend>
+      {!areKnown && (
+        <p className="start-hint" role="status">
+          Looking for agents on this machine…
+        </p>
+      )}
       {usable.map((one) => (
-        <Choice key={one.name} agent={one} title={one.title || one.name} note={one.version} isChosen={agent === one.name} onChoose={() => onChange({ agent: one.name, runner: "" })} />
+        <Choice
+          key={one.name}
+          agent={one}
+          title={one.title || one.name}
+          note={one.version}
+          isChosen={agent === one.name || !!others?.has(one.name)}
+          isOneOfMany={others !== null}
+          isOff={others !== null && !abilitiesOf(one).modes.has(mode)}
+          onChoose={() => (others ? onOther(one.name) : onChange({ agent: one.name, runner: "" }))}
+        />
       ))}
-      {runners.map((one) => (
+      {(others ? [] : runners).map((one) => (
         <Choice
           key={`runner ${one.name}`}
           agent={agents.find(({ name }) => name === one.agent)}
@@ -48,14 +68,17 @@ interface ChoiceProps {
   readonly title: string;
   readonly note: string;
   readonly isChosen: boolean;
+  readonly isOneOfMany?: boolean;
+  /** It cannot be held to what is chosen for all of them. */
+  readonly isOff?: boolean;
   readonly onChoose: () => void;
 }
 
-function Choice({ agent, title, note, isChosen, onChoose }: ChoiceProps) {
+function Choice({ agent, title, note, isChosen, isOneOfMany = false, isOff = false, onChoose }: ChoiceProps) {
   const { words, canAsk } = abilitiesOf(agent);
   return (
     <label className="start-agent" data-on={isChosen || undefined} data-silent={!canAsk || undefined}>
-      <input type="radio" name="agent" className="unseen" checked={isChosen} onChange={onChoose} aria-label={`${title} ${note}`.trim()} />
+      <input type={isOneOfMany ? "checkbox" : "radio"} name="agent" className="unseen" checked={isChosen} disabled={isOff} onChange={onChoose} aria-label={`${title} ${note}`.trim()} />
       <AgentBadge agentName={agent?.name ?? ""} title={agent?.title ?? title} />
       <span>
         <span className="start-agent-name">{inOneLine(title)}</span> <span className="faint small">{inOneLine(note)}</span>

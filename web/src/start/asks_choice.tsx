@@ -28,7 +28,7 @@ export function AsksChoice({ abilities, mode, onChange }: AsksChoiceProps) {
           </button>
         ))}
       </div>
-      {!abilities.canAsk && <p className="start-hint waits">This agent {abilities.words}.</p>}
+      {!abilities.canAsk && <p className="start-hint waits">{abilities.why || `This agent ${abilities.words}.`}</p>}
     </div>
   );
 }

@@ -1,9 +1,11 @@
 import { useEffect, useState } from "react";
 import { api, type FolderPage, type Project, type RequestFailed } from "../api.js";
+import { shortPath } from "../inbox/facts.js";
 import { Icon } from "../shell/icon.js";
 import { inOneLine } from "../text/unseen.js";
 
 const RECENT_MAX = 5;
+const ROOTS_MAX = 12;
 
 interface FolderChoiceProps {
   readonly projects: readonly Project[];
@@ -66,6 +68,19 @@ function Picker({ start, onChoose }: { start: string; onChoose: (folder: string)
           Use this folder
         </button>
       </div>
+      {page && !page.above && (page.roots ?? []).length > 1 && (
+        <p className="start-recent">
+          <span className="faint">Elsewhere</span>
+          {page.roots!
+            .filter((root) => root !== page.path)
+            .slice(0, ROOTS_MAX)
+            .map((root) => (
+              <button key={root} type="button" className="chip" onClick={() => setPath(root)}>
+                {shortPath(root)}
+              </button>
+            ))}
+        </p>
+      )}
       {problem && (
         <p className="problem" role="alert">
           {problem.message} {problem.hint}

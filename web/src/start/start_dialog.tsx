@@ -38,7 +38,8 @@ export function StartDialog({ continues, before, handsOver, onClose }: StartDial
   const chosen = useChosenFiles();
   const form = useStart({ continues, before, origin, handsOver, prompt, files: chosen.files, onStarted: () => setPrompt("") });
   useEffect(() => {
-    dialog.current?.showModal();
+    dialog.current?.showModal(); // which moves the focus to the first button
+    dialog.current?.querySelector<HTMLElement>(".start-prompt")?.focus();
   }, []);
   useEffect(() => {
     if (!origin?.message) return;
@@ -86,7 +87,17 @@ export function StartDialog({ continues, before, handsOver, onClose }: StartDial
           </span>
         </div>
         <div className="start-choices">
-          <AgentChoice agents={form.choices.agents} runners={form.choices.runners} agent={form.agent} runner={form.runner} onChange={form.chooseAgent} />
+          <AgentChoice
+            agents={form.choices.agents}
+            areKnown={form.choices.areAgentsKnown}
+            runners={form.choices.runners}
+            agent={form.agent}
+            runner={form.runner}
+            others={form.others}
+            mode={form.mode}
+            onChange={form.chooseAgent}
+            onOther={form.chooseOther}
+          />
           <div className="start-column">
             {form.choices.server && <ModelChoice key={form.agent} known={form.models} model={form.model} usual={form.usualModel} onChange={form.setModel} />}
             <FolderChoice projects={form.projects} folder={form.folder} placeholder={form.usualFolder} onChange={form.setFolder} />
@@ -96,6 +107,12 @@ export function StartDialog({ continues, before, handsOver, onClose }: StartDial
           </div>
         </div>
         {origin && form.agent && form.agent !== origin.session.agentName && <HandoverNote session={continues} agent={form.agent} />}
+        {form.others && (
+          <p className="start-hint">
+            {form.count === 1 ? "Tick the agents that shall do the same, each" : `The same prompt for ${form.count} agents, each`}{" "}
+            {form.project?.isRepository ? "in a worktree of its own" : "in the same folder"}. To compare many runs with a check, there are <a href={FLEET_ADDRESS}>fleets</a>.
+          </p>
+        )}
         {trouble && (
           <p className="problem" role="alert">
             {trouble.message} {trouble.hint}
@@ -105,11 +122,13 @@ export function StartDialog({ continues, before, handsOver, onClose }: StartDial
           <button type="button" className="quiet" aria-expanded={isMoreShown} onClick={() => setMoreShown(!isMoreShown)}>
             <Icon name="settings" /> More: mode, turns, effort, system prompt
           </button>
-          <a className="button" href={FLEET_ADDRESS}>
-            Start several…
-          </a>
+          {!continues && (
+            <button type="button" className="button" aria-pressed={form.others !== null} onClick={form.toggleSeveral}>
+              {form.others ? "Start one" : "Start several…"}
+            </button>
+          )}
           <button type="submit" className="button primary" disabled={!form.canStart}>
-            {form.isStarting ? "Starting…" : "Start"} <kbd>Ctrl ↵</kbd>
+            {form.isStarting ? "Starting…" : form.count > 1 ? `Start ${form.count}` : "Start"} <kbd>Ctrl ↵</kbd>
           </button>
         </div>
       </form>

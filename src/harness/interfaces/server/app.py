@@ -7,10 +7,12 @@ requests with the browser's credential.
 from __future__ import annotations
 
 import asyncio
+import gzip
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from mimetypes import guess_type
 
 import msgspec
 from starlette.applications import Starlette
@@ -264,6 +266,8 @@ class PageFiles:
     def __init__(self, folder: str = _FOLDER) -> None:
         self._folder = folder
         self._files = frozenset(_files(folder))
+        self._compressed: dict[str, bytes] = {}
+        """By name, made when it is first asked for: a file of the page does not change while the server runs."""
 
     def routes(self) -> list[Route]:
         return [Route("/{path:path}", self._page, methods=["GET"])]
@@ -282,8 +286,36 @@ class PageFiles:
             path = "index.html"
         if path not in self._files:
             return error_response(NotFound(f"nothing is here: /{path[:100]}", hint="see /openapi.json"))
-        caching = _CACHED_FOREVER if path.startswith("assets/") else "no-cache"
-        return FileResponse(os.path.join(self._folder, path), headers={"cache-control": caching})
+        headers = {"cache-control": _CACHED_FOREVER if path.startswith("assets/") else "no-cache"}
+        place = os.path.join(self._folder, path)
+        if not path.endswith(_COMPRESSIBLE):
+            return FileResponse(place, headers=headers)
+        headers["vary"] = "accept-encoding"
+        if not _takes_gzip(request.headers.get("accept-encoding", "")):
+            return FileResponse(place, headers=headers)
+        if path not in self._compressed:
+            self._compressed[path] = await asyncio.to_thread(_gzipped, place)
+        kind = guess_type(path)[0] or "text/plain"
+        return Response(
+            self._compressed[path], headers=headers | {"content-encoding": "gzip"}, media_type=kind
+        )
+
+
+_COMPRESSIBLE = (".js", ".css", ".html", ".svg", ".md", ".json", ".ttf")
+
+
+def _gzipped(place: str) -> bytes:
+    with open(place, "rb") as file:
+        return gzip.compress(file.read(), mtime=0)
+
+
+def _takes_gzip(accepted: str) -> bool:
+    """Whether a client takes it: a weight of 0 means that it does not."""
+    for choice in accepted.lower().split(","):
+        name, _, weight = choice.partition(";")
+        if name.strip() in ("gzip", "*"):
+            return weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False
 
 
 def _files(folder: str) -> list[str]:

@@ -50,6 +50,13 @@ class Bounds:
             raise UsageError(f"there is no such folder: {path[:200]}")
         return place
 
+    @property
+    def roots(self) -> list[str]:
+        """The folders from which all others can be reached."""
+        return [
+            root for root in self._roots if not any(root.startswith(f"{one}{os.sep}") for one in self._roots)
+        ]
+
     def above(self, place: str) -> str:
         """The folder above; empty where that is outside."""
         parent = os.path.dirname(place)

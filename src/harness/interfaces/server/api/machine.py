@@ -31,6 +31,7 @@ from harness.interfaces.sessions.histories import HistorySessions
 from harness.ledger import By, Charge, Ledger, grouped, total
 from harness.log.private_files import make_private_directory
 from harness.log.store import Store
+from harness.sources.agent import Agent
 from harness.sources.models.registry import DEMO, any_model
 from harness.sources.registry import load
 from harness.sources.remotes import places
@@ -102,6 +103,7 @@ class MachineApi:
             }
             for model in model_names.load(self._settings).all
         ]
+        rows += _listed_models(agent, prices) if agent is not None and "model" in agent.supports else []
         default = self._default.model if agent is None or agent.name == self._default.agent else ""
         default = default or (self._settings.model_for(spellings) if agent is not None else "")
         if agent is not None and agent.work is not None:
@@ -147,6 +149,30 @@ def _all_agents() -> list[dict[str, Any]]:
 def _price(prices: Prices, model: str) -> dict[str, float | None]:
     price = prices.find(model)
     return {"priceIn": price.input if price else None, "priceOut": price.output if price else None}
+
+
+def _listed_models(agent: Agent, prices: Prices) -> list[dict[str, Any]]:
+    """Of an agent that takes its key from one provider alone: the models of that provider, the newest first."""
+    from harness.sources.models.registry import PROVIDERS
+
+    providers = [
+        name for name, one in PROVIDERS.items() if one.usual_model and {*one.keys} & {*agent.key_variables}
+    ]
+    if len(providers) != 1:
+        return []
+    family = PROVIDERS[providers[0]].usual_model.partition("-")[0]
+    return [
+        {
+            "id": model,
+            "name": model,
+            "description": "",
+            "provider": providers[0],
+            "usable": True,
+            **_price(prices, model),
+        }
+        for model in prices.by_model
+        if model.startswith(f"{family}-")
+    ]
 
 
 def _provider_models(prices: Prices) -> list[dict[str, Any]]:

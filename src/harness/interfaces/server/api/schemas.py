@@ -181,6 +181,8 @@ class FolderList(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Empty: the folder above is not shown."""
     folders: list[FolderData]
     has_more: bool
+    roots: list[str] = []
+    """The folders from which all that are shown can be reached."""
 
 
 class FileList(msgspec.Struct, frozen=True):

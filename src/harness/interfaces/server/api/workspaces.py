@@ -188,6 +188,7 @@ class WorkspacesApi:
             "above": bounds.above(place),
             "folders": [{"name": one.name, "path": one.path, "isProject": one.is_project} for one in folders],
             "hasMore": has_more,
+            "roots": [root for root in bounds.roots if os.path.isdir(root)],
         }
         return msgspec.convert(data, FolderList)
 
