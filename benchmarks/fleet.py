@@ -161,7 +161,9 @@ def workspaces(folder: Path, files: int = 2000) -> None:
         task = FleetTask(id="t", prompt="x", workspace=str(source), commit=commit)
         variant = Variant(name="v", agent="native")
         plan = FleetPlan(name="w", tasks=(task,), variants=(variant,), workspaces=kind)
-        place = CaseWorkspace(str(folder / kind), plan, FleetCase("c", task, variant, 0), lambda: False)
+        place = CaseWorkspace(
+            str(folder / kind), str(folder / "base"), plan, FleetCase("c", task, variant, 0), lambda: False
+        )
         began, cpu = time.monotonic(), sum(os.times()[:4])
         place.make()
         made, cpu = time.monotonic() - began, sum(os.times()[:4]) - cpu

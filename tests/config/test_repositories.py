@@ -10,6 +10,11 @@ from harness.interfaces.inbox.projects import Projects
 CASE = "/data/fleets/shop/work/a91c3db59303/repo"
 
 
+def test_cases_have_their_workspace_beside_the_fleet() -> None:
+    assert listed_folder("/data/fleets/.harness-work/shop/a91c3db59303/repo/src") == "/data/fleets/shop"
+    assert listed_folder("/x/.harness-work/shop/mine/repo") == "/x/.harness-work/shop/mine/repo"
+
+
 def test_all_cases_of_a_fleet_are_listed_under_it() -> None:
     assert listed_folder(CASE) == listed_folder(f"{CASE}/src/cart") == "/data/fleets/shop"
     project = Projects().of(CASE).project

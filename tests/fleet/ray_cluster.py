@@ -47,7 +47,7 @@ def main() -> None:
     found["attempts"] = sorted(one.number for one in fleet.records.results().values())
     found["passed"] = [one.passed for one in fleet.records.results().values()]
     found["processes"] = small_fleet.left_with(f"{folder}/small/work")
-    found["workspaces"] = os.listdir(folder / "small/work")
+    found["workspaces"] = os.listdir(folder / ".harness-work/small")
     found["seconds"] = round(time.monotonic() - began, 1)
     print(json.dumps(found))
 

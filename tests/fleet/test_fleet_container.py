@@ -30,7 +30,21 @@ from harness.fleet.work import DONE, NO_RESULT, store_lost, work
 RECORDING = Path(__file__).parents[1] / "agents/claude/2.1.325/hello/stdout.jsonl"
 IMAGE = "localhost/harness-test:1"
 pytestmark = pytest.mark.slow
-PROGRAMS = ("cat", "chown", "cp", "grep", "kill", "ls", "mkdir", "rm", "sleep", "test", "touch", "true")
+PROGRAMS = (
+    "cat",
+    "chown",
+    "cp",
+    "grep",
+    "head",
+    "kill",
+    "ls",
+    "mkdir",
+    "rm",
+    "sleep",
+    "test",
+    "touch",
+    "true",
+)
 AGENT = """#!/bin/sh
 if [ "$1" = --version ]; then echo "2.1.325 (Claude Code)"; exit; fi
 cat > prompt.txt

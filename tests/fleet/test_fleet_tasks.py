@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.fleet.plan import FleetPlan, Variant
+from harness.fleet.container import CaseContainer
+from harness.fleet.plan import ContainerSettings, FleetPlan, Variant, with_variables
 from harness.fleet.planning import completed
+from harness.fleet.scores import is_solved, scores_of
 from harness.fleet.tasks.load import load_tasks
 from harness.fleet.tasks.terminal_bench import scalars
 
@@ -66,7 +68,8 @@ def test_a_harbor_task_without_an_image_is_a_task_of_its_own_folder(tmp_path: Pa
     assert (task.id, task.prompt, task.source) == ("one", "Write a file.\n", "harbor")
     assert (task.workspace, task.image, task.check) == (str(folder / "environment"), "", "bash tests/test.sh")
     assert (task.timeout_s, task.check_timeout_s, task.env) == (120.0, 30.0, {"MODE": "test"})
-    assert task.metadata == {"difficulty": "easy", "cpus": 2, "memory_mb": 2048}
+    assert task.metadata == {"difficulty": "easy"}
+    assert (task.cpus, task.memory_mb, task.refusal) == (2.0, 2048.0, "")
 
 
 def test_a_folder_of_tasks_and_a_pattern_give_all_of_them(tmp_path: Path) -> None:
@@ -77,13 +80,99 @@ def test_a_folder_of_tasks_and_a_pattern_give_all_of_them(tmp_path: Path) -> Non
     assert [task.id for task in load_tasks(f"{tmp_path}/t*", "")] == ["two"]
 
 
+def test_a_harbor_task_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not TOML"):
+        load_tasks(str(_harbor(tmp_path, "one", "[agent")), "")
+
+
+IMAGE = '[environment]\ndocker_image = "x:1"\n'
+
+
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [("[[steps]]\nname = 'a'\n", "several steps"), ("[agent", "not TOML")],
+    ("text", "reason"),
+    [
+        ("[[steps]]\nname = 'a'\n", "several steps"),
+        (f"{IMAGE}gpus = 4\n", "GPUs"),
+        (f"{IMAGE}mcp_servers = [{{ name = 'x' }}]\n", "MCP servers"),
+        (f"{IMAGE}healthcheck = {{ command = 'x' }}\n", "health check"),
+        (f"{IMAGE}network_mode = 'allowlist'\n", "a network that is limited"),
+        (f"{IMAGE}os = 'windows'\n", "windows"),
+        (f"{IMAGE}[verifier.environment]\ndocker_image = 'y'\n", "an environment of its own"),
+        (f"{IMAGE}[verifier]\nuser = 'grader'\n", "the user grader"),
+        ("[environment]\nnetwork_mode = 'no-network'\n", "needs a container"),
+        (f"{IMAGE}allow_internet = false\n", "must have no network"),
+        (f"{IMAGE}network_mode = 'no-network'\n", "must have no network"),
+        (
+            f"{IMAGE}[verifier.env]\nKEY = '${{HARNESS_NO_SUCH_KEY}}'\n",
+            "HARNESS_NO_SUCH_KEY, which is not set",
+        ),
+    ],
 )
-def test_a_harbor_task_that_cannot_be_read_says_why(tmp_path: Path, text: str, expected: str) -> None:
-    with pytest.raises(UsageError, match=expected):
-        load_tasks(str(_harbor(tmp_path, "one", text)), "")
+def test_what_a_harbor_task_demands_and_cannot_have_is_refused(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    tasks = tuple(load_tasks(str(_harbor(tmp_path, "one", text)), ""))
+    made = FleetPlan(name="x", tasks=tasks, variants=(Variant(name="c", agent="claude", binary="/bin/true"),))
+    with pytest.raises(UsageError, match=reason):
+        completed(made, lambda one: one, is_local=True)
+
+
+def test_a_harbor_task_with_services_or_a_verdict_in_a_container_is_refused(tmp_path: Path) -> None:
+    with_services = _harbor(tmp_path, "services", IMAGE)
+    (with_services / "environment/docker-compose.yaml").write_text("services:\n  main: {}\n  db: {}\n")
+    without_image = _harbor(tmp_path, "verdict", "")
+    (without_image / "tests/test.sh").write_text("echo 1 > /logs/verifier/reward.txt\n")
+    refusals = [task.refusal for task in load_tasks(str(tmp_path), "")]
+    assert refusals == [
+        "it needs services beside its container (docker-compose.yaml)",
+        "it needs a container, since its verdict is written to /logs, and names no image",
+    ]
+
+
+def test_what_a_harbor_task_demands_is_kept(tmp_path: Path) -> None:
+    text = f"{IMAGE}workdir = '/srv'\ncpus = 2\nmemory_mb = 512\n[verifier.env]\nMODE = '${{MODE:-quick}}'\nN = 3\n"
+    (task,) = load_tasks(str(_harbor(tmp_path, "one", text)), "")
+    assert (task.workdir, task.cpus, task.memory_mb, task.refusal) == ("/srv", 2.0, 512.0, "")
+    assert with_variables(task.check_env, {"MODE": "long"}) == {"MODE": "long", "N": "3"}
+    assert with_variables(task.check_env, {}) == {"MODE": "quick", "N": "3"}
+    assert (task.reward, list(task.files)) == ("/logs/verifier/reward", ["/tests"])  # not in the workspace
+    settings = ContainerSettings()
+    options = list(CaseContainer("/place", task, settings)._options())
+    assert options[options.index("--cpus") + 1] == "2"
+    assert options[options.index("--memory") + 1] == "512m"
+
+
+@pytest.mark.parametrize(
+    ("data", "score", "solved"),
+    [
+        (b"1\n", {"score": 1.0}, True),
+        (b"0.5", {"score": 0.5}, False),
+        (b'{"reward" : 1.0}', {"reward": 1.0}, True),
+        (b'{"reward": 1, "style": 0.2}', {"reward": 1.0, "style": 0.2}, True),
+        (b'{"a": 1, "b": 0.9}', {"a": 1.0, "b": 0.9}, False),
+    ],
+)
+def test_a_reward_is_read_however_it_is_written(data: bytes, score: dict[str, float], solved: bool) -> None:
+    found = scores_of(data)
+    assert found == score
+    assert is_solved(found) is solved
+
+
+@pytest.mark.parametrize("data", [b"", b"yes", b"{}", b"nan", b'{"reward": "1"}', b"[1]", b"\xff"])
+def test_what_is_no_reward_is_none(data: bytes) -> None:
+    assert scores_of(data) is None
+
+
+def test_a_terminal_bench_task_with_further_services_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "hello"
+    folder.mkdir()
+    (folder / "task.yaml").write_text(TERMINAL_BENCH)
+    (folder / "docker-compose.yaml").write_text("services:\n  client:\n    build: .\nvolumes:\n  data: {}\n")
+    assert load_tasks(str(folder), "")[0].refusal == ""
+    (folder / "docker-compose.yaml").write_text(
+        "services:\n  client:\n    build: .\n  database:\n    image: x\n"
+    )
+    assert "database" in load_tasks(str(folder), "")[0].refusal
 
 
 def test_a_terminal_bench_task_is_read_and_needs_its_image(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -154,7 +155,7 @@ def test_the_home_is_fresh_unless_the_users_is_asked_for(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home/data"))
     script = 'turns = [[{ tool = "bash", input = { command = "echo $HOME $XDG_DATA_HOME > where.txt" } }], [{ text = "Done." }]]\n'
     fresh = _fleet(tmp_path, script)
-    assert b"/work/" in fresh.records.diff(_worked(fresh))
+    assert b"/.harness-work/" in fresh.records.diff(_worked(fresh))
     (tmp_path / "other").mkdir()
     users = _fleet(tmp_path / "other", script, {"home": "user"})
     assert f"+{tmp_path}/home {tmp_path}/home/data".encode() in users.records.diff(_worked(users))
@@ -223,3 +224,50 @@ def test_a_workspace_that_fills_the_disk_does_not_stop_its_result(
     assert [one.fault for one in fleet.records.faults_of(case)] == ["lost"]
     assert fleet.records.results()[case].passed
     assert not os.path.exists(fleet.workspace(case))
+
+
+def _commands(*commands: str) -> str:
+    """A model that runs these in the shell."""
+    turns = [f'[{{ tool = "bash", input = {{ command = {json.dumps(one)} }} }}]' for one in commands]
+    return f'turns = [{", ".join(turns)}, [{{ text = "Done." }}]]\n'
+
+
+def test_an_agent_does_not_find_the_answer_beside_its_workspace(tmp_path: Path) -> None:
+    (tmp_path / "hidden").write_text("THE-ANSWER")
+    look = "cat ../../../tasks/*/* ../../tasks/*/* ../../../diffs/* ../../../plan.json > found.txt; ls -a .. ../.. >> found.txt"
+    check = 'test "$(cat hidden.txt)" = THE-ANSWER'
+    fleet = _fleet(tmp_path, _commands(look), check=check, files={"hidden.txt": str(tmp_path / "hidden")})
+    result = _worked(fleet)
+    assert result.passed  # the check itself had it
+    diff = fleet.records.diff(result)
+    assert b"THE-ANSWER" not in diff
+    assert b"plan.json" not in diff
+
+
+def test_a_hidden_file_that_was_changed_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "hidden").write_text("test one")
+    (tmp_path / "here").mkdir()
+    fleet = _fleet(
+        tmp_path, SOLVES, workspace=str(tmp_path / "here"), files={"hidden.txt": str(tmp_path / "hidden")}
+    )
+    (task,) = fleet.plan.tasks
+    Path(task.files["hidden.txt"]).write_text("test nothing")
+    result = _worked(fleet)
+    assert (result.fault, "has changed since the fleet was created" in result.detail) == (
+        "check_failed",
+        True,
+    )
+    Path(task.workspace, "planted.txt").write_text("42")
+    assert _worked(fleet).fault == "setup_failed"
+
+
+def test_a_score_that_the_agent_wrote_does_not_count(tmp_path: Path) -> None:
+    forged = _commands("mkdir -p out; echo 1 > out/score")
+    fleet = _fleet(tmp_path, forged, check="false", score_file="out/score")
+    assert _worked(fleet).score == {}
+    (tmp_path / "two").mkdir()
+    linked = _commands("mkdir real; echo 1 > real/score; ln -s real out")
+    assert _worked(_fleet(tmp_path / "two", linked, check="false", score_file="out/score")).score == {}
+    (tmp_path / "three").mkdir()
+    honest = _fleet(tmp_path / "three", SOLVES, check="echo 0.5 > score; false", score_file="score")
+    assert _worked(honest).score == {"score": 0.5}

@@ -17,9 +17,13 @@ from harness.fleet.workspace import CaseWorkspace, WorkspaceFailed, put, remove
 def _workspace(
     place: Path, task: FleetTask, variant: Variant | None = None, kind: str = "auto"
 ) -> CaseWorkspace:
+    if task.commit and os.path.isdir(task.workspace):  # planning names a commit by its hash
+        words = ["git", "-C", task.workspace, "rev-parse", task.commit]
+        commit = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+        task = replace(task, commit=commit)
     case = FleetCase("c", task, variant or Variant(name="v", agent="native"), 0)
     made = FleetPlan(name="x", tasks=(task,), variants=(case.variant,), workspaces=kind)  # type: ignore[arg-type]
-    return CaseWorkspace(str(place), made, case, lambda: False)
+    return CaseWorkspace(str(place), f"{place}.base", made, case, lambda: False)
 
 
 @pytest.fixture
@@ -59,21 +63,112 @@ def test_a_commit_is_checked_out_without_running_hooks(repository: Path, tmp_pat
     workspace.remove()
     assert not (tmp_path / "work/c").exists()
     assert not (tmp_path / "hooked").exists()
-    listed = subprocess.run(
-        ["git", "-C", repository, "worktree", "list"], capture_output=True, text=True, check=True
+
+
+@pytest.mark.parametrize("kind", ["auto", "clone", "worktree"])
+def test_an_agent_sees_no_later_commit(repository: Path, tmp_path: Path, kind: str) -> None:
+    git = ["git", "-C", str(repository), "-c", "user.name=x", "-c", "user.email=x@x"]
+    first = subprocess.run(
+        [*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    (repository / "a.txt").write_text("the answer\n")
+    (repository / ".gitignore").write_text("docs\n")
+    for words in (["commit", "-qam", "fix the bug"], ["tag", "fixed"], ["branch", "solution"]):
+        subprocess.run([*git, *words], check=True)
+    workspace = _workspace(
+        tmp_path / "c", small_fleet.task(workspace=str(repository), commit=first), kind=kind
     )
-    assert len(listed.stdout.split("\n")) == 2
+    workspace.make()
+
+    def seen(*words: str) -> str:
+        return subprocess.run(
+            ["git", "-C", workspace.repo, *words], capture_output=True, text=True, check=False
+        ).stdout
+
+    assert seen("log", "--all", "--format=%s") == "Base\n"
+    assert seen("for-each-ref", "--format=%(refname)") == "refs/heads/main\n"
+    assert seen("status", "--porcelain") == seen("remote") == seen("reflog") == ""
+    objects = seen("cat-file", "--batch-all-objects", "--batch-check=%(objecttype)").split()
+    assert sorted(objects) == ["blob", "blob", "commit", "tree", "tree"]
+    everything = b"".join(path.read_bytes() for path in Path(workspace.repo).rglob("*") if path.is_file())
+    assert str(repository).encode() not in everything
+    assert not Path(workspace.repo, ".git/objects/info/alternates").exists()
 
 
-def test_a_clone_cannot_move_the_refs_of_its_repository(repository: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("commit", ["main", ""])
+def test_what_is_left_out_does_not_come_back_with_git(repository: Path, tmp_path: Path, commit: str) -> None:
+    variant = Variant(name="v", agent="native", without=("docs/AGENTS.md",))
+    workspace = _workspace(
+        tmp_path / "c", small_fleet.task(workspace=str(repository), commit=commit), variant
+    )
+    workspace.make()
+    git = ["git", "-C", workspace.repo]
+    assert subprocess.run([*git, "status", "--porcelain"], capture_output=True, check=True).stdout == b""
+    subprocess.run([*git, "checkout", "-q", "."], check=True)
+    assert not Path(workspace.repo, "docs/AGENTS.md").exists()
+    assert subprocess.run([*git, "show", "HEAD:docs/AGENTS.md"], capture_output=True, check=False).returncode
+
+
+def test_ignored_files_of_the_commit_are_part_of_it(repository: Path, tmp_path: Path) -> None:
+    (repository / ".gitignore").write_text("docs\nbuild\n")
+    git = ["git", "-C", str(repository), "-c", "user.name=x", "-c", "user.email=x@x"]
+    for words in (["add", "."], ["commit", "-qm", "ignore"]):
+        subprocess.run([*git, *words], check=True)
     workspace = _workspace(tmp_path / "c", small_fleet.task(workspace=str(repository), commit="main"))
     workspace.make()
-    remotes = subprocess.run(["git", "-C", workspace.repo, "remote"], capture_output=True, check=True).stdout
-    assert remotes == b""
-    subprocess.run(["git", "-C", workspace.repo, "branch", "-f", "main", "HEAD"], check=True)
-    subprocess.run(["git", "-C", workspace.repo, "tag", "stray"], check=True)
-    tags = subprocess.run(["git", "-C", repository, "tag"], capture_output=True, check=True).stdout
-    assert tags == b""
+    workspace.remember()
+    Path(workspace.repo, "docs/AGENTS.md").write_text("changed\n")
+    Path(workspace.repo, "build").mkdir()
+    Path(workspace.repo, "build/out").write_text("built\n")
+    Path(workspace.repo, 'odd "name\n\\').write_text("odd\n")
+    diff = workspace.diff()
+    assert b"+changed" in diff
+    assert b"built" not in diff
+    assert b"+odd" in diff
+
+
+def test_nothing_of_a_nested_repository_is_run(tmp_path: Path) -> None:
+    """Not even by Git: what an agent made in a container would be run outside of it."""
+    source = tmp_path / "source"
+    nested = source / "sub"
+    nested.mkdir(parents=True)
+    (nested / "s.txt").write_text("one\n")
+    (source / "top.txt").write_text("top\n")
+    for folder in (nested, source):
+        git = ["git", "-C", str(folder), "-c", "user.name=x", "-c", "user.email=x@x"]
+        for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+            subprocess.run([*git, *words], check=True, stderr=subprocess.DEVNULL)
+    workspace = _workspace(tmp_path / "c", small_fleet.task(workspace=str(source)))
+    workspace.make()
+    workspace.remember()
+    trap = f"touch {tmp_path}/trapped; cat"
+    for name in ("filter.x.clean", "filter.x.smudge", "filter.x.process", "core.fsmonitor"):
+        subprocess.run(["git", "-C", f"{workspace.repo}/sub", "config", name, trap], check=True)
+    Path(workspace.repo, "sub/.gitattributes").write_text("* filter=x\n")
+    Path(workspace.repo, "sub/s.txt").write_text("two\n")
+    Path(workspace.repo, "new").mkdir()
+    subprocess.run(["git", "-C", f"{workspace.repo}/new", "init", "-q"], check=True)
+    Path(workspace.repo, "new/n.txt").write_text("new\n")
+    diff = workspace.diff()
+    assert b"-one\n+two\n" in diff
+    assert b"+new" in diff
+    assert not (tmp_path / "trapped").exists()
+
+
+def test_a_link_that_the_agent_made_is_not_followed_for_the_patch(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/secret").write_text("secret\n")
+    (tmp_path / "source/folder").mkdir(parents=True)
+    (tmp_path / "source/folder/secret").write_text("mine\n")
+    workspace = _workspace(tmp_path / "c", small_fleet.task(workspace=str(tmp_path / "source")))
+    workspace.make()
+    workspace.remember()
+    remove(f"{workspace.repo}/folder")
+    Path(workspace.repo, "folder").symlink_to(tmp_path / "outside")
+    diff = workspace.diff()
+    assert b"secret\n" not in diff.replace(b"/secret\n", b"")
+    assert b"-mine" in diff
+    assert b"+" + os.fsencode(tmp_path / "outside") in diff
 
 
 def test_git_of_the_workspace_is_never_asked(repository: Path, tmp_path: Path) -> None:
@@ -106,13 +201,19 @@ def hostile(repository: Path, tmp_path: Path) -> Path:
     return repository
 
 
-def test_a_clone_of_a_hostile_repository_runs_none_of_its_programs(hostile: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["clone", "worktree"])
+def test_a_clone_of_a_hostile_repository_runs_none_of_its_programs(
+    hostile: Path, tmp_path: Path, kind: str
+) -> None:
+    (tmp_path / "evil.inc").write_text(f'[filter "x"]\n\tsmudge = touch {tmp_path}/trapped\n')
+    with (hostile / ".git/config").open("a") as file:
+        file.write(f'[includeIf "gitdir:**"]\n\tpath = {tmp_path}/evil.inc\n')
     (task,) = small_fleet.plan(
         tmp_path,
         [Variant(name="v", agent="native", model="scripted/x")],
         [small_fleet.task(workspace=str(hostile), commit="main")],
     ).tasks
-    workspace = _workspace(tmp_path / "c", task)
+    workspace = _workspace(tmp_path / "c", task, kind=kind)
     workspace.make()
     workspace.remember()
     Path(workspace.repo, "a.txt").write_text("two\n")
@@ -120,15 +221,6 @@ def test_a_clone_of_a_hostile_repository_runs_none_of_its_programs(hostile: Path
     workspace.remove()
     assert not (tmp_path / "trapped").exists()
     assert not (tmp_path / "hooked").exists()
-
-
-def test_a_worktree_of_a_repository_with_filters_of_its_own_is_refused(hostile: Path, tmp_path: Path) -> None:
-    task = small_fleet.task(workspace=str(hostile), commit="main")
-    workspace = _workspace(tmp_path / "c", task, kind="worktree")
-    with pytest.raises(WorkspaceFailed, match=r"runs programs of its own .*filter\.x\."):
-        workspace.make()
-    workspace.remove()
-    assert not (tmp_path / "trapped").exists()
 
 
 def test_files_are_left_out_and_added(repository: Path, tmp_path: Path) -> None:

@@ -15,8 +15,14 @@ _LINK = re.compile(r"gitdir: (?P<git>.+/\.git)/worktrees/(?P<name>[^/\n]+)\s*")
 _BRANCH = re.compile(r"ref: refs/heads/(?P<name>[\w./@+-]{1,200})\s*")
 
 
-_CASE = re.compile(r"(?P<fleet>.+/fleets/[A-Za-z0-9][A-Za-z0-9_-]{0,63})/work/[0-9a-f]{12}(/.*)?", re.DOTALL)
+_CASE = re.compile(
+    r"(?P<parent>.+)/\.harness-work/(?P<name>[A-Za-z0-9][A-Za-z0-9_-]{0,63})/[0-9a-f]{12}(/.*)?", re.DOTALL
+)
 """The workspace of one case of a fleet."""
+_EARLIER_CASE = re.compile(
+    r"(?P<fleet>.+/fleets/[A-Za-z0-9][A-Za-z0-9_-]{0,63})/work/[0-9a-f]{12}(/.*)?", re.DOTALL
+)
+"""The same, in sessions of earlier versions."""
 
 
 class RepositoryPlace(NamedTuple):
@@ -29,8 +35,10 @@ class RepositoryPlace(NamedTuple):
 
 def listed_folder(cwd: str) -> str:
     """The folder under which a session is listed: all cases of a fleet have that of the fleet, others their own."""
-    case = _CASE.fullmatch(cwd)
-    return case["fleet"] if case else cwd
+    if case := _CASE.fullmatch(cwd):
+        return os.path.join(case["parent"], case["name"])
+    earlier = _EARLIER_CASE.fullmatch(cwd)
+    return earlier["fleet"] if earlier else cwd
 
 
 def repository_of(cwd: str) -> RepositoryPlace:

@@ -32,6 +32,7 @@ _READY = b"harness: ready"
 _OWN_VARIABLES = ("HOME", "PATH", "PWD", "LD_", "XDG_", "DOCKER_", "CONTAINER")
 """They mean something to the engine's own program, and are not passed to it."""
 _LONGEST_REASON = 500
+_SMALL_BYTES = 100_000
 
 
 class ContainerFailed(Exception):
@@ -57,7 +58,7 @@ class CaseContainer:
         """Copy what the agent works on out of the image, where the task has no workspace. Raises ContainerFailed."""
         prepare_image(self._task)
         os.mkdir(self._repo)
-        folder = _ask("image", "inspect", "--format", "{{.Config.WorkingDir}}", self._task.image).strip()
+        folder = self._task.workdir or _working_folder(self._task.image)
         if folder in {"", "/"}:
             return
         self._folder = folder
@@ -110,6 +111,21 @@ class CaseContainer:
         os.chmod(path, 0o700)
         return path
 
+    def put(self, here: str, there: str) -> None:
+        """Copy a file or folder to a path outside of the workspace, in place of what is there. Raises OSError."""
+        try:
+            _ask("exec", self._name, "rm", "-rf", there)
+            _ask("cp", here, f"{self._name}:{there}", timeout_s=_START_S)
+        except ContainerFailed as error:
+            raise OSError(None, str(error), there) from error
+
+    def read(self, path: str) -> bytes:
+        """A small file of the container; empty where there is none."""
+        try:
+            return _ask("exec", self._name, "head", "-c", str(_SMALL_BYTES), path).encode()
+        except ContainerFailed:
+            return b""
+
     def end_processes(self) -> None:
         """End everything inside but the first process: what ends outside does not end inside."""
         with suppress(ContainerFailed):
@@ -146,8 +162,16 @@ class CaseContainer:
             yield from ("--mount", f"type=bind,source={self._repo},target={self._folder}")
         for there, here in self._settings.mounts.items():
             yield from ("--mount", f"type=bind,source={here},target={there},readonly")
+        if self._task.cpus:
+            yield from ("--cpus", f"{self._task.cpus:g}")
+        if self._task.memory_mb:
+            yield from ("--memory", f"{self._task.memory_mb:.0f}m")
         if self._settings.network:
             yield from ("--network", self._settings.network)
+
+
+def _working_folder(image: str) -> str:
+    return _ask("image", "inspect", "--format", "{{.Config.WorkingDir}}", image).strip()
 
 
 def outer(env: Mapping[str, str]) -> dict[str, str]:

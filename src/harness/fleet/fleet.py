@@ -14,6 +14,7 @@ from harness.config import data_directory
 from harness.errors import LogLocked, StoreError, UnknownSession, UsageError
 from harness.fleet import plan as plans
 from harness.fleet.attempt import Attempt
+from harness.fleet.digests import path_digest
 from harness.fleet.plan import FleetCase, FleetPlan, FleetTask
 from harness.fleet.records.contract import FleetRecords
 from harness.fleet.records.files import FileRecords
@@ -27,6 +28,8 @@ from harness.log.stores.open_store import open_store
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _LOG_ID = "fleet"
+WORK_FOLDER = ".harness-work"
+"""Of all fleets in a folder: their workspaces while they run."""
 STORE_VARIABLE = "HARNESS_FLEET_STORE"
 
 
@@ -89,7 +92,13 @@ class Fleet:
         return found[0]
 
     def workspace(self, case_id: str) -> str:
-        return os.path.join(self.directory, "work", case_id)
+        """Beside the fleet's folder, not in it: hidden files and the changes of others are there."""
+        parent, name = os.path.split(self.directory)
+        return os.path.join(parent, WORK_FOLDER, name, case_id)
+
+    def base(self, case_id: str) -> str:
+        """What is remembered of a workspace, for its patch."""
+        return os.path.join(self.directory, "base", case_id)
 
     def kept_workspace(self, attempt: Attempt) -> str:
         return os.path.join(self.directory, "kept", f"{attempt.case}.{attempt.number}")
@@ -148,6 +157,7 @@ def create_fleet(plan: FleetPlan, reference: str, database: str = "") -> Fleet:
             replace(one, added=_frozen_files(one.added, fleet.directory, one.digest)) for one in plan.variants
         ),
     )
+    frozen = replace(frozen, digests=_digests(frozen, fleet.directory))
     stored = plans.decode(fleet.records.save_plan(plans.encode(frozen)))
     if stored.cases.keys() != plan.cases.keys():
         raise UsageError(
@@ -159,6 +169,14 @@ def create_fleet(plan: FleetPlan, reference: str, database: str = "") -> Fleet:
         stored, budget_usd=plan.budget_usd, retries=plan.retries, providers=plan.providers, seed=plan.seed
     )
     return fleet
+
+
+def _digests(plan: FleetPlan, directory: str) -> dict[str, str]:
+    """Of all that was copied into the fleet's folder."""
+    groups = [*(task.files for task in plan.tasks), *(variant.added for variant in plan.variants)]
+    paths = [task.workspace for task in plan.tasks] + [path for group in groups for path in group.values()]
+    known: dict[str, str] = {}
+    return {path: path_digest(path, known) for path in paths if path.startswith(f"{directory}{os.sep}")}
 
 
 def _frozen(task: FleetTask, directory: str) -> FleetTask:

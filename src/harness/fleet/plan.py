@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from collections.abc import Mapping
 from functools import cached_property
 from hashlib import sha256
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
@@ -12,6 +14,7 @@ from msgspec.structs import replace
 
 from harness.sources.request import Limits, Permissions, Request
 
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
 WorkspaceKind: TypeAlias = Literal["auto", "clone", "worktree", "copy"]
 
 
@@ -32,6 +35,8 @@ class FleetTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     files: dict[str, str] = {}
     """Put into the workspace only for the check: path there → path here."""
     env: dict[str, str] = {}
+    check_env: dict[str, str] = {}
+    """Variables of the check alone; `${NAME}` is that of the worker."""
     timeout_s: float | None = None
     setup_timeout_s: float = 1800.0
     check_timeout_s: float = 600.0
@@ -39,6 +44,17 @@ class FleetTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     """The container image that the task needs; empty: none."""
     context: str = ""
     """The folder with the Dockerfile from which `image` is built."""
+    reward: str = ""
+    """Where the check writes its verdict, in the container and outside of the workspace: this with `.json` or `.txt`.
+    A reward of 1 is a solution; none at all is no verdict. Empty: the exit code of the check is the verdict."""
+    workdir: str = ""
+    """Where the agent works in the container; empty: where the image says."""
+    cpus: float = 0.0
+    memory_mb: float = 0.0
+    """Of the container; 0: no limit."""
+    needs_no_network: bool = False
+    refusal: str = ""
+    """What the task demands that cannot be kept: it is not run."""
     source: str = "plan"
     """The format it was read from: `plan`, `harbor`, `terminal-bench`, `swe-bench`."""
     metadata: dict[str, Any] = {}
@@ -131,6 +147,8 @@ class FleetPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, d
     sessions: str = ""
     """The store of the runs' logs: a folder or `postgresql://…`."""
     redact: bool = True
+    digests: dict[str, str] = {}
+    """Of what was copied when the fleet was created, by path: it is compared before it is used."""
 
     @cached_property
     def cases(self) -> dict[str, FleetCase]:
@@ -187,6 +205,19 @@ class FleetCase(NamedTuple):
                 max_budget_usd=limits.run_budget_usd,
             ),
         )
+
+
+def variables_in(value: str) -> list[str]:
+    """The names of `${NAME}` that have no default (`${NAME:-default}`)."""
+    return [name for name, default in _VARIABLE.findall(value) if not default]
+
+
+def with_variables(env: Mapping[str, str], source: Mapping[str, str]) -> dict[str, str]:
+    """With every `${NAME}` replaced by that of `source`, or its default."""
+    return {
+        name: _VARIABLE.sub(lambda found: source.get(found[1]) or (found[2] or "")[2:], value)
+        for name, value in env.items()
+    }
 
 
 def _case_id(task: FleetTask, variant: bytes, repeat: int) -> str:

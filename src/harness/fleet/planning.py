@@ -5,90 +5,20 @@ before anything starts.
 from __future__ import annotations
 
 import os
-import stat
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Callable, Sequence
 
-import msgspec
 from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.fleet.container import ContainerFailed, prepare_image
-from harness.fleet.plan import FleetPlan, FleetTask, RunLimits, Variant
+from harness.fleet.digests import files_digest, path_digest, task_digest
+from harness.fleet.plan import FleetPlan, FleetTask, RunLimits, Variant, variables_in
 from harness.fleet.plan_file import PlanText
 from harness.fleet.tasks.load import load_tasks
 from harness.sources.process.launch import find_binary, not_found
 from harness.sources.registry import load
 from harness.sources.workspace.git_calls import GitCalls, GitFailed
-
-# Digests of tasks: the same task has the same digest on any machine, a changed one has another.
-
-
-_BLOCK_BYTES = 1 << 20
-_NOT_CONTENT = ("workspace", "commit", "context", "files", "digest", "metadata", "source")
-"""Fields of a task whose digest is that of what they name, or that change nothing."""
-
-
-def task_digest(task: FleetTask, workspace: str, known: dict[str, str]) -> str:
-    """`workspace`: the digest of what the agent works on. `known`: digests of paths, so that each is read once."""
-    fields = {
-        name: value for name, value in msgspec.to_builtins(task).items() if name not in _NOT_CONTENT and value
-    }
-    content = [fields, workspace, files_digest(task.files, known)]
-    return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
-
-
-def files_digest(files: Mapping[str, str], known: dict[str, str]) -> str:
-    """Of files by their path in the workspace; empty when there are none."""
-    content = {there: path_digest(here, known) for there, here in files.items()}
-    return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16] if content else ""
-
-
-def path_digest(path: str, known: dict[str, str]) -> str:
-    """Of a file, or of a folder with everything in it. Raises UsageError."""
-    if path not in known:
-        try:
-            known[path] = _digest(path)
-        except OSError as error:
-            raise UsageError(f"cannot read {error.filename or path}: {error.strerror}") from error
-    return known[path]
-
-
-def _digest(path: str) -> str:
-    total = sha256()
-    for relative, mode in _entries(path):
-        full = os.path.join(path, relative) if relative else path
-        total.update(b"%s\0%o\0" % (os.fsencode(relative), stat.S_IMODE(mode) & 0o111))
-        if stat.S_ISLNK(mode):
-            total.update(os.fsencode(os.readlink(full)))
-        elif stat.S_ISREG(mode):
-            total.update(_file_digest(full))
-    return total.hexdigest()[:32]
-
-
-def _file_digest(path: str) -> bytes:
-    content = sha256()
-    with open(path, "rb", buffering=0) as file:
-        while block := file.read(_BLOCK_BYTES):
-            content.update(block)
-    return content.digest()
-
-
-def _entries(path: str) -> list[tuple[str, int]]:
-    """Everything below a path, sorted, with its mode; the path itself is the empty name."""
-    found = [("", os.lstat(path).st_mode)]
-    folders = [""] if stat.S_ISDIR(found[0][1]) else []
-    while folders:
-        folder = folders.pop()
-        with os.scandir(os.path.join(path, folder)) as entries:
-            for entry in entries:
-                name = os.path.join(folder, entry.name)
-                mode = entry.stat(follow_symlinks=False).st_mode
-                found.append((name, mode))
-                if stat.S_ISDIR(mode):
-                    folders.append(name)
-    return sorted(found)
 
 
 def plan_of_file(path: str, name: str = "") -> FleetPlan:
@@ -133,7 +63,9 @@ def completed(plan: FleetPlan, resolve_model: Callable[[Variant], Variant], *, i
         _require_agents(variants)
     known: dict[str, str] = {}
     tasks = tuple(_with_image(task, known) for task in plan.tasks)
-    refused = [f"{task.id}: {reason}" for task in tasks if (reason := _refusal(task, variants, is_local))]
+    refused = [
+        f"{task.id}: {reason}" for task in tasks if (reason := _refusal(task, plan, variants, is_local))
+    ]
     if refused:
         more = f"\n  … and {len(refused) - 10} more" if len(refused) > 10 else ""
         raise UsageError(
@@ -178,8 +110,20 @@ def _with_image(task: FleetTask, known: dict[str, str]) -> FleetTask:
     return replace(task, image=f"localhost/harness-task:{path_digest(task.context, known)[:16]}")
 
 
-def _refusal(task: FleetTask, variants: Sequence[Variant], is_local: bool) -> str:
+def _refusal(task: FleetTask, plan: FleetPlan, variants: Sequence[Variant], is_local: bool) -> str:
     """Why a task cannot be run here; empty when it can."""
+    if task.refusal:
+        return task.refusal
+    if task.needs_no_network and plan.container.network != "none":
+        return (
+            "it must have no network, and an agent in its container could not reach a model then;"
+            ' network = "none" in [container] of the plan does it nevertheless'
+        )
+    missing_variables = [
+        name for value in task.check_env.values() for name in variables_in(value) if name not in os.environ
+    ]
+    if missing_variables:
+        return f"its check needs the variable {missing_variables[0]}, which is not set"
     if task.image and (reason := _container_refusal(task, variants, is_local)):
         return reason
     if task.workspace and not os.path.isdir(task.workspace):

@@ -11,13 +11,12 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from types import FrameType
 from typing import Any, Self
 
-import msgspec
 from msgspec.structs import replace
 
 from harness import config
@@ -40,7 +39,8 @@ from harness.fleet.attempt import Attempt, CaseProgress, Fault
 from harness.fleet.container import remove_container
 from harness.fleet.failures import fault_of, trouble_of
 from harness.fleet.fleet import Fleet
-from harness.fleet.plan import FleetCase
+from harness.fleet.plan import FleetCase, with_variables
+from harness.fleet.scores import Verdict, is_solved, scores_of
 from harness.fleet.step import CommandResult, StepStopped, run_step
 from harness.fleet.workspace import CaseWorkspace, WorkspaceFailed, remove
 from harness.ledger import Ledger, total
@@ -54,7 +54,6 @@ BUSY = 75
 """The exit code when another worker has the case."""
 NO_RESULT = 76
 """The exit code when the attempt ended without a result."""
-_SCORE_BYTES = 100_000
 _COUNTED = (UsageDelta, SessionStart, Result, Suspended, Resumed, Info, Warning, Error)
 """What the cost of a run, and the reason it failed, are read from."""
 
@@ -100,6 +99,7 @@ def remove_left(fleet: Fleet, case_id: str) -> None:
         with suppress(UsageError):  # there is no engine on this machine, so there is no container
             remove_container(fleet.workspace(case_id))
     remove(fleet.workspace(case_id))
+    remove(fleet.base(case_id))
 
 
 class _Worker:
@@ -112,7 +112,9 @@ class _Worker:
         self._attempt = Attempt(
             case=case.id, number=number, started_ms=time.time_ns() // 1_000_000, host=os.uname().nodename
         )
-        self._workspace = CaseWorkspace(fleet.workspace(case.id), fleet.plan, case, lambda: stop.is_requested)
+        self._workspace = CaseWorkspace(
+            fleet.workspace(case.id), fleet.base(case.id), fleet.plan, case, lambda: stop.is_requested
+        )
 
     def attempt(self) -> Attempt:
         """When this returns, its result is stored and the workspace is removed."""
@@ -124,7 +126,7 @@ class _Worker:
         except StepStopped:
             self._fail("interrupted", "")
         except WorkspaceFailed as error:
-            self._fail("setup_failed", str(error))
+            self._fail("check_failed" if self._attempt.log_id else "setup_failed", str(error))
         except OSError as error:
             self._fail("check_failed", f"{error.strerror}: {error.filename}")
         attempt = replace(self._attempt, duration_s=round(time.monotonic() - self._began, 3))
@@ -205,37 +207,46 @@ class _Worker:
 
     def _check(self) -> None:
         task = self._case.task
-        self._workspace.add_hidden_files()
-        end = self._step(task.check, task.check_timeout_s)
+        self._workspace.prepare_check()
+        end = self._step(task.check, task.check_timeout_s, with_variables(task.check_env, os.environ))
         output = "\n".join(filter(None, (end.output, end.trouble)))
         checked = replace(self._attempt, check_exit=end.code, check_output=output)
-        if end.code is None:
+        verdict = self._verdict(end)
+        if verdict is None:
             self._attempt = checked
-            self._fail("check_failed", end.trouble)
+            self._fail("check_failed", end.trouble or "the check has written no reward")
         elif self._attempt.crashed:  # it has not passed, and has no score, whatever it left behind
             self._attempt = checked
-        elif end.is_ok:  # solved, even though its provider failed afterwards
-            self._attempt = replace(checked, passed=True, fault="", detail="", score=self._score())
+        elif verdict.passed:  # solved, even though its provider failed afterwards
+            self._attempt = replace(checked, passed=True, fault="", detail="", score=verdict.score)
         elif self._attempt.fault:
             self._attempt = checked
         else:
-            self._attempt = replace(checked, passed=False, score=self._score(), detail=end.end_of_signal)
+            self._attempt = replace(checked, passed=False, score=verdict.score, detail=end.end_of_signal)
 
-    def _score(self) -> dict[str, float]:
-        if not self._case.task.score_file:
-            return {}
-        path = os.path.join(self._workspace.repo, self._case.task.score_file)
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            with os.fdopen(fd, "rb") as file:
-                found = msgspec.json.decode(file.read(_SCORE_BYTES), type=dict[str, float] | float)
-        except (OSError, msgspec.DecodeError):
-            return {}
-        return found if isinstance(found, dict) else {"score": found}
+    def _verdict(self, end: CommandResult) -> Verdict | None:
+        """None: the check has not come to one."""
+        task, container = self._case.task, self._workspace.container
+        if end.code is None:
+            return None
+        if not task.reward or container is None:
+            score = scores_of(self._workspace.score()) if task.score_file else None
+            return Verdict(end.is_ok, score or {})
+        score = next(
+            (
+                found
+                for kind in ("json", "txt")
+                if (found := scores_of(container.read(f"{task.reward}.{kind}")))
+            ),
+            None,
+        )
+        if score is None:
+            return Verdict(False, {}) if end.trouble else None
+        return Verdict(is_solved(score), score)
 
-    def _step(self, command: str, timeout_s: float) -> CommandResult:
+    def _step(self, command: str, timeout_s: float, env: Mapping[str, str] | None = None) -> CommandResult:
         cwd = self._workspace.repo if os.path.isdir(self._workspace.repo) else self._workspace.place
-        argv, env = self._workspace.command(command, self._case.task.env)
+        argv, env = self._workspace.command(command, {**self._case.task.env, **(env or {})})
         return run_step(argv, cwd, env, timeout_s, lambda: self._stop.is_requested)
 
     def _fail(self, fault: Fault, detail: str) -> None:

@@ -1,10 +1,11 @@
 """The workspace of one attempt: made, changed for the variant, compared with what it was, and removed.
 
-    <fleet>/work/<case>/  repo   what the agent works on
-                          home   its home, empty at first
-                          base   a Git folder of ours that knows what `repo` was like; nothing in `repo` configures it
+    <parent of the fleet>/.harness-work/<fleet>/<case>/  repo   what the agent works on
+                                                         home   its home, empty at first
+    <fleet>/base/<case>/                                 a Git folder of ours that knows what `repo` was like
 
-After the agent has worked here nothing in it can be trusted: no link is followed, and no Git of `repo` is asked.
+The fleet's own folder has the hidden files of the tasks and the changes of other agents, so an agent works elsewhere.
+After it has worked nothing in the workspace can be trusted: no link is followed, and no Git of `repo` is asked.
 """
 
 from __future__ import annotations
@@ -12,30 +13,28 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from shlex import join, quote
 
 from msgspec.structs import replace
 
 from harness.errors import HarnessError, UsageError
 from harness.fleet.container import CaseContainer, ContainerFailed, outer
+from harness.fleet.digests import path_digest
+from harness.fleet.first_commit import commit_all, tracked_files
 from harness.fleet.plan import FleetCase, FleetPlan, WorkspaceKind
-from harness.fleet.step import run_step
+from harness.fleet.snapshot import Snapshots
 from harness.sources.process.invocation import find_program
 from harness.sources.registry import load
 from harness.sources.request import Request
-from harness.sources.workspace.git_calls import SAFE_OPTIONS, GitCalls, safe_environment
+from harness.sources.workspace.checkout import check_out
+from harness.sources.workspace.files import open_folder
+from harness.sources.workspace.git_calls import GitFailed
 
-_GIT_TIMEOUT_S = 600.0
 _LARGEST_DIFF_BYTES = 20 << 20
-_NO_SETTINGS = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-"""Settings of the user would make a workspace differ from one machine to another."""
-_GIT = ("git", *SAFE_OPTIONS, "-c", "advice.detachedHead=false")
-_SAFE_GIT = join(_GIT)
-_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-"""Of a folder without files; every Git knows it."""
+_SCORE_BYTES = 100_000
+_BEFORE, _AFTER = "refs/snapshots/before", "refs/snapshots/after"
 _XDG = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 
 
@@ -44,17 +43,24 @@ class WorkspaceFailed(Exception):
 
 
 class CaseWorkspace:
-    """Contract: nothing outside of `place` changes, but for the worktree list of a repository with `worktree`."""
+    """Contract: nothing outside of `place` and `base` changes."""
 
-    def __init__(self, place: str, plan: FleetPlan, case: FleetCase, is_stopped: Callable[[], bool]) -> None:
+    def __init__(
+        self, place: str, base: str, plan: FleetPlan, case: FleetCase, is_stopped: Callable[[], bool]
+    ) -> None:
+        """`base`: a folder that the agent has no business in."""
         self.place = place
         self.repo = os.path.join(place, "repo")
         self._home = os.path.join(place, "home")
-        self._base = os.path.join(place, "base")
+        self._base = base
+        self._snapshots = Snapshots(base, self.repo)
+        self._has_snapshot = False
+        self._tracked: frozenset[str] = frozenset()
+        self._digests = plan.digests
+        self._leaves_out = any(variant.without for variant in plan.variants)
         self._case = case
         self._kind = kind_of(plan.workspaces, case)
         self._is_stopped = is_stopped
-        self._tree = ""
         self.container: CaseContainer | None = None
         """Where setup, agent and check run; None: here."""
         if case.task.image:
@@ -72,6 +78,7 @@ class CaseWorkspace:
         """Raises WorkspaceFailed, StepStopped."""
         remove(self.place)
         try:
+            self._require_unchanged([self._case.task.workspace, *self._case.variant.added.values()])
             os.makedirs(self._home, mode=0o700)
             with open(os.path.join(self._home, ".gitconfig"), "w", encoding="utf-8") as file:
                 file.write("[user]\n\tname = Harness\n\temail = harness@localhost\n")
@@ -80,10 +87,13 @@ class CaseWorkspace:
                 self._leave_out(pattern)
             for there, here in self._case.variant.added.items():
                 put(self.repo, there, here)
+            self._commit()
             if self.container is not None:
                 self.container.start(self._is_stopped)
         except (ContainerFailed, UsageError) as error:
             raise WorkspaceFailed(str(error)) from error
+        except GitFailed as error:
+            raise WorkspaceFailed(error.words) from error
         except OSError as error:
             reason = error.strerror or str(error)
             raise WorkspaceFailed(f"cannot make the workspace: {reason}: {error.filename}") from error
@@ -92,41 +102,63 @@ class CaseWorkspace:
         """Note what the workspace is like now: `diff` says what changed since."""
         if not _has_git():
             return
-        if not os.listdir(self.repo):
-            self._tree = _EMPTY_TREE
+        try:
+            self._snapshots.prepare()
+            self._snapshots.take(_BEFORE, self._tracked)
+        except (GitFailed, OSError):  # then there is no patch; the run itself needs none
             return
-        alternates = ""
-        source = os.path.join(self._case.task.workspace, ".git", "objects")
-        if self._case.task.commit and os.path.isdir(source):
-            alternates = f"echo {quote(source)} > {quote(self._base)}/objects/info/alternates\n"
-            # The stat cache of the clone: unchanged files need not be read again.
-            alternates += f"cp {quote(self.repo)}/.git/index {quote(self._base)}/index 2>/dev/null || true\n"
-        script = f"{_SAFE_GIT} init -q --bare {quote(self._base)} || exit 1\n{alternates}{self._git()} add -A . || exit 1\n"
-        end = run_step(f"{script}{self._git()} write-tree", self.repo, _git_environment(), _GIT_TIMEOUT_S)
-        self._tree = end.output.strip().rpartition("\n")[2] if end.is_ok else ""
+        self._has_snapshot = True
 
     def diff(self) -> bytes:
         """What the agent changed, as a patch; empty where that is not known."""
-        if not self._tree or not os.path.isdir(self.repo):
+        if not self._has_snapshot or not os.path.isdir(self.repo):
             return b""
         if self.container is not None:
             self.container.give_back()
-        patch = os.path.join(self.place, "patch")
-        options = "--cached --binary --no-ext-diff --no-textconv --no-renames --ignore-submodules=none"
-        made = "" if os.path.isdir(self._base) else f"{_SAFE_GIT} init -q --bare {quote(self._base)} && "
-        command = (
-            f"{made}{self._git()} add -A . && {self._git()} diff {options} {self._tree} > {quote(patch)}"
-        )
-        if not run_step(command, self.repo, _git_environment(), _GIT_TIMEOUT_S).is_ok:
+        try:
+            self._snapshots.take(_AFTER)
+            return self._snapshots.patch(_BEFORE, _AFTER)[:_LARGEST_DIFF_BYTES]
+        except (GitFailed, OSError):
             return b""
-        with open(patch, "rb") as file:
-            return file.read(_LARGEST_DIFF_BYTES)
 
-    def add_hidden_files(self) -> None:
-        """Raises OSError."""
+    def prepare_check(self) -> None:
+        """Put the hidden files into place, and take away what the agent may have written as its score.
+
+        Raises OSError, WorkspaceFailed where a hidden file is not what it was.
+        """
+        task = self._case.task
+        self._require_unchanged(task.files.values())
         os.makedirs(self.repo, exist_ok=True)  # a task may delete its workspace
-        for there, here in self._case.task.files.items():
-            put(self.repo, there, here)
+        if task.score_file:
+            with suppress(OSError), open_folder(self._score_folder) as folder:
+                os.unlink(os.path.basename(task.score_file), dir_fd=folder)
+        for there, here in task.files.items():
+            if self.container is not None and there.startswith("/"):
+                self.container.put(here, there)
+            else:
+                put(self.repo, there, here)
+
+    def score(self) -> bytes:
+        """What the check wrote as its score; empty where that is nothing, or a link."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            with open_folder(self._score_folder) as folder:
+                descriptor = os.open(os.path.basename(self._case.task.score_file), flags, dir_fd=folder)
+            with open(descriptor, "rb") as file:
+                return file.read(_SCORE_BYTES)
+        except OSError:
+            return b""
+
+    @property
+    def _score_folder(self) -> str:
+        inside = os.path.dirname(self._case.task.score_file)
+        return os.path.join(os.path.realpath(self.place), "repo", inside)
+
+    def _require_unchanged(self, paths: Iterable[str]) -> None:
+        """Raises WorkspaceFailed where the fleet's copy of something is not what it was when the fleet was created."""
+        for path in paths:
+            if path in self._digests and path_digest(path, {}) != self._digests[path]:
+                raise WorkspaceFailed(f"{path} has changed since the fleet was created: create it anew")
 
     def keep(self, place: str) -> None:
         """Move what the agent worked on to another place."""
@@ -157,9 +189,7 @@ class CaseWorkspace:
         if self.container is not None:
             self.container.close()
         remove(self.place)
-        if self._kind == "worktree":
-            command = (*_GIT, "-C", self._case.task.workspace, "worktree", "prune")
-            run_step(command, os.path.dirname(self.place), _git_environment(), _GIT_TIMEOUT_S)
+        remove(self._base)
 
     def _fill(self) -> None:
         task = self._case.task
@@ -170,19 +200,17 @@ class CaseWorkspace:
         elif self._kind == "copy":
             copy_tree(task.workspace, self.repo)
         else:
-            source, repo = quote(task.workspace), quote(self.repo)
-            if self._kind == "worktree":
-                _refuse_own_filters(task.workspace)
-                script = f"{_SAFE_GIT} -C {source} worktree add -q --detach -f {repo} {quote(task.commit)}"
-            else:
-                script = (
-                    f"GIT_ALLOW_PROTOCOL=file {_SAFE_GIT} clone -q --shared --no-checkout --template= {source} {repo}"
-                    f" && {_SAFE_GIT} -C {repo} checkout -q --detach {quote(task.commit)}"
-                    f" && {_SAFE_GIT} -C {repo} remote remove origin"
-                )
-            end = run_step(script, self.place, _git_environment(), _GIT_TIMEOUT_S, self._is_stopped)
-            if not end.is_ok:
-                raise WorkspaceFailed(f"git: {end.trouble or end.output.strip()}")
+            os.mkdir(self.repo)
+            check_out(task.workspace, task.commit, self.repo)
+            self._tracked = tracked_files(task.workspace, task.commit)
+
+    def _commit(self) -> None:
+        """The history that the agent sees: of a commit, and where files are left out, no more than what is there."""
+        git = os.path.join(self.repo, ".git")
+        if self._kind == "copy" and not (self._leaves_out and os.path.isdir(git)):
+            return
+        remove(git)
+        commit_all(self.repo, self._tracked)
 
     def _leave_out(self, pattern: str) -> None:
         for folder, folders, files in os.walk(self.repo):
@@ -193,15 +221,10 @@ class CaseWorkspace:
                     remove(os.path.join(folder, name))
             folders[:] = [name for name in folders if os.path.isdir(os.path.join(folder, name))]
 
-    def _git(self) -> str:
-        return f"{_SAFE_GIT} --git-dir={quote(self._base)} --work-tree={quote(self.repo)}"
 
-
-def kind_of(asked: WorkspaceKind, case: FleetCase) -> WorkspaceKind:
-    """A worktree shares refs with the user's repository, so a clone is the default; without a commit, a copy."""
-    if not case.task.commit:
-        return "copy"
-    return "worktree" if asked == "worktree" else "clone"
+def kind_of(wanted: WorkspaceKind, case: FleetCase) -> WorkspaceKind:
+    """`clone` and `worktree` are one: the files of a commit in a repository of their own."""
+    return "clone" if case.task.commit and wanted != "copy" else "copy"
 
 
 def put(root: str, there: str, here: str) -> None:
@@ -266,19 +289,6 @@ def _mode(path: str) -> int:
         return os.lstat(path).st_mode
     except FileNotFoundError:
         return 0
-
-
-def _git_environment() -> dict[str, str]:
-    return safe_environment() | _NO_SETTINGS
-
-
-def _refuse_own_filters(repository: str) -> None:
-    """A worktree has the settings of its repository; a clone does not."""
-    if own := GitCalls(repository).own_filters():
-        raise WorkspaceFailed(
-            f"{repository} runs programs of its own when files are checked out ({own[0][:100]});"
-            " leave `workspaces` out of the plan to work in clones, which do not"
-        )
 
 
 def _has_git() -> bool:

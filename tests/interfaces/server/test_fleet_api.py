@@ -209,9 +209,15 @@ def test_a_fleet_is_continued_by_a_process_of_its_own(live: LiveServer) -> None:
         assert (row["passed"], row["errors"]) == (2, 2)
         assert http.post("/api/fleets/small/resume", json={}).status_code == 409
         assert http.post("/api/fleets/small/retry", json={}).status_code == 200
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while (attempts := _attempts(live)) != [1, 2, 1, 2] and time.monotonic() < deadline_s:
+            time.sleep(0.1)
         until(live, "completed")
-    attempts = [one["attempts"] for one in get(live, "/api/fleets/small")["cases"]]
     assert attempts == [1, 2, 1, 2]
+
+
+def _attempts(live: LiveServer) -> list[int]:
+    return [one["attempts"] for one in get(live, "/api/fleets/small")["cases"]]
 
 
 def until(live: LiveServer, state: str) -> Any:

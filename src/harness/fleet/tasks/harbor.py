@@ -13,44 +13,102 @@ from harness.sources.formats.fields import record_of, text_of
 
 FILE = "task.toml"
 _CANARY = re.compile(r"^\s*(<!--.*canary.*-->|#.*canary.*)\s*$", re.IGNORECASE)
-_FOLDER = ".harbor"
-_SCORE = f"{_FOLDER}/score"
-_CHECK = f"""rm -rf /tests /logs/verifier && mkdir -p /logs/verifier && cp -r {_FOLDER}/tests /tests || exit 1
-bash /tests/test.sh
-for found in json txt; do cp /logs/verifier/reward.$found {_SCORE} 2>/dev/null && break; done
-grep -Eq '^1(\\.0*)?$|"reward": *1(\\.0*)?[^0-9.]' {_SCORE}"""
-"""Where Harbor's tests are, and the file that says whether they passed. A reward of 1 is a solution."""
-_REQUIREMENTS = ("cpus", "memory_mb", "storage_mb", "gpus", "network_mode", "allow_internet")
+_LOGS = "/logs/verifier"
+_CHECK = f"rm -rf {_LOGS} && mkdir -p {_LOGS} && bash /tests/test.sh"
+"""Where Harbor's tests are, and the folder of the file that says whether they passed. Both are outside of the workspace."""
+_ABOUT = ("storage_mb", "build_timeout_sec")
+_REFUSED: dict[str, str] = {
+    "gpus": "GPUs",
+    "gpu_types": "GPUs",
+    "tpu": "TPUs",
+    "mcp_servers": "MCP servers",
+    "healthcheck": "a health check",
+    "skills_dir": "skills of its own",
+    "allowed_hosts": "a network with some hosts alone",
+}
+"""What an environment may demand that is not kept here."""
+_NO_NETWORK, _ANY_NETWORK = ("no-network", "none"), ("", "public", "default", "bridge")
+_COMPOSE = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml")
 
 
 def read(folder: str) -> FleetTask:
-    """Raises UsageError."""
+    """Raises UsageError. What the task demands and cannot have is its `refusal`."""
     about = _read_toml(os.path.join(folder, FILE))
-    if about.get("steps"):
-        raise UsageError(f"{folder}: tasks of several steps are not supported")
     environment, verifier = record_of(about.get("environment")), record_of(about.get("verifier"))
     inside = os.path.join(folder, "environment")
     image = text_of(environment.get("docker_image"))
     is_built = not image and os.path.isfile(os.path.join(inside, "Dockerfile"))
-    needs_container = bool(image) or is_built
+    has_container = bool(image) or is_built
     return FleetTask(
         id=text_of(record_of(about.get("task")).get("name")) or os.path.basename(folder),
-        prompt=without_canary(read_text(os.path.join(folder, "instruction.md"))),
-        workspace=inside if not needs_container and os.path.isdir(inside) else "",
+        prompt=_instruction(folder, about),
+        workspace=inside if not has_container and os.path.isdir(inside) else "",
         image=image,
         context=inside if is_built else "",
-        check=_CHECK if needs_container else "bash tests/test.sh",
-        score_file=_SCORE if needs_container else "",
-        files={f"{_FOLDER}/tests" if needs_container else "tests": os.path.join(folder, "tests")},
-        env={name: text_of(value) for name, value in record_of(environment.get("env")).items()},
+        check=_CHECK if has_container else "bash tests/test.sh",
+        reward=f"{_LOGS}/reward" if has_container else "",
+        files={"/tests" if has_container else "tests": os.path.join(folder, "tests")},
+        env=_variables(environment.get("env")),
+        check_env=_variables(verifier.get("env")),
         timeout_s=_seconds(record_of(about.get("agent")).get("timeout_sec")),
         check_timeout_s=_seconds(verifier.get("timeout_sec")) or 600.0,
+        workdir=text_of(environment.get("workdir")) if has_container else "",
+        cpus=_seconds(environment.get("cpus")) or 0.0,
+        memory_mb=_seconds(environment.get("memory_mb")) or 0.0,
+        needs_no_network=environment.get("allow_internet") is False
+        or environment.get("network_mode") in _NO_NETWORK,
+        refusal=_refusal(folder, about, has_container=has_container),
         source="harbor",
         metadata={
             **record_of(about.get("metadata")),
-            **{name: environment[name] for name in _REQUIREMENTS if name in environment},
+            **{name: environment[name] for name in _ABOUT if name in environment},
         },
     )
+
+
+def _instruction(folder: str, about: dict[str, Any]) -> str:
+    path = os.path.join(folder, "instruction.md")
+    if about.get("steps") and not os.path.isfile(path):
+        return "-"  # it is refused, with the reason
+    return without_canary(read_text(path))
+
+
+def _refusal(folder: str, about: dict[str, Any], *, has_container: bool) -> str:
+    """What cannot be kept of a task's demands; empty: nothing."""
+    environment, verifier = record_of(about.get("environment")), record_of(about.get("verifier"))
+    inside = os.path.join(folder, "environment")
+    if about.get("steps"):
+        return "it has several steps"
+    if any(os.path.isfile(os.path.join(inside, name)) for name in _COMPOSE):
+        return "it needs services beside its container (docker-compose.yaml)"
+    for name, what in _REFUSED.items():
+        if environment.get(name) or about.get(name):
+            return f"it needs {what} (`{name}`)"
+    if verifier.get("environment") or verifier.get("environment_mode") == "separate":
+        return "its check needs an environment of its own"
+    if text_of(environment.get("os")) not in {"", "linux"}:
+        return f"it needs {environment['os']}"
+    users = {text_of(record_of(about.get(part)).get("user")) for part in ("agent", "verifier")}
+    if users - {"", "root"}:
+        return f"it must be run as the user {min(users - {'', 'root'})}"
+    network = text_of(environment.get("network_mode"))
+    if network not in (*_NO_NETWORK, *_ANY_NETWORK):
+        return f"it needs a network that is limited (`{network}`)"
+    if not has_container and (needed := _needs_container(folder, environment)):
+        return f"it needs a container, since {needed}, and names no image"
+    return ""
+
+
+def _needs_container(folder: str, environment: dict[str, Any]) -> str:
+    script = os.path.join(folder, "tests", "test.sh")
+    if os.path.isfile(script) and "/logs/" in read_text(script):
+        return "its verdict is written to /logs"
+    limited = [name for name in ("workdir", "network_mode", "allow_internet") if name in environment]
+    return f"it sets `{limited[0]}`" if limited else ""
+
+
+def _variables(value: Any) -> dict[str, str]:
+    return {name: value if isinstance(value, str) else str(value) for name, value in record_of(value).items()}
 
 
 def without_canary(text: str) -> str:

@@ -36,9 +36,23 @@ def read(folder: str) -> FleetTask:
         files={there: here for there, here in tests.items() if os.path.exists(here)},
         timeout_s=_seconds(fields, "max_agent_timeout_sec"),
         check_timeout_s=_seconds(fields, "max_test_timeout_sec") or 600.0,
+        refusal=_refusal(folder),
         source="terminal-bench",
         metadata={name: fields[name] for name in _ABOUT if name in fields},
     )
+
+
+def _refusal(folder: str) -> str:
+    """Its own container is described there as the service `client`; others cannot be had."""
+    path = os.path.join(folder, "docker-compose.yaml")
+    if not os.path.isfile(path):
+        return ""
+    _before, _, services = read_text(path).partition("services:\n")
+    names = re.findall(
+        r"^ {2}([\w-]+):", re.split(r"^\S", services, maxsplit=1, flags=re.MULTILINE)[0], re.MULTILINE
+    )
+    others = [name for name in names if name != "client"]
+    return f"it needs services beside its container ({', '.join(others)})" if others else ""
 
 
 def scalars(text: str) -> dict[str, str]:
