@@ -32,6 +32,7 @@ class Approver:
     ) -> None:
         self._mode = mode
         self._workspace = workspace
+        self._agent = agent
         self._rules = [rule for rule in rules if rule.agent in ("", agent)]
         self._shell = shell
         self._is_shell_known = True
@@ -76,6 +77,11 @@ class Approver:
         with self._lock:
             if rule not in self._rules:
                 self._rules.append(rule)
+
+    def use(self, rules: Iterable[Rule]) -> None:
+        """Decide by these rules from now on, and by no other."""
+        with self._lock:
+            self._rules = [rule for rule in rules if rule.agent in ("", self._agent)]
 
     def revoke(self, rule: Rule) -> bool:
         """Allow it no longer; False when nothing like it was allowed."""

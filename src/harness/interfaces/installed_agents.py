@@ -7,8 +7,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from harness.sources.agent import Agent
-from harness.sources.process.launch import find_binary
-from harness.sources.process.version_probe import probe_version
+from harness.sources.process.launch import (
+    find_binary,
+    installed_two_way,
+    installed_version,
+    refusal_to_ask,
+    refusal_to_read_only,
+)
+from harness.sources.process.version_probe import parse_version, probe_version
 from harness.sources.registry import load, load_all, names
 from harness.sources.request import OWN_AGENT
 from harness.version import __version__
@@ -97,15 +103,32 @@ def names_of(agent: Agent) -> tuple[str, ...]:
 
 
 def capabilities(agent: Agent) -> dict[str, bool]:
-    return {shown: name in agent.supports for shown, name in CAPABILITIES.items()}
+    """What the installed version takes; one that is not installed counts as new."""
+    version = parse_version(installed_version(agent))
+    return {
+        shown: name in agent.supports
+        and (not version or name not in agent.since or version >= agent.since[name])
+        for shown, name in CAPABILITIES.items()
+    }
 
 
 def two_way(agent: Agent) -> list[str]:
-    """What can be done with it while it runs; empty: it can only be watched and stopped."""
+    """What can be done with the installed version while it runs; empty: it can only be watched and stopped."""
     if agent.name == OWN_AGENT:
         return sorted(_OWN_TWO_WAY)
+    held = installed_two_way(agent)
     # Modes are those of a session: no run asks a program for its own.
-    return sorted(agent.two_way.capabilities - {"mode"}) if agent.two_way is not None else []
+    return sorted(held.capabilities - {"mode"}) if held is not None else []
+
+
+def permission_modes(agent: Agent) -> dict[str, str]:
+    """The modes of `permissionMode` → why the installed version cannot be held to it; empty: it can."""
+    version = installed_version(agent) if agent.two_way is not None or agent.needs_version else ""
+    asks, reads = refusal_to_ask(agent, version), refusal_to_read_only(agent, version)
+    if agent.name == OWN_AGENT:
+        asks = reads = None
+    refusals = {"default": asks, "acceptEdits": asks, "readOnly": reads, "fullAuto": None}
+    return {mode: "" if refusal is None else refusal.message for mode, refusal in refusals.items()}
 
 
 def diagnostics(found: AgentInstallation) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from typing import Any, NamedTuple, cast, get_args
 
 import msgspec
 
+from harness.approvals.globs import escaped
+from harness.approvals.rules import Rule
 from harness.errors import UsageError
 from harness.events import Operation
 from harness.session.builtin.ask_user import AskUserTool
@@ -40,6 +42,10 @@ NOT_APPROVED = "Tool call was not approved by the user"
 _SUBAGENT = "subagent"
 _NEVER_ASKED = (AskUserTool, SubmitPlanTool, TaskTool, NotificationInboxTool, RecallTool)
 """The harness's own tools that only concern the conversation."""
+
+
+_CALLED: dict[str, tuple[str, ...]] = {"other": ("network", "unknown")}
+"""Categories of a session → those of a call."""
 
 
 class ToolClass(NamedTuple):
@@ -71,6 +77,8 @@ class SessionGrant(msgspec.Struct, frozen=True, kw_only=True):
     closed: bool = False
     category: str = ""
     """Instead of a tool: everything of this category."""
+    rule: Rule | None = None
+    """What is allowed to an agent program, where tool and arguments do not say all of it."""
 
 
 def declined(reason: str) -> ToolOutput:
@@ -142,6 +150,46 @@ class SessionPermissions:
             params=permission.params,
             closed=permission.closed,
         )
+
+    def grant_rules(self, rules: Sequence[Rule], label: str) -> None:
+        """Grant what "always" was answered to a program."""
+        for rule in rules:
+            self._give(label=label, rule=rule)
+
+    @property
+    def allows_all(self) -> bool:
+        """Whether everything is allowed that no rule denies."""
+        return self._state.peek("yolo") is True
+
+    def as_rules(self) -> list[Rule]:
+        """Rules and grants, as calls of an agent program are decided by them."""
+        found = [
+            Rule(answer=policy, tool=escaped(name), source="session")
+            for name, policy in self._rules("tools").items()
+        ]
+        for name, policy in self._rules("categories").items():
+            found += [
+                Rule(answer=policy, category=each, source="session") for each in _CALLED.get(name, (name,))
+            ]
+        for one in self._grants.values():
+            if one.rule is not None:
+                found.append(one.rule)
+            elif one.category:
+                found += [
+                    Rule(answer="allow", category=each, source="grant")
+                    for each in _CALLED.get(one.category, (one.category,))
+                ]
+            else:
+                found.append(
+                    Rule(
+                        answer="allow",
+                        tool=escaped(one.tool),
+                        params=one.params,
+                        closed=one.closed,
+                        source="grant",
+                    )
+                )
+        return found
 
     def has_category_grant(self, category: str) -> bool:
         """Whether all tools of a category were allowed."""

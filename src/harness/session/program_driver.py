@@ -8,34 +8,39 @@ with the next message. Other programs are started for each message, and resume t
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
+from harness.approvals.approver import Approver
+from harness.approvals.call import ASK, FULL_ACCESS, MODES, Decision, ProposedCall
+from harness.approvals.rules import Rule
+from harness.approvals.work_folder import WorkFolder
 from harness.errors import HarnessError, UsageError
-from harness.events import Briefed, Message, Operation, Relay, RelayReply, Result, Signal, Warning
+from harness.events import Briefed, Message, RelayReply, Result, Signal, Warning
 from harness.log.hub import Hub
 from harness.log.store import read_all
 from harness.session.briefing import Briefing, UndeliveredSignals, files_in
-from harness.session.config import CommandAgent, ToolCategory
+from harness.session.config import CommandAgent
 from harness.session.hand_over import hand_over_within
 from harness.session.open_thread import OpenThread
-from harness.session.permissions import SessionPermissions, ToolClass
+from harness.session.permissions import SessionPermissions
 from harness.session.runs import Ended, RunRequest, UserMessage
+from harness.sources.agent import Agent
 from harness.sources.loop.conversation import GIVEN_UP
 from harness.sources.loop.turns import turn_of
 from harness.sources.model import Attachment, UserTurn
-from harness.sources.process.approval_policy import arguments_of
 from harness.sources.process.dialogue import ProgramConversation
 from harness.sources.process.launch import installed_two_way
+from harness.sources.process.questions import work_folder
 from harness.sources.registry import load
 from harness.sources.request import Permissions, Request
 from harness.sources.run import Run, start
-from harness.sources.tool import ToolPermission
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore
@@ -44,38 +49,40 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 _FROM_PROGRAMS = ("resume", "model", "append_system_prompt")
 _FROM_TWO_WAY = frozenset({"approve", "ask", "plan", "files"})
-_READ_ONLY = "this mode may only read"
 _LONGEST_WAIT_S = 24 * 3600.0
 """How long the process of a program is held open for one answer; then the question is refused."""
 
 
-class SessionPolicy:
-    """The rules of a session, asked before a person is. Contract: `ApprovalPolicy`, in the thread of the run."""
+class SessionApprover(Approver):
+    """Decides for the program of a session, by the rules and grants that the session has at that moment."""
 
     def __init__(
-        self, permissions: SessionPermissions, access: Permissions, loop: asyncio.AbstractEventLoop
+        self, permissions: SessionPermissions, access: Permissions, folder: WorkFolder, agent: Agent
     ) -> None:
-        self.reads_only = access == "read-only"
-        """Until a plan is approved, in a mode that may change nothing."""
-        self._allows_all = access == "full-access"
+        tools = agent.two_way.tools if agent.two_way is not None else None
+        shell = tools.shell_memory if tools is not None else "kept"
+        super().__init__(MODES.get(access, ASK), folder, agent=agent.name, shell=shell)
         self._permissions = permissions
-        self._loop = loop
+        self._fresh: list[Rule] = []
+        """Granted a moment ago: the session has not noted it yet."""
 
-    def decide(self, relay: Relay, operations: Sequence[Operation]) -> RelayReply | None:
-        if relay.kind != "permission":
-            return None
-        if self.reads_only and relay.category != "read":
-            return RelayReply(id=relay.id, approved=False, by="policy", reason=_READ_ONLY)
-        is_known = relay.category in get_args(ToolCategory)
-        standing = ToolClass(cast("ToolCategory", relay.category) if is_known else None)
-        verdict = self._permissions.verdict_on(relay.tool_name, standing, arguments_of(relay), operations)
-        if verdict.decision == "ask" and not self._allows_all:
-            return None
-        is_allowed = verdict.decision != "deny"
-        return RelayReply(id=relay.id, approved=is_allowed, by="policy", reason=verdict.reason)
+    def grant(self, rule: Rule) -> None:
+        self._fresh.append(rule)
 
-    def grant(self, permission: ToolPermission) -> None:
-        _call_in(self._loop, self._permissions.grant, permission)
+    def settle(self, rules: Sequence[Rule], label: str) -> None:
+        """Note what was granted in the session. In its event loop."""
+        self._permissions.grant_rules(rules, label)
+        self._fresh = [rule for rule in self._fresh if rule not in rules]
+
+    def decide(self, calls: Sequence[ProposedCall]) -> Decision:
+        self.use([*self._permissions.as_rules(), *self._fresh])
+        before = self.mode
+        if self._permissions.allows_all and not before.is_fixed:
+            self.switch(FULL_ACCESS)
+        try:
+            return super().decide(calls)
+        finally:
+            self.switch(before)
 
 
 class CommandDriver:
@@ -89,7 +96,7 @@ class CommandDriver:
         """For the current thread: its id, and what the program has not been given of it."""
         self._held: tuple[str, ProgramConversation] | None = None
         """For the current thread: its id, and the process that lasts from message to message."""
-        self._policy: SessionPolicy | None = None
+        self._approver: SessionApprover | None = None
         self._handed: set[str] = set()
         """Threads in which it was given a session of its own, or could not be."""
         self._early: dict[str, RelayReply] | None = None
@@ -195,11 +202,15 @@ class CommandDriver:
             return self._held[1]
         await self.close()
         loop = asyncio.get_running_loop()
-        self._policy = SessionPolicy(self._session.permissions, self._agent.permissions, loop)
+        permissions = self._session.permissions
+        folder = work_folder(self._session.working_directory, {**os.environ, **self._agent.env})
+        approver = SessionApprover(permissions, self._agent.permissions, folder, load(self._agent.name))
+        self._approver = approver
         conversation = ProgramConversation(
-            self._policy,
+            approver,
             ask_timeout_s=_LONGEST_WAIT_S,
             on_turn=lambda: _call_in(loop, self._follow_turn, thread_id),
+            on_grant=lambda rules, label: _call_in(loop, approver.settle, rules, label),
         )
         self._held = (thread_id, conversation)
         return conversation
@@ -267,8 +278,8 @@ class CommandDriver:
         target = session.harness.plan_target(mode)
         if target.id == mode.id:
             return
-        if self._policy is not None:
-            self._policy.reads_only = False
+        if self._approver is not None:
+            self._approver.switch(ASK)
 
         async def follow() -> None:
             session.runs.hold_queue()

@@ -13,6 +13,7 @@ from harness.sources.worker import Worker
 
 if TYPE_CHECKING:
     from harness.sources.driver import Driver
+    from harness.sources.formats.toolset import Toolset
 
 Version = tuple[int, ...]
 """Numbers of a version, `(2, 1, 325)`; empty when it is not known."""
@@ -65,6 +66,8 @@ class TwoWay(msgspec.Struct, frozen=True, kw_only=True):
     """For what the program writes in a two-way conversation; a new one for every run."""
     capabilities: frozenset[str]
     """Of steer, approve, ask, plan, files, model, mode, fork: what can be expected before the program runs."""
+    tools: Toolset | None = None
+    """What its tools do: by this table it is decided what may be done without asking. None: nothing may."""
     supports: frozenset[str] | None = None
     """As `Agent.supports`, where a two-way conversation takes other parts of a request."""
     unasked: str = ""

@@ -52,10 +52,29 @@ class Send(msgspec.Struct, frozen=True):
     data: bytes
 
 
+class AskedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that a question for permission is about, as the question itself states it: it is decided by nothing else."""
+
+    tool: str
+    """The exact name of the tool, as the program says it."""
+    input: Any = None
+    id: str = ""
+    server: str = ""
+    """The MCP server of the tool, where the question names it."""
+    doubt: str = ""
+    """Why it is not certain what would be done; then it is asked about."""
+    announced: Any = None
+    """The arguments as the stream spells them, where the decision needs them otherwise."""
+    is_guess: bool = False
+    """Whether the name is ours, since the program states none: then it is not known what the tool does."""
+
+
 class Asked(msgspec.Struct, frozen=True):
     """The program asks, and waits until `Driver.answer`."""
 
     relay: Relay
+    calls: tuple[AskedCall, ...] = ()
+    """Every call that a permission would be for."""
 
 
 class Withdrawn(msgspec.Struct, frozen=True):
@@ -216,12 +235,17 @@ class Driver:
         natives, self.open = list(self.open.values()), {}
         return [move for native in natives for move in self._cancelled(native)]
 
-    def _ask(self, native: Any, relay: Relay) -> Asked:
-        """Open a question under an id that no other question of the log has. The id of `relay` is not used."""
+    def _ask(self, native: Any, relay: Relay, *calls: AskedCall) -> Asked:
+        """Open a question under an id that no other question of the log has. The id of `relay` is not used.
+
+        `calls`: what a permission would be for; without any, the call that the relay shows.
+        """
         self._asked += 1
         relay = msgspec.structs.replace(relay, id=f"{self._line_id}-{self._asked}")
         self.open[relay.id] = native
-        return Asked(relay)
+        if relay.kind == "permission" and not calls:
+            calls = (AskedCall(tool=relay.tool_name, input=relay.input, id=relay.call_id),)
+        return Asked(relay, calls)
 
     def _withdraw(self, is_meant: Any) -> list[Move]:
         """Close the questions for which `is_meant(native)` holds."""

@@ -184,8 +184,8 @@ def _prompt(params: Any) -> Prompt:
 
 
 def _comparable(message: Any) -> Any:
-    """Without what depends on the request of the run: where it works, and its model."""
+    """Without what depends on the request of the run: where it works, its model, and what its rights were then."""
     params = message.get("params", {})
     if message.get("method") in ("thread/start", "thread/resume"):
-        params = {name: value for name, value in params.items() if name not in ("cwd", "model")}
+        params = {name: value for name, value in params.items() if name not in ("cwd", "model", "sandbox")}
     return {**message, "params": params}

@@ -97,8 +97,6 @@ class ServedDialogue:
 
     def begin(self, session_id: str = "ses_1") -> None:
         self.do(self.driver.begin())
-        if self.written[-1]["path"] == "/agent":
-            self.answers([])
         self.answers({"id": session_id, "directory": "/repo"})
 
     def reply(self, relay_id: str, approved: bool = True, **more: Any) -> None:
@@ -156,7 +154,6 @@ def _perform(dialogue: ServedDialogue, wanted: dict[str, Any]) -> Iterator[str]:
     match path.split("/")[1:]:
         case ["session"]:
             dialogue.do(driver.begin())
-            dialogue.answers([], path="/agent")
             count, body = len(dialogue.written) - 1, {}
         case ["session", driver.session_id, "prompt_async"] if "parts" in body:
             _say(dialogue, body)

@@ -20,23 +20,41 @@ def written(moves: Any) -> list[Any]:
     return [msgspec.json.decode(move.data) for move in moves if isinstance(move, Send)]
 
 
-def test_only_ask_has_a_hook() -> None:
-    [asks] = written(driver("ask").begin())
+@pytest.mark.parametrize("permissions", ["ask", "read-only"])
+def test_everything_is_asked_about_where_the_program_is_held_to_something(permissions: Permissions) -> None:
+    [asks] = written(driver(permissions).begin())
     [default] = written(driver("agent-default").begin())
     assert asks["request"]["hooks"] == {"PreToolUse": [{"matcher": "*", "hookCallbackIds": ["ask"]}]}
     assert default["request"]["hooks"] is None
 
 
-@pytest.mark.parametrize("tool", ["Bash", "Write", "Edit", "mcp__server__tool", "WebFetch", "Unheard"])
-def test_what_changes_or_runs_something_is_asked_about(tool: str) -> None:
+@pytest.mark.parametrize(
+    "tool",
+    [
+        "Bash",
+        "Write",
+        "Edit",
+        "mcp__server__tool",
+        "WebFetch",
+        "Unheard",
+        "Read",
+        "Grep",
+        "Glob",
+        "Skill",
+        "Agent",
+        "Task",
+        "SendMessage",
+    ],
+)
+def test_all_that_acts_is_asked_about(tool: str) -> None:
     [answer] = written(driver("ask").receive(callback(tool)))
     output = answer["response"]["response"]["hookSpecificOutput"]
     assert output == {"hookEventName": "PreToolUse", "permissionDecision": "ask"}
     assert answer["response"]["request_id"] == 0
 
 
-@pytest.mark.parametrize("tool", ["Read", "Grep", "Glob", "AskUserQuestion", "ExitPlanMode"])
-def test_what_only_reads_is_not(tool: str) -> None:
+@pytest.mark.parametrize("tool", ["AskUserQuestion", "ExitPlanMode", "TodoWrite"])
+def test_what_only_concerns_the_conversation_is_not(tool: str) -> None:
     [answer] = written(driver("ask").receive(callback(tool)))
     assert answer["response"]["response"] == {}
 

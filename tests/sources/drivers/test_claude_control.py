@@ -405,7 +405,9 @@ def test_a_request_that_is_not_known_is_refused() -> None:
     assert said["response"] == {"request_id": "q", "subtype": "error", "error": "unsupported"}
 
 
-@pytest.mark.parametrize(("tool", "is_asked"), [("Bash", True), ("mcp__new__thing", True), ("Read", False)])
+@pytest.mark.parametrize(
+    ("tool", "is_asked"), [("Bash", True), ("mcp__new__thing", True), ("Read", True), ("TodoWrite", False)]
+)
 def test_a_run_that_has_to_ask_asks_before_everything_that_is_not_known_to_be_harmless(
     tool: str, is_asked: bool
 ) -> None:

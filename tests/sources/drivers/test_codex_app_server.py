@@ -109,7 +109,7 @@ def test_the_handshake_leaves_out_what_names_account_and_machine() -> None:
     assert opening["method"] == "thread/start"
     params = opening["params"]
     assert (params["model"], params["developerInstructions"]) == ("gpt", "Be brief.")
-    assert (params["approvalPolicy"], params["sandbox"]) == ("untrusted", "danger-full-access")
+    assert (params["approvalPolicy"], params["sandbox"]) == ("untrusted", "workspace-write")
     assert params["approvalsReviewer"] == "user"
     assert params["config"]["model_reasoning_effort"] == "high"
 
@@ -118,7 +118,7 @@ def test_the_handshake_leaves_out_what_names_account_and_machine() -> None:
     ("permissions", "policy", "sandbox"),
     [
         ("full-access", "never", "danger-full-access"),
-        ("read-only", "on-request", "read-only"),
+        ("read-only", "untrusted", "read-only"),
         ("agent-default", None, None),
     ],
 )

@@ -60,7 +60,10 @@ def test_a_call_is_asked_about_allowed_and_made(tmp_path: Path) -> None:
 
     [relay], [reply], [end] = of(Relay, events), of(RelayReply, events), of(ToolEnd, events)
     assert (relay.tool_name, relay.call_id) == ("shell", end.call_id)
-    assert [choice.kind for choice in relay.choices] == ["allow-once", "allow-always", "reject-once"]
+    [asked_call] = relay.calls
+    assert (asked_call.input["command"], asked_call.category) == ("touch a.txt", "execute")
+    # It was recorded in another folder: nothing is offered for always there.
+    assert [choice.kind for choice in relay.choices] == ["allow-once", "reject-once"]
     assert (reply.approved, reply.by) == (True, "person")
     assert end.success is True
     assert of(Result, events)[-1].text == "Done."

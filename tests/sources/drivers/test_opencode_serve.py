@@ -33,7 +33,14 @@ def answer_begins(parent: str = "msg_0", message_id: str = "msg_1", **more: Any)
 
 
 def call(status: str = "running", **state: Any) -> dict[str, Any]:
-    part = {"type": "tool", "tool": "bash", "callID": "call_1", "sessionID": "ses_1", "id": "prt_1"}
+    part = {
+        "type": "tool",
+        "tool": "bash",
+        "callID": "call_1",
+        "messageID": "msg_1",
+        "sessionID": "ses_1",
+        "id": "prt_1",
+    }
     return event(
         "message.part.updated", sessionID="ses_1", part={**part, "state": {"status": status, **state}}
     )
@@ -42,41 +49,15 @@ def call(status: str = "running", **state: Any) -> dict[str, Any]:
 # The handshake
 
 
-DEFAULTS = [
-    {"permission": "*", "pattern": "*", "action": "allow"},
-    {"permission": "external_directory", "pattern": "/tmp/outputs/*", "action": "allow"},
-    {"permission": "*", "pattern": "*", "action": "ask"},
-    {"permission": "bash", "pattern": "*", "action": "ask"},
-    {"permission": "grep", "pattern": "*", "action": "allow"},
-]
-
-
 def test_a_new_session_gets_a_title_and_the_rules_of_its_permissions() -> None:
     dialogue = ServedDialogue()
     dialogue.do(dialogue.driver.begin())
-    assert dialogue.last() == ("GET", "/agent", None)
-    allows = {"permission": "bash", "pattern": "git *", "action": "allow"}
-    agents = [
-        {"name": "general", "permission": DEFAULTS},
-        {"name": "free", "permission": [*DEFAULTS, allows]},
-        {"name": "asks", "permission": [allows, *DEFAULTS]},
-        {
-            "name": "mcp",
-            "permission": [*DEFAULTS, {"permission": "lab_*", "pattern": "*", "action": "allow"}],
-        },
-        7,
-    ]
-
-    dialogue.answers(agents)
 
     method, path, body = dialogue.last()
     assert (method, path, body["title"]) == ("POST", "/session", "go")
     assert body["permission"][0] == {"permission": "*", "pattern": "*", "action": "ask"}
-    assert {"permission": "read", "pattern": "*", "action": "allow"} in body["permission"]
-    tasks = [rule for rule in body["permission"] if rule["permission"] == "task"]
-    assert tasks == [
-        {"permission": "task", "pattern": name, "action": "allow"} for name in ("general", "asks")
-    ]
+    allowed = {rule["permission"] for rule in body["permission"] if rule["action"] == "allow"}
+    assert allowed == {"todoread", "todowrite", "question"}
 
 
 def test_a_read_only_session_denies_what_its_sub_agents_inherit() -> None:
@@ -184,9 +165,11 @@ def test_the_server_is_started_here_with_a_password_and_the_settings_of_its_perm
     assert command.env["KILO_SERVER_PASSWORD"] == command.env["KILO_SERVER_USERNAME"] == ""
     settings = msgspec.json.decode(command.env["KILO_PERMISSION"])
     assert settings["*"] == settings["bash"] == settings["edit"] == {"*": "ask"}
-    assert settings["read"] == {"*": "allow", "*.env": "ask", "*.env.*": "ask", "*.env.example": "allow"}
+    assert settings["read"] == settings["task"] == settings["skill"] == {"*": "ask"}
     read_only = two_way.command(Request(agent="kilo", permissions="read-only"), ())
-    assert read_only.env["KILO_PERMISSION"] == '{"edit":{"*":"deny"},"bash":{"*":"deny"}}'
+    settings = msgspec.json.decode(read_only.env["KILO_PERMISSION"])
+    assert settings["edit"] == settings["bash"] == {"*": "deny"}
+    assert settings["*"] == {"*": "ask"}
     assert "KILO_PERMISSION" not in two_way.command(Request(agent="kilo"), ()).env
 
 

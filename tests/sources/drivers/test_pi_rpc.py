@@ -230,7 +230,10 @@ def test_two_ways_of_running_the_same_scenario_give_the_same_events() -> None:
         (Request(agent="pi"), ()),
         (Request(agent="pi", permissions="agent-default"), ()),
         (Request(agent="pi", permissions="ask"), ("--extension", GATE)),
-        (Request(agent="pi", permissions="read-only"), ("--tools", "read,grep,find,ls,ask_user")),
+        (
+            Request(agent="pi", permissions="read-only"),
+            ("--extension", GATE, "--tools", "read,grep,find,ls,ask_user"),
+        ),
         (Request(agent="pi", resume="abc", model="lab/x"), ("--model", "lab/x", "--session", "abc")),
         (Request(agent="pi", session_id="abc"), ("--session-id", "abc")),
         (Request(agent="pi", extra_args=("--thinking", "high")), ("--thinking", "high")),

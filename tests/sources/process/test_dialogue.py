@@ -197,15 +197,6 @@ def test_the_rules_answer_first(talk: Talk, request_options: dict[str, Any], app
     assert replies(talk.follow(run)) == [(approved, "policy")]
 
 
-def test_nobody_is_asked_about_what_only_reads(talk: Talk) -> None:
-    reads = {"dir": "out", "msg": {**call("c1", tool="Read")["msg"]}}
-    reads["msg"]["message"]["content"][0]["input"] = {"file_path": "/etc/hosts"}
-    question = ask("c1", tool="Read", input={"file_path": "/etc/hosts"})
-    run = talk.start(talk.program(*first_turn(reads, question, ANSWER)))
-
-    assert replies(talk.follow(run)) == [(True, "policy")]
-
-
 # Messages in the middle
 
 

@@ -83,10 +83,10 @@ def test_one_server_answers_one_prompt_after_the_other(talk: Talk) -> None:
 
 
 def test_a_call_runs_once_it_is_approved(talk: Talk) -> None:
-    events, result = talk.run("run true", replying(approved=True))
+    events, result = talk.run("run make", replying(approved=True))
 
     [relay] = of(Relay, events)
-    assert (relay.tool_name, relay.input) == ("bash", {"command": "true"})
+    assert (relay.tool_name, relay.input) == ("bash", {"command": "make"})
     assert [reply.approved for reply in of(RelayReply, events)] == [True]
     assert [end.success for end in of(ToolEnd, events)] == [True]
     assert result.text == "Done."
@@ -106,7 +106,7 @@ def test_a_message_in_the_middle_of_a_turn_is_taken(talk: Talk) -> None:
             run.steer("look")
             run.reply(event.id, approved=True)
 
-    _, result = talk.run("run true", act)
+    _, result = talk.run("run make", act)
 
     assert result.text == "Done. Also look."
 
@@ -135,7 +135,7 @@ def test_an_interrupt_while_it_asks_refuses_the_call(talk: Talk) -> None:
         if isinstance(event, Relay):
             run.cancel()
 
-    events, result = talk.run("run true", act)
+    events, result = talk.run("run make", act)
 
     assert result.outcome == "interrupted"
     assert [reply.approved for reply in of(RelayReply, events)] == [False]
@@ -151,7 +151,7 @@ def test_a_server_that_is_killed_while_it_asks_fails_the_run_and_the_next_one_st
         if isinstance(event, Relay):
             os.kill(pid, signal.SIGKILL)
 
-    events, result = talk.run("run true", act)
+    events, result = talk.run("run make", act)
 
     assert result.outcome == "failed"
     assert [reply.approved for reply in of(RelayReply, events)] == [False]
@@ -174,7 +174,7 @@ def test_without_a_person_the_permissions_decide(tmp_path: Path, permissions: An
 def test_the_password_is_in_no_record(talk: Talk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     password = "the-password-of-this-server"
     monkeypatch.setattr(secrets, "token_urlsafe", lambda _: password)
-    talk.run("run true", replying(approved=True))
+    talk.run("run make", replying(approved=True))
 
     files = [path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file()]
     assert any(b"session.idle" in data for data in files)

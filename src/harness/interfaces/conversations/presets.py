@@ -10,7 +10,7 @@ from harness.errors import UsageError
 from harness.interfaces.conversations.backend import Setup
 from harness.session.config import BUILTIN_TOOLS, BackingAgent, CommandAgent, Mode, Subagent
 from harness.sources.models.registry import any_model
-from harness.sources.process.launch import installed_two_way
+from harness.sources.process.launch import installed_version, refusal_to_ask
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, REMOTE_AGENT, Request
 
@@ -64,13 +64,12 @@ def permissions_state(permission_mode: str) -> dict[str, Any]:
 
 
 def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
-    """Raises UnknownAgent."""
+    """Raises UnknownAgent, and UsageError for an agent that cannot be held to the permission mode."""
     agent = load(setup.agent)
     if agent.name != OWN_AGENT:
         access = _ACCESS[setup.permission_mode]
-        two_way = installed_two_way(agent)
-        if access == "ask" and (two_way is None or two_way.unasked):
-            access = "agent-default"  # it cannot be asked: its own settings decide
+        if access == "ask" and (refusal := refusal_to_ask(agent, installed_version(agent))) is not None:
+            raise refusal
         return CommandAgent(
             name=agent.name,
             permissions=access,

@@ -114,19 +114,20 @@ _TOOLS: dict[str, ToolMapping] = {
     "view_file": _view,
     "view_file_outline": _view,
     "write_to_file": _write,
-} | dict.fromkeys(
-    (
-        "command_status",
-        "generate_image",
-        "list_resources",
-        "notify_user",
-        "read_resource",
-        "read_terminal",
-        "send_command_input",
-        "task_boundary",
+    **dict.fromkeys(
+        (
+            "command_status",
+            "generate_image",
+            "list_resources",
+            "notify_user",
+            "read_resource",
+            "read_terminal",
+            "send_command_input",
+            "task_boundary",
+        ),
+        no_operation,
     ),
-    no_operation,
-)
+}
 
 ANTIGRAVITY = Toolset(tools=_TOOLS)
 """Parameters are named like `AbsolutePath`."""

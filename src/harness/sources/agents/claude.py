@@ -122,7 +122,8 @@ def command(request: Request, version: Version) -> CommandLine:
     return CommandLine(args=tuple(args), stdin=request.prompt_bytes)
 
 
-_CONVERSATION_SINCE: Version = (2, 0, 60)
+_CONVERSATION_SINCE: Version = (2, 1, 20)
+"""Before it, a call that is to be asked about runs all the same."""
 _CONVERSATION_PERMISSIONS: dict[str, list[str]] = {**_PERMISSIONS, "ask": ["--permission-mode", "default"]}
 
 
@@ -429,6 +430,7 @@ AGENT = Agent(
         driver=ClaudeControl,
         translator=ClaudeTranslator,
         capabilities=ClaudeControl.capabilities,
+        tools=CLAUDE,
         since=_CONVERSATION_SINCE,
     ),
     since=_SINCE,

@@ -183,22 +183,22 @@ CURSOR = Toolset(
         "webFetch": _fetch,
         "fetch": _fetch,
         "task": _spawn,
-    }
-    | dict.fromkeys(SHELLS, running("command", directory="workingDirectory"))
-    | dict.fromkeys(TODO_LISTS, tracking_tasks)
-    | dict.fromkeys(
-        (
-            "askQuestion",
-            "await",
-            "createPlan",
-            "fetchMcpResource",
-            "getMcpTools",
-            "listMcpResources",
-            "readLints",
-            "switchMode",
+        **dict.fromkeys(SHELLS, running("command", directory="workingDirectory")),
+        **dict.fromkeys(TODO_LISTS, tracking_tasks),
+        **dict.fromkeys(
+            (
+                "askQuestion",
+                "await",
+                "createPlan",
+                "fetchMcpResource",
+                "getMcpTools",
+                "listMcpResources",
+                "readLints",
+                "switchMode",
+            ),
+            no_operation,
         ),
-        no_operation,
-    ),
+    },
     results={
         "read": _read_result,
         **dict.fromkeys(("write", "edit", "editNotebook"), _write_result),

@@ -55,15 +55,17 @@ from harness.sources.formats.plain_answer import PlainAnswer
 from harness.sources.formats.stream_json import error_of, outcome_of
 from harness.sources.formats.toolset import (
     Input,
+    KnownTool,
     PendingCall,
     ToolMapping,
     Toolset,
     consistent_exit_code,
+    conversing,
     fetching,
     lines_of,
     listing,
-    no_operation,
     patching,
+    reaching,
     reading,
     running,
     searching,
@@ -88,11 +90,14 @@ _TODO = re.compile(r"^\s*(?:\d+\.|[-*])?\s*\[(completed|in_progress|pending| |x)
 _TODO_STATUSES = {"x": "completed", " ": "pending"}
 
 
+_PATCH_TEXT = patching("input")
+
+
 def _patch(asked: Input, cwd: str) -> list[Operation] | None:
     """Models that were not made for it wrap the patch into JSON once more."""
     text = text_of(asked.get("input"))
     inner = record_of(decoded(text)) if text.startswith("{") else {}
-    return patching("input")(inner or asked, cwd)
+    return _PATCH_TEXT(inner or asked, cwd)
 
 
 _TOOLS: dict[str, ToolMapping] = {
@@ -102,28 +107,28 @@ _TOOLS: dict[str, ToolMapping] = {
     "Edit": writing("file_path", "path", change="update"),
     "MultiEdit": writing("file_path", "path", change="update"),
     "Create": writing("file_path", "path", change="create"),
-    "ApplyPatch": _patch,
+    "ApplyPatch": KnownTool(_patch, _PATCH_TEXT.use),
     "Grep": searching("pattern"),
-    "Glob": searching("patterns", "pattern", paths=("folder", "path")),
+    "Glob": searching("patterns", "pattern", paths=("folder", "path"), globs=("patterns", "pattern")),
     "Skill": using_skill("skill", "name"),
     SPAWNER: spawning("description", "prompt", names=("subagent_type",)),
     "WebSearch": fetching,
     "FetchUrl": fetching,
     **dict.fromkeys(TODO_LISTS, tracking_tasks),
-} | dict.fromkeys(
-    (
-        "AskUser",
-        "ConnectorSearch",
-        "ExitMissionPlanning",
-        "ExitSpecMode",
-        "GenerateImage",
-        "RecommendMission",
-        "TaskOutput",
-        "TaskStop",
-        "ToolSearch",
+    **dict.fromkeys(
+        (
+            "AskUser",
+            "ExitMissionPlanning",
+            "ExitSpecMode",
+            "RecommendMission",
+            "TaskOutput",
+            "TaskStop",
+            "ToolSearch",
+        ),
+        conversing,
     ),
-    no_operation,
-)
+    **dict.fromkeys(("ConnectorSearch", "GenerateImage"), reaching),
+}
 
 
 def exit_code_of(name: str, output: str, *, is_success: bool | None) -> int | None:
@@ -458,6 +463,7 @@ PROGRAM = AcpProgram(
     capabilities=frozenset({"approve", "files", "mode", "model"}),
     modes={"ask": "normal", "read-only": "normal"},
     auth_method="factory-api-key",
+    asks_for_all=True,
     ends_turn_on_reject=True,
 )
 

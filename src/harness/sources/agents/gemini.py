@@ -359,6 +359,8 @@ _TITLES: dict[str, str] = {
     "activate_skill": "name",
 }
 """Tools whose title is the value of this argument."""
+_WITH_PLACES = ("read_file__", "replace__", "write_file__")
+"""Tools on one file, which a question about them states."""
 _SEARCHES = frozenset({"glob", "grep_search", "search_file_content"})
 _QUERY = re.compile(r"'(.*?)'(?: (?:in \S+ )?within (.*))?(?: .*)?", re.DOTALL)
 _AGENT = re.compile(r"Delegating to agent '(.*)'")
@@ -382,6 +384,23 @@ class GeminiAcp(AcpTranslator):
     def name_of(call: AcpCall) -> str:
         name, mark, _ = call.id.partition("__")
         return name if mark else call.kind
+
+    @staticmethod
+    def stated_name(called: Record, announced: AcpCall) -> str:
+        """Gemini itself puts the tool's name before the id of a call, whoever made the rest of it."""
+        del announced
+        name, mark, _ = text_of(called.get("toolCallId")).partition("__")
+        return name if mark else ""
+
+    @staticmethod
+    def stated_input(called: Record) -> Any:
+        """It has no arguments: of an edit there are the differences, of a read the place."""
+        shown = [record_of(item) for item in items_of(called.get("content"))]
+        files = [text_of(item.get("path")) for item in shown if item.get("type") == "diff"]
+        places = [text_of(record_of(item).get("path")) for item in items_of(called.get("locations"))]
+        paths = {*files, *places}
+        is_certain = text_of(called.get("toolCallId")).startswith(_WITH_PLACES) and len(paths) == 1
+        return {"file_path": paths.pop()} if is_certain else None
 
     @staticmethod
     def input_of(call: AcpCall) -> Any:

@@ -6,6 +6,7 @@ from harness.sources.agent import Agent, CommandLine, TwoWay, Version
 from harness.sources.drivers.opencode_serve import OpencodeServe, serve_command
 from harness.sources.formats.opencode import FLAGS, OpencodeStream, run_command
 from harness.sources.formats.opencode_events import OpencodeEvents
+from harness.sources.formats.opencode_tools import OPENCODE
 from harness.sources.request import Request
 
 _ENV = {"KILO_NO_DAEMON": "1"}
@@ -50,6 +51,7 @@ AGENT = Agent(
         driver=OpencodeServe,
         translator=KiloServerTranslator,
         capabilities=OpencodeServe.capabilities,
+        tools=OPENCODE,
         since=_SERVE_SINCE,
         delta_keys=("delta",),
         transport="http",

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
+from harness.approvals.tool_table import by_prefix
 from harness.events import (
     Error,
     Event,
@@ -57,12 +58,13 @@ from harness.sources.formats.toolset import (
     PendingCall,
     ToolMapping,
     Toolset,
+    conversing,
     fetching,
-    no_operation,
     reading,
     running,
     searching,
     spawning,
+    starting,
     tasks_of,
     tracking_tasks,
     unmatched_result,
@@ -124,7 +126,7 @@ _TOOLS: dict[str, ToolMapping] = {
     "Edit": writing("path", change="update"),
     "StrReplaceFile": writing("path", change="update"),
     "Grep": searching("pattern"),
-    "Glob": searching("pattern", paths=("path", "directory")),
+    "Glob": searching("pattern", paths=("path", "directory"), globs=("pattern",)),
     "Skill": using_skill("skill"),
     SPAWNER: spawning("description", "prompt", names=("subagent_type",)),
     "Task": spawning("description", "prompt", names=("subagent_name",)),
@@ -132,26 +134,27 @@ _TOOLS: dict[str, ToolMapping] = {
     "FetchURL": fetching,
     "SearchWeb": fetching,
     **dict.fromkeys(TODO_LISTS, tracking_tasks),
-} | dict.fromkeys(
-    (
-        "AskUserQuestion",
-        "CreateGoal",
-        "CronCreate",
-        "CronDelete",
-        "CronList",
-        "EnterPlanMode",
-        "ExitPlanMode",
-        "GetGoal",
-        "SetGoalBudget",
-        "TaskList",
-        "TaskOutput",
-        "TaskStop",
-        "Think",
-        "UpdateGoal",
-        "WaitFor",
+    **dict.fromkeys(
+        (
+            "AskUserQuestion",
+            "CreateGoal",
+            "CronDelete",
+            "CronList",
+            "EnterPlanMode",
+            "ExitPlanMode",
+            "GetGoal",
+            "SetGoalBudget",
+            "TaskList",
+            "TaskOutput",
+            "TaskStop",
+            "Think",
+            "UpdateGoal",
+            "WaitFor",
+        ),
+        conversing,
     ),
-    no_operation,
-)
+    "CronCreate": starting,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +245,7 @@ def _swarm_result(call: PendingCall, _detail: Input, output: str) -> list[Operat
 KIMI = Toolset(
     tools=_TOOLS,
     results={"Read": _read_result, SPAWNER: _spawn_result, SWARM: _swarm_result},
+    server_of=by_prefix("mcp__"),
 )
 """Results are text without any flag: whether a call succeeded is read from the text, and None where it does not say."""
 
@@ -453,6 +457,11 @@ class KimiAcp(AcpTranslator):
     def name_of(call: AcpCall) -> str:
         """Its first title; later ones say what it does."""
         return call.title
+
+    @staticmethod
+    def stated_name(called: Record, announced: AcpCall) -> str:
+        del announced
+        return text_of(called.get("title"))
 
     @staticmethod
     def input_of(call: AcpCall) -> Any:

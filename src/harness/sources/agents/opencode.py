@@ -7,6 +7,7 @@ from harness.sources.drivers.opencode_serve import OpencodeServe, serve_command
 from harness.sources.formats.command_line import has
 from harness.sources.formats.opencode import FLAGS, OpencodeStream, run_command
 from harness.sources.formats.opencode_events import OpencodeEvents
+from harness.sources.formats.opencode_tools import OPENCODE
 from harness.sources.request import Request
 
 _THINKING_SINCE: Version = (1, 2)
@@ -68,6 +69,7 @@ AGENT = Agent(
         driver=OpencodeServe,
         translator=OpencodeServerTranslator,
         capabilities=OpencodeServe.capabilities,
+        tools=OPENCODE,
         since=_SERVE_SINCE,
         delta_keys=("delta",),
         transport="http",

@@ -11,14 +11,17 @@ No files and no terminals are offered to the agent: it uses its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from functools import partial
 from typing import Any, ClassVar, Literal
 
 import msgspec
+from msgspec.structs import replace
 
-from harness.events import RelayReply, Warning
+from harness.events import Error, RelayReply, Warning
 from harness.sources.agent import CommandLine, TwoWay, Version
 from harness.sources.driver import (
+    AskedCall,
     Move,
     Moves,
     Notice,
@@ -39,6 +42,7 @@ from harness.sources.drivers.acp_questions import (
     disguised_questions,
     form_answer,
     form_relay,
+    is_for_several,
     own_words,
     permission_answer,
     permission_relay,
@@ -59,6 +63,12 @@ _OUTCOMES: dict[str, Literal["completed", "failed", "interrupted"]] = {
     "end_turn": "completed",
     "cancelled": "interrupted",
 }
+_NO_NAME = "the agent does not say which tool this is"
+_NO_ARGUMENTS = "the agent does not repeat the arguments of the call that it asks about"
+_SEVERAL = "the agent asks about several calls, and shows only this one"
+_MOST_EXPLANATIONS = 3
+"""How often in a turn the model is told why something was refused, and goes on: then the turn ends."""
+_REFUSED_TOO_OFTEN = "what it asked for was refused again and again: the turn was ended"
 _MODES = {"plan": "read-only", "build": "ask", "default": "ask"}
 """What a session of ours calls its modes → the permissions that an agent's mode stands for."""
 
@@ -84,6 +94,8 @@ class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
     leaves_commands: bool = False
     """Whether what an interrupted command has started runs on: the process is then ended with all that it started, and
     the session is resumed with the next prompt."""
+    asks_for_all: bool = False
+    """Whether one question stands for all calls that are announced and were not asked about yet."""
     sets_model: bool = False
     """Whether the model is set in the session, and not by its arguments."""
     version: int = 1
@@ -103,6 +115,7 @@ class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
             driver=partial(AcpDriver, self),
             translator=self.translator,
             capabilities=self.capabilities,
+            tools=self.translator.tools,
             supports=supports,
             unasked=unasked,
             since=since,
@@ -139,6 +152,8 @@ class AcpDriver(JsonRpcDriver):
         self._model = request.model
         self._held: Prompt | None = None
         self._calls: dict[str, AcpCall] = {}
+        self._questioned: set[str] = set()
+        """Calls of this turn that were asked about."""
         self._run_id = ""
         """Goose's name of the turn, which steering has to give."""
         self._queued: list[Prompt] = []
@@ -147,6 +162,10 @@ class AcpDriver(JsonRpcDriver):
         """The agent's id of a message that was given to its turn → the message."""
         self._reasons: list[str] = []
         """Why calls were refused: for the model, which the protocol has no field for."""
+        self._has_refused = False
+        """Whether one of them is a refusal."""
+        self._explanations = 0
+        """How often the model was told in this turn why something was refused."""
 
     def _id_of(self, method: str, number: int) -> int | str:
         return f"{method}#{number}"
@@ -267,7 +286,8 @@ class AcpDriver(JsonRpcDriver):
 
     def _prompted(self, prompt: Prompt) -> list[Move]:
         self._is_interrupted = self._is_running = self._is_final = False
-        self._reasons, self._calls = [], {}
+        self._reasons, self._calls, self._explanations = [], {}, 0
+        self._questioned.clear()
         blocks, notices = self._blocks(prompt)
         return [*notices, self._send_prompt(blocks)]
 
@@ -303,16 +323,21 @@ class AcpDriver(JsonRpcDriver):
         """The agent stopped. A refused call, whose reason the model has not seen, is explained in the same turn."""
         outcome = _OUTCOMES.get(reason, "failed")
         if self._reasons and outcome != "failed" and not self._is_interrupted:
+            if self._has_refused and self._explanations >= _MOST_EXPLANATIONS:
+                error = Error(message=_REFUSED_TOO_OFTEN, code="refused_too_often")
+                return [Notice(error), *self._turn_ended("failed", _REFUSED_TOO_OFTEN)]
+            self._explanations += self._has_refused
+            self._has_refused = False
             message, self._reasons = "\n".join(self._reasons), []
             self._is_running = False
             return [self._send_prompt([{"type": "text", "text": message}])]
         return self._turn_ended(outcome)
 
-    def _turn_ended(self, outcome: Literal["completed", "failed", "interrupted"]) -> Moves:
+    def _turn_ended(self, outcome: Literal["completed", "failed", "interrupted"], message: str = "") -> Moves:
         left = [*self._queued, *self._steers.values()]
         self._queued, self._steers, self._reasons, self._run_id = [], {}, [], ""
         self.is_busy = self._is_running = False
-        end = TurnEnded(outcome, is_final=self._is_final, is_urgent=self._is_final)
+        end = TurnEnded(outcome, message, is_final=self._is_final, is_urgent=self._is_final)
         return [*(NotTaken(prompt.id) for prompt in left), end]
 
     def interrupt(self) -> Moves:
@@ -419,12 +444,52 @@ class AcpDriver(JsonRpcDriver):
             native = DisguisedQuestion(asked.id, asked.method, asked.params, questions)
             return [self._ask(native, question_relay(questions, call_id=call_id))]
         call = self._calls.get(call_id) or AcpCall(call_id)
-        content = call.content
+        announced, content = copy(call), call.content
         call.update(called)
         call.content = content or call.content
         names = self.program.translator
         relay = permission_relay(asked.params, call, names.name_of(call), names.input_of(call))
-        return [self._ask(asked, relay)]
+        if relay.kind != "permission":
+            return [self._ask(asked, relay)]
+        calls = [self._asked_call(called, announced, call)]
+        if self.program.asks_for_all:
+            calls = [*self._others(call_id), *calls]
+            if len(calls) == 1 and is_for_several(asked.params):
+                calls = [replace(calls[0], doubt=_SEVERAL)]
+        self._questioned.update(each.id for each in calls)
+        return [self._ask(asked, relay, *calls)]
+
+    def _asked_call(self, called: Record, announced: AcpCall, merged: AcpCall) -> AskedCall:
+        """The call of a question, as the question states it."""
+        names = self.program.translator
+        name, given = names.stated_name(called, announced), names.stated_input(called)
+        if not name:
+            return AskedCall(
+                tool=names.name_of(merged),
+                input=names.input_of(merged),
+                id=merged.id,
+                doubt=_NO_NAME,
+                is_guess=True,
+            )
+        doubt = "" if given is not None else _NO_ARGUMENTS
+        return AskedCall(
+            tool=name, input=names.input_of(merged) if given is None else given, id=merged.id, doubt=doubt
+        )
+
+    def _others(self, call_id: str) -> list[AskedCall]:
+        """The calls that a question is for besides the one that it shows."""
+        names = self.program.translator
+        return [
+            AskedCall(
+                tool=names.name_of(call),
+                input=names.input_of(call),
+                id=call.id,
+                doubt=_NO_NAME,
+                is_guess=True,
+            )
+            for call in self._calls.values()
+            if call.id != call_id and call.id not in self._questioned
+        ]
 
     def _form(self, asked: RpcRequest) -> Moves:
         native, relay = form_relay(asked)
@@ -462,6 +527,7 @@ class AcpDriver(JsonRpcDriver):
         is_heard = reply.by == "person" or self.program.ends_turn_on_reject
         if not reply.reason or not is_heard:
             return []
+        self._has_refused = True
         return self._told(refusal_of(native, reply.reason))
 
     def _told(self, message: str) -> list[Move]:

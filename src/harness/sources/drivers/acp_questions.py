@@ -79,6 +79,14 @@ def permission_relay(params: Record, call: AcpCall, name: str, asked: Any) -> Re
     )
 
 
+def is_for_several(params: Record) -> bool:
+    """Whether an answer is for more calls than the one that is shown, by the words of the options."""
+    texts = (
+        text_of(record_of(option).get("name")).lower().split() for option in items_of(params.get("options"))
+    )
+    return any({"both", "all"} & {*words} for words in texts)
+
+
 def refusal_of(asked: RpcRequest, reason: str) -> str:
     """A refusal in words, for the model."""
     called = called_in(asked.params)

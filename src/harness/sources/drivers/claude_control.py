@@ -38,6 +38,7 @@ from harness.sources.driver import (
     line,
     question_relay,
 )
+from harness.sources.formats.claude_tools import CLAUDE
 from harness.sources.formats.fields import first_text, items_of, record_of, text_of
 from harness.sources.request import Request
 from harness.sources.translator import Record
@@ -46,24 +47,8 @@ ENVIRONMENT = {"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"}
 """Makes it say when it runs, waits and is idle."""
 
 _QUESTION, _PLAN, _PLAN_TITLE = "AskUserQuestion", "ExitPlanMode", "Implementation Plan"
-_HARMLESS = frozenset(
-    {
-        _QUESTION,
-        _PLAN,
-        "EnterPlanMode",
-        "Glob",
-        "Grep",
-        "LS",
-        "NotebookRead",
-        "Read",
-        "Skill",
-        "Task",
-        "TodoWrite",
-    }
-    | {"Agent", "BashOutput", "ListAgents", "SendMessage", "TaskCreate", "TaskGet", "TaskList", "TaskOutput"}
-    | {"TaskStop", "TaskUpdate", "ToolSearch"}
-)
-"""Tools that change nothing and run no command: they need not be asked about."""
+_HARMLESS = CLAUDE.names_of("own")
+"""Tools that only concern the conversation: all others are asked about, and decided here."""
 _ASK_FIRST = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask"}}
 _ABILITIES = {"ask": _QUESTION, "plan": _PLAN}
 """The tools without which it cannot: versions differ in what they offer over this channel."""
@@ -99,7 +84,7 @@ class ClaudeControl(Driver):
 
     def begin(self) -> Moves:
         hooks = None
-        if self.request.permissions == "ask":
+        if self.request.permissions in ("ask", "read-only"):
             # Settings of the user and of the project may allow calls without asking; a hook is called all the same.
             hooks = {"PreToolUse": [{"matcher": "*", "hookCallbackIds": ["ask"]}]}
         return [self._control(subtype="initialize", hooks=hooks)]

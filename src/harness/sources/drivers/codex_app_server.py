@@ -30,7 +30,7 @@ from harness.sources.driver import (
     TurnStarted,
     Withdrawn,
 )
-from harness.sources.drivers.codex_questions import CODEX_REQUESTS, is_approval_of_tool, relay_of
+from harness.sources.drivers.codex_questions import CODEX_REQUESTS, calls_of, is_approval_of_tool, relay_of
 from harness.sources.drivers.json_rpc import JsonRpcDriver, RpcRequest, RpcResponse
 from harness.sources.formats.fields import items_of, record_of, text_of
 from harness.sources.model import Attachment
@@ -71,10 +71,11 @@ _PERMISSIONS: dict[str, Record] = {
         "sandbox": "danger-full-access",
         "approvalsReviewer": "user",
     },
-    # In a sandbox, a command would fail that was allowed: Codex would not ask again without it.
-    "ask": {"approvalPolicy": "untrusted", "sandbox": "danger-full-access", "approvalsReviewer": "user"},
-    # What the model wants to do outside of the sandbox is asked, and refused by our rules.
-    "read-only": {"approvalPolicy": "on-request", "sandbox": "read-only", "approvalsReviewer": "user"},
+    # What was allowed still meets Codex' own wall: a command that needs more fails there, and the model may ask for
+    # more rights, which is another question.
+    "ask": {"approvalPolicy": "untrusted", "sandbox": "workspace-write", "approvalsReviewer": "user"},
+    # Every command is asked about, and refused by our rules; the sandbox is for what is not.
+    "read-only": {"approvalPolicy": "untrusted", "sandbox": "read-only", "approvalsReviewer": "user"},
     "agent-default": {},
 }
 """`approvalsReviewer`: the settings of a user may say that a model decides."""
@@ -338,7 +339,7 @@ class CodexAppServer(JsonRpcDriver):
         if thread != self.session_id:
             name, spawn_call_id = self._spawned.get(thread, ("sub-agent", ""))
             relay = replace(relay, subagent=name, spawn_call_id=spawn_call_id)
-        return [self._ask(asked, relay)]
+        return [self._ask(asked, relay, *calls_of(asked, item, relay, self.request.cwd))]
 
     def _item_of(self, asked: RpcRequest) -> Record:
         """The item that a request is about. Those of MCP servers do not name it."""

@@ -6,13 +6,14 @@ MCP server asks, which is also how Codex asks whether a tool of that server may 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import msgspec
 
 from harness.events import Relay, RelayReply
-from harness.sources.driver import AskedQuestion, Choice, answers_of, question_relay
+from harness.sources.driver import AskedCall, AskedQuestion, Choice, answers_of, question_relay
 from harness.sources.drivers.json_rpc import RpcRequest
 from harness.sources.formats.fields import items_of, record_of, text_of
 from harness.sources.translator import Record
@@ -205,6 +206,53 @@ CODEX_REQUESTS: dict[str, CodexRequest] = {
     ),
 }
 """Method of a request → what it asks. None of the answers makes Codex write a rule into the user's files."""
+
+
+_SHELLS = frozenset(
+    f"{folder}{name}"
+    for folder in ("/bin/", "/usr/bin/", "/usr/local/bin/", "")
+    for name in ("bash", "sh", "zsh")
+)
+_MORE_RIGHTS = "it asks for more rights than the command has by itself"
+
+
+def calls_of(asked: RpcRequest, item: Record, relay: Relay, cwd: str) -> tuple[AskedCall, ...]:
+    """The call that a request is about, as the request states it."""
+    if relay.kind != "permission":
+        return ()
+    params, given, doubt = asked.params, relay.input, ""
+    if asked.method == "item/commandExecution/requestApproval":
+        line = params.get("command")
+        given = {"command": _script_of(line), "cwd": params.get("cwd") or cwd}
+        if not isinstance(line, str) or not line:
+            doubt = "it does not repeat the command that it asks about"
+        elif params.get("networkApprovalContext") or params.get("additionalPermissions"):
+            doubt = _MORE_RIGHTS
+        elif params.get("kind") not in ("command", None):
+            doubt = "it writes to a program that runs already"
+    elif asked.method == "item/fileChange/requestApproval" and (params.get("grantRoot") or not item):
+        doubt = _MORE_RIGHTS if item else "it does not say which files it changes"
+    server = text_of(params.get("serverName")) if asked.method == "mcpServer/elicitation/request" else ""
+    return (
+        AskedCall(
+            tool=relay.tool_name,
+            input=given,
+            id=relay.call_id,
+            server=server,
+            doubt=doubt,
+            announced=relay.input,
+        ),
+    )
+
+
+def _script_of(line: Any) -> Any:
+    """The line that Codex gives to a shell of the system, without that shell; anything else as it is."""
+    try:
+        words = shlex.split(line) if isinstance(line, str) else []
+    except ValueError:
+        return line
+    is_wrapped = len(words) == 3 and words[0] in _SHELLS and words[1] in ("-c", "-lc")
+    return words[2] if is_wrapped else line
 
 
 def relay_of(asked: RpcRequest, item: Record, usual_cwd: str) -> Relay:

@@ -27,6 +27,7 @@ import msgspec
 from harness.events import Relay, RelayReply
 from harness.sources.agent import CommandLine
 from harness.sources.driver import (
+    AskedCall,
     AskedQuestion,
     Choice,
     Driver,
@@ -50,11 +51,23 @@ from harness.sources.translator import Record
 Answered: TypeAlias = Callable[[int, Any], Moves]
 """(status, body) of an answer → moves."""
 
-_READS = ("read", "glob", "grep", "list", "lsp", "skill", "todoread", "todowrite", "question")
+_OWN = ("todoread", "todowrite", "question")
+"""What only concerns the conversation."""
+_READS = ("read", "glob", "grep", "list", "lsp", *_OWN)
 """What neither changes nor runs anything."""
 _OUTSIDE = "external_directory"
-_CHANGES = ("bash", "edit", "webfetch", "websearch", "codesearch", _OUTSIDE, "doom_loop")
+_LOOP = "doom_loop"
+_CHANGES = ("bash", "edit", "skill", "task", "webfetch", "websearch", "codesearch", _OUTSIDE, _LOOP)
 """What does, as far as the settings have names for it; tools of MCP servers have their own."""
+
+
+_PERMISSIONS_OF: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("apply_patch", "edit", "multiedit", "patch", "write"), ("edit",)),
+    **dict.fromkeys(("bash", "shell"), ("bash",)),
+}
+"""Tool → the permissions that a call of it needs, where they do not have its name."""
+_TOO_EARLY = "it asks about a call that it has not announced"
+_TWICE = "the program uses one id for two calls: it is not certain which of them this is"
 
 
 def _rule(permission: str, action: str, pattern: str = "*") -> dict[str, str]:
@@ -62,14 +75,14 @@ def _rule(permission: str, action: str, pattern: str = "*") -> dict[str, str]:
 
 
 _ASK_RULES = [
-    *(_rule(name, "ask") for name in ("*", *_CHANGES)),
-    *(_rule(name, "allow") for name in _READS),
-    *(_rule("read", "ask", pattern) for pattern in ("*.env", "*.env.*")),
-    _rule("read", "allow", "*.env.example"),
+    *(_rule(name, "ask") for name in ("*", *_CHANGES, *_READS)),
+    *(_rule(name, "allow") for name in _OWN),
 ]
 """In the order of the server: the last rule that matches counts. Rules of a session stand above those of the
 settings, and above those of an agent's definition; its sub-agents inherit only what is denied."""
 _DENY_RULES = [_rule("edit", "deny"), _rule("bash", "deny")]
+_RULES = {"ask": _ASK_RULES, "read-only": [*_ASK_RULES, *_DENY_RULES]}
+"""By the permissions of a request. What is asked is decided by our own rules."""
 _READ_ONLY_AGENT = "plan"
 _MISSED_MESSAGES = 50
 _TITLE_LENGTH = 60
@@ -83,7 +96,7 @@ def serve_command(request: Request, *, prefix: str, env: dict[str, str]) -> Comm
     """`prefix`: that of the agent's environment variables. `HttpChild` fills in the empty ones."""
     env = {**env, f"{prefix}_SERVER_PASSWORD": "", f"{prefix}_SERVER_USERNAME": ""}
     # The settings hold for sub-agents as well, which have sessions of their own.
-    rules = {"ask": _ASK_RULES, "read-only": _DENY_RULES}.get(request.permissions)
+    rules = _RULES.get(request.permissions)
     if rules is not None:
         env[f"{prefix}_PERMISSION"] = msgspec.json.encode(_settings_of(rules)).decode()
     return CommandLine(args=("serve", "--hostname", "127.0.0.1", "--port", "0", *request.extra_args), env=env)
@@ -115,7 +128,7 @@ class OpencodeServe(Driver):
         self._model = request.model
         is_read_only = request.permissions == "read-only"
         self._agent = _READ_ONLY_AGENT if is_read_only else ""
-        self._rules = [*_ASK_RULES, *_DENY_RULES] if is_read_only else []
+        self._rules = _RULES.get(request.permissions, [])
         """Of the session."""
         self._requests: dict[int, tuple[int, Answered]] = {}
         """Number of a request → the turn in which it was sent, and what takes its answer."""
@@ -127,8 +140,8 @@ class OpencodeServe(Driver):
         """What was sent and has not come back as a message of the user."""
         self._steered: dict[str, str] = {}
         """Message of the user → steering prompt that the model has not answered yet."""
-        self._calls: dict[str, tuple[str, Any]] = {}
-        """Call → tool and input, while it runs."""
+        self._calls: dict[tuple[str, str], list[tuple[str, str, Any]]] = {}
+        """Message and call → part, tool and input of each call that runs under this id."""
         self._children: dict[str, tuple[str, str]] = {}
         """Session of a sub-agent → its name and the call that started it."""
         self._error = ""
@@ -162,11 +175,6 @@ class OpencodeServe(Driver):
     # What is wanted of the server
 
     def begin(self) -> Moves:
-        if self.request.permissions == "ask":
-            return [self._send("GET", "/agent", None, self._on_agents)]
-        return self._open_session()
-
-    def _open_session(self) -> Moves:
         if self.request.resume:
             return self._resume(self.request.resume)
         if self.request.continue_last:
@@ -287,14 +295,6 @@ class OpencodeServe(Driver):
         status = count_of(record.get("status")) or 0
         self._is_silent = self._is_silent or not status
         return then(status, record.get("body") if status else record.get("error"))
-
-    def _on_agents(self, status: int, body: Any) -> Moves:
-        """A sub-agent whose own rules would let it work without asking has to be approved when it is called."""
-        del status
-        known = [record_of(item) for item in items_of(body)]
-        held = [text_of(agent.get("name")) for agent in known if _is_held(agent)]
-        self._rules = [*_ASK_RULES, *(_rule("task", "allow", name) for name in held if name)]
-        return self._open_session()
 
     def _on_resumed(self, status: int, body: Any) -> Moves:
         """Rules of a session can only be added to: an earlier read-only run has left some that deny."""
@@ -461,10 +461,12 @@ class OpencodeServe(Driver):
         child = text_of(record_of(state.get("metadata")).get("sessionId"))
         if child in self._children:
             self._children[child] = (self._children[child][0], call_id)
+        key, part_id = (text_of(part.get("messageID")), call_id), text_of(part.get("id"))
+        others = [known for known in self._calls.pop(key, []) if known[0] != part_id]
         if state.get("status") in ("pending", "running"):
-            self._calls[call_id] = (text_of(part.get("tool")), state.get("input"))
-        else:
-            self._calls.pop(call_id, None)
+            others.append((part_id, text_of(part.get("tool")), state.get("input")))
+        if others:
+            self._calls[key] = others
 
     # Its questions
 
@@ -487,15 +489,34 @@ class OpencodeServe(Driver):
             return [self._ask(native, question_relay(native.questions, **about))]
         if self.request.permissions == "full-access":
             return [self._send("POST", f"/permission/{_name(native.id)}/reply", {"reply": "once"})]
-        tool_name, input = self._calls.get(call_id, (text_of(data.get("permission")), None))
-        input = input or data.get("metadata")  # the call's part may come later
+        call = self._asked_call(data, call_id)
+        tool_name, input = call.tool, call.input
         wanted = ", ".join(filter(None, map(text_of, items_of(data.get("patterns")))))
         question = (
             f"{text_of(data.get('permission'))}: {wanted}" if wanted else text_of(data.get("permission"))
         )
         payload = {key: data[key] for key in ("permission", "patterns", "metadata") if key in data}
         relay = Relay(id="", tool_name=tool_name, input=input, question=question, payload=payload, **about)
-        return [self._ask(native, relay)]
+        return [self._ask(native, relay, call)]
+
+    def _asked_call(self, data: Record, call_id: str) -> AskedCall:
+        """The call that a question names by its message and its id; before its part came, as the question has it."""
+        permission, stated = text_of(data.get("permission")), record_of(data.get("metadata"))
+        message_id = text_of(record_of(data.get("tool")).get("messageID"))
+        known = self._calls.get((message_id, call_id), [])
+        if not known or not known[-1][2]:
+            return AskedCall(tool=permission, input=stated, id=call_id, doubt=_TOO_EARLY)
+        part_id, tool, given = known[-1]
+        doubt = ""
+        if any(other != part_id for other, _, _ in known):
+            doubt = _TWICE
+        elif permission == _LOOP:
+            doubt = "it repeats the same call again and again"
+        elif permission not in (_OUTSIDE, *_PERMISSIONS_OF.get(tool, (tool,))):
+            doubt = f"it asks for the permission {permission!r} for a call of {tool!r}"
+        elif stated.get("command", "") not in ("", record_of(given).get("command", "")):
+            doubt = "the command that it asks about is not the one of the call"
+        return AskedCall(tool=tool, input=given, id=call_id, doubt=doubt)
 
     def _on_replied(self, data: Record) -> Moves:
         """Ours are not open any more: another client has answered, or one rejection has ended several."""
@@ -522,18 +543,6 @@ class OpencodeServe(Driver):
             else TurnEnded("completed", is_final=is_final)
         )
         return [*late, outcome]
-
-
-def _is_held(agent: Record) -> bool:
-    """Whether the rules of a sub-agent make it ask before it changes or runs anything."""
-    allowed: set[str] = set()
-    for rule in map(record_of, items_of(agent.get("permission"))):
-        name, is_whole = text_of(rule.get("permission")), rule.get("pattern") == "*"
-        if rule.get("action") != "allow":
-            allowed = set() if is_whole and name == "*" else allowed - {name if is_whole else ""}
-        elif name not in _READS and (is_whole or name != _OUTSIDE):  # it may read its own folders
-            allowed.add(name)
-    return not allowed
 
 
 def _asked_of(data: Record) -> AskedPermission:

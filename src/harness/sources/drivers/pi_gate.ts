@@ -1,8 +1,9 @@
-// Pi has no permissions of its own: this extension makes every call that changes or runs something wait for an answer.
+// Pi has no permissions of its own: this extension makes every call wait for an answer, also one that only reads: it may
+// read elsewhere.
 // Loaded with `pi --mode rpc -e pi_gate.ts`; `pi_rpc.py` is the other side. Whatever goes wrong here blocks the call.
 import type { ExtensionAPI } from "@earendil-works/pi-coding-agent";
 
-const READING = new Set(["read", "grep", "find", "ls", "ask_user"]);
+const OWN = new Set(["ask_user"]);
 
 function parsed(reply: string | undefined): { approved?: boolean; reason?: string } {
   try {
@@ -17,7 +18,7 @@ export default function (pi: ExtensionAPI) {
   pi.on("session_start", (_event, ctx) => ctx.ui.setStatus("harness:gate", "ready"));
 
   pi.on("tool_call", async (event, ctx) => {
-    if (READING.has(event.toolName)) return undefined;
+    if (OWN.has(event.toolName)) return undefined;
     const asked = { call: event.toolCallId, tool: event.toolName, input: event.input };
     const reply = await ctx.ui.input("harness:permission " + JSON.stringify(asked), "", { signal: ctx.signal });
     const { approved, reason } = parsed(reply);

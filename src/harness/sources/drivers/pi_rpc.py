@@ -4,7 +4,7 @@ Pi has no permissions and no way to ask: `pi_gate.ts` makes calls wait for an an
 a tool for questions. Both use Pi's dialogs; what is asked is JSON in the title, and what is answered is JSON too.
 
 Rules
-1. With `permissions="ask"` no prompt is sent before the gate has reported itself.
+1. With the permissions `ask` and `read-only` no prompt is sent before the gate has reported itself.
 2. A turn is over at `agent_settled`. A prompt that an extension took for a command of its own has no such end.
 3. A steering text waits in Pi's queue. It is taken when it comes back as a message of the user; what is still queued
    at the end is removed, for Pi would put it before the next prompt.
@@ -89,7 +89,7 @@ class PiRpc(Driver):
         """Texts that wait in Pi's queue."""
         self._steered: dict[str, set[str]] = {}
         """Id of a steering message that was not taken yet → its text, and the text as Pi queued it."""
-        self._has_gate = request.permissions != "ask"
+        self._has_gate = request.permissions not in ("ask", "read-only")
         self._has_prompted = False
         self._is_interrupted = False
         self._stop_reason = ""

@@ -212,6 +212,21 @@ class AcpTranslator(Translator):
     def input_of(call: AcpCall) -> Any:
         return call.input
 
+    @staticmethod
+    def stated_name(called: Record, announced: AcpCall) -> str:
+        """The exact name of the tool that a question is about, as the program itself states it; empty: it does not.
+
+        `called` is the question's own record. What was announced under the same id counts only where it is the
+        program's own word, and the question repeats the same arguments. Titles and kinds are for people.
+        """
+        del announced
+        return text_of(called.get("name"))
+
+    @staticmethod
+    def stated_input(called: Record) -> Any:
+        """The arguments in a question, as the tool takes them; None: it does not repeat them."""
+        return called.get("rawInput")
+
     def is_announced(self, call: AcpCall) -> bool:
         """Whether what a call is to do is known, so that its `ToolStart` can be emitted."""
         return bool(call.input) or call.status in ("in_progress", *ENDS)

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from harness.approvals.tool_table import by_prefix, reads, runs, searches
 from harness.events import Event, TasksChanged, ToolEnd, ToolStart
 from harness.events.operation import Operation, Read, Search, Spawn, Write
 from harness.sources.formats.fields import (
@@ -27,17 +28,21 @@ from harness.sources.formats.shell.operations import directory_after
 from harness.sources.formats.toolset import (
     ExitStatus,
     Input,
+    KnownTool,
     PendingCall,
     TaskList,
     ToolMapping,
     Toolset,
+    asking_server,
     consistent_exit_code,
+    conversing,
     fetching,
+    globbing,
     lines_of,
     listing,
-    no_operation,
     same_as_call,
     spawning,
+    starting,
     tracking_tasks,
     unmatched_result,
     using_skill,
@@ -74,47 +79,53 @@ def _run(input: Input, cwd: str) -> list[Operation] | None:
 
 
 _TOOLS: dict[str, ToolMapping] = {
-    **dict.fromkeys(_READERS, _read),
+    **dict.fromkeys(_READERS, KnownTool(_read, reads("file_path", "path", "notebook_path"))),
     **dict.fromkeys(_WRITERS, writing("file_path", "filePath", "path", "notebook_path", "notebookPath")),
-    **dict.fromkeys(("Grep", "Glob"), _search),
+    "Grep": KnownTool(_search, searches("path")),
+    "Glob": KnownTool(_search, globbing("pattern", paths=("path",))),
     "LS": listing("path"),
-    **dict.fromkeys(SHELLS, _run),
+    **dict.fromkeys(SHELLS, KnownTool(_run, runs("command", "cmd"))),
     **dict.fromkeys(SKILLS, using_skill("skill", "skill_name", "command", "name")),
     **dict.fromkeys(SPAWNERS, spawning("description", "prompt", names=("subagent_type",))),
     **dict.fromkeys(("WebFetch", "WebSearch", "web_fetch", "web_search"), fetching),
     **dict.fromkeys(
         ("TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"), tracking_tasks
     ),
-} | dict.fromkeys(
-    (
-        "AgentOutputTool",
-        "AskUserQuestion",
-        "BashOutput",
-        "CronCreate",
-        "CronDelete",
-        "CronList",
-        "EnterPlanMode",
-        "EnterWorktree",
-        "ExitPlanMode",
-        "ExitWorktree",
-        "KillBash",
-        "KillShell",
-        "ListAgents",
-        "ListMcpResourcesTool",
-        "Monitor",
-        "ReadMcpResourceTool",
-        "ReportFindings",
-        "ScheduleWakeup",
-        "SendMessage",
-        "SlashCommand",
-        "StructuredOutput",
-        "TaskOutput",
-        "TaskStop",
-        "ToolSearch",
-        "Workflow",
+    **dict.fromkeys(
+        (
+            "AgentOutputTool",
+            "AskUserQuestion",
+            "BashOutput",
+            "CronDelete",
+            "CronList",
+            "EnterPlanMode",
+            "ExitPlanMode",
+            "KillBash",
+            "KillShell",
+            "ListAgents",
+            "ReportFindings",
+            "StructuredOutput",
+            "TaskOutput",
+            "TaskStop",
+            "ToolSearch",
+        ),
+        conversing,
     ),
-    no_operation,
-)
+    **dict.fromkeys(
+        (
+            "CronCreate",
+            "EnterWorktree",
+            "ExitWorktree",
+            "Monitor",
+            "ScheduleWakeup",
+            "SendMessage",
+            "SlashCommand",
+            "Workflow",
+        ),
+        starting,
+    ),
+    **dict.fromkeys(("ListMcpResourcesTool", "ReadMcpResourceTool"), asking_server),
+}
 
 
 def _read_result(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
@@ -203,6 +214,7 @@ CLAUDE = Toolset(
     spawners=SPAWNERS,
     exit_status=_command_ended,
     keeps_directory=True,
+    server_of=by_prefix("mcp__"),
 )
 CLAUDE_1 = replace(CLAUDE, exit_status=same_as_call)
 """Before 2.0: a failed command gives back what it wrote, and nothing else."""

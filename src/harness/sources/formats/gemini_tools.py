@@ -7,21 +7,25 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from harness.approvals.tool_table import EXECUTES, NETWORK, by_prefix, edits, reads
 from harness.events.operation import Fetch, Operation, Read, Search, Skill, Spawn, Write
 from harness.sources.formats.fields import absolute, count_of, first_text, items_of, text_of
 from harness.sources.formats.toolset import (
     ExitStatus,
     Input,
+    KnownTool,
     PendingCall,
-    ToolMapping,
     Toolset,
+    asking_server,
+    conversing,
     fetching,
+    globbing,
     lines_of,
     listing,
-    no_operation,
     running,
     searching,
     spawning,
+    starting,
     tracking_tasks,
     using_skill,
     writing,
@@ -82,13 +86,13 @@ def _fetch(asked: Input, cwd: str) -> list[Operation] | None:
     return fetching(asked, cwd) or found or ([Fetch(query=prompt)] if prompt else None)
 
 
-def _named_agent(name: str) -> ToolMapping:
+def _named_agent(name: str) -> KnownTool:
     """Agents that were tools of their own before there was one tool for all."""
 
     def mapping(asked: Input, _cwd: str) -> list[Operation]:
         return [Spawn(name=name, task=first_text(asked, "objective", "request", "question", "prompt"))]
 
-    return mapping
+    return KnownTool(mapping, EXECUTES)
 
 
 def _skill_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
@@ -102,19 +106,19 @@ _NAMED_AGENTS = ("codebase_investigator", "cli_help", "generalist", "browser_age
 
 GEMINI = Toolset(
     tools={
-        "read_file": read_file,
-        "read_many_files": _read_many,
-        "write_file": write_file,
+        "read_file": KnownTool(read_file, reads(*_PATHS)),
+        "read_many_files": KnownTool(_read_many, globbing("include", "paths")),
+        "write_file": KnownTool(write_file, edits(*_PATHS)),
         "replace": writing(*_PATHS, change="update"),
         "grep_search": searching("pattern", paths=_DIRECTORIES),
         "search_file_content": searching("pattern", paths=_DIRECTORIES),
-        "glob": searching("pattern", paths=_DIRECTORIES),
+        "glob": searching("pattern", paths=_DIRECTORIES, globs=("pattern",)),
         "list_directory": listing(*_DIRECTORIES),
         "run_shell_command": running("command", directory="dir_path"),
         "activate_skill": using_skill("name"),
         "invoke_agent": spawning("prompt", "objective", names=("agent_name",)),
         "delegate_to_agent": spawning("prompt", "objective", names=("agent_name",)),
-        "web_fetch": _fetch,
+        "web_fetch": KnownTool(_fetch, NETWORK),
         "google_web_search": fetching,
         "write_todos": tracking_tasks,
     }
@@ -139,16 +143,18 @@ GEMINI = Toolset(
             "exit_plan_mode",
             "get_internal_docs",
             "list_background_processes",
-            "list_mcp_resources",
             "read_background_output",
-            "read_mcp_resource",
-            "save_memory",
         ),
-        no_operation,
-    ),
+        conversing,
+    )
+    # What it remembers is an instruction to every later session.
+    | {"save_memory": starting}
+    | dict.fromkeys(("list_mcp_resources", "read_mcp_resource"), asking_server),
     results={"activate_skill": _skill_result},
     shells=frozenset({"run_shell_command"}),
     spawners=frozenset({"invoke_agent", "delegate_to_agent", *_NAMED_AGENTS}),
+    server_of=by_prefix("mcp_", "_"),
+    shell_memory="fresh",
 )
 
 

@@ -11,6 +11,17 @@ import re
 import msgspec
 from msgspec.structs import replace
 
+from harness.approvals.tool_table import (
+    EXECUTES,
+    NETWORK,
+    OWN,
+    Arguments,
+    edits,
+    edits_by,
+    reads,
+    runs,
+    searches,
+)
 from harness.events import Event, SessionStart, TasksChanged, ToolEnd, ToolStart, Warning
 from harness.events.operation import Command, List, Operation, Read, Search, Skill, Spawn, Write
 from harness.events.run import Task
@@ -30,13 +41,18 @@ from harness.sources.formats.toolset import (
     PATHS,
     QUERIES,
     Input,
+    KnownTool,
     Toolset,
+    conversing,
     fetching,
+    globbing,
     lines_asked,
     lines_of,
     listing,
     no_operation,
+    patched_files,
     running,
+    starting,
     tasks_of,
     tracking_tasks,
 )
@@ -151,47 +167,53 @@ def _spawn(input: Input, _cwd: str) -> list[Operation] | None:
     return [Spawn(agent_id=agent_id, name=name, task=task)] if agent_id or name else None
 
 
+def _patched(asked: Arguments) -> list[str] | None:
+    named = [path for name in PATHS if isinstance(path := asked.get(name), str) and path]
+    return named or patched_files(*_PATCHES)(asked)
+
+
 OPENCODE = Toolset(
     tools={
-        "background_process": _run_in_background,
-        "kilo_local_recall": _recall,
+        "background_process": KnownTool(_run_in_background, runs("command", directories=("workdir", "cwd"))),
+        "kilo_local_recall": KnownTool(_recall, OWN),
         "list": listing(*DIRECTORIES),
-        "lsp": _look_up,
-        "read": _read,
-        "skill": _skill,
-        "write": _write,
-        **dict.fromkeys(("apply_patch", "patch"), _patch),
-        **dict.fromkeys(("codesearch", "glob", "grep", "semantic_search"), _search),
-        **dict.fromkeys(("edit", "multiedit"), _edit),
+        "lsp": KnownTool(_look_up, reads(*PATHS)),
+        "read": KnownTool(_read, reads(*PATHS)),
+        "skill": KnownTool(_skill, EXECUTES),
+        "write": KnownTool(_write, edits(*PATHS)),
+        "codesearch": KnownTool(_search, NETWORK),
+        "glob": KnownTool(_search, globbing("pattern", "glob", paths=DIRECTORIES)),
+        **dict.fromkeys(("apply_patch", "patch"), KnownTool(_patch, edits_by(_patched))),
+        **dict.fromkeys(("grep", "semantic_search"), KnownTool(_search, searches(*DIRECTORIES))),
+        **dict.fromkeys(("edit", "multiedit"), KnownTool(_edit, edits(*PATHS))),
         **dict.fromkeys(("webfetch", "websearch"), fetching),
         **dict.fromkeys(SHELLS, running("command", "cmd", "script", directory="workdir")),
-        **dict.fromkeys(SPAWNERS, _spawn),
+        **dict.fromkeys(SPAWNERS, KnownTool(_spawn, EXECUTES)),
         **dict.fromkeys(TODO_LISTS, tracking_tasks),
     }
     | dict.fromkeys(
         (
-            "batch",
-            "board_post",
             "board_read",
             "cancel_wakeup",
             "compact",
-            "cron_create",
             "cron_delete",
             "cron_list",
             "get_context_info",
             "goal",
             "goal_report",
-            "link_pr",
             "plan_enter",
             "plan_exit",
             "question",
-            "schedule_wakeup",
             "suggest",
         ),
-        no_operation,
-    ),
+        conversing,
+    )
+    | dict.fromkeys(("board_post", "cron_create", "schedule_wakeup"), starting)
+    # Several calls in one, and a change on a server: neither is decided by its arguments.
+    | dict.fromkeys(("batch", "link_pr"), no_operation),
     shells=SHELLS,
     spawners=SPAWNERS,
+    shell_memory="fresh",
 )
 
 

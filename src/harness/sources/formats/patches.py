@@ -48,6 +48,25 @@ def operations_of_patch(text: str, cwd: str = "") -> list[Write]:
     return list(writes.values())
 
 
+_MARKS = ("*** Begin Patch", "*** End Patch", "*** End of File")
+
+
+def paths_of_patch(text: str) -> list[str] | None:
+    """Every path that a patch could mean, as written; None when something in it is not understood.
+
+    Programs differ in how they read a patch: what looks like the line of a file counts as one, wherever it stands.
+    """
+    paths: list[str] = []
+    for line in map(str.strip, re.split(r"[\r\n\v\f\x85\u2028\u2029]+", text)):
+        if not line.startswith("***") or line in _MARKS:
+            continue
+        found = _FILE_LINE.fullmatch(line)
+        if found is None or not found[2].strip():
+            return None
+        paths.append(found[2].strip())
+    return paths or None
+
+
 def _renewed(before: Write | None, write: Write) -> Write:
     """A file that a patch changes in several ways is, on the whole, updated."""
     if before is None:

@@ -1,16 +1,19 @@
-"""The tools of one agent: which operations a call of each is, from its input and from its result.
+"""The tools of one agent, read both ways: how a call of each is shown, and what is decided about it.
 
     OTTER = Toolset(
-        tools={"sh": running("command"), "view": reading("path"), "plan": no_operation},
+        tools={"sh": running("command"), "view": reading("path"), "plan": conversing},
         shells=frozenset({"sh"}),
     )
     call, start = OTTER.start("call-1", "view", {"path": "a.py"}, cwd="/w", raw=record)
     # start.operations == [Read(path="/w/a.py")]
+    OTTER.call("view", {"path": "a.py"}, "/w")
+    # ProposedCall(tool="view", category="read", paths=("a.py",), …)
 
-An agent has one `Toolset`. Its table maps the name of each tool to a function of the call's input: one of
-the builders below (`reading`, `writing`, `running` …), or the agent's own. A name that is not in the table
-(the tool of an MCP server, or a new one) has no known operations, and its `ToolStart` has the native record
-as `raw`.
+An agent has one `Toolset`. Its table maps the name of each tool to a `KnownTool`: one of the builders below
+(`reading`, `writing`, `running` …), or a function of the agent's own with the use that it stands for. Operations are
+for people and may be guessed from a command line; `approvals` sees the use alone. A name that is not in the table (the
+tool of an MCP server, or a new one) has no known operations, its `ToolStart` has the native record as `raw`, and it is
+asked about.
 """
 
 from __future__ import annotations
@@ -22,6 +25,21 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from harness.approvals.approver import ShellMemory
+from harness.approvals.call import ProposedCall
+from harness.approvals.tool_table import (
+    EXECUTES,
+    NETWORK,
+    OWN,
+    Arguments,
+    ToolTable,
+    ToolUse,
+    edits,
+    edits_by,
+    reads,
+    runs,
+    searches,
+)
 from harness.events import Task, ToolStart, Unknown
 from harness.events.operation import Command, Fetch, List, Operation, Read, Search, Skill, Spawn, Tasks, Write
 from harness.sources.formats.fields import absolute, count_of, first_text, items_of, record_of, text_of
@@ -30,6 +48,20 @@ from harness.sources.formats.shell import operations_of
 Input: TypeAlias = dict[str, Any]
 ToolMapping: TypeAlias = Callable[[Input, str], "list[Operation] | None"]
 """A call's input and its working directory → its operations; None when the input is not what the tool takes."""
+
+
+class KnownTool(msgspec.Struct, frozen=True):
+    """One tool of an agent. It is the mapping of its calls, with what they are to `approvals`."""
+
+    operations: ToolMapping
+    use: ToolUse
+
+    def __call__(self, asked: Input, cwd: str) -> list[Operation] | None:
+        return self.operations(asked, cwd)
+
+
+def _no_server(_tool: str) -> str:
+    return ""
 
 
 class PendingCall(msgspec.Struct):
@@ -74,6 +106,24 @@ class Toolset(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the shell of the main agent stays in the directory that a command changed to."""
     key: Callable[[str], str] = str
     """The name in these tables of a tool that has another name in the stream, such as in another case."""
+    server_of: Callable[[str], str] = _no_server
+    """The MCP server that the name of a tool states; empty: it states none."""
+    shell_memory: ShellMemory = "kept"
+    """Whether each command gets a shell of its own. Where that was not seen: what one did may hold for the next."""
+
+    def call(self, name: str, asked: Any, cwd: str, *, server: str = "", doubt: str = "") -> ProposedCall:
+        """A call as a question states it, for the decision. The name has to be exact: `key` is for what is shown."""
+        uses = {tool: mapping.use for tool, mapping in self.tools.items() if isinstance(mapping, KnownTool)}
+        table = ToolTable(uses=uses, server_of=self.server_of)
+        return table.call(name, asked, cwd, server=server, doubt=doubt)
+
+    def names_of(self, category: str) -> frozenset[str]:
+        """The tools of a category."""
+        return frozenset(
+            name
+            for name, mapping in self.tools.items()
+            if isinstance(mapping, KnownTool) and mapping.use.category == category
+        )
 
     def operations(self, name: str, asked: Any, cwd: str) -> list[Operation] | None:
         """The operations of a call; None when they are not known."""
@@ -152,7 +202,7 @@ def _first_count(asked: Input, names: tuple[str, ...]) -> int | None:
     return next((count for name in names if (count := count_of(asked.get(name)))), None)
 
 
-def reading(*paths: str, start: str = "offset", count: str = "limit") -> ToolMapping:
+def reading(*paths: str, start: str = "offset", count: str = "limit") -> KnownTool:
     """`start` counts from 1; a call with a number of lines alone begins with the first."""
 
     def mapping(asked: Input, cwd: str) -> list[Operation] | None:
@@ -165,46 +215,108 @@ def reading(*paths: str, start: str = "offset", count: str = "limit") -> ToolMap
             first = 1
         return [Read(path=path, start_line=first, end_line=first + lines - 1 if first and lines else None)]
 
-    return mapping
+    return KnownTool(mapping, reads(*paths))
 
 
-def writing(*paths: str, change: str = "") -> ToolMapping:
+def writing(*paths: str, change: str = "") -> KnownTool:
     def mapping(asked: Input, cwd: str) -> list[Operation] | None:
         path = absolute(first_text(asked, *paths), cwd)
         return [Write(path=path, change=change)] if path else None
 
-    return mapping
+    return KnownTool(mapping, edits(*paths))
 
 
-def patching(*patches: str) -> ToolMapping:
+def patching(*patches: str) -> KnownTool:
     def mapping(asked: Input, cwd: str) -> list[Operation] | None:
         # Imported on first use: many runs have no patch at all.
         from harness.sources.formats.patches import operations_of_patch
 
         return [*operations_of_patch(first_text(asked, *patches), cwd)] or None
 
-    return mapping
+    return KnownTool(mapping, edits_by(patched_files(*patches)))
 
 
-def searching(*queries: str, paths: tuple[str, ...] = ("path",)) -> ToolMapping:
-    """Queries and places may come alone or as lists; each place is searched by itself."""
+def patched_files(*patches: str) -> Callable[[Arguments], list[str] | None]:
+    """The files that a patch in one of these arguments names; None when that is not certain."""
+
+    def paths_of(asked: Arguments) -> list[str] | None:
+        from harness.sources.formats.patches import paths_of_patch
+
+        texts = [asked[name] for name in patches if asked.get(name)]
+        return paths_of_patch(texts[0]) if len(texts) == 1 and isinstance(texts[0], str) else None
+
+    return paths_of
+
+
+def searching(*queries: str, paths: tuple[str, ...] = ("path",), globs: tuple[str, ...] = ()) -> KnownTool:
+    """Queries and places may come alone or as lists; each place is searched by itself.
+
+    `globs`: those queries that are patterns of paths, and may lead out of the places.
+    """
 
     def mapping(asked: Input, cwd: str) -> list[Operation] | None:
         query = " ".join(_texts(asked, queries))
         places = list(_texts(asked, paths)) or [""]
         return [Search(query=query, path=absolute(place, cwd)) for place in places] if query else None
 
-    return mapping
+    return KnownTool(mapping, globbing(*globs, paths=paths) if globs else searches(*paths))
 
 
-def listing(*paths: str) -> ToolMapping:
+def globbing(*globs: str, paths: tuple[str, ...] = ()) -> ToolUse:
+    """The use of a tool that reads what patterns of paths match, below a place if one is named."""
+    return ToolUse(category="read", paths_of=_matched_places(globs, paths))
+
+
+_GLOB_MARK = re.compile(r"[*?\[{(!\\]")
+
+
+def _matched_places(
+    globs: tuple[str, ...], paths: tuple[str, ...]
+) -> Callable[[Arguments], list[str] | None]:
+    def paths_of(asked: Arguments) -> list[str] | None:
+        values = [
+            value
+            for name in (*globs, *paths)
+            for value in (items_of(asked.get(name)) or [asked.get(name)])
+            if value is not None
+        ]
+        if not all(isinstance(value, str) for value in values):
+            return None
+        places = list(_texts(dict(asked), paths)) or ["."]
+        roots = [_root_of(glob) for name in globs for glob in _texts(dict(asked), (name,))]
+        if any(root is None for root in roots):
+            return None
+        found = [
+            root if root.startswith(("/", "~")) else f"{place}/{root}"
+            for place in places
+            for root in roots
+            if root
+        ]
+        return [*places, *found]
+
+    return paths_of
+
+
+def _root_of(glob: str) -> str | None:
+    """The folder below which all matches of a pattern lie; None when that is not certain."""
+    mark = _GLOB_MARK.search(glob)
+    if mark is None:
+        return glob
+    fixed, rest = glob[: mark.start()], glob[mark.start() :]
+    if ".." in rest or "~" in rest or "{/" in rest or ",/" in rest:
+        return None
+    folder, slash, _ = fixed.rpartition("/")
+    return f"{folder}{slash}"
+
+
+def listing(*paths: str) -> KnownTool:
     def mapping(asked: Input, cwd: str) -> list[Operation]:
         return [List(path=absolute(first_text(asked, *paths), cwd))]
 
-    return mapping
+    return KnownTool(mapping, searches(*paths))
 
 
-def running(*commands: str, directory: str = "cwd") -> ToolMapping:
+def running(*commands: str, directory: str = "cwd") -> KnownTool:
     def mapping(asked: Input, cwd: str) -> list[Operation] | None:
         command, place = first_text(asked, *commands), absolute(text_of(asked.get(directory)), cwd)
         if not command:
@@ -214,39 +326,50 @@ def running(*commands: str, directory: str = "cwd") -> ToolMapping:
             for operation in operations_of(command, place or cwd)
         ]
 
-    return mapping
+    return KnownTool(mapping, runs(*commands, directories=(directory,)))
 
 
-def using_skill(*names: str) -> ToolMapping:
-    """A call does not say where a skill lies: its usual place, unless a result has the real one."""
+def using_skill(*names: str) -> KnownTool:
+    """A call does not say where a skill lies: its usual place, unless a result has the real one.
+
+    A skill may run commands before the model sees it.
+    """
 
     def mapping(asked: Input, cwd: str) -> list[Operation] | None:
         name = first_text(asked, *names).removeprefix("/")
         return [Skill(path=absolute(f"skills/{name}/SKILL.md", cwd), name=name)] if name else None
 
-    return mapping
+    return KnownTool(mapping, EXECUTES)
 
 
-def spawning(*tasks: str, names: tuple[str, ...]) -> ToolMapping:
+def spawning(*tasks: str, names: tuple[str, ...]) -> KnownTool:
     def mapping(asked: Input, _cwd: str) -> list[Operation] | None:
         task, name = first_text(asked, *tasks), first_text(asked, *names)
         return [Spawn(name=name, task=task)] if task or name else None
 
-    return mapping
+    return KnownTool(mapping, EXECUTES)
 
 
-def fetching(asked: Input, _cwd: str) -> list[Operation] | None:
+def _fetch(asked: Input, _cwd: str) -> list[Operation] | None:
     url, query = text_of(asked.get("url")), text_of(asked.get("query"))
     return [Fetch(url=url, query=query)] if url or query else None
 
 
-def tracking_tasks(_asked: Input, _cwd: str) -> list[Operation]:
-    return [Tasks()]
-
-
-def no_operation(_asked: Input, _cwd: str) -> list[Operation]:
-    """For known tools that do nothing which is an operation."""
+def _nothing(_asked: Input, _cwd: str) -> list[Operation]:
     return []
+
+
+fetching = KnownTool(_fetch, NETWORK)
+tracking_tasks = KnownTool(lambda _asked, _cwd: [Tasks()], OWN)
+no_operation = KnownTool(_nothing, ToolUse(category="unknown"))
+"""For known tools that do nothing which is an operation, and are asked about."""
+conversing = KnownTool(_nothing, OWN)
+"""Only concerns the conversation: a question, a plan, a look at what the agent itself has started."""
+starting = KnownTool(_nothing, EXECUTES)
+"""Starts something, or tells something that runs what to do: a workflow, a timer, a message to another agent."""
+reaching = KnownTool(_nothing, NETWORK)
+asking_server = KnownTool(_nothing, ToolUse(category="mcp"))
+"""Asks an MCP server for something that is no tool of it."""
 
 
 def _texts(asked: Input, names: tuple[str, ...]) -> Iterable[str]:

@@ -77,6 +77,8 @@ def check_choice(relay: Relay, reply: RelayReply) -> None:
             raise UsageError("this is no question for permission", hint="answer what it asks for")
         return
     if not reply.choice:
+        if reply.approved and reply.always and relay.choices is not None and _chosen(relay, reply) is None:
+            raise UsageError("this cannot be allowed for always", hint="allow it once, or refuse it")
         return
     choice = _chosen(relay, reply)
     if choice is None:

@@ -18,15 +18,17 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import Any, TypeVar
 from uuid import uuid4
 
 from msgspec.structs import replace
 
+from harness.approvals.approver import Approver
+from harness.approvals.rules import Rule
 from harness.errors import AgentNotFound, HarnessError, UsageError
-from harness.events import Event, Message, Relay, RelayReply, Result, SteeringQueued
+from harness.events import Error, Event, Message, Relay, RelayReply, Result, SteeringQueued
 from harness.log.hub import Hub
 from harness.log.raw import RawControl, RawExit, RawInput
 from harness.sources.driver import (
@@ -42,19 +44,12 @@ from harness.sources.driver import (
     TurnStarted,
     Withdrawn,
 )
-from harness.sources.loop.approvals import OpenRelays
-from harness.sources.process.approval_policy import (
-    ApprovalPolicy,
-    RunPolicy,
-    category_of,
-    grants_of,
-    of_plan,
-    offered_choices,
-)
+from harness.sources.loop.approvals import OpenRelays, answering
 from harness.sources.process.child import OutputChunk
 from harness.sources.process.launch import Launch, not_found
 from harness.sources.process.line import Line
 from harness.sources.process.process_worker import HOLD_MS, LIMIT, LimitWatch, gate_of
+from harness.sources.process.questions import AskedCalls, approver_of, granted_by, of_plan, shown, tools_of
 from harness.sources.process.recorder import Recorder, TranslatedRun
 from harness.sources.worker import OnEnd
 
@@ -64,25 +59,32 @@ HANDSHAKE_S = 60.0
 """For the program to be ready; some start MCP servers first."""
 ASK_TIMEOUT_S = 300.0
 """For an answer, where neither the request nor the session says how long."""
+MOST_REFUSALS = 50
+"""In one turn, in a row, without a person: then the turn ends."""
 _STOPPED = "the run was stopped"
 _Given = TypeVar("_Given", bound="Moves | None")
 
 
 class ProgramConversation:
-    """What lasts from one run to the next: the line, and the rules that answer first. Used by one run at a time."""
+    """What lasts from one run to the next: the line, and who decides what need not be asked. Used by one run at a time."""
 
     def __init__(
         self,
-        policy: ApprovalPolicy | None = None,
+        approver: Approver | None = None,
         *,
         ask_timeout_s: float | None = None,
         on_turn: Callable[[], object] | None = None,
+        on_grant: Callable[[Sequence[Rule], str], object] | None = None,
     ) -> None:
-        """`on_turn`: called when the program begins a turn or asks while no run uses it. It has to return soon."""
+        """`on_turn`: called when the program begins a turn or asks while no run uses it. It has to return soon.
+
+        `on_grant`: called when a person allowed something for always, with what it is called, in the thread of the run.
+        """
         self.line: Line | None = None
         self.unread: list[OutputChunk | Send] = []
         """The last words of a process that is gone: the next run records them."""
-        self.policy = policy
+        self.approver = approver
+        self.on_grant = on_grant
         self.ask_timeout_s = ask_timeout_s
         self._on_turn = on_turn
         self._lock = threading.Lock()
@@ -131,8 +133,12 @@ class Dialogue:
         self._on_end = on_end
         self._conversation = conversation
         self._log = TranslatedRun(launch, hub, recorder)
-        own = conversation.policy if conversation is not None else None
-        self._policy: ApprovalPolicy = own or RunPolicy(launch.request, self._give)
+        own = conversation.approver if conversation is not None else None
+        self._approver = own or approver_of(launch)
+        if conversation is not None:
+            conversation.approver = self._approver  # what was allowed for always holds for the next run too
+        self._unattended = answering(launch.request.on_ask, self._give)
+        self._asked = AskedCalls(tools_of(launch), launch.invocation.cwd, self._masked)
         self._gate = gate_of(launch, hub, self._give)
         self._line: Line | None = None
         self._commands: deque[Callable[[Line], None]] = deque()
@@ -151,6 +157,8 @@ class Dialogue:
         """When an interrupted turn should have ended by itself."""
         self._started_ms = inf
         self._ended: TurnEnded | None = None
+        self._refusals = 0
+        """In a row, without a person."""
 
     # From any thread
 
@@ -273,6 +281,8 @@ class Dialogue:
             self._record_unread(line)
             held, line.held = line.held, []
             self._do(line, self._moves(line.driver.begin) if is_new else [*held, *switches])
+            if is_new:
+                self._approver.begin_turn()  # another process, and so another shell
             if launch.prompt:
                 if line.driver.is_busy:
                     self._follow(line, watch)
@@ -443,7 +453,7 @@ class Dialogue:
                 case Send():
                     self._write(line, move.data)
                 case Asked():
-                    self._ask(line, move.relay)
+                    self._ask(line, move)
                 case Withdrawn():
                     self._withdraw(move)
                 case Taken():
@@ -467,19 +477,24 @@ class Dialogue:
     def _record_input(self, data: bytes) -> None:
         self._recorder.write(RawInput(at_ms=self._hub.clock(), data=self._recorder.masked_bytes(data)))
 
-    def _ask(self, line: Line, relay: Relay) -> None:
-        """The rules answer first, then a person."""
+    def _ask(self, line: Line, asked: Asked) -> None:
+        """It is decided by mode and rules first, then as an unattended run answers, then by a person."""
         if self._recorder.holds_back:  # what was said before the question comes before it
             self._log.take_all(self._recorder.release(self._hub.clock()))
-        call = self._log.pipeline.lifecycle.open_call(relay.call_id) if relay.call_id else None
-        operations = call.operations if call is not None else []
+        relay, decided = asked.relay, None
         if relay.kind == "permission":
-            choices = relay.choices or offered_choices(relay, operations)
-            relay = replace(relay, choices=choices, category=relay.category or category_of(relay, operations))
-        decided = self._policy.decide(relay, operations)
+            calls = self._asked.proposed(asked, self._log.pipeline.lifecycle)
+            decision = self._approver.decide(calls)
+            relay = shown(relay, decision, self._asked.masked(calls), self._approver.workspace)
+            if decision.answer != "ask":
+                is_allowed = decision.answer == "allow"
+                decided = RelayReply(id=relay.id, approved=is_allowed, by="policy", reason=decision.why)
+        if decided is None and self._unattended is not None:
+            decided = self._unattended(relay)
         if decided is None and self._is_interrupted:
             decided = RelayReply(id=relay.id, approved=False, by="policy", reason=_STOPPED)
         if decided is not None:
+            self._note_refusal(decided)
             # As in the built-in loop, the log has no question then, only the answer under the id of the call.
             self._give(replace(decided, id=relay.call_id or relay.id))
             reply = replace(decided, id=relay.id)
@@ -490,9 +505,9 @@ class Dialogue:
         if timeout_s is None:
             timeout_s = ASK_TIMEOUT_S if self._conversation is None else self._conversation.ask_timeout_s
         deadline_ms = inf if timeout_s is None else self._hub.clock() + timeout_s * 1000
-        shown, _ = self._log.masked(relay)
-        self._waiting.add(shown, deadline_ms)  # before it is shown: an answer may come at once
-        self._give(shown)
+        masked, _ = self._log.masked(relay)
+        self._waiting.add(masked, deadline_ms)  # before it is shown: an answer may come at once
+        self._give(masked)
 
     def _answer(self, line: Line, relay: Relay, reply: RelayReply) -> None:
         if relay.kind == "plan":
@@ -500,13 +515,32 @@ class Dialogue:
         moves = self._moves(lambda: line.driver.answer(reply))
         if moves is None:
             return  # it was withdrawn in the meantime, which is in the log
-        for permission in grants_of(relay, reply) if reply.by == "person" else ():
-            self._policy.grant(permission)
+        if reply.approved and relay.kind == "permission":
+            self._approver.note_allowed(self._asked.answered(relay.id))
+        if reply.by == "person":
+            self._grant(*granted_by(relay, reply))
         self._give(reply)
         self._do(line, moves)
 
+    def _note_refusal(self, reply: RelayReply) -> None:
+        """A program that asks on and on, and is refused each time, would never end."""
+        self._refusals = 0 if reply.approved else self._refusals + 1
+        if self._refusals >= MOST_REFUSALS and self._ended is None:
+            message = (
+                f"{self._launch.agent.title} was refused {MOST_REFUSALS} times in a row: the turn was ended"
+            )
+            self._give(Error(message=message, code="refused_too_often"))
+            self._ended = TurnEnded("failed", message, is_final=True)
+
+    def _grant(self, rules: Sequence[Rule], label: str) -> None:
+        for rule in rules:
+            self._approver.grant(rule)
+        if rules and self._conversation is not None and self._conversation.on_grant is not None:
+            self._conversation.on_grant(rules, label)
+
     def _withdraw(self, move: Withdrawn) -> None:
         self._waiting.withdraw(move.relay_id)
+        self._asked.withdraw(move.relay_id)
         self._give(RelayReply(id=move.relay_id, approved=False, by="policy", reason=move.reason))
 
     def _steer(self, line: Line, said: SteeringQueued) -> None:
@@ -549,6 +583,9 @@ class Dialogue:
         self._signals_ms = min(self._signals_ms, self._hub.clock() + INTERRUPT_S * 1000)
         self._do(line, self._moves(line.driver.interrupt))
         self._do(line, self._moves(line.driver.cancel_all))
+
+    def _masked(self, value: Any) -> Any:
+        return self._log.masked(Relay(id="", input=value))[0].input
 
     def _give(self, event: Event) -> Any:
         """Put an event into the log, with secrets masked; returns it as it is there."""

@@ -239,25 +239,51 @@ def _fits(two_way: TwoWay, version: str) -> bool:
 def _two_way(agent: Agent, request: Request, version: str) -> TwoWay | None:
     """Raises UsageError where it has to be asked and cannot: it would get more rights than were granted."""
     two_way = agent.two_way
-    if two_way is not None and two_way.unasked and request.permissions == "ask":
-        raise UsageError(
-            f"{agent.title} does not ask about everything: {two_way.unasked}",
-            hint="--permissions agent-default asks you what it asks, read-only changes nothing",
-        )
-    is_new = request.permissions == "ask" and not version  # it has to be asked: taken for the latest
-    if two_way is not None and (is_new or _fits(two_way, version)):
+    if request.permissions == "ask":
+        if (refusal := refusal_to_ask(agent, version)) is not None:
+            raise refusal
         return two_way
-    if request.permissions != "ask" or agent.work is not None:
+    return two_way if two_way is not None and _fits(two_way, version) else None
+
+
+def refusal_to_ask(agent: Agent, version: str) -> UsageError | None:
+    """Why `--permissions ask` would not hold with this version; None: it holds. One that is not known counts as new."""
+    two_way = agent.two_way
+    if agent.work is not None:
         return None
     if two_way is None:
-        raise UsageError(
+        return UsageError(
             f"{agent.title} cannot be asked while it runs: --permissions ask does not work with it",
             hint="use --permissions read-only or agent-default, or another agent (`harness agents`)",
         )
+    if two_way.unasked:
+        return UsageError(
+            f"{agent.title} does not ask about everything: {two_way.unasked}",
+            hint="--permissions agent-default asks you what it asks, read-only changes nothing",
+        )
+    if not version or _fits(two_way, version):
+        return None
     since = ".".join(map(str, two_way.since))
-    raise UsageError(
+    return UsageError(
         f"{agent.title} {version} cannot be asked while it runs: --permissions ask needs {since}",
         hint=agent.install or "install a newer version",
+    )
+
+
+def refusal_to_read_only(agent: Agent, version: str) -> UsageError | None:
+    """Why it cannot be held to reading; None: it can."""
+    two_way = agent.two_way
+    is_held = two_way is not None and (not version or _fits(two_way, version))
+    if "read-only" in _supported(agent, two_way if is_held else None, parse_version(version)):
+        return None
+    title = f"{agent.title} {version}".rstrip()
+    return UsageError(f"{title} has no read-only mode", hint="use another agent, or another mode")
+
+
+def installed_version(agent: Agent, binary: str = "", environ: Mapping[str, str] | None = None) -> str:
+    """The version that would be started; empty where there is none, or it does not say."""
+    return _version_of(
+        agent, find_binary(agent, binary, os.environ if environ is None else environ), is_two_way=True
     )
 
 

@@ -171,6 +171,8 @@ class RunLifecycle:
         self._has_new_session = False
         self._native: Result | None = None
         self._open_calls: dict[tuple[str, str], ToolStart] = {}
+        self._used_twice: set[str] = set()
+        """Ids of calls that were used again while the first call was open."""
         self._open_children: dict[str, SessionStart] = {}
         self._open_relays: dict[str, Relay] = {}
         self._last_text: dict[str, str] = {}
@@ -207,6 +209,10 @@ class RunLifecycle:
         """The call of that id, in whichever run, if it has not ended."""
         found = (start for (_, name), start in self._open_calls.items() if name == call_id)
         return next(found, None)
+
+    def is_ambiguous(self, call_id: str) -> bool:
+        """Whether the id stands, or stood, for two calls at once. Model servers make ids, and some repeat them."""
+        return call_id in self._used_twice or sum(name == call_id for _, name in self._open_calls) > 1
 
     @property
     def session_id(self) -> str:
@@ -336,6 +342,7 @@ class RunLifecycle:
             self._begin_unannounced(out)
         key = (event.run_id, event.call_id)
         if key in self._open_calls:
+            self._used_twice.add(event.call_id)
             out.append(
                 Unknown(
                     raw=event.input, reason=f"call {event.call_id} started a second time", run_id=event.run_id

@@ -140,6 +140,7 @@ def _all_agents() -> list[dict[str, Any]]:
             "models": "model" in one.agent.supports,
             "capabilities": installed_agents.capabilities(one.agent),
             "twoWay": installed_agents.two_way(one.agent),
+            "permissionModes": installed_agents.permission_modes(one.agent),
             "keys": list(one.agent.key_variables),
         }
         for one in found

@@ -126,6 +126,8 @@ class AgentData(msgspec.Struct, kw_only=True, rename="camel"):
     capabilities: dict[str, bool]
     two_way: list[str]
     """What can be done with it while it runs: approve, ask, steer …"""
+    permission_modes: dict[str, str]
+    """The modes of `permissionMode` → why this version cannot be held to it; empty: it can."""
     keys: list[str]
     """Variables of the environment that it takes its key from."""
 

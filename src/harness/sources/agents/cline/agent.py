@@ -465,6 +465,12 @@ class ClineAcp(AcpTranslator):
     def name_of(call: AcpCall) -> str:
         return call.title.partition(":")[0]
 
+    @staticmethod
+    def stated_name(called: Record, announced: AcpCall) -> str:
+        """The title is the tool's name, a colon, and what it does. No tool has a colon in its name."""
+        del announced
+        return text_of(called.get("title")).partition(":")[0]
+
     def has_result(self, call: AcpCall) -> bool:
         return call.has_ended and (call.output is not None or call.status == "completed")
 

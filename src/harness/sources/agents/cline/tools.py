@@ -13,6 +13,17 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
+from harness.approvals.tool_table import (
+    EXECUTES,
+    NETWORK,
+    OWN,
+    Arguments,
+    ToolUse,
+    edits,
+    edits_by,
+    runs,
+    searches,
+)
 from harness.events import Event, ToolEnd, ToolProgress, Warning
 from harness.events.operation import (
     Command,
@@ -36,11 +47,13 @@ from harness.sources.formats.toolset import (
     PATHS,
     QUERIES,
     Input,
+    KnownTool,
     PendingCall,
     ToolMapping,
     Toolset,
     consistent_exit_code,
     lines_asked,
+    patched_files,
 )
 
 Groups: TypeAlias = "list[list[Operation]]"
@@ -137,40 +150,48 @@ def _nothing(_asked: Input, _cwd: str) -> Groups:
     return [[]]
 
 
-_GROUPS: dict[str, GroupMapping] = {
-    "run_commands": _run,
-    "execute_command": _run,
-    "bash": _run,
-    "read_files": _read,
-    "read_file": _read,
-    "editor": _write,
-    "write_to_file": _write,
-    "replace_in_file": _write,
-    "new_rule": _write,
-    "apply_patch": _patch,
-    "search_codebase": _search,
-    "search_files": _search,
-    "list_files": _list,
-    "fetch_web_content": _fetch,
-    "web_fetch": _fetch,
-    "web_search": _fetch,
-    "skills": _skill,
-    "use_skill": _skill,
-    SPAWNER: _spawn,
-    TEAM_TASK: _team_run,
-    "team_task": _team_tasks,
-} | dict.fromkeys(
+def _files_of(asked: Arguments) -> list[str] | None:
+    """Every file that is asked for: by its path, or by an object with one."""
+    listed = _each(dict(asked), "files", "file_paths", "paths") or [dict(asked)]
+    paths: list[str] = []
+    for file in listed:
+        named = (
+            [file]
+            if isinstance(file, str)
+            else [record_of(file)[name] for name in PATHS if name in record_of(file)]
+        )
+        if not named or not all(isinstance(path, str) for path in named):
+            return None
+        paths += named
+    return paths
+
+
+def _patched(asked: Arguments) -> list[str] | None:
+    named = [path for name in PATHS if isinstance(path := asked.get(name), str) and path]
+    return named or patched_files("input", "patch", "diff", "content")(asked)
+
+
+_READS = ToolUse(category="read", paths_of=_files_of)
+_RUNS = runs("commands", "command", "cmd", "script")
+
+_TOOLS: dict[str, tuple[GroupMapping, ToolUse]] = {
+    **dict.fromkeys(SHELLS, (_run, _RUNS)),
+    **dict.fromkeys(("read_files", "read_file"), (_read, _READS)),
+    **dict.fromkeys(("editor", "write_to_file", "replace_in_file"), (_write, edits(*PATHS))),
+    # A rule is an instruction to every later session.
+    "new_rule": (_write, EXECUTES),
+    "apply_patch": (_patch, edits_by(_patched)),
+    **dict.fromkeys(("search_codebase", "search_files"), (_search, searches(*DIRECTORIES))),
+    "list_files": (_list, searches(*DIRECTORIES)),
+    **dict.fromkeys(("fetch_web_content", "web_fetch", "web_search"), (_fetch, NETWORK)),
+    **dict.fromkeys(("skills", "use_skill"), (_skill, EXECUTES)),
+    SPAWNER: (_spawn, EXECUTES),
+    TEAM_TASK: (_team_run, EXECUTES),
+    "team_task": (_team_tasks, OWN),
     # Known, and about nothing that an operation could name.
-    (
-        "ask_question",
-        "team_cleanup",
-        "team_mission_log",
-        "team_shutdown_teammate",
-        "team_spawn_teammate",
-        "team_status",
-    ),
-    _nothing,
-)
+    **dict.fromkeys(("ask_question", "team_mission_log", "team_status"), (_nothing, OWN)),
+    **dict.fromkeys(("team_cleanup", "team_shutdown_teammate", "team_spawn_teammate"), (_nothing, EXECUTES)),
+}
 
 
 def _flat(groups_of: GroupMapping) -> ToolMapping:
@@ -182,15 +203,15 @@ def _flat(groups_of: GroupMapping) -> ToolMapping:
 
 
 CLINE = Toolset(
-    tools={name: _flat(groups_of) for name, groups_of in _GROUPS.items()},
+    tools={name: KnownTool(_flat(groups_of), use) for name, (groups_of, use) in _TOOLS.items()},
     shells=SHELLS,
     spawners=frozenset({SPAWNER}),
 )
 
 
 def _groups_of(call: PendingCall) -> Groups:
-    groups_of = _GROUPS.get(call.name)
-    return [] if groups_of is None else groups_of(call.input, call.cwd)
+    known = _TOOLS.get(call.name)
+    return [] if known is None else known[0](call.input, call.cwd)
 
 
 def is_denied(output: str) -> bool:

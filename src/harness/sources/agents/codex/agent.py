@@ -46,6 +46,7 @@ from harness.sources.agents.codex.items import (
     usage_of,
 )
 from harness.sources.agents.codex.threads import CodexThreadTranslator
+from harness.sources.agents.codex.tools import CODEX
 from harness.sources.drivers.codex_app_server import CodexAppServer
 from harness.sources.formats.command_line import argument_of, has, numbers_of
 from harness.sources.formats.error_messages import plain
@@ -400,6 +401,7 @@ AGENT = Agent(
         translator=CodexThreadTranslator,
         capabilities=CodexAppServer.capabilities
         - {"plan"},  # only its plan mode has them, which no request asks for
+        tools=CODEX,
         supports=_SUPPORTS | {"append_system_prompt", "effort", "system_prompt"},
         since=_CONVERSATION_SINCE,
         delta_keys=("delta",),

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
+from harness.approvals.tool_table import OWN, edits, reads
 from harness.events import Event, ToolEnd, ToolProgress, Unknown, Warning
 from harness.events.operation import List, Operation, Read, Skill, Spawn, Tasks, Write
 from harness.sources.formats.child_runs import ChildRuns
@@ -30,16 +31,18 @@ from harness.sources.formats.plain_answer import PlainAnswer
 from harness.sources.formats.toolset import (
     ExitStatus,
     Input,
+    KnownTool,
     PendingCall,
     ToolMapping,
     Toolset,
+    conversing,
     fetching,
-    no_operation,
     patching,
     reading,
     running,
     searching,
     spawning,
+    starting,
     tracking_tasks,
     unmatched_result,
     using_skill,
@@ -79,47 +82,45 @@ def _edit_or_view(asked: Input, cwd: str) -> list[Operation] | None:
 
 _TOOLS: dict[str, ToolMapping] = {
     **dict.fromkeys(_SHELLS, running("command")),
-    "view": _view,
+    "view": KnownTool(_view, reads("path")),
     "show_file": reading("path"),
     "create": writing("path", change="create"),
     "edit": writing("path", change="update"),
     "str_replace": writing("path", change="update"),
     "insert": writing("path", change="update"),
-    "str_replace_editor": _edit_or_view,
+    "str_replace_editor": KnownTool(_edit_or_view, edits("path")),
     "apply_patch": patching("input", "patch"),
     "grep": searching("pattern", paths=("paths", "path")),
     "rg": searching("pattern", paths=("paths", "path")),
-    "glob": searching("pattern", paths=("paths", "path")),
+    "glob": searching("pattern", paths=("paths", "path"), globs=("pattern",)),
     "skill": using_skill("skill", "name"),
     "task": spawning("description", "prompt", names=("agent_type", "name")),
     "web_fetch": fetching,
     "web_search": fetching,
-    "sql": _query_database,
+    "sql": KnownTool(_query_database, OWN),
     "update_todo": tracking_tasks,
-} | dict.fromkeys(
-    (
-        "ask_user",
-        "exit_plan_mode",
-        "fetch_copilot_cli_documentation",
-        "list_agents",
-        "list_bash",
-        "list_powershell",
-        "read_agent",
-        "read_bash",
-        "read_powershell",
-        "report_intent",
-        "session_store_sql",
-        "stop_bash",
-        "stop_powershell",
-        "store_memory",
-        "task_complete",
-        "think",
-        "write_agent",
-        "write_bash",
-        "write_powershell",
+    **dict.fromkeys(
+        (
+            "ask_user",
+            "exit_plan_mode",
+            "fetch_copilot_cli_documentation",
+            "list_agents",
+            "list_bash",
+            "list_powershell",
+            "read_agent",
+            "read_bash",
+            "read_powershell",
+            "report_intent",
+            "session_store_sql",
+            "stop_bash",
+            "stop_powershell",
+            "task_complete",
+            "think",
+        ),
+        conversing,
     ),
-    no_operation,
-)
+    **dict.fromkeys(("store_memory", "write_agent", "write_bash", "write_powershell"), starting),
+}
 
 
 COPILOT = Toolset(tools=_TOOLS, shells=_SHELLS, spawners=frozenset({"task"}))

@@ -15,7 +15,15 @@ from harness.events import Event, Usage, UsageDelta
 from harness.events.run import Task
 from harness.log.raw import RawStart
 from harness.sources.agent import CommandLine, Version
-from harness.sources.agents.goose.tools import GOOSE, SHELL, Skills, operations_after, own_name, todo_list_of
+from harness.sources.agents.goose.tools import (
+    GOOSE,
+    SHELL,
+    Skills,
+    named_by_extension,
+    operations_after,
+    own_name,
+    todo_list_of,
+)
 from harness.sources.drivers.acp import AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd, usage_of
 from harness.sources.formats.acp_calls import ENDS, AcpCall, exit_code_in
@@ -51,6 +59,14 @@ class GooseAcp(AcpTranslator):
     def name_of(call: AcpCall) -> str:
         named = record_of(record_of(call.meta.get("goose")).get("toolCall"))
         return text_of(named.get("toolName")) or call.title.partition(" ")[0]
+
+    @staticmethod
+    def stated_name(called: Record, announced: AcpCall) -> str:
+        """Goose names the tool when it announces a call, and repeats title and arguments in the question."""
+        named = record_of(record_of(announced.meta.get("goose")).get("toolCall"))
+        name, extension = text_of(named.get("toolName")), text_of(named.get("extensionName"))
+        is_same = (called.get("title"), called.get("rawInput")) == (announced.title, announced.input)
+        return named_by_extension(name, extension) if name and is_same else ""
 
     def record(self, record: Record) -> Sequence[Event]:
         update = record_of(record_of(record.get("params")).get("update"))

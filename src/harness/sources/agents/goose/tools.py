@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from harness.approvals.tool_table import EXECUTES, edits, reads
 from harness.events import Error, Event, TasksChanged, ToolEnd, Unknown, Warning
 from harness.events.operation import Command, Fetch, Operation, Read, Skill, Spawn, Write
 from harness.events.run import Task
@@ -32,9 +33,12 @@ from harness.sources.formats.toolset import (
     PATHS,
     QUERIES,
     Input,
+    KnownTool,
     PendingCall,
     ToolMapping,
     Toolset,
+    asking_server,
+    conversing,
     fetching,
     lines_asked,
     lines_of,
@@ -43,6 +47,7 @@ from harness.sources.formats.toolset import (
     running,
     searching,
     spawning,
+    starting,
     tracking_tasks,
     unmatched_result,
     writing,
@@ -89,6 +94,11 @@ def own_name(tool_name: str) -> str:
     return name if extension in _OWN_EXTENSIONS else ""
 
 
+def named_by_extension(name: str, extension: str) -> str:
+    """The name of a tool that is stated apart from its extension's."""
+    return name if "__" in name or extension in ("", *_OWN_EXTENSIONS) else f"{extension}__{name}"
+
+
 def _run_script(asked: Input, _cwd: str) -> list[Operation] | None:
     script = text_of(asked.get("script"))
     return [Command(command=script)] if script else None
@@ -129,61 +139,70 @@ def _skill(asked: Input, cwd: str) -> list[Operation] | None:
     return [Skill(path=absolute(f"skills/{name}/{file or 'SKILL.md'}", cwd), name=name)] if name else None
 
 
-_SEARCH = searching(*QUERIES, paths=DIRECTORIES)
-
 _TOOLS: dict[str, ToolMapping] = {
-    "automation_script": _run_script,
+    "automation_script": KnownTool(_run_script, EXECUTES),
     SPAWNER: spawning("instructions", "task", names=("source", "name")),
     "edit": writing(*_PATHS, change="update"),
-    "glob": _SEARCH,
-    "grep": _SEARCH,
-    "image_processor": _look,
+    "glob": searching(*QUERIES, paths=DIRECTORIES, globs=QUERIES),
+    "grep": searching(*QUERIES, paths=DIRECTORIES),
+    "image_processor": KnownTool(_look, reads(*_PATHS)),
     "list": listing(*DIRECTORIES),
-    "load_skill": _skill,
-    "read": _read,
-    "read_image": _look,
+    "load_skill": KnownTool(_skill, EXECUTES),
+    "read": KnownTool(_read, reads(*_PATHS)),
+    "read_image": KnownTool(_look, reads(*_PATHS)),
     SHELL: running("command", "cmd", "script", directory="working_dir"),
-    "skill": _skill,
-    "text_editor": _edit_text,
+    "skill": KnownTool(_skill, EXECUTES),
+    "text_editor": KnownTool(_edit_text, edits(*_PATHS)),
     "todo_read": tracking_tasks,
     TODO_WRITER: tracking_tasks,
     "tree": listing(*DIRECTORIES),
     "web_scrape": fetching,
     "web_search": fetching,
-    "write": _write,
-} | dict.fromkeys(
-    (
-        "analyze",
-        "cache",
-        "chatrecall",
-        "create_app",
-        "delete_app",
-        "execute",
-        ANSWER,
-        "iterate_app",
-        "list_apps",
-        "list_resources",
-        "list_windows",
-        "load",
-        "manage_extensions",
-        "manage_schedule",
-        "read_resource",
-        "remember_memory",
-        "remove_memory_category",
-        "remove_specific_memory",
-        "retrieve_memories",
-        "screen_capture",
-        "search_available_extensions",
+    "write": KnownTool(_write, edits(*_PATHS)),
+    "analyze": KnownTool(no_operation.operations, reads(*_PATHS)),
+    **dict.fromkeys(
+        (ANSWER, "chatrecall", "list_apps", "retrieve_memories", "search_available_extensions"), conversing
     ),
-    no_operation,
-)
+    **dict.fromkeys(
+        (
+            "cache",
+            "create_app",
+            "delete_app",
+            "execute",
+            "iterate_app",
+            "list_windows",
+            "load",
+            "manage_extensions",
+            "manage_schedule",
+            "remember_memory",
+            "remove_memory_category",
+            "remove_specific_memory",
+            "screen_capture",
+        ),
+        starting,
+    ),
+    **dict.fromkeys(("list_resources", "read_resource"), asking_server),
+}
 
 
 def _key(tool_name: str) -> str:
     return TODO_WRITER if tool_name.startswith(_TODO_TOOLS) else own_name(tool_name)
 
 
-GOOSE = Toolset(tools=_TOOLS, shells=frozenset({SHELL}), spawners=frozenset({SPAWNER}), key=_key)
+def _server_of(tool_name: str) -> str:
+    """Tools of extensions that are not Goose's own have the extension's name before theirs."""
+    extension, mark, _ = tool_name.partition("__")
+    return extension if mark and extension not in _OWN_EXTENSIONS else ""
+
+
+GOOSE = Toolset(
+    tools=_TOOLS,
+    shells=frozenset({SHELL}),
+    spawners=frozenset({SPAWNER}),
+    key=_key,
+    server_of=_server_of,
+    shell_memory="fresh",
+)
 
 
 class Skills:

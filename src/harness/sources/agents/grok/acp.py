@@ -64,6 +64,11 @@ class GrokAcp(AcpTranslator):
     def name_of(call: AcpCall) -> str:
         return text_of(record_of(call.meta.get("x.ai/tool")).get("name")) or call.title
 
+    @staticmethod
+    def stated_name(called: Record, announced: AcpCall) -> str:
+        del announced
+        return text_of(record_of(record_of(called.get("_meta")).get("x.ai/tool")).get("name"))
+
     def run_of(self, params: Record, update: Record) -> str:
         del update
         session = text_of(params.get("sessionId"))

@@ -32,14 +32,16 @@ from harness.sources.formats.toolset import (
     PendingCall,
     ToolMapping,
     Toolset,
+    conversing,
     fetching,
     lines_of,
     listing,
-    no_operation,
+    reaching,
     reading,
     running,
     searching,
     spawning,
+    starting,
     tracking_tasks,
     using_skill,
     writing,
@@ -70,26 +72,24 @@ _TOOLS: dict[str, ToolMapping] = {
     "todo_write": tracking_tasks,
     "web_search": fetching,
     "web_fetch": fetching,
-} | dict.fromkeys(
-    (
-        "ask_user_question",
-        "enter_plan_mode",
-        "exit_plan_mode",
-        "get_command_or_subagent_output",
-        "image_edit",
-        "image_gen",
-        "image_to_video",
-        "kill_command_or_subagent",
-        "reference_to_video",
-        "scheduler_create",
-        "scheduler_delete",
-        "scheduler_list",
-        "search_tool",
-        "send_feedback",
-        "workflow",
+    **dict.fromkeys(
+        (
+            "ask_user_question",
+            "enter_plan_mode",
+            "exit_plan_mode",
+            "get_command_or_subagent_output",
+            "kill_command_or_subagent",
+            "scheduler_delete",
+            "scheduler_list",
+            "search_tool",
+        ),
+        conversing,
     ),
-    no_operation,
-)
+    **dict.fromkeys(
+        ("image_edit", "image_gen", "image_to_video", "reference_to_video", "send_feedback"), reaching
+    ),
+    **dict.fromkeys(("scheduler_create", "workflow"), starting),
+}
 
 
 def is_failure(raw: Input) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
+from harness.approvals.tool_table import reads, runs, searches
 from harness.events import (
     Compacted,
     Error,
@@ -53,12 +54,15 @@ from harness.sources.formats.toolset import (
     PATHS,
     QUERIES,
     Input,
+    KnownTool,
     PendingCall,
     Toolset,
     consistent_exit_code,
+    conversing,
+    globbing,
     lines_asked,
     listing,
-    no_operation,
+    starting,
     unmatched_result,
     writing,
 )
@@ -133,18 +137,21 @@ def _lines_changed(details: Input) -> tuple[int, int] | None:
 
 PI = Toolset(
     tools={
-        "read": _read,
+        "read": KnownTool(_read, reads(*PATHS)),
         "write": writing(*PATHS),
         "edit": writing(*PATHS, change="update"),
-        **dict.fromkeys(("grep", "find", "search", "glob"), _search),
+        **dict.fromkeys(("grep", "search"), KnownTool(_search, searches(*DIRECTORIES))),
+        **dict.fromkeys(("find", "glob"), KnownTool(_search, globbing(*QUERIES, paths=DIRECTORIES))),
         **dict.fromkeys(("ls", "list"), listing(*DIRECTORIES)),
-        **dict.fromkeys(_SHELLS, _run),
+        **dict.fromkeys(_SHELLS, KnownTool(_run, runs("command", "cmd", "script"))),
         # A script that calls other tools: each of those calls has records of its own.
-        "codemode": no_operation,
+        "codemode": starting,
+        "ask_user": conversing,
     },
     results={"read": _read_result, "edit": _edit_result},
     shells=_SHELLS,
     key=str.lower,
+    shell_memory="fresh",
 )
 """Names are matched without regard to case. There is no tool for skills: a model reads the `SKILL.md` of one."""
 
@@ -501,9 +508,9 @@ def rpc_command(request: Request, version: Version) -> CommandLine:
     """Calls are asked about by an extension; what only reads has no tool that could do more."""
     del version
     args = ["--mode", "rpc", "--extension", QUESTION]
-    if request.permissions == "ask":
+    if request.permissions in ("ask", "read-only"):
         args += ["--extension", GATE]
-    elif request.permissions == "read-only":
+    if request.permissions == "read-only":
         args += ["--tools", f"{_READING_TOOLS},ask_user"]
     args += flags_of(request, {**_FLAGS, "session_id": "--session-id"})
     return CommandLine(args=(*args, *request.extra_args))
@@ -521,6 +528,7 @@ AGENT = Agent(
         driver=PiRpc,
         translator=PiRpcTranslator,
         capabilities=CAPABILITIES,
+        tools=PI,
         since=(0, 99),
     ),
     supports=frozenset({"agent-default", "read-only", *_FLAGS}),

@@ -379,6 +379,11 @@ class QwenAcp(AcpTranslator):
     def name_of(call: AcpCall) -> str:
         return text_of(call.meta.get("toolName"))
 
+    @staticmethod
+    def stated_name(called: Record, announced: AcpCall) -> str:
+        del announced
+        return text_of(record_of(called.get("_meta")).get("toolName"))
+
     def run_of(self, params: Record, update: Record) -> str:
         del params
         spawn = text_of(record_of(update.get("_meta")).get("parentToolCallId"))
@@ -418,11 +423,16 @@ PROGRAM = AcpProgram(
 )
 
 
+_ASK = f"{__file__.removesuffix('agent.py')}ask.json"
+"""Settings below those of the user, by which it asks also about commands that it takes for reading."""
+
+
 def acp_command(request: Request, version: Version) -> CommandLine:
     del version
     mode = PROGRAM.modes.get(request.permissions)
+    env = {"QWEN_CODE_SYSTEM_DEFAULTS_PATH": _ASK} if request.permissions in ("ask", "read-only") else {}
     args = ["--acp", *(("--approval-mode", mode) if mode else ()), *flags_of(request, {"model": "--model"})]
-    return CommandLine(args=(*args, *request.extra_args))
+    return CommandLine(args=(*args, *request.extra_args), env=env)
 
 
 TWO_WAY = PROGRAM.two_way(acp_command, since=(0, 24))

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from harness.approvals.tool_table import by_prefix
 from harness.events.operation import Operation, Read, Spawn, Write
 from harness.sources.formats.fields import text_of
 from harness.sources.formats.gemini_tools import GEMINI, exit_status_of
@@ -16,11 +17,13 @@ from harness.sources.formats.toolset import (
     PendingCall,
     Toolset,
     consistent_exit_code,
+    conversing,
     fetching,
     no_operation,
     reading,
     running,
     spawning,
+    starting,
     tracking_tasks,
     using_skill,
     writing,
@@ -86,32 +89,32 @@ QWEN = Toolset(
         "web_search": fetching,
         "notebook_edit": writing("notebook_path", *_PATHS, change="update"),
         "zoom_image": reading(*_PATHS, "image_path"),
-    }
-    | dict.fromkeys(("todo_write", "task_create", "task_get", "task_list", "task_update"), tracking_tasks)
-    | dict.fromkeys(
-        (
-            "ask_user_question",
-            "cron_create",
-            "cron_delete",
-            "cron_list",
-            "display_image",
-            "enter_worktree",
-            "exit_worktree",
-            "get_goal",
-            "list_agents",
-            "loop_wakeup",
-            "monitor",
-            "record_artifact",
-            "report_findings",
-            "send_message",
-            "structured_output",
-            "task_output",
-            "task_stop",
-            "tool_search",
-            "update_goal",
+        **dict.fromkeys(
+            ("todo_write", "task_create", "task_get", "task_list", "task_update"), tracking_tasks
         ),
-        no_operation,
-    ),
+        **dict.fromkeys(
+            (
+                "ask_user_question",
+                "cron_delete",
+                "cron_list",
+                "get_goal",
+                "list_agents",
+                "report_findings",
+                "structured_output",
+                "task_output",
+                "task_stop",
+                "tool_search",
+                "update_goal",
+            ),
+            conversing,
+        ),
+        **dict.fromkeys(
+            ("cron_create", "enter_worktree", "exit_worktree", "loop_wakeup", "monitor", "send_message"),
+            starting,
+        ),
+        # What these take is not known: they are asked about.
+        **dict.fromkeys(("display_image", "record_artifact"), no_operation),
+    },
     results={
         "read_file": _read_result,
         "write_file": _write_result,
@@ -121,6 +124,8 @@ QWEN = Toolset(
     shells=frozenset({SHELL}),
     spawners=frozenset({"agent", "task"}),
     exit_status=_command_ended,
+    server_of=by_prefix("mcp__"),
+    shell_memory="fresh",
 )
 QWEN_BEFORE_0_21 = replace(QWEN, exit_status=_command_ran)
 """Until then only a command that could not be run was an error."""
