@@ -1,12 +1,19 @@
 # The verbs of this repository. `make` alone lists them.
-# Needs python3 (3.11 or newer, with venv), make and git; everything else is fetched into .venv.
+# Needs python3 (3.11.2 or newer, with venv), make and git; everything else is fetched into .venv.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+# What the demonstration alone needs: two libraries, where all tools and extras are forty.
+DEMO_VENV := .venv-demo
+DEMO_READY := $(DEMO_VENV)/ready
+DEMO_LIBRARIES := msgspec hyperscan
+# From `site-packages`. Python reads such a file in the encoding of the locale, which may not know the clone's path.
+OWN_SOURCE := ../../../../src
 UV := $(shell command -v uv || echo $(BIN)/uv)
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-input
+PIP_OPTIONS := --quiet --quiet --disable-pip-version-check --no-input
+PIP_INSTALL := $(BIN)/python -m pip install $(PIP_OPTIONS)
 # One process for each core, and at least four: many tests wait for programs. The order is that of tests/conftest.py.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores > 4 ? cores : 4)))
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -27,8 +34,9 @@ help: ## list these verbs
 setup: $(READY) ## install Harness and its tools into .venv (does nothing when current)
 	@:
 
-demo: $(READY) ## let the agent fix a small project, live (MODEL=local: a real small model answers)
-	@$(BIN)/python examples/demo.py $(MODEL)
+# A real model needs more than the demonstration; and where everything is installed, that is used.
+demo: $(if $(MODEL)$(wildcard $(READY)),$(READY),$(DEMO_READY)) ## let the agent fix a small project, live (MODEL=local: a real small model answers)
+	@$(dir $<)bin/python examples/demo.py $(MODEL)
 
 test: $(READY) ## run all tests, on all cores; narrow with ARGS="tests/log -k replay"
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
@@ -68,19 +76,38 @@ lock: $(UV) ## pin what pyproject.toml asks for; newest of everything with ARGS=
 		--all-extras --group dev --output-file requirements.lock $(ARGS) pyproject.toml
 
 clean: ## remove .venv, caches and build results
-	@rm -rf $(VENV) build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf $(VENV) $(DEMO_VENV) .demo build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find src tests docs examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
+define CHECK_PYTHON
+@command -v $(PYTHON) >/dev/null || \
+	{ echo "make: '$(PYTHON)' was not found. Install Python 3.11.2 or newer, or name one: PYTHON=python3.12 make setup" >&2; exit 1; }
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 2))' || \
+	{ echo "make: Harness needs Python 3.11.2 or newer, and '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Name a newer one: PYTHON=python3.12 make setup" >&2; exit 1; }
+@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	{ echo "make: '$(PYTHON)' has no venv module. Install it (Debian and Ubuntu: the package python3-venv)." >&2; exit 1; }
+endef
+
 $(READY): requirements.lock pyproject.toml
-	@command -v $(PYTHON) >/dev/null || \
-		{ echo "make: '$(PYTHON)' was not found. Install Python 3.11 or newer, or name one: PYTHON=python3.12 make setup" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "make: Harness needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Name a newer one: PYTHON=python3.12 make setup" >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
-		{ echo "make: '$(PYTHON)' has no venv module. Install it (Debian and Ubuntu: the package python3-venv)." >&2; exit 1; }
+	$(CHECK_PYTHON)
+	@echo "Installing Harness, all its extras and its tools into $(VENV): one to five minutes, 740 MB." >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
 	@$(PIP_INSTALL) --require-hashes -r requirements.lock
 	@$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	@for file in $(VENV)/lib/python3*/site-packages/_harness_agents.pth; do echo $(OWN_SOURCE) > "$$file"; done
+	@touch $@
+
+# The clone itself is put on the path of that environment: building a package would need more libraries.
+$(DEMO_READY): requirements.lock
+	$(CHECK_PYTHON)
+	@echo "Installing $(DEMO_LIBRARIES) into $(DEMO_VENV): some seconds, 35 MB." >&2
+	@test -x $(DEMO_VENV)/bin/python || $(PYTHON) -m venv --clear $(DEMO_VENV)
+	@awk -v names="$(DEMO_LIBRARIES)" 'BEGIN { n = split(names, list, " "); for (i = 1; i <= n; i++) wanted[list[i]] = 1 } \
+		/^[^ ]/ { split($$1, name, "=="); isWanted = name[1] in wanted } isWanted' requirements.lock > $(DEMO_VENV)/requirements.txt
+	@$(DEMO_VENV)/bin/python -m pip install $(PIP_OPTIONS) --require-hashes -r $(DEMO_VENV)/requirements.txt
+	@for folder in $(DEMO_VENV)/lib/python3*/site-packages; do echo $(OWN_SOURCE) > "$$folder/harness.pth"; done
+	@printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -m harness "$$@"\n' > $(DEMO_VENV)/bin/harness
+	@chmod +x $(DEMO_VENV)/bin/harness
 	@touch $@
 
 $(BIN)/uv:

@@ -1,16 +1,17 @@
 """The whole of Harness on a fresh machine: its own agent finds and fixes a mistake in a small project.
 
-Files, tools and commands are real, in a folder of their own that is thrown away afterwards. Only the model
-is scripted (`demo_model.toml`), so that no key and no network are needed. `make demo MODEL=local` lets a real
-small model answer instead, in this process; it is good for a sentence, not for work.
+Files, tools and commands are real, in the folder `.demo`, which is made anew each time. Only the model is scripted
+(`demo_model.toml`), so that no key and no network are needed. `make demo MODEL=local` lets a real small model
+answer instead, in this process; it is good for a sentence, not for work.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -29,28 +30,35 @@ Now try:
 
 
 def main(model: str) -> int:
-    shown = os.path.relpath(HARNESS)
+    prompt = "The check of this project fails. Find out why and fix it."
     if model == "scripted":
-        model, prompt = (
-            f"scripted/{HERE / 'demo_model.toml'}",
-            "The check of this project fails. Find out why and fix it.",
-        )
+        model = f"scripted/{os.path.relpath(HERE / 'demo_model.toml')}"
     else:
         prompt = "Say in one sentence what a shopping cart is."
     if model == "local":
-        fetch = [str(HARNESS), "models", "fetch", "local"]
-        if status := os.spawnv(os.P_WAIT, HARNESS, fetch):
+        if status := _harness("models", "fetch", "local"):
             return status
         model = "local/smollm2"
-    with tempfile.TemporaryDirectory() as folder:
-        workspace = shutil.copytree(HERE / "shop", Path(folder) / "shop")
-        words = ["run", "--agent", "native", "--model", model, "--prompt", prompt]
-        print(f'$ {shown} run --agent native --prompt "{prompt}"\n', flush=True)
-        options = ["--cwd", str(workspace), "--format", "pretty", "--name", "demo"]
-        status = os.spawnv(os.P_WAIT, HARNESS, [str(HARNESS), *words, *options])
-    if status == 0:
-        print(NEXT.format(harness=shown))
-    return status
+    workspace = HERE.parent / ".demo" / "shop"
+    shutil.rmtree(workspace, ignore_errors=True)
+    shutil.copytree(HERE / "shop", workspace)
+    words = ["run", "--agent", "native", "--model", model, "--cwd", os.path.relpath(workspace)]
+    if status := _harness(*words, "--format", "pretty", "--prompt", prompt):
+        return status
+    if status := _harness("sessions", "diff", "last"):
+        return status
+    print(NEXT.format(harness=_shown()))
+    return 0
+
+
+def _harness(*words: str) -> int:
+    """Run it, and show the command first: it can be copied."""
+    print(f"\n$ {_shown()} {shlex.join(words)}\n", flush=True)
+    return subprocess.run([HARNESS, *words], check=False).returncode
+
+
+def _shown() -> str:
+    return shlex.quote(os.path.relpath(HARNESS))
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ def test_every_hint_installs_our_package_and_no_stranger(python: str, dist: Path
     named = []
     for extra, words in ASKS.items():
         answer = _run(python, *words, env=env)
-        hints = re.findall(r"pip install '([^']+)'", answer.stdout + answer.stderr)
+        hints = re.findall(r"pip install [^']*'([^']+)'", answer.stdout + answer.stderr)
         assert f"harness-agents[{extra}]" in hints, answer.stderr
         named.append(hints[0])
     planned = _run(*_pip(python, dist), "--dry-run", "--force-reinstall", "--no-deps", *named)

@@ -147,7 +147,12 @@ def test_every_verb_of_the_makefile_is_explained_by_make_help() -> None:
 def test_continuous_integration_runs_the_commands_of_the_readme() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
-    assert "for verb in check test test-portable; do" in script.read_text(encoding="utf-8")
+    text = script.read_text(encoding="utf-8")
+    assert [
+        f"step make --no-print-directory {verb}\n" in text for verb in ("check", "test", "test-portable")
+    ] == [True] * 3
+    assert os.access(ROOT / ".ci" / "bare", os.X_OK)
+    assert "step newcomer\n" in text
     assert "make test" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 

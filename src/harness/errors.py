@@ -22,6 +22,8 @@ a broken local environment.
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import ClassVar
 
 
@@ -111,9 +113,41 @@ class LogLocked(StoreError):
         self.holder = holder
 
 
+DISTRIBUTION = "harness-agents"
+"""It has another name than the import."""
+
+
 def how_to_install(extra: str) -> str:
-    """The command that installs an optional part. The distribution has another name than the import."""
-    return f"pip install 'harness-agents[{extra}]'"
+    """The command that installs an optional part into this environment, from where Harness itself came."""
+    import shlex
+    from importlib.util import find_spec
+
+    # An environment of uv has no pip of its own.
+    pip = "-m pip install" if find_spec("pip") is not None else ""
+    installer = (
+        f"{shlex.quote(sys.executable)} {pip}"
+        if pip
+        else f"uv pip install --python {shlex.quote(sys.executable)}"
+    )
+    option, source = _source()
+    return f"{installer} {option}'{source}[{extra}]'"
+
+
+def _source() -> tuple[str, str]:
+    """The option of pip, and what it is to install: a clone's folder, or the name of the distribution."""
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        origin = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, OSError, ValueError):
+        clone = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        return ("-e ", clone) if os.path.isfile(os.path.join(clone, "pyproject.toml")) else ("", DISTRIBUTION)
+    folder = unquote(urlsplit(str(origin.get("url", ""))).path)
+    if "dir_info" not in origin or not os.path.isdir(folder):
+        return "", DISTRIBUTION
+    return ("-e " if origin["dir_info"].get("editable") else ""), folder
 
 
 class MissingExtra(UsageError):

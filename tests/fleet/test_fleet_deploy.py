@@ -113,6 +113,10 @@ def test_the_services_and_jobs_run_commands_that_there_are(env: dict[str, str]) 
     job = _yaml(DEPLOY / "kubernetes.yaml")
     assert (job["kind"], job["spec"]["backoffLimit"]) == ("Job", 0)
     (worker,) = job["spec"]["template"]["spec"]["containers"]
+    # The id of a case may be all digits, or look like a number with an exponent.
+    text = (DEPLOY / "kubernetes.yaml").read_text().partition("\nkind:")[2]
+    for line in text.split("\n"):
+        assert not re.search(r"""(?<!["\w-])(?:FLEET|CASE)(?!["\w])""", line.partition("#")[0]), line
     for words in (compose["services"]["server"]["command"], worker["args"]):
         command = [word for word in words if word in {"serve", "fleet", "work"}]
         known = subprocess.run(

@@ -8,6 +8,7 @@ import sys
 import pytest
 from cli_machine import CliMachine
 
+from harness.errors import how_to_install
 from harness.interfaces import formats
 from harness.interfaces.cli import parser
 from harness.sources import registry
@@ -108,7 +109,4 @@ def test_without_the_package_it_shows_what_to_install(
     monkeypatch.setitem(sys.modules, "shtab", None)
     answer = cli.call("completion", "bash")
     assert (answer.code, answer.out) == (2, "")
-    assert (
-        answer.err
-        == "harness: completion needs the package shtab\n  pip install 'harness-agents[completion]'\n"
-    )
+    assert answer.err == f"harness: completion needs the package shtab\n  {how_to_install('completion')}\n"

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from scripted_inbox import allow_ask, twelve_rows
 
-from harness.errors import UsageError
+from harness.errors import UsageError, how_to_install
 from harness.interfaces.cli.main import main
 from harness.interfaces.tui.composer import edited
 from harness.interfaces.tui.notices import Notices
@@ -77,7 +77,7 @@ def test_without_textual_the_command_shows_how_to_install_it(
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["tui"]) == 2
-    assert "pip install 'harness-agents[tui]'" in capfd.readouterr().err
+    assert how_to_install("tui") in capfd.readouterr().err
 
 
 def test_without_a_terminal_it_shows_it(capfd: pytest.CaptureFixture[str]) -> None:

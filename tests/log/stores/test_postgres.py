@@ -13,7 +13,7 @@ import pytest
 
 import child_process
 import postgres_server
-from harness.errors import LogLocked, MissingExtra, StoreError, UnknownSession
+from harness.errors import LogLocked, MissingExtra, StoreError, UnknownSession, how_to_install
 from harness.events import TextDelta, Unknown, Warning
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Query, read_all
@@ -228,7 +228,7 @@ def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(MissingExtra, match="psycopg") as caught:
         PostgresStore("postgresql://")
-    assert "harness-agents[postgres]" in caught.value.hint
+    assert caught.value.hint == how_to_install("postgres")
 
 
 def test_the_driver_is_not_imported_before_it_is_needed() -> None:

@@ -140,3 +140,18 @@ def test_a_held_piece_is_shown_soon_when_nothing_follows() -> None:
         patch.setenv("MY_TOKEN", SECRET)
         played = asyncio.run(run())
     assert played.of(TextDelta)[0].text == MARK
+
+
+def test_the_id_of_a_call_is_masked_in_its_pieces_as_in_the_call() -> None:
+    call_id = f"call-{SECRET}"
+    events: list[Event] = [
+        ToolInputDelta(call_id=call_id, tool_name=f"t-{SECRET}", text='{"a"'),
+        ToolInputDelta(call_id=call_id, text=": 1}"),
+        ToolProgress(call_id=call_id, text="working"),
+        ToolStart(call_id=call_id, tool_name="t", input={"a": 1}),
+    ]
+    redactor = EventRedactor({"MY_TOKEN": SECRET})
+    shown = [one for event in events for one in redactor.mask([event])]
+    assert {one.call_id for one in shown} == {f"call-{MARK}"}  # type: ignore[attr-defined]
+    assert "".join(one.text for one in shown if isinstance(one, ToolInputDelta)) == '{"a": 1}'
+    assert SECRET.encode() not in encode_lines(shown)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.errors import MissingExtra, UsageError
+from harness.errors import MissingExtra, UsageError, how_to_install
 from harness.sources.models.registry import PROVIDERS, open_model, provider_names, usable, usual_model
 
 KEY = "test-key-0123456789abcdef"
@@ -78,10 +78,8 @@ def test_without_httpx_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(util, "find_spec", lambda name: None if name == "httpx" else find_spec(name))
     with pytest.raises(MissingExtra) as raised:
         open_model("anthropic/m", {"ANTHROPIC_API_KEY": KEY})
-    assert raised.value.hint == "pip install 'harness-agents[models]'"
-    assert {row.reason for row in usable({}) if row.provider in PROVIDERS} == {
-        "pip install 'harness-agents[models]'"
-    }
+    assert raised.value.hint == how_to_install("models")
+    assert {row.reason for row in usable({}) if row.provider in PROVIDERS} == {how_to_install("models")}
 
 
 def test_who_can_be_asked_is_reported_with_the_reason() -> None:

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from tool_kit import Bench
 
+from harness.errors import how_to_install
 from harness.events.operation import Fetch
 from harness.sources.tools import fetch as fetch_module
 from harness.sources.tools.fetch import FetchTool, text_of_page
@@ -194,4 +195,4 @@ def test_without_the_library_it_says_what_is_missing(
     import sys
 
     monkeypatch.setitem(sys.modules, "httpx", None)
-    assert "harness-agents[models]" in bench.refused(fetch, url="http://127.0.0.1/")
+    assert how_to_install("models") in bench.refused(fetch, url="http://127.0.0.1/")

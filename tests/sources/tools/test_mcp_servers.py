@@ -23,6 +23,7 @@ import mcp_server
 import pytest
 from tool_kit import Bench
 
+from harness.errors import how_to_install
 from harness.sources.mcp.config import load_servers
 from harness.sources.mcp.servers import usable_name
 from harness.sources.tool import Tool, ToolFailure
@@ -334,7 +335,7 @@ def test_without_the_library_it_says_what_is_missing(
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     assert connected.within({"small": entry()}, listed) == []
-    assert "harness-agents[mcp]" in connected.warnings[0]
+    assert how_to_install("mcp") in connected.warnings[0]
 
 
 def test_an_official_server_is_understood_on_its_standard_streams(connected: Connected) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from harness.log.redact.obscured import MARKS, plain_text, resolved
 from harness.log.redact.secret_shapes import BOUNDARY, KEY_SHAPES, PHRASES, KeyShape, LiteralSearch, compiled
 
 # A known secret as it may be written: in JSON, in a URL, in base64.
@@ -185,7 +186,9 @@ class SecretFinder:
         literals += [phrase.needle for phrase in PHRASES]
         self._keys_from = len(literals)
         self._keys = tuple(keys)
-        self._search = LiteralSearch(literals, once=[b'"%b"' % key.encode() for key in keys])
+        self._marks_from = self._keys_from + len(keys)
+        once = [*(b'"%b"' % key.encode() for key in keys), *MARKS]
+        self._search = LiteralSearch(literals, once=once)
         longest = max((len(form.spelling) for form in self.forms), default=0)
         self._longest_form = min(longest, WINDOW_BYTES)
         self._blanks = any(b" " in form.spelling for form in self.forms)
@@ -213,17 +216,30 @@ class SecretFinder:
         return self.scan(text).spans
 
     def scan(self, text: bytes) -> Findings:
+        found, is_obscured = self._scan_written(text)
+        if not is_obscured or not self._scan_written(resolved(text))[0].spans:
+            return found
+        plain = plain_text(text)
+        hidden, _ = self._scan_written(plain.text)
+        seen = [SecretSpan(*plain.source(span.start, span.end), span.name) for span in hidden.spans]
+        return found._replace(spans=united([*found.spans, *seen]))
+
+    def _scan_written(self, text: bytes) -> tuple[Findings, bool]:
+        """Secrets in one of their spellings, and whether there may be more of them in the plain text."""
         hits = self._search.hits(text)
         if not hits:
-            return Findings([], has_heads=False, keys=[])
+            return Findings([], has_heads=False, keys=[]), False
         # Values come first: of two spans of equal length the more specific name stays. Keys come last.
         hits.sort()
+        is_obscured = hits[-1][0] >= self._marks_from
+        while hits and hits[-1][0] >= self._marks_from:
+            hits.pop()
         keys = []
         while hits and hits[-1][0] >= self._keys_from:
             keys.append(self._keys[hits.pop()[0] - self._keys_from])
         found = [span for number, end in hits if (span := self._verified(text, number, end))]
         has_heads = bool(hits) and hits[0][0] < self._shapes_from
-        return Findings(united(found) if len(found) > 1 else found, has_heads, keys)
+        return Findings(united(found) if len(found) > 1 else found, has_heads, keys), is_obscured
 
     def _verified(self, text: bytes, number: int, end: int) -> SecretSpan | None:
         """What stands where a literal was found, if it is a secret."""

@@ -66,7 +66,7 @@ class EventRedactor:
         if self._waiting is None:
             return ()
         stream, self._waiting = self._waiting, None
-        return stream.flush()
+        return self._with_names(stream, stream.flush())
 
     def _mask_whole(self, events: list[Event]) -> Sequence[Event]:
         if not events:
@@ -82,17 +82,26 @@ class EventRedactor:
         if stream is None:
             if len(self._streams) >= _MOST_STREAMS:
                 del self._streams[next(iter(self._streams))]
-            stream = self._streams[key] = _Stream(self._secrets)
+            stream = self._streams[key] = _Stream(self._secrets, hides_names=self._hides_names(events[0]))
         shown = [] if self._waiting is stream else list(self.release())
-        shown += stream.feed(events)
+        shown += self._with_names(stream, stream.feed(events))
         self._waiting = stream if stream.is_held else None
         return shown
+
+    def _hides_names(self, event: Event) -> bool:
+        """Whether the id of a call, or whatever else stands beside the text of a piece, has a secret in it."""
+        bare = [replace(event, text="")]
+        return self._mask_whole(bare) is not bare
+
+    def _with_names(self, stream: _Stream, events: Sequence[Event]) -> Sequence[Event]:
+        return self._mask_whole(list(events)) if stream.hides_names else events
 
 
 class _Stream:
     """The pieces of one text. What comes together is one line for the redactor, and one piece if it was held."""
 
-    def __init__(self, secrets: Mapping[str, str]) -> None:
+    def __init__(self, secrets: Mapping[str, str], *, hides_names: bool) -> None:
+        self.hides_names = hides_names
         self._redactor = Redactor(secrets, ("text",))
         self._held: list[Event] = []
         """Of each line that waits, the first piece."""
