@@ -65,12 +65,13 @@ TRUST_TEXT = (
     "    harness trust DIR            shows what the file asks for, and asks you; --yes does not ask",
     "    harness trust --list         what you trust",
     "    harness trust --revoke DIR   no more\n",
-    "Trust is bound to the path and to the content: after every change the file is as untrusted as before. Until",
-    "then `harness run` says in one warning what it leaves out, and `harness config show` lists it. What you",
-    "trust is stored in `trusted.json` of your data directory (`~/.local/share/harness`), readable by you alone.\n",
+    "Trust is bound to the path and to the content, also of programs in the project that the file names: after every",
+    "change it is as untrusted as before. Until then `harness run` says in one warning what it leaves out, and `harness",
+    "config show` lists it. What you trust is stored in `trusted.json` of your data directory (`~/.local/share/harness`),",
+    "readable by you alone.\n",
     "No other file of a project starts a program or grants anything: `.mcp.json` is read only when you name it with",
     "`--mcp`, skills are text for the model (and your own go before a project's of the same name), plugins are",
-    "installed Python packages. Agent programs read configuration of their own, about which they ask themselves.\n",
+    "installed Python packages. What a folder brings for agent programs is another matter: [trust.md](trust.md).\n",
     "## All settings\n",
 )
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from harness.config.settings import KINDS, TABLE, Setting, find, is_table
-from harness.config.trust import digest_of, read_trusted
+from harness.config.trust import digest_with_programs, read_trusted
 from harness.errors import BadConfig
 
 PROJECT_FILE, OLD_PROJECT_FILE, USER_FILE = "harness.toml", ".harnessrc.toml", "config.toml"
@@ -310,7 +310,8 @@ def read_file(path: str, *, is_personal: bool) -> Layer:
         with open(path, "rb") as file:
             data = file.read()
         # Of the very bytes that count: the file may be another one by now.
-        layer = layer._replace(digest="" if is_personal else digest_of(data))
+        digest = "" if is_personal else digest_with_programs(data, os.path.dirname(path))
+        layer = layer._replace(digest=digest)
         layer = layer._replace(text=data.decode("utf-8-sig"))
         tables = tomllib.loads(layer.text)
     except OSError as error:

@@ -13,7 +13,7 @@ from harness.log.codec import UNENCODABLE, encode, storable
 from harness.log.redact.redactor import Redactor, redact_text
 from harness.log.store import Metadata
 from harness.sources.model import Model
-from harness.sources.request import OWN_AGENT, Permissions
+from harness.sources.request import OWN_AGENT, FolderSettingsUse, Permissions
 from harness.sources.tool import Renamed, Tool
 from harness.system.plain_text import plain_text
 
@@ -70,6 +70,8 @@ class CommandAgent(msgspec.Struct, frozen=True, kw_only=True):
     """For agent `replay`: the recording to play."""
     max_turns: int | None = None
     """How many turns its model may take for one message."""
+    folder_settings: FolderSettingsUse = ""
+    """Whether it obeys settings that its folder brings; empty: if the folder is trusted, or with full access."""
     session: str = ""
     """The id of a session of its own, which a thread continues in which it has none yet."""
 

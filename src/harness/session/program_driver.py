@@ -328,6 +328,7 @@ class CommandDriver:
             cwd=session.working_directory,
             model=session.model.get(),
             permissions=agent.permissions,
+            folder_settings=agent.folder_settings,
             resume=known.get(self.agent_name, agent.session) if "resume" in self.capabilities else "",
             append_system_prompt=session.harness.instructions_for(None, session.mode.resolve()),
             extra_args=agent.extra_args,

@@ -103,6 +103,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     session_files: SessionFiles | None = None
     """Where the id of its session is found after a run, if its stream never says it."""
     command_files: tuple[CommandFiles, ...] = ()
+    obeys: tuple[str, ...] = ()
+    """Names in its folder by which it starts programs or asks less; of an agent that is not in `approvals/protected.py`."""
+    leaves_settings: bool = False
+    """Whether its command obeys nothing of these with `folder_settings="none"`. Otherwise only a wall can hide them."""
     work: Callable[[Any, Any, Any, bool], Worker] | None = None
     """For an agent that runs in this process: (launch, hub, on_end, redact) → its worker. It needs no binary."""
     two_way: TwoWay | None = None

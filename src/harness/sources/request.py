@@ -19,6 +19,8 @@ REMOTE_AGENT = "remote"
 Permissions: TypeAlias = Literal["full-access", "read-only", "agent-default", "ask"]
 """`ask`: every call that changes something or runs a command waits for an answer, whatever the agent itself would
 ask about. Only agents that can be answered take it."""
+FolderSettingsUse: TypeAlias = Literal["use", "none", ""]
+"""Of the settings that the folder brings for the agent. Empty: used if the folder is trusted, or with full access."""
 OnAsk: TypeAlias = Literal["wait", "deny", "allow"]
 
 
@@ -60,6 +62,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     runs. `permissions="ask"` needs this and sets it."""
     attachments: tuple[Attachment, ...] = ()
     """Images and documents beside the prompt, for agents that take them."""
+    folder_settings: FolderSettingsUse = ""
+    """Whether the agent obeys settings that the folder brings (hooks, servers, plugins); refused where it cannot be
+    kept from it. Empty: only if the folder is trusted for this agent (`harness trust`), or with full access."""
+    copy_of: str = ""
+    """The folder that `cwd` is a copy of: trusted as that one is, if it brings the same."""
     sandbox: bool = False
     """Confine the commands that the agent runs; refused where that cannot be done."""
     mcp: tuple[str, ...] = ()
@@ -121,6 +128,7 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "Mapping[str, str]": (lambda value: isinstance(value, Mapping), "a mapping from names to texts"),
     "Limits": (lambda value: isinstance(value, Limits), "Limits(max_turns=…, max_budget_usd=…, timeout_s=…)"),
     "Permissions": _one_of(*get_args(Permissions)),
+    "FolderSettingsUse": _one_of(*get_args(FolderSettingsUse)),
     "OnAsk | None": _one_of(*get_args(OnAsk), None),
 }
 _FIELDS = {name: _KINDS[kind] for name, kind in Request.__annotations__.items() if kind in _KINDS}
@@ -140,6 +148,8 @@ class Options(TypedDict, total=False):
     asks_at_limit: bool
     two_way: bool
     attachments: tuple[Attachment, ...]
+    folder_settings: FolderSettingsUse
+    copy_of: str
     sandbox: bool
     mcp: tuple[str, ...]
     resume: str

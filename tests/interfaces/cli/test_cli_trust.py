@@ -287,3 +287,33 @@ def test_a_budget_is_kept_by_the_users_prices(cli: CliMachine) -> None:
     settings = config.load(str(cli.project))
     assert settings.tables("prices") == {}
     assert json.dumps(settings.effective()).count("prices") == 0
+
+
+def test_trust_of_a_project_file_ends_when_a_program_of_the_project_that_it_names_changes(
+    cli: CliMachine,
+) -> None:
+    evil(cli)
+    project(cli, '[agents.claude]\nbinary = "./evil.sh"\n')
+    cli.call("trust", "--yes")
+    (cli.project / "evil.sh").write_text("#!/bin/sh\necho other\n")
+    assert "changed since" in cli.call("trust", "list").out
+    assert "is not trusted" in cli.call("config", "show").err
+
+
+def test_settings_of_agents_are_shown_trusted_listed_and_revoked(cli: CliMachine) -> None:
+    path = cli.project / ".mcp.json"
+    path.write_text('{"mcpServers": {"evil": {"command": "npx", "args": ["evil"]}}}')
+    shown = cli.call("trust", "add", str(cli.project), "--yes", "-a", "claude")
+    assert "`.mcp.json`: starts `npx evil` (server evil)  [claude]" in shown.err
+    rows = cli.call("trust", "list", "--json").data
+    assert rows == [{"path": str(cli.project), "state": "trusted", "agent": "claude"}]
+    path.write_text("{}")
+    again = cli.call("trust", str(cli.project), "--yes", "-a", "claude")
+    assert "changed since it was trusted:\n  ~ .mcp.json" in again.err
+    assert "for claude is no longer trusted" in cli.call("trust", "revoke", str(cli.project)).err
+    assert cli.call("trust", "list").out == ""
+
+
+def test_without_settings_there_is_nothing_to_trust(cli: CliMachine) -> None:
+    refused = cli.call("trust", str(cli.project), "--yes", "-a", "claude")
+    assert (refused.code, "there is nothing to trust" in refused.err) == (2, True)

@@ -53,13 +53,17 @@ def done(key: str, result: Any, **args: Any) -> list[Event]:
     return play(INIT, call("started", key, args=args), call("completed", key, result=result), OK)
 
 
+TRUSTED = Request(agent="cursor", permissions="read-only", folder_settings="use")
+
+
 @pytest.mark.parametrize(
     ("request_", "version", "expected"),
     [
         (Request(agent="cursor"), (), ("--force",)),
-        (Request(agent="cursor", permissions="read-only"), (), ("--mode", "plan", "--trust")),
-        (Request(agent="cursor", permissions="read-only"), (2026, 2, 13), ("--mode", "plan", "--trust")),
-        (Request(agent="cursor", permissions="read-only"), (2025, 10, 28), ("--mode", "plan")),
+        (TRUSTED, (), ("--mode", "plan", "--trust")),
+        (TRUSTED, (2026, 2, 13), ("--mode", "plan", "--trust")),
+        (TRUSTED, (2025, 10, 28), ("--mode", "plan")),
+        (Request(agent="cursor", permissions="read-only"), (), ("--mode", "plan")),
         (Request(agent="cursor", permissions="agent-default"), (), ()),
         (Request(agent="cursor", model="gpt-5"), (), ("--force", "--model", "gpt-5")),
         (Request(agent="cursor", resume="s-1"), (), ("--force", "--resume", "s-1")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -25,7 +26,8 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command, Fetch, Read, Search, Skill, Spawn, Tasks, Write
-from harness.sources.agents.gemini import command
+from harness.sources.agent import CommandLine, Version
+from harness.sources.agents.gemini import acp_command, command
 from harness.sources.request import Request
 from harness.testing.golden import Case, translate
 
@@ -69,11 +71,23 @@ def test_a_request_becomes_a_command_line(request_: Request, expected: tuple[str
     assert command(request_, ()).args == (*ALWAYS, *expected)
 
 
-def test_the_prompt_goes_through_stdin_and_the_folder_is_trusted_only_where_a_mode_is_asked_for() -> None:
-    line = command(Request(agent="gemini", prompt="-x\ny"), ())
+def test_the_prompt_goes_through_stdin() -> None:
+    assert command(Request(agent="gemini", prompt="-x\ny"), ()).stdin == b"-x\ny"
 
-    assert (line.stdin, line.env) == (b"-x\ny", {"GEMINI_CLI_TRUST_WORKSPACE": "true"})
-    assert command(Request(agent="gemini", permissions="agent-default"), ()).env == {}
+
+@pytest.mark.parametrize("make", [command, acp_command])
+def test_a_folder_is_trusted_only_where_the_user_trusts_it_and_a_mode_is_asked_for(
+    make: Callable[[Request, Version], CommandLine],
+) -> None:
+    def told(**options: Any) -> str | None:
+        return make(Request(agent="gemini", **options), ()).env.get("GEMINI_CLI_TRUST_WORKSPACE")
+
+    assert told(folder_settings="use") == "true"
+    assert told(folder_settings="use", permissions="read-only") == "true"
+    assert told(folder_settings="use", permissions="agent-default") is None
+    assert told() is None
+    assert told(folder_settings="none") == "false"
+    assert told(folder_settings="none", permissions="agent-default") == "false"
 
 
 def test_pieces_of_text_become_one_message_with_their_id_when_something_else_begins() -> None:

@@ -18,7 +18,7 @@ from harness.sources.agent import Agent
 from harness.sources.process.launch import Launch
 from harness.sources.process.version_probe import parse_version
 from harness.sources.registry import load
-from harness.sources.request import OWN_AGENT, Limits, OnAsk, Permissions, Request
+from harness.sources.request import OWN_AGENT, FolderSettingsUse, Limits, OnAsk, Permissions, Request
 
 _STDIN = 0
 _NO_PROMPT_HINT = "give one with --prompt TEXT, --prompt-file FILE, or on standard input"
@@ -42,6 +42,7 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
         on_ask=_on_ask(arguments, agent, permissions),
         ask_timeout_s=arguments.ask_timeout,
         asks_at_limit=arguments.on_ask == "wait" or (arguments.on_ask is None and can_answer()),
+        folder_settings=cast("FolderSettingsUse", arguments.folder_settings),
         sandbox=arguments.sandbox,
         mcp=tuple(map(os.path.abspath, arguments.mcp)),
         resume=arguments.resume,

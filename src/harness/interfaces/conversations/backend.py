@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -28,6 +28,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     max_turns: int | None = None
     effort: str = ""
     title: str = ""
+    folder_settings: Literal["use", "none", ""] = ""
+    """Whether the agent obeys settings that the folder brings. Empty: if the folder is trusted, or with full access."""
     continues: str = ""
     """A session whose history is the beginning of this one."""
     agent_session: str = ""

@@ -76,6 +76,7 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
             max_turns=setup.max_turns,
             extra_args=_place_words(setup),
             session=setup.agent_session,
+            folder_settings=setup.folder_settings,
         )
     from harness.sources.loop.system_prompt import system_prompt
 
@@ -93,6 +94,7 @@ def modes_of(setup: Setup) -> list[Mode]:
             permissions="read-only",
             extra_args=_place_words(setup),
             session=setup.agent_session,
+            folder_settings=setup.folder_settings,
         )
     return [
         Mode(id=BUILD, name="Build", default=True),

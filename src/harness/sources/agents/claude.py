@@ -118,6 +118,8 @@ def command(request: Request, version: Version) -> CommandLine:
         args.append("--forward-subagent-text")
     flags = {name: flag for name, flag in _FLAGS.items() if has(version, _SINCE.get(name, ()))}
     args += [*_PERMISSIONS[request.permissions], *flags_of(request, flags)]
+    if request.folder_settings == "none":
+        args += ["--setting-sources", "user", "--strict-mcp-config"]
     args += [*(["--fork-session"] if request.fork else []), *request.extra_args]
     return CommandLine(args=tuple(args), stdin=request.prompt_bytes)
 
@@ -420,6 +422,7 @@ AGENT = Agent(
     title="Claude Code",
     aliases=("claude-code", "claudecode"),
     binaries=("claude",),
+    leaves_settings=True,
     command=command,
     translator=ClaudeTranslator,
     supports=frozenset({"agent-default", "fork", "mcp", "read-only", *_FLAGS}),

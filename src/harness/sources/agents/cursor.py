@@ -218,10 +218,11 @@ _TRUST_SINCE: Version = (2026, 2)
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt goes through stdin."""
     args = ["--print", "--output-format", "stream-json", "--stream-partial-output"]
+    is_trusted = request.folder_settings == "use"
     if request.permissions == "full-access":
         args.append("--force")
     elif request.permissions == "read-only":
-        args += ["--mode", "plan", *(["--trust"] if has(version, _TRUST_SINCE) else [])]
+        args += ["--mode", "plan", *(["--trust"] if is_trusted and has(version, _TRUST_SINCE) else [])]
     args += flags_of(request, _FLAGS)
     return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt_bytes)
 

@@ -118,6 +118,17 @@ _PERMISSIONS: dict[str, list[str]] = {
 }
 
 
+def trust_variable(request: Request) -> dict[str, str]:
+    """It is told to trust a folder only if the user does, or if there is nothing to trust.
+
+    No mode holds in a folder that is not trusted; without a mode it judges by its own settings.
+    """
+    if request.folder_settings == "none":
+        return {"GEMINI_CLI_TRUST_WORKSPACE": "false"}
+    is_told = request.folder_settings == "use" and request.permissions != "agent-default"
+    return {"GEMINI_CLI_TRUST_WORKSPACE": "true"} if is_told else {}
+
+
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt goes through stdin. No mode holds in a folder that is not trusted, and there is no one to ask."""
     del version
@@ -128,7 +139,7 @@ def command(request: Request, version: Version) -> CommandLine:
         args += ["--resume", request.resume or "latest"]
     return CommandLine(
         args=(*args, *request.extra_args),
-        env={} if request.permissions == "agent-default" else {"GEMINI_CLI_TRUST_WORKSPACE": "true"},
+        env=trust_variable(request),
         stdin=request.prompt_bytes,
     )
 
@@ -452,12 +463,12 @@ PROGRAM = AcpProgram(
 
 
 def acp_command(request: Request, version: Version) -> CommandLine:
-    """No mode holds in a folder that is not trusted. It starts itself once more unless it is asked not to."""
+    """It starts itself once more unless it is asked not to."""
     del version
     mode = PROGRAM.modes.get(request.permissions)
     args = ["--acp", *(("--approval-mode", mode) if mode else ()), *flags_of(request, {"model": "--model"})]
-    trust = {"GEMINI_CLI_TRUST_WORKSPACE": "true"} if mode else {}
-    return CommandLine(args=(*args, *request.extra_args), env={"GEMINI_CLI_NO_RELAUNCH": "true", **trust})
+    env = {"GEMINI_CLI_NO_RELAUNCH": "true", **trust_variable(request)}
+    return CommandLine(args=(*args, *request.extra_args), env=env)
 
 
 TWO_WAY = PROGRAM.two_way(acp_command, since=(0, 61))
@@ -468,6 +479,7 @@ AGENT = Agent(
     title="Gemini CLI",
     aliases=("gemini-cli",),
     binaries=("gemini",),
+    leaves_settings=True,
     command=command,
     translator=GeminiTranslator,
     two_way=TWO_WAY,

@@ -515,6 +515,7 @@ AGENT = Agent(
     title="Kimi Code",
     aliases=("kimi-cli", "kimi-code"),
     binaries=("kimi",),
+    leaves_settings=True,
     command=command,
     translator=KimiTranslator,
     two_way=TWO_WAY,

@@ -45,6 +45,7 @@ from harness.sources.driver import (
     question_relay,
 )
 from harness.sources.formats.fields import count_of, first_text, items_of, record_of, text_of
+from harness.sources.formats.opencode import without_project
 from harness.sources.request import Request
 from harness.sources.translator import Record
 
@@ -95,6 +96,7 @@ _ABORTED = "MessageAbortedError"
 def serve_command(request: Request, *, prefix: str, env: dict[str, str]) -> CommandLine:
     """`prefix`: that of the agent's environment variables. `HttpChild` fills in the empty ones."""
     env = {**env, f"{prefix}_SERVER_PASSWORD": "", f"{prefix}_SERVER_USERNAME": ""}
+    env |= without_project(request, prefix)
     # The settings hold for sub-agents as well, which have sessions of their own.
     rules = _RULES.get(request.permissions)
     if rules is not None:

@@ -308,6 +308,11 @@ _READ_ONLY_RULES = '{"edit":"deny","bash":"deny"}'
 may edit files or run commands at all."""
 
 
+def without_project(request: Request, prefix: str) -> dict[str, str]:
+    """By this alone it obeys some of a folder's settings all the same; without it, it installs packages for them."""
+    return {f"{prefix}_DISABLE_PROJECT_CONFIG": "1"} if request.folder_settings == "none" else {}
+
+
 def run_command(
     request: Request,
     *,
@@ -321,7 +326,7 @@ def run_command(
     A prompt among the arguments would reach the model in quotation marks; stdin leaves it as it is.
     """
     args = ["run", "--format", "json", *options]
-    env = dict(env)
+    env = {**env, **without_project(request, permission_variable.removesuffix("_PERMISSION"))}
     match request.permissions:
         case "full-access":
             args += approving

@@ -11,7 +11,8 @@ import msgspec
 from msgspec.structs import fields, replace
 
 from harness.errors import AgentNotFound, InvalidDirectory, UsageError
-from harness.sources.agent import Agent, TwoWay, Version
+from harness.sources.agent import Agent, CommandLine, TwoWay, Version
+from harness.sources.process.folder_trust import FolderUse, decide_use
 from harness.sources.process.invocation import Invocation
 from harness.sources.process.version_probe import parse_version, probe_version
 from harness.sources.registry import load
@@ -87,8 +88,7 @@ def prepare(
     binary = find_binary(agent, request.binary, environ)
     wants_two_way = request.two_way or request.permissions == "ask"
     version = _version_of(agent, binary, is_two_way=wants_two_way and agent.two_way is not None)
-    # Paths are seen from here, not from where the agent works.
-    mcp = tuple(os.path.abspath(path) for path in request.mcp)
+    mcp = tuple(map(os.path.abspath, request.mcp))  # as seen from here, not from where the agent works
     two_way = _two_way(agent, request, version) if wants_two_way else None
     if request.permissions == "ask" and agent.work is not None:
         request = replace(request, permissions="agent-default")  # it asks before it changes anything
@@ -99,12 +99,12 @@ def prepare(
     request, left_out = _without_files(agent, two_way, request)
     if _takes_session_id(agent, parse_version(version)) and not request.resume and not request.continue_last:
         request = replace(request, session_id=request.session_id or str(uuid4()))
-    warnings += left_out + _sandbox_warnings(request, environ)
+    use = decide_use(agent, request, cwd, environ)
+    request = replace(request, folder_settings=use.settings)
+    warnings += left_out + _sandbox_warnings(request, environ) + use.warnings
     briefed = _with_briefing(request)
     request = briefed if agent.work is not None else request
     command = (two_way or agent).command(briefed, parse_version(version))
-    # Some programs believe PWD rather than the system about where they are.
-    env = {**environ, "PWD": cwd, **command.env, **request.env}
     return Launch(
         agent=agent,
         speaks=load(request.native) if request.native else agent,
@@ -113,16 +113,27 @@ def prepare(
         version=version,
         invocation=Invocation(
             argv=(binary or next(iter(agent.binaries), agent.name), *command.args),
-            env=env,
+            env=_environment(request, command, environ, use),
             cwd=cwd,
             stdin=None if two_way is not None else command.stdin,
             stdin_stays_open=two_way is not None,
+            wall=use.wall,
         ),
         prompt=briefed.prompt,
         warnings=warnings,
         watched_limits=_ENFORCED_BY_US - supports,
         two_way=two_way,
     )
+
+
+def _environment(
+    request: Request, command: CommandLine, environ: Mapping[str, str], use: FolderUse
+) -> dict[str, str]:
+    # Some programs believe PWD rather than the system about where they are.
+    env = {**environ, "PWD": request.cwd, **command.env, **request.env}
+    if use.settings == "none":
+        env |= {**command.env, **use.git}  # nothing may lead it back to what is left out
+    return env
 
 
 def _version_of(agent: Agent, binary: str, *, is_two_way: bool) -> str:

@@ -55,7 +55,8 @@ def _ask(binary: str, args: tuple[str, ...]) -> str:
 
     output: list[bytes] = []
     try:
-        child = Child(Invocation(argv=(binary, *args), env=os.environ, cwd=os.getcwd()))
+        # Not where the user works: some programs obey a folder's settings even to say their version.
+        child = Child(Invocation(argv=(os.path.abspath(binary), *args), env=os.environ, cwd=os.sep))
     except (HarnessError, OSError):
         return ""
     deadline = time.monotonic() + _TIMEOUT_S

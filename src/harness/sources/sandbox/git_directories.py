@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from harness.approvals.git_config import unknown_in_file
 from harness.system.contract import system
 
 GIT = ".git"
@@ -36,19 +37,6 @@ _RUNS = re.compile(rb"^\s*(?:exec|x)\s", re.MULTILINE)
 REFUSED = ".refused"
 _PARTS = frozenset({"HEAD", "objects", "refs"})
 _LONGEST_CONFIG_BYTES = 100_000
-_SECTION = re.compile(r'\[([a-zA-Z0-9-]+)(?: "[^"\\]*")?\]')
-_ASSIGNMENT = re.compile(r"([a-zA-Z][a-zA-Z0-9-]*)\s*(?:=\s*(.*))?")
-_HARMLESS = {
-    "core": "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks autocrlf eol",
-    "user": "name email",
-    "remote": "url fetch tagopt",
-    "branch": "remote merge rebase",
-    "init": "defaultbranch",
-    "pull": "rebase ff",
-    "push": "default",
-    "extensions": "objectformat refstorage",
-}
-"""Section of git's configuration → keys by which nothing is run."""
 _NAMING = re.compile(rb"^\s*(hookspath|path)\s*=\s*(.*?)\s*$", re.IGNORECASE | re.MULTILINE)
 
 
@@ -224,25 +212,10 @@ def _listed(repository: str, name: str) -> list[str]:
 
 
 def _harmful_key(path: str) -> str:
-    """The first key that is not known to be harmless, or a line that is not understood."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
-        text = file.read(_LONGEST_CONFIG_BYTES + 1).decode("utf-8", "replace")
-    if len(text) > _LONGEST_CONFIG_BYTES:
-        return "too much to be read"
-    section = ""
-    for line in map(str.strip, re.split(r"[\r\n]+", text)):
-        if not line or line[0] in "#;":
-            continue
-        if heading := _SECTION.fullmatch(line):
-            section = heading[1].lower()
-            continue
-        assignment = _ASSIGNMENT.fullmatch(line)
-        key = f"{section}.{assignment[1].lower()}" if assignment else repr(line[:40])
-        value = (assignment[2] or "") if assignment else ""
-        is_known = assignment is not None and assignment[1].lower() in _HARMLESS.get(section, "").split()
-        if not is_known or "::" in value or value.startswith("-") or value.endswith("\\"):
-            return key
+    """The first key that is not known to be harmless, without its subsection; or a line that is not understood."""
+    for setting in unknown_in_file(path):
+        section, _, rest = setting.name.partition(".")
+        return f"{section}.{rest.rpartition('.')[2]}" if rest else setting.name
     return ""
 
 

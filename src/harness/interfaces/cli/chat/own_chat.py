@@ -9,6 +9,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from types import FrameType
 
+from msgspec.structs import replace
+
 from harness.config import Settings
 from harness.config.settings import PERMISSION_SPELLINGS
 from harness.errors import UsageError
@@ -26,6 +28,7 @@ from harness.interfaces.cli.console import (
     wants_color,
     width_of,
 )
+from harness.interfaces.cli.folder_question import settle
 from harness.interfaces.cli.output import STDOUT
 from harness.interfaces.cli.run_request import agent_of, model_of
 from harness.interfaces.conversations.backend import Setup
@@ -93,6 +96,8 @@ class OwnChat:
                 agent_session=agent_session,
             )
         )
+        use = settle(self._agent, self._setup.cwd, self._permissions, arguments.folder_settings, console)
+        self._setup = replace(self._setup, folder_settings=use)
 
     def run(self) -> int:
         """Run the chat until the person leaves; returns the exit code."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 
 from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.folder_question import FOLDER_SETTINGS_HELP, USES
 from harness.interfaces.cli.parser import completes
 
 SUMMARY = "chat with an agent in this terminal"
@@ -22,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-m", "--model", default="", metavar="NAME", help="model name or alias (see `harness models`)")
     help_text = "ask (default: before it changes or runs anything), accept-edits, full-access or read-only"
     add("--permissions", default="", metavar="MODE", help=help_text)
+    add("--folder-settings", choices=USES, default="", metavar="use|none", help=FOLDER_SETTINGS_HELP)
     add("--mode", default="", metavar="MODE", help="build (default) or plan")
     add("-d", "--cwd", default="", metavar="DIR", help="where the agent works (default: here)")
     add("--resume", default="", metavar="ID", help="continue this session (`last`: the latest one)")

@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.folder_question import FOLDER_SETTINGS_HELP, USES
 from harness.interfaces.cli.parser import EXIT_CODES, at_least_zero, completes, count, positive, seconds
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def _add_task(parser: argparse.ArgumentParser) -> None:
     add("--on-ask", choices=ON_ASK, metavar="POLICY", help=_ON_ASK_HELP)
     help_text = "how long to wait for an answer before the call is refused (default: 5m)"
     add("--ask-timeout", type=seconds, metavar="SECONDS", help=help_text)
+    add("--folder-settings", choices=USES, default="", metavar="use|none", help=FOLDER_SETTINGS_HELP)
     add("--sandbox", action="store_true", help="confine its commands to the workspace, without a network")
     help_text = "use the servers of this mcp.json (may be repeated)"
     add("--mcp", action="append", default=[], metavar="FILE", help=help_text)
@@ -165,10 +167,25 @@ def carry_out(request: Request, arguments: argparse.Namespace, settings: Setting
         live=can_erase(STDOUT, os.environ),
     )
     output = OutputWriter(console, arguments.output_file, is_json=view in formats.JSON)
+    request = _with_folder_settings(request, console)
     showing = RunDisplay(view, options, output, console, on_terminal)
     store = preferences.open_store(settings)
     redact = settings.value("log.redact") and not arguments.no_redact
     return run_and_show(request, store, showing, redact=redact, record=arguments.record)
+
+
+def _with_folder_settings(request: Request, console: Console) -> Request:
+    """The request with what a person says about settings that the folder brings, if someone can be asked."""
+    from msgspec.structs import replace
+
+    from harness.interfaces.cli.folder_question import settle
+    from harness.sources.registry import load
+
+    if request.recording:
+        return request
+    agent = load(request.agent)
+    use = settle(agent, request.cwd, request.permissions, request.folder_settings, console)
+    return replace(request, folder_settings=use)
 
 
 def _dry_run(request: Request, cwd: str, console: Console) -> int:

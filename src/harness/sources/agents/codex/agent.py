@@ -11,6 +11,7 @@ What Codex shows on stderr only is a warning here: calls that it refused (`tools
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import ClassVar
@@ -73,10 +74,23 @@ _PERMISSIONS: dict[str, list[str]] = {
 }
 
 
+def _untrusted(request: Request) -> list[str]:
+    """With full access it takes every folder for trusted, unless it is told otherwise."""
+    if request.folder_settings != "none":
+        return []
+    return ["-c", f'projects={{{json.dumps(request.cwd)}={{trust_level="untrusted"}}}}']
+
+
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt goes through stdin. Options stand before `resume`, which itself knows few of them."""
     del version
-    args = ["exec", "--json", "--skip-git-repo-check", *_PERMISSIONS[request.permissions]]
+    args = [
+        "exec",
+        "--json",
+        "--skip-git-repo-check",
+        *_untrusted(request),
+        *_PERMISSIONS[request.permissions],
+    ]
     if request.model:
         args += ["--model", request.model]
     args += request.extra_args
@@ -96,7 +110,7 @@ _CONVERSATION_SINCE: Version = (0, 130)
 def conversation_command(request: Request, version: Version) -> CommandLine:
     """Everything else is sent in the conversation."""
     del version
-    return CommandLine(args=("app-server", *request.extra_args))
+    return CommandLine(args=("app-server", *_untrusted(request), *request.extra_args))
 
 
 _RETRY = re.compile(r"Re-?connecting\b")
@@ -390,6 +404,7 @@ AGENT = Agent(
     title="Codex",
     aliases=("openai-codex",),
     binaries=("codex",),
+    leaves_settings=True,
     command=command,
     translator=CodexTranslator,
     supports=_SUPPORTS,

@@ -411,6 +411,7 @@ AGENT = Agent(
     title="Grok Build",
     aliases=("grok-build", "grok-cli"),
     binaries=("grok",),
+    leaves_settings=True,
     command=command,
     translator=GrokTranslator,
     two_way=TWO_WAY,

@@ -494,10 +494,15 @@ _FLAGS = {
 }
 
 
+def _approval(request: Request) -> list[str]:
+    """By itself it asks, where it can, whether a folder's settings are obeyed."""
+    return ["--no-approve"] if request.folder_settings == "none" else []
+
+
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt goes through stdin: it may be long, and may begin with a dash or an @."""
     del version
-    args = ["--mode", "json", "--print"]
+    args = ["--mode", "json", "--print", *_approval(request)]
     if request.permissions == "read-only":
         args += ["--tools", _READING_TOOLS]
     args += flags_of(request, _FLAGS)
@@ -507,7 +512,7 @@ def command(request: Request, version: Version) -> CommandLine:
 def rpc_command(request: Request, version: Version) -> CommandLine:
     """Calls are asked about by an extension; what only reads has no tool that could do more."""
     del version
-    args = ["--mode", "rpc", "--extension", QUESTION]
+    args = ["--mode", "rpc", "--extension", QUESTION, *_approval(request)]
     if request.permissions in ("ask", "read-only"):
         args += ["--extension", GATE]
     if request.permissions == "read-only":
@@ -521,6 +526,7 @@ AGENT = Agent(
     title="Pi",
     aliases=("pi-coding-agent",),
     binaries=("pi",),
+    leaves_settings=True,
     command=command,
     translator=PiTranslator,
     two_way=TwoWay(

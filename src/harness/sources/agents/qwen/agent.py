@@ -114,10 +114,15 @@ _FAILS_WITH_COMMANDS_SINCE: Version = (0, 21)
 _RESUMING = frozenset({"--continue", "-c", "--resume", "-r"})
 
 
+def _safe_mode(request: Request) -> list[str]:
+    """By which it obeys nothing that the folder brings."""
+    return ["--safe-mode"] if request.folder_settings == "none" else []
+
+
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt goes through stdin."""
     del version
-    args = ["--output-format", "stream-json", "--include-partial-messages"]
+    args = ["--output-format", "stream-json", "--include-partial-messages", *_safe_mode(request)]
     args += [*_PERMISSIONS[request.permissions], *flags_of(request, _FLAGS)]
     return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt_bytes)
 
@@ -431,7 +436,8 @@ def acp_command(request: Request, version: Version) -> CommandLine:
     del version
     mode = PROGRAM.modes.get(request.permissions)
     env = {"QWEN_CODE_SYSTEM_DEFAULTS_PATH": _ASK} if request.permissions in ("ask", "read-only") else {}
-    args = ["--acp", *(("--approval-mode", mode) if mode else ()), *flags_of(request, {"model": "--model"})]
+    args = ["--acp", *_safe_mode(request), *(("--approval-mode", mode) if mode else ())]
+    args += flags_of(request, {"model": "--model"})
     return CommandLine(args=(*args, *request.extra_args), env=env)
 
 
@@ -443,6 +449,7 @@ AGENT = Agent(
     title="Qwen Code",
     aliases=("qwen-code",),
     binaries=("qwen",),
+    leaves_settings=True,
     command=command,
     translator=QwenTranslator,
     two_way=TWO_WAY,
