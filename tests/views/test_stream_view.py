@@ -130,8 +130,7 @@ HIDDEN: list[Event] = [
     Unrecognized(unread={"type": "Later"}),
     StepStart(id="s"),
     StepEnd(id="s"),
-    Relay(id="r"),
-    RelayReply(id="r", approved=True),
+    RelayReply(id="r", approved=True, by="policy"),
     ReplInput(id="p", code="1"),
     ReplProgress(id="p", text="x"),
     ReplOutput(id="p"),
@@ -147,6 +146,24 @@ def test_each_type_is_written_exactly_so(event: Event, line: str) -> None:
 @pytest.mark.parametrize("event", HIDDEN, ids=lambda event: type(event).__name__)
 def test_what_the_format_has_no_word_for_is_left_out(event: Event) -> None:
     assert shown("stream", event, usage=True) == ""
+
+
+def test_a_question_that_waits_and_the_end_of_the_wait_are_written() -> None:
+    events = [
+        SessionStart(agent="native", run_id="log"),
+        Relay(id="q", run_id="log", call_id="c", tool_name="bash", input={"command": "make"}, timestamp_ms=1),
+        RelayReply(id="q", run_id="log", approved=False, reason="no", timestamp_ms=2),
+        RelayReply(id="q", run_id="log", approved=True, timestamp_ms=3),
+    ]
+    asked = (
+        '{"type":"Relay","timestamp_ms":1,"id":"q","kind":"permission","log_id":"log","call_id":"c",'
+        '"tool_name":"bash","input":"{\\"command\\":\\"make\\"}"}'
+    )
+    assert shown("stream", *events).split("\n")[1:] == [
+        asked,
+        '{"type":"RelayReply","timestamp_ms":2,"id":"q","approved":false,"by":"person","reason":"no"}',
+        "",
+    ]
 
 
 def test_usage_is_written_only_on_request() -> None:

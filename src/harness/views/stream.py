@@ -1,7 +1,8 @@
 """The event stream: one JSON object per line, in the seven types that every agent is translated into.
 
-Runs inside the run are written without their own `SessionStart` and `Result`. What has no equivalent in the
-seven types (reasoning, warnings, tasks, unreadable output …) is in the log only.
+A run that waits for a person has two more: `Relay`, which asks, and `RelayReply`, which ends the wait; what the rules
+answer by themselves is not there. Runs inside the run are written without their own `SessionStart` and `Result`. What
+has no equivalent in these types (reasoning, warnings, tasks, unreadable output …) is in the log only.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from harness.events import (
     Error,
     Event,
     Message,
+    Relay,
+    RelayReply,
     Result,
     SessionStart,
     TextDelta,
@@ -90,6 +93,31 @@ class ErrorLine(_Line):
     code: str = ""
 
 
+class RelayLine(_Line):
+    id: str
+    kind: str
+    """`permission`, `question`, `plan` or `tool`."""
+    log_id: str
+    """The id for `harness attach`, where it is answered."""
+    question: str = ""
+    options: list[str] | None = None
+    call_id: str = ""
+    tool_name: str = ""
+    input: str | None = None
+    """JSON text."""
+    subagent: str = ""
+
+
+class RelayReplyLine(_Line):
+    id: str
+    approved: bool
+    by: str
+    """`person`, `policy` or `timeout`."""
+    reason: str = ""
+    answer: str | None = None
+    """JSON text."""
+
+
 class UsageDeltaLine(_Line):
     usage: UsageData
 
@@ -99,6 +127,8 @@ class StreamView:
         self._shows_usage = options.usage
         self._tree = RunTree()
         self._session_id = ""
+        self._asked: set[str] = set()
+        """Questions that wait for an answer."""
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
         return self.feed_all((event,))
@@ -136,12 +166,38 @@ class StreamView:
                 return UsageDeltaLine(at_ms, usage_data(event.usage)) if is_shown else None
             case Error():
                 return ErrorLine(at_ms, event.message, event.code)
+            case Relay():
+                return self._question(event, at_ms)
+            case RelayReply():
+                return self._answer(event, at_ms)
             case SessionStart():
                 return None if run.depth else self._start(event, at_ms)
             case Result():
                 return None if run.depth else self._result(event, at_ms)
             case _:
                 return None
+
+    def _question(self, event: Relay, at_ms: int) -> RelayLine:
+        self._asked.add(event.id)
+        return RelayLine(
+            at_ms,
+            event.id,
+            event.kind,
+            self._tree.log_id,
+            event.question,
+            event.options,
+            event.call_id,
+            event.tool_name,
+            None if event.input is None else compact(event.input),
+            event.subagent,
+        )
+
+    def _answer(self, event: RelayReply, at_ms: int) -> RelayReplyLine | None:
+        if event.id not in self._asked:
+            return None  # by a rule, which asked nobody
+        self._asked.remove(event.id)
+        answer = None if event.answer is None else compact(event.answer)
+        return RelayReplyLine(at_ms, event.id, event.approved, event.by, event.reason, answer)
 
     def _start(self, event: SessionStart, at_ms: int) -> SessionStartLine:
         self._session_id = event.session_id

@@ -196,7 +196,8 @@ def _sum_ms(durations: Iterable[int | None]) -> int | None:
 
 def summary(report: UsageReport) -> str:
     """`Total: 1.2k in / 345 out, $0.043, 12.3s`; empty when no usage is known."""
-    counts = {name: getattr(report.total, name) for name in Usage.__struct_fields__ if name != "cost_source"}
+    shared = {*Usage.__struct_fields__} & {*UsageAmount.__struct_fields__} - {"cost_source"}
+    counts = {name: getattr(report.total, name) for name in shared}
     return total_line(Usage(**counts), report.duration_ms)
 
 
