@@ -3,8 +3,8 @@
 It notes how it was called in the file `$FAKE_NOTES`, one JSON object a line, and answers to its prompt: `slow` in
 it makes it sit there after its first words, `fail` makes it end badly. As the version `$FAKE_VERSION` says, it takes
 one prompt, or holds a conversation: there `run` makes it ask for a command, `which` ask a question, `plan` hand in a
-plan, `wait` sit there until it is steered or interrupted, `die` end without a word, and `later` makes it begin another
-turn by itself.
+plan, `wait` sit there until it is steered or interrupted, `deaf` until it is interrupted, `die` end without a word,
+and `later` makes it begin another turn by itself.
 """
 
 from __future__ import annotations
@@ -102,6 +102,10 @@ def turn(text: str) -> str:
         return f"You chose {answer['updatedInput']['answers']['Which one?']}."
     if "plan" in text:
         ask("ExitPlanMode", {"plan": "1. do it"})
+    if "deaf" in text:
+        while receive().get("request", {}).get("subtype") != "interrupt":
+            pass
+        return ""
     if "wait" in text:
         record = receive()
         if record["type"] == "control_request":

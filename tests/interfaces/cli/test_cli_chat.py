@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_machine import CliMachine
+from cli_machine import CliMachine, wait_until
 from pty_terminal import TIMEOUT_S, PtyTerminal
 
 pytest.importorskip("pty", reason="there are no terminals here")
@@ -199,6 +199,27 @@ def test_a_hostile_question_cannot_draw(cli: CliMachine) -> None:
         terminal.until("Done.")
         assert b"\x1b]" not in terminal.raw
         assert b"\x1b[2J" not in terminal.raw
+
+
+def test_what_a_stopped_turn_has_not_taken_is_shown_where_it_is_sent(cli: CliMachine) -> None:
+    fake = Path(__file__).parents[2] / "session/fake_claude.py"
+    cli.script("claude", f'exec {shlex.quote(sys.executable)} {shlex.quote(str(fake))} "$@"')
+    cli.environ |= {"FAKE_NOTES": str(cli.root / "notes"), "FAKE_VERSION": "2.1.325"}
+    with PtyTerminal(cli, "chat", "-a", "claude", "--permissions", "full-access") as terminal:
+        terminal.until(GREETING)
+        terminal.type("stay deaf\r")
+        notes = cli.root / "notes"
+        wait_until(lambda: notes.exists() and "deaf" in notes.read_text())
+        terminal.type("also this\r")
+        terminal.until("· sent to Claude Code")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.until("· not taken in this turn, sent next: also this")
+        terminal.until("❯ ")
+        terminal.type("go on\r")
+        shown_text = terminal.until("You said 'also this'.")
+        assert "❯ also this" in shown_text
+        terminal.until("❯ go on")
+        terminal.until("You said 'go on'.")
 
 
 def test_a_question_of_a_program_that_died_takes_no_answer(cli: CliMachine) -> None:

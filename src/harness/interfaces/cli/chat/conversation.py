@@ -37,6 +37,7 @@ from harness.interfaces.conversations.log_tail import LogTail
 from harness.interfaces.inbox.typed_answers import Asking, answering_command, is_yes_or_no
 from harness.log.run_tree import RunTree
 from harness.stage import View, feed_all
+from harness.views.formatting.escapes import single_line
 from harness.views.page_state.shapes import relay as shape_of
 from harness.views.usage import UsageFold
 
@@ -109,6 +110,10 @@ class TerminalConversation:
         """Whether the latest question was answered elsewhere before anything was typed."""
         self._typed: list[str] = []
         """What the view need not repeat."""
+        self._steered: list[str] = []
+        """Those of them that were typed in the middle of a turn: where it does not take them, they are sent later."""
+        self._notes: list[str] = []
+        """To be said after what the view shows of the same events."""
         self._lines: list[str | None] = [first] if first else []
         """Typed, and not done yet."""
         self._interrupts = self._handled = self._stops = 0
@@ -167,6 +172,9 @@ class TerminalConversation:
             return True
         if events:
             self.terminal.write(feed_all(self._view, self._noted(events)))
+            notes, self._notes = self._notes, []
+            for note in notes:
+                self.terminal.say(note)
         return not events
 
     def _noted(self, events: Sequence[Event]) -> list[Event]:
@@ -192,9 +200,13 @@ class TerminalConversation:
                 case Message(role="user") if event.text in self._typed:
                     self._typed.remove(event.text)
                     continue
+                case Message(role="user") if not self._runs.run.depth:
+                    self._typed.clear()  # what was typed is answered later, below something else
                 case Result():
                     self.last = event
                     self._stops = 0
+                    if not self._runs.run.depth:
+                        self._repeat_untaken()
                 case ThreadCreated() | SteeringQueued():
                     continue
                 case ModeChanged():
@@ -207,6 +219,13 @@ class TerminalConversation:
                     pass
             left.append(event)
         return left
+
+    def _repeat_untaken(self) -> None:
+        """What the turn has not taken is a prompt of its own: the view shows it there, above its answer."""
+        untaken, self._steered = [text for text in self._steered if text in self._typed], []
+        for text in untaken:
+            self._typed.remove(text)
+            self._notes.append(f"· not taken in this turn, sent next: {single_line(text)}")
 
     # What is asked
 
@@ -292,6 +311,7 @@ class TerminalConversation:
         """Send a message while the agent works: it is steered, or the message is queued."""
         try:
             self._send_typed(Steer(message=text), text)
+            self._steered.append(text)
         except HarnessError:
             if not self._status.can_submit:
                 raise
