@@ -105,9 +105,9 @@ def test_a_person_allows_denies_with_a_reason_and_allows_for_always(cli: CliMach
         terminal.until("interrupted")
         terminal.until("❯ ")
         terminal.type("/quit\r")
+        terminal.until("continue: harness chat --resume ")
         assert terminal.wait() == 0
         assert terminal.settings == terminal.before
-        assert "continue: harness chat --resume " in terminal.text
     replies = [(one["approved"], one.get("reason", "")) for one in events(cli, "RelayReply")]
     assert replies[:2] == [(True, ""), (False, "not b")]
     assert (cli.project / "a").exists()
