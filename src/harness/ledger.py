@@ -84,7 +84,7 @@ class Row(NamedTuple):
     agents: tuple[str, ...]
 
 
-class _Delta(NamedTuple):
+class AccountedDelta(NamedTuple):
     at_ms: int
     run_id: str
     model: str
@@ -93,7 +93,7 @@ class _Delta(NamedTuple):
     rate: Rate = USUAL
 
 
-class _Invocation(msgspec.Struct, kw_only=True):
+class AccountedRun(msgspec.Struct, kw_only=True):
     """A run with its sub-agents: the scope of the cost that an agent states."""
 
     log_id: str
@@ -102,11 +102,13 @@ class _Invocation(msgspec.Struct, kw_only=True):
     session_id: str
     """The agent's own."""
     started_ms: int
+    ended_ms: int = 0
+    """When the last that is known of it happened."""
     models: dict[str, str]
     """By run."""
     names: dict[str, str]
     """Of the sub-agents, by run."""
-    deltas: list[_Delta]
+    deltas: list[AccountedDelta]
     is_cumulative: bool = False
     is_over: bool = False
     cwd: str = ""
@@ -117,11 +119,15 @@ class _Invocation(msgspec.Struct, kw_only=True):
     def session(self) -> tuple[str, str]:
         return self.agent, self.session_id
 
+    @property
+    def usage(self) -> Usage:
+        return _sum(self.deltas)
+
 
 class Account(msgspec.Struct, kw_only=True):
     """What one log says was used, as far as it was read. It can be stored and continued."""
 
-    invocations: list[_Invocation] = msgspec.field(default_factory=list)
+    invocations: list[AccountedRun] = msgspec.field(default_factory=list)
     next_seq: int = 0
     """The first event that was not read."""
     runs: dict[str, Any] | None
@@ -154,7 +160,7 @@ class Account(msgspec.Struct, kw_only=True):
             if (over := next(of_run, None)) is not None:
                 over.is_over, over.outcome = True, ended.outcome
 
-    def _current(self, tree: RunTree) -> _Invocation | None:
+    def _current(self, tree: RunTree) -> AccountedRun | None:
         """The invocation of the run that the event belongs to; the last one where that is not known."""
         top = tree.run.top
         known = (one for one in reversed(self.invocations) if not top or one.run_id == top)
@@ -168,6 +174,15 @@ class Ledger:
         self._invocations = [one for account in accounts for one in account.invocations]
         self.unsettled: list[str] = []
         """Logs with a run that states the total of a session whose earlier runs are not known."""
+
+    @property
+    def invocations(self) -> list[AccountedRun]:
+        """Of all logs. What is put in their place counts instead."""
+        return self._invocations
+
+    @invocations.setter
+    def invocations(self, those: Iterable[AccountedRun]) -> None:
+        self._invocations = list(those)
 
     def add(self, metadata: Metadata, events: Iterable[Event]) -> None:
         """Add one log. Events without usage may be left out."""
@@ -201,10 +216,10 @@ class Ledger:
 
     def _settled(
         self,
-        invocation: _Invocation,
+        invocation: AccountedRun,
         counted: dict[tuple[str, str], Usage],
         calls: dict[tuple[str, str, str], Usage],
-    ) -> list[_Delta]:
+    ) -> list[AccountedDelta]:
         """What a run adds to those before it."""
         before = counted.get(invocation.session)
         deltas = invocation.deltas
@@ -285,8 +300,8 @@ _ORDERS: dict[By, Callable[[Row], tuple[object, ...]]] = {
 }
 
 
-def _begun(metadata: Metadata, event: Event) -> _Invocation:
-    return _Invocation(
+def _begun(metadata: Metadata, event: Event) -> AccountedRun:
+    return AccountedRun(
         log_id=metadata.session_id,
         run_id=event.run_id,
         agent=metadata.agent_name,
@@ -299,14 +314,15 @@ def _begun(metadata: Metadata, event: Event) -> _Invocation:
     )
 
 
-def _note(invocation: _Invocation, event: Event) -> None:
+def _note(invocation: AccountedRun, event: Event) -> None:
     is_own = event.run_id == invocation.run_id
+    invocation.ended_ms = max(invocation.ended_ms, event.timestamp_ms)
     if is_own and event.session_id:
         invocation.session_id = event.session_id
     match event:
         case UsageDelta(usage=usage, run_id=run_id, timestamp_ms=at_ms, id=call_id, counted=None):
             model = event.model or invocation.models.get(run_id, "")
-            invocation.deltas.append(_Delta(at_ms, run_id, model, call_id, usage, rate_of(event)))
+            invocation.deltas.append(AccountedDelta(at_ms, run_id, model, call_id, usage, rate_of(event)))
         case SessionStart(agent=agent, model=model, run_id=run_id):
             if is_own:
                 invocation.agent = agent or invocation.agent
@@ -320,8 +336,8 @@ def _note(invocation: _Invocation, event: Event) -> None:
 
 
 def _once(
-    session: tuple[str, str], deltas: Iterable[_Delta], calls: dict[tuple[str, str, str], Usage]
-) -> Iterator[_Delta]:
+    session: tuple[str, str], deltas: Iterable[AccountedDelta], calls: dict[tuple[str, str, str], Usage]
+) -> Iterator[AccountedDelta]:
     """Without what earlier runs of the session have stated for the same model calls."""
     own: dict[str, Usage] = {}
     for delta in deltas:
@@ -337,7 +353,7 @@ def _once(
         calls[*session, call_id] = known.plus(usage.minus(known))
 
 
-def _beyond(deltas: Iterable[_Delta], known: Usage) -> Iterator[_Delta]:
+def _beyond(deltas: Iterable[AccountedDelta], known: Usage) -> Iterator[AccountedDelta]:
     """What is left after subtracting the known usage, starting with the first delta."""
     for delta in deltas:
         usage = delta.usage.minus(known)
@@ -359,7 +375,7 @@ def _is_any(usage: Usage) -> bool:
     return any(getattr(usage, name) for name in (*CLASSES, "cost_usd"))
 
 
-def _sum(deltas: Iterable[_Delta]) -> Usage:
+def _sum(deltas: Iterable[AccountedDelta]) -> Usage:
     added = Usage()
     for delta in deltas:
         added = added.plus(delta.usage)
@@ -367,7 +383,7 @@ def _sum(deltas: Iterable[_Delta]) -> Usage:
 
 
 def _charged(
-    invocation: _Invocation, deltas: Iterable[_Delta], prices: Prices, day_of: Callable[[int], str]
+    invocation: AccountedRun, deltas: Iterable[AccountedDelta], prices: Prices, day_of: Callable[[int], str]
 ) -> Iterator[Charge]:
     # A cost that was computed when it was recorded is computed again, from the current prices.
     is_stated = any(

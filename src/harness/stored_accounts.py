@@ -23,7 +23,7 @@ from harness.log.query import grep_events, is_active
 from harness.log.store import KEPT, Metadata, Query, Store, read_all
 from harness.log.stores.files import FileStore
 
-_KEPT_AS = "account 2"
+_KEPT_AS = "account 3"
 """Another number when an account has another form, or is made by other rules."""
 _SAVED_AT_ONCE = 500
 _MANY = 50

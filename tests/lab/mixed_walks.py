@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.errors import UsageError
 from harness.lab.offline_agent import OfflineAgent
 from harness.sources.agent import Agent
 from harness.sources.models.script import Script
@@ -98,9 +100,12 @@ class MixedWalk:
             made.mkdir(parents=True)
         (self._cwd / "README.md").write_text("a project\n")
         self._folder = folder
-        self._offline = OfflineAgent(
-            script_of(has_sub_agent=has_sub_agent), name, home=str(self._home), cwd=str(self._cwd)
-        )
+        script = script_of(has_sub_agent=has_sub_agent)
+        try:
+            self._offline = OfflineAgent(script, name, home=str(self._home), cwd=str(self._cwd))
+        except UsageError:  # it has no sub-agents
+            script = script_of(has_sub_agent=False)
+            self._offline = OfflineAgent(script, name, home=str(self._home), cwd=str(self._cwd))
         self._env = {
             **{key: os.environ[key] for key in ("LANG", "LC_ALL") if key in os.environ},
             **self._offline.config.env,
@@ -194,10 +199,16 @@ class MixedWalk:
         )
 
 
+def _version_of(folder: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", folder.parent.name)]
+
+
 def program_of(agent: str, programs: str) -> str:
     """The agent's program below this folder, or on PATH; empty if there is none."""
     known = load(agent)
-    folders = sorted(Path(programs).glob(f"{agent}-*/program"), reverse=True) if programs else []
+    folders = (
+        sorted(Path(programs).glob(f"{agent}-*/program"), key=_version_of, reverse=True) if programs else []
+    )
     places = [str(folder) for folder in folders] if programs else [os.environ.get("PATH", "")]
     return next(filter(None, (find_binary(known, "", {"PATH": place}) for place in places)), "")
 

@@ -6,6 +6,7 @@ import os
 import re
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_VERSION_AT = 14
 _LOG_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
@@ -26,6 +27,12 @@ def _uuid7(timestamp_ms: int, rest: bytes) -> str:
     number = number & ~(0x3 << 62) | 0x2 << 62
     digits = f"{number:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def time_of(run_id: str) -> int | None:
+    """When an id of ours was made, in milliseconds; None for any other id."""
+    is_ours = _UUID.fullmatch(run_id) is not None and run_id[_VERSION_AT] == "7"
+    return int(run_id[:8] + run_id[9:13], 16) if is_ours else None
 
 
 def is_run_id(text: str) -> bool:

@@ -6,18 +6,15 @@ They are shown beside those of Harness, each session once: one that Harness has 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from harness.config import cache_directory
 from harness.errors import UnknownAgent, UnknownSession
-from harness.events import Event, SessionStart, UsageDelta
 from harness.interfaces.sessions.filters import SessionChoice
-from harness.log.query import age
 from harness.log.store import KEPT, Metadata, Query
 from harness.log.stores.files import FileStore
 from harness.sources.imports.catalogue import Catalogue, CatalogueDamaged, CataloguedSession
@@ -28,7 +25,7 @@ from harness.sources.registry import load as load_agent
 
 if TYPE_CHECKING:
     from harness.config.prices import Prices
-    from harness.ledger import By, Charge
+    from harness.ledger import By, Charge, Ledger
     from harness.sources.imports.catalogue_search import FoundSession, SessionSearch
     from harness.sources.imports.catalogue_usage import UsageSum
 
@@ -41,7 +38,6 @@ _MANY = 200
 _MOST_NAMED = 3
 _BEGINNING = 7
 """Ids that differ within so many characters are never shown alike."""
-_SECOND_MS = 1_000
 _LIVE_OUTCOMES = {"busy": "running", "waiting": "waiting", "idle": "idle"}
 _LIVE_WORDS = frozenset(("running", "waiting"))
 """Outcomes that only a session which some process has open can have."""
@@ -59,6 +55,15 @@ class HistoryList(NamedTuple):
     """The listed ones."""
 
 
+class MixedSession(NamedTuple):
+    """A session that was used with Harness and without it."""
+
+    session: CataloguedSession
+    native: int
+    """How many of its runs happened without Harness."""
+    is_begun_natively: bool
+
+
 class UsedElsewhere(NamedTuple):
     """The usage in the catalogue."""
 
@@ -68,8 +73,6 @@ class UsedElsewhere(NamedTuple):
     """How many sessions these are, by the key of the grouping."""
     total: int
     """And in all."""
-    rest: list[tuple[Metadata, list[Event]]]
-    """Sessions that Harness has recorded in part."""
 
 
 class HistorySessions:
@@ -154,46 +157,11 @@ class HistorySessions:
         if count:
             self._ask(lambda catalogue: catalogue.read_each(unread))
 
-    def used(self, store: FileStore, by: By, since_ms: int, prices: Prices) -> UsedElsewhere:
-        """What was used in all of them, without the runs that Harness has recorded itself."""
-        return self._ask(lambda _catalogue: self._used(store, by, since_ms, prices))
-
-    def _used(self, store: FileStore, by: By, since_ms: int, prices: Prices) -> UsedElsewhere:
-        from harness.ledger import priced
-
-        ours = _recorded_times(store)
-        numbers = {
-            session.number: ours[session.agent, session.session_id]
-            for session in (self.sessions() if ours else ())
-            if (session.agent, session.session_id) in ours
-        }
-        usage = self._catalogue.usage
-        charges = [priced(_charge_of(one, by), prices, one.rate) for one in usage.sums(by, since_ms, numbers)]
-        more = usage.sessions(by, since_ms, numbers)
-        total = usage.count(since_ms, numbers)
-        return UsedElsewhere(charges, more, total, self._rest(numbers))
-
-    def _rest(self, numbers: Mapping[int, list[tuple[int, int]]]) -> list[tuple[Metadata, list[Event]]]:
-        """What was used in sessions that Harness has recorded in part, as events."""
-        by_name = {
-            (session.agent, session.session_id): session
-            for session in (self.sessions() if numbers else ())
-            if session.number in numbers
-        }
-        found: list[tuple[Metadata, list[Event]]] = []
-        rows = self._catalogue.usage.rows(numbers)
-        for name, own in groupby(rows, key=lambda row: (row.agent, row.session_id)):
-            session = by_name[name]
-            deltas: list[Event] = [
-                UsageDelta(run_id=row.session_id, timestamp_ms=row.at_ms, usage=row.usage, model=row.model)
-                for row in own
-                if not any(_is_within(row.at_ms, times) for times in numbers[session.number])
-            ]
-            metadata = as_metadata(session)
-            if deltas:
-                start = SessionStart(run_id=name[1], session_id=name[1], timestamp_ms=metadata.created_ms)
-                found.append((metadata, [start, *deltas]))
-        return found
+    def used(self, ledger: Ledger, by: By, since_ms: int, prices: Prices) -> UsedElsewhere:
+        """What was used in all of them. Of the sessions that the ledger knows too, each run is then in the ledger, once;
+        all others are counted here.
+        """
+        return self._ask(lambda catalogue: _used(catalogue, ledger, by, since_ms, prices))
 
     def listed(
         self, choice: SessionChoice, store: FileStore, limit: int, say: Callable[[str], object]
@@ -210,6 +178,42 @@ class HistorySessions:
             self._ask(lambda catalogue: catalogue.count()),
             {one.session_id: one for one in found},
         )
+
+    def mixed(self, store: FileStore, log: Metadata) -> MixedSession | None:
+        """The stored session that this log is about, if a part of it happened without Harness."""
+        from harness.interfaces.sessions.witnesses import native_runs, times_in
+
+        name = log.agent_name, log.agent_session_id
+        if is_copy(log) or not log.agent_session_id:
+            return None
+        session = self.exactly(*name)
+        if session is None or not session.runs:
+            return None
+        runs = self._ask(lambda catalogue: catalogue.runs([session.number])).get(session.number, [])
+        logs = [one for one in store.find(Query()) if name in one.names_of_agents() and not is_copy(one)]
+        native = native_runs(runs, times_in(store, logs, name))
+        if not native:
+            return None
+        return MixedSession(session, len(native), is_begun_natively=native[0].run == runs[0].run)
+
+    def merged(self, store: FileStore, logs: Sequence[Metadata]) -> list[Metadata]:
+        """The same logs, the newest first, each session once: those of one that was also used without Harness are one,
+        which has the name of the session.
+        """
+        known = self.names()
+        merged: list[Metadata] = []
+        mixed = set[tuple[str, str]]()
+        for log in logs:
+            name = log.agent_name, log.agent_session_id
+            if name in mixed and log.kind == "run":
+                continue
+            found = self.mixed(store, log) if name in known else None
+            if found is not None:
+                mixed.add(name)
+                if found.is_begun_natively and log.kind == "run":
+                    log.name = log.name or found.session.title or found.session.prompt
+            merged.append(log)
+        return merged
 
     def matching(
         self,
@@ -288,6 +292,17 @@ def as_filter(choice: SessionChoice) -> SessionFilter:
     )
 
 
+def _used(catalogue: Catalogue, ledger: Ledger, by: By, since_ms: int, prices: Prices) -> UsedElsewhere:
+    from harness.interfaces.sessions.witnesses import join_usage
+    from harness.ledger import priced
+
+    ledger.invocations, without = join_usage(ledger.invocations, catalogue)
+    usage = catalogue.usage
+    charges = [priced(_charge_of(one, by), prices, one.rate) for one in usage.sums(by, since_ms, without)]
+    more = usage.sessions(by, since_ms, without)
+    return UsedElsewhere(charges, more, usage.count(since_ms, without))
+
+
 def _charge_of(summed: UsageSum, by: By) -> Charge:
     from harness.ledger import Charge
 
@@ -305,18 +320,6 @@ def _charge_of(summed: UsageSum, by: By) -> Charge:
     )
 
 
-def _recorded_times(store: FileStore) -> dict[tuple[str, str], list[tuple[int, int]]]:
-    """When Harness has recorded runs of a session, by agent and its id of the session."""
-    times: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    for one in store.find(Query()):
-        names = [] if is_copy(one) else one.names_of_agents()
-        for name in names:
-            started_ms, _ = age(one)
-            ended_ms = max(one.updated_ms, started_ms + (one.duration_ms or 0))
-            times.setdefault(name, []).append((started_ms, ended_ms))
-    return times
-
-
 def is_copy(metadata: Metadata) -> bool:
     """Whether a log is a copy of a stored session, which the catalogue counts."""
     return KEPT in metadata.settings
@@ -327,12 +330,6 @@ def mark_of_copy(metadata: Metadata) -> str:
     kept = metadata.settings.get(KEPT)
     mark = kept.get("mark") if isinstance(kept, dict) else None
     return mark if isinstance(mark, str) else ""
-
-
-def _is_within(at_ms: int, times: tuple[int, int]) -> bool:
-    """Some stores have whole seconds."""
-    rounded_ms = 0 if at_ms % _SECOND_MS else _SECOND_MS
-    return times[0] - rounded_ms <= at_ms <= times[1]
 
 
 def history_of(session: CataloguedSession) -> AgentHistory:
@@ -372,25 +369,34 @@ class RecordedSessions:
     A copy stands for a session only as it was copied: one that has grown since is listed itself too.
     """
 
-    names: frozenset[tuple[str, str]]
-    """Agent and its own id of the session."""
+    names: dict[tuple[str, str], frozenset[str]]
+    """Agent and its own id of the session → the logs, copies included."""
+    recorded: frozenset[tuple[str, str]]
+    """Those of which there is more than copies."""
     copies: frozenset[tuple[str, str, str]]
     """And the mark of the session when it was copied."""
 
     @classmethod
     def of(cls, logs: Iterable[Metadata]) -> RecordedSessions:
-        names, copies = set[tuple[str, str]](), set[tuple[str, str, str]]()
+        names: dict[tuple[str, str], set[str]] = {}
+        recorded, copies = set[tuple[str, str]](), set[tuple[str, str, str]]()
         for one in logs:
-            if is_copy(one):
-                mark = mark_of_copy(one)
-                copies.update((*name, mark) for name in one.names_of_agents())
-            else:
-                names.update(one.names_of_agents())
-        return cls(frozenset(names), frozenset(copies))
+            for name in one.names_of_agents():
+                names.setdefault(name, set()).add(one.session_id)
+                if is_copy(one):
+                    copies.add((*name, mark_of_copy(one)))
+                else:
+                    recorded.add(name)
+        by_name = {name: frozenset(ids) for name, ids in names.items()}
+        return cls(by_name, frozenset(recorded), frozenset(copies))
+
+    def logs_of(self, session: CataloguedSession) -> frozenset[str]:
+        """The logs that are about this session of an agent, or about a part of it."""
+        return self.names.get((session.agent, session.session_id), frozenset())
 
     def __contains__(self, session: CataloguedSession) -> bool:
         name = session.agent, session.session_id
-        return name in self.names or (*name, session.mark) in self.copies
+        return name in self.recorded or (*name, session.mark) in self.copies
 
 
 def _has_outcome(

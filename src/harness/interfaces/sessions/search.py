@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from hashlib import sha1, sha256
 from itertools import islice
 from typing import Any, NamedTuple
@@ -190,7 +190,9 @@ def find_hits(
     ours = list(islice(_ours(asked, choice, store), most))
     if histories is None:
         return ours
-    hits = [*ours, *their_hits(asked, choice, RecordedSessions.of(store.find(Query())), histories, most)]
+    recorded = RecordedSessions.of(store.find(Query()))
+    logs = {hit.session_id for hit in ours}
+    hits = [*ours, *their_hits(asked, choice, recorded, logs, histories, most)]
     if not hits and asked == SessionSearch(commit=asked.commit):
         return list(islice(_likely(asked.commit, choice.project, histories, as_filter(choice)), most))
     return sorted(hits, key=lambda hit: -hit.passage.at_ms)[:most]
@@ -200,11 +202,18 @@ def their_hits(
     asked: SessionSearch,
     choice: SessionChoice,
     ours: RecordedSessions,
+    logs: Collection[str],
     histories: HistorySessions,
     most: int | None,
 ) -> list[Hit]:
-    """Sessions of other programs that are none of `ours`, the last changed first."""
-    found = (_as_hit(one) for one in histories.search(asked, as_filter(choice)) if one.session not in ours)
+    """Sessions that their agents have stored, the last changed first, without those that were found in one of the
+    `logs` of `ours`: what was said without Harness is found here too.
+    """
+    found = (
+        _as_hit(one)
+        for one in histories.search(asked, as_filter(choice))
+        if ours.logs_of(one.session).isdisjoint(logs)
+    )
     return list(islice(found, most))
 
 

@@ -137,9 +137,9 @@ def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
 
     known = all_ids(store)
     ours, rest = _chosen(arguments, store, known, console)
-    theirs = HistorySessions(say=console.warning).listed(
-        session_options.choice_of(arguments), store, arguments.limit, console.say
-    )
+    histories = HistorySessions(say=console.warning)
+    ours = histories.merged(store, ours)
+    theirs = histories.listed(session_options.choice_of(arguments), store, arguments.limit, console.say)
     most = arguments.limit or len(ours) + len(theirs.sessions)
     sessions = _merged(ours, theirs.sessions)
     rest += theirs.rest + max(0, len(sessions) - most)
@@ -316,7 +316,25 @@ def _show(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
         return 0
     batches = _followed(store, log_id, console) if arguments.follow else read_batches(store, log_id)
     playback.show(batches, arguments, console, is_live=arguments.follow)
+    _mention_native(store, log_id, console)
     return 0
+
+
+def _mention_native(store: FileStore, log_id: str, console: Console) -> None:
+    """Say where the rest of a session is that was used without Harness too."""
+    from harness.interfaces.sessions.histories import HistorySessions
+
+    metadata = store.metadata(log_id)
+    if not metadata.agent_session_id:
+        return
+    mixed = HistorySessions(say=console.warning).mixed(store, metadata)
+    if mixed is not None:
+        name = f"{mixed.session.agent}:{mixed.session.session_id}"
+        noun = "prompt" if mixed.native == 1 else "prompts"
+        console.say(
+            f"{mixed.native} more {noun} of this session came without harness:"
+            f" `harness sessions show {name}` shows all of it"
+        )
 
 
 def _followed_in_store(session: CataloguedSession, console: Console) -> Iterator[Sequence[Event]]:

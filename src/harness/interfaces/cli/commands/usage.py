@@ -55,9 +55,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     histories = HistorySessions(say=console.warning)
     _read(store, ledger, histories, console)
     histories.read_all(console.say, SessionFilter(since_ms=max(0, arguments.since)))
-    theirs = histories.used(store, arguments.by, arguments.since, prices)
-    for metadata, events in theirs.rest:
-        ledger.add(metadata, events)
+    theirs = histories.used(ledger, arguments.by, arguments.since, prices)
     charges = [*ledger.charges(prices, _day_of, arguments.since), *theirs.charges]
     more = 0 if arguments.by == "session" else theirs.total
     rows = rolled_up(charges, arguments.by, theirs.sessions if more else {})

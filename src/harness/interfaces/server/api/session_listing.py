@@ -83,15 +83,20 @@ class Listing:
         ours, total = self._own(wanted)
         if self.histories is None:
             return ours[wanted.offset :], total
-        theirs, more = self._theirs(self.histories, wanted)
+        theirs, more = self._theirs(self.histories, wanted, {one.id for one in ours})
         return sorted((*ours, *theirs), key=_order)[wanted.offset : wanted.most], total + more
 
-    def _theirs(self, histories: Histories, wanted: ListQuery) -> tuple[list[SessionData], int]:
+    def _theirs(
+        self, histories: Histories, wanted: ListQuery, logs: set[str]
+    ) -> tuple[list[SessionData], int]:
+        """`logs`: what was found of ours."""
         ours = self._recorded_sessions()
         if not wanted.asked.parts:
             found, total = histories.listed(wanted.choice, ours, wanted.most)
             return [_of_history(one) for one in found], total
-        hits = histories.ask(lambda one: their_hits(wanted.asked, wanted.choice, ours, one, wanted.most + 1))
+        hits = histories.ask(
+            lambda one: their_hits(wanted.asked, wanted.choice, ours, logs, one, wanted.most + 1)
+        )
         return list(self._described_hits(hits[: wanted.most])), len(hits)
 
     def _found(self, store: FileStore, wanted: ListQuery) -> tuple[list[SessionData], int]:

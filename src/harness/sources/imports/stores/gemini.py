@@ -1,6 +1,6 @@
 """Gemini CLI: `~/.gemini/tmp/<project>/chats/session-<minute>-<id>.jsonl`, sub-agents in `chats/<session>/`.
 
-A message is written again whenever it grows, and its last version counts. A session that is resumed continues in its
+A message is written again whenever it grows: its last version counts, and the time of its first. A session that is resumed continues in its
 file, or in another one that begins with the same id. How a run ended is never written.
 """
 
@@ -46,6 +46,7 @@ class GeminiRewording(Rewording):
     def __init__(self, session: StoredSession) -> None:
         super().__init__(session)
         self._used: dict[str, dict[str, int]] = {}
+        self._has_header = False
 
     def opening(self) -> None:
         self._used = {}
@@ -59,7 +60,10 @@ class GeminiRewording(Rewording):
         self.put({"type": "result", "status": "success", "stats": {"models": models}})
 
     def _header(self, record: Record) -> None:
-        self.at(milliseconds(record.get("startTime")))
+        """That of a resumed session has the time of the resume, and what is older comes behind it."""
+        if not self._has_header:
+            self.at(milliseconds(record.get("startTime")))
+        self._has_header = True
         self.cwd = self.cwd or next(map(text_of, items_of(record.get("directories"))), "")
 
     def _user(self, record: Record) -> None:
@@ -186,8 +190,16 @@ def records(session: StoredSession) -> Iterator[StoredRecord]:
             elif "$set" in record:
                 _add_missing(messages, record_of(record["$set"]).get("messages"))
             else:
-                messages[text_of(record.get("id")) or f"{path} {number}"] = record
+                message_id = text_of(record.get("id")) or f"{path} {number}"
+                messages[message_id] = _with_first_time(record, messages.get(message_id))
     yield from messages.values()
+
+
+def _with_first_time(record: StoredRecord, known: StoredRecord | None) -> StoredRecord:
+    """A message that is written again may have the time of that."""
+    if not isinstance(record, dict) or not isinstance(known, dict) or "timestamp" not in known:
+        return record
+    return {**record, "timestamp": known["timestamp"]}
 
 
 def _add_missing(messages: dict[str, StoredRecord], given: Any) -> None:
