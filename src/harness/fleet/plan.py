@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from harness.sources.request import Limits, Permissions, Request
+from harness.sources.request import FolderSettingsUse, Limits, Permissions, Request
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
 WorkspaceKind: TypeAlias = Literal["auto", "clone", "worktree", "copy"]
@@ -71,6 +71,9 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     provider: str = ""
     """Whose slots its runs take; empty: those of the agent's name."""
     permissions: Permissions = "full-access"
+    folder_settings: FolderSettingsUse = ""
+    """Whether the agent obeys settings that the workspace brings; empty: if the task's folder is trusted for it, or with
+    full access."""
     sandbox: bool = False
     effort: str = ""
     temperature: float | None = None
@@ -185,6 +188,8 @@ class FleetCase(NamedTuple):
             cwd=cwd,
             model=variant.model,
             permissions=variant.permissions,
+            folder_settings=variant.folder_settings,
+            copy_of=self.task.workspace,
             sandbox=variant.sandbox,
             effort=variant.effort,
             temperature=variant.temperature,

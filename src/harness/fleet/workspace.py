@@ -183,7 +183,9 @@ class CaseWorkspace:
         agent = load(variant.agent)
         own = agent.command(request, ()).env
         program = self.container.agent_program(agent, variant.binary, {**own, **request.env})
-        return replace(request, binary=program, env=outer(request.env))
+        # What settings of the workspace start there stays in the container.
+        use = request.folder_settings or "use"
+        return replace(request, binary=program, env=outer(request.env), folder_settings=use)
 
     def remove(self) -> None:
         if self.container is not None:

@@ -16,6 +16,8 @@ import pytest
 from changed_folders import GIT_ENVIRONMENT, ChangingAgent, git, repository, write
 
 from harness.errors import HarnessError
+from harness.fleet.plan import FleetCase, FleetPlan, FleetTask, Variant
+from harness.fleet.workspace import CaseWorkspace, WorkspaceFailed
 from harness.interfaces.changes.revert import commit, revert
 from harness.interfaces.workspaces.folders import FileSearch
 from harness.interfaces.workspaces.worktrees import make_branch, make_worktree, remove_worktree
@@ -147,7 +149,33 @@ def apply_a_patch(hostile: Hostile) -> None:
     assert (hostile.folder / "a.txt").read_text() == "b\n"
 
 
-ACTIONS: tuple[Callable[[Hostile], None], ...] = (look, revert_and_commit, branch_and_worktree, apply_a_patch)
+def work_in_a_fleet(hostile: Hostile) -> None:
+    variant = Variant(name="v", agent="native")
+    head = (hostile.folder / ".git/refs/heads/main").read_text().strip()
+    for number, name in enumerate((head, "")):
+        task = FleetTask(id="t", prompt="x", workspace=str(hostile.folder), commit=name)
+        plan = FleetPlan(name="x", tasks=(task,), variants=(variant,))
+        place = hostile.folder.parent / f"work-{number}"
+        case = FleetCase("c", task, variant, 0)
+        workspace = CaseWorkspace(str(place), f"{place}.base", plan, case, lambda: False)
+        try:
+            workspace.make()
+        except WorkspaceFailed:
+            assert hostile.kind == "partial clone"  # its objects are not fetched
+            continue
+        workspace.remember()
+        write(Path(workspace.repo), {"a.txt": "changed\n"})
+        assert b"+changed" in workspace.diff()
+        workspace.remove()
+
+
+ACTIONS: tuple[Callable[[Hostile], None], ...] = (
+    look,
+    revert_and_commit,
+    branch_and_worktree,
+    apply_a_patch,
+    work_in_a_fleet,
+)
 
 
 @pytest.mark.parametrize("action", ACTIONS)

@@ -23,11 +23,10 @@ def check_out(repository: str, commit: str, folder: str, index: str = "") -> Non
         blank.ask("checkout-index", "--all", "--index", "--quiet", index=index)
 
 
-def make_linked_worktree(repository: str, place: str, commit: str, branch: str = "") -> None:
-    """A worktree at a commit, on a new branch of that name, or on none. Raises GitFailed; `place` is then empty."""
-    calls = GitCalls(repository)
-    on = ("--no-track", "-b", branch) if branch else ("--detach",)
-    calls.ask("worktree", "add", "--no-checkout", "--force", *on, "--", place, commit)
+def make_linked_worktree(repository: str, place: str, commit: str, branch: str) -> None:
+    """A worktree at a commit, on a new branch of that name. Raises GitFailed; a part of it may be there then."""
+    on = ("--no-track", "-b", branch)
+    GitCalls(repository).ask("worktree", "add", "--no-checkout", "--force", *on, "--", place, commit)
     index = _text(GitCalls(place), "--path-format=absolute", "--git-path", "index")
     check_out(repository, commit, place, index)
 

@@ -69,7 +69,6 @@ SAFE_OPTIONS: tuple[str, ...] = tuple(
     part for name, value in _OFF.items() for part in ("-c", f"{name}={value}")
 )
 """Of every call of git, before its command; with `safe_environment`."""
-_OWN_SCOPES = ("local", "worktree")
 _FIRES_HOOKS = frozenset({"branch", "read-tree", "symbolic-ref", "update-index", "update-ref", "worktree"})
 """From Git 2.54 on, configured hooks (`hook.NAME.command`) run whatever `core.hooksPath` is."""
 _BLANK_CONFIG = "[core]\n\trepositoryformatversion = {version}\n\tbare = false\n"
@@ -131,16 +130,6 @@ class GitCalls:
             return []  # there is none
         names = (os.fsdecode(name) for name in listed.split(b"\0") if name)
         return [*dict.fromkeys(name.rpartition(".")[0] for name in names)]
-
-    def own_filters(self) -> list[str]:
-        """Settings of the repository itself that name programs to run when files are checked out."""
-        question = ("--show-scope", "--name-only", "--get-regexp", r"^filter\..*\.(smudge|process)$")
-        try:
-            listed = self.ask("config", "-z", *question)
-        except GitFailed:
-            return []  # there is none
-        fields = [os.fsdecode(word) for word in listed.split(b"\0")]
-        return [name for scope, name in zip(fields[::2], fields[1::2], strict=False) if scope in _OWN_SCOPES]
 
     def _run(self, argv: tuple[str, ...], env: Mapping[str, str], stdin: bytes | None, name: str) -> bytes:
         output: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
