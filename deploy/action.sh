@@ -9,7 +9,8 @@ output=${FLEET_OUTPUT:-${RUNNER_TEMP:-.}/fleet}
 name=${FLEET_NAME:-$(basename "$FLEET_PLAN" .toml)}
 mkdir -p "$output" || exit 1
 
-run=(harness fleet run "$FLEET_PLAN" --name "$name")
+# Whoever wrote the workflow has decided that the plan runs.
+run=(harness fleet run "$FLEET_PLAN" --name "$name" --trust)
 if [ -n "${FLEET_BUDGET_USD:-}" ]; then run+=(--budget-usd "$FLEET_BUDGET_USD"); fi
 if [ -n "${FLEET_JOBS:-}" ]; then run+=(--jobs "$FLEET_JOBS"); fi
 "${run[@]}" > "$output/events.ndjson"

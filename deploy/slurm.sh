@@ -3,6 +3,7 @@
 #SBATCH --cpus-per-task=1 --mem=4G --time=1:00:00
 #SBATCH --no-requeue
 # One task of an array for each case of a fleet that waits. The fleet's folder must be shared, or HARNESS_FLEET_STORE set.
+#   harness fleet plan PLAN.toml --trust --name FLEET
 #   harness fleet status FLEET --json > status.json
 #   jq -r '.cases[] | select(.state == "waiting") | .case' status.json > cases.txt
 #   sbatch --array="1-$(wc -l < cases.txt)%8" deploy/slurm.sh FLEET cases.txt

@@ -68,7 +68,7 @@ def test_a_fleet_compares_two_variants(tmp_path: Path) -> None:
     env = {**os.environ, "XDG_DATA_HOME": str(tmp_path / "data")}
     harness = [sys.executable, "-m", "harness", "fleet"]
     done = subprocess.run(
-        [*harness, "run", folder / "fleet/plan.toml"], env=env, capture_output=True, check=False
+        [*harness, "run", folder / "fleet/plan.toml", "--trust"], env=env, capture_output=True, check=False
     )
     assert (done.returncode, done.stdout.count(b"CaseScored")) == (0, 8)
     report = subprocess.run(

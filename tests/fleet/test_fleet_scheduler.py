@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,8 @@ from harness.fleet.attempt import Attempt, CaseProgress
 from harness.fleet.engines.local import LocalEngine
 from harness.fleet.fleet import Fleet, create_fleet
 from harness.fleet.overview import overview, tally
-from harness.fleet.scheduler import Scheduler
+from harness.fleet.plan import FleetTask, RunLimits, Variant
+from harness.fleet.scheduler import ProviderSlots, Scheduler
 from harness.log.store import read_all
 from small_fleet import FAILS, REFUSED, SOLVES, InProcess, Shown
 
@@ -270,3 +273,75 @@ def test_a_fleet_is_stopped_from_outside_and_continued(tmp_path: Path) -> None:
     (tmp_path / "slow.script.toml").write_text(SLOW)
     ended, _shown, _engine = _scheduled(fleet, engine=LocalEngine(fleet))
     assert (ended.reason, ended.scored) == ("completed", 3)
+
+
+def test_a_budget_that_ends_a_fleet_early_leaves_a_fair_sample(tmp_path: Path) -> None:
+    cheap = Variant(name="cheap", agent="native", model="scripted/demo")
+    dear = Variant(name="dear", agent="native", model="scripted/demo", env={"X": "1"})
+    tasks = [FleetTask(id=f"t{number}", prompt="x", check="true") for number in range(20)]
+    made = small_fleet.plan(
+        tmp_path, [cheap, dear], tasks, budget_usd=10.0, limits=RunLimits(run_budget_usd=1.0)
+    )
+    fleet = small_fleet.fleet(tmp_path, made)
+
+    class Costly(InProcess):
+        def ended(self, timeout_s: float) -> Sequence[tuple[str, str]]:
+            for case_id in self.started:
+                cost = 1.0 if fleet.plan.cases[case_id].variant.name == "dear" else 0.01
+                fleet.records.add(Attempt(case=case_id, number=1, passed=True, cost_usd=cost))
+            return [(case_id, "") for case_id in self.started]
+
+    scheduler = Scheduler(fleet, Costly(fleet), 1, fleet.open_log(), lambda _event: None)
+    assert scheduler.run().reason == "budget"
+    scheduler.close()
+    runs = Counter(fleet.plan.cases[case_id].variant.name for case_id in scheduler.scored)
+    assert abs(runs["cheap"] - runs["dear"]) <= 1
+    tasks_of = [
+        {
+            fleet.plan.cases[case_id].task.id
+            for case_id in scheduler.scored
+            if fleet.plan.cases[case_id].variant.name == name
+        }
+        for name in ("cheap", "dear")
+    ]
+    assert len(tasks_of[0] ^ tasks_of[1]) <= 1
+
+
+def test_a_provider_whose_window_is_full_is_left_alone_until_it_opens() -> None:
+    slots = ProviderSlots({"a": 4})
+    now_ms = time.time_ns() // 1_000_000
+    running: Counter[str] = Counter()
+    assert slots.close("a", now_ms + 60_000)
+    assert not slots.close("a", now_ms + 30_000)
+    assert (slots.has_room("a", running), slots.has_room("b", running)) == (False, True)
+    slots.closed_until_ms["a"] = now_ms - 1  # it has opened: one run at first
+    assert slots.has_room("a", running)
+    running["a"] = 1
+    assert not slots.has_room("a", running)
+
+
+@pytest.mark.parametrize(("hours", "reason"), [(-0.01, "completed"), (20, "stopped")])
+def test_a_full_window_uses_up_no_retry(tmp_path: Path, hours: float, reason: str) -> None:
+    """One that has opened again is tried at once; one that opens tomorrow ends the fleet, to be continued."""
+    variant = Variant(name="v", agent="native", model="scripted/demo")
+    fleet = small_fleet.fleet(tmp_path, small_fleet.plan(tmp_path, [variant], retries=0))
+    until_ms = time.time_ns() // 1_000_000 + int(hours * 3_600_000)
+
+    class Limited(InProcess):
+        def ended(self, timeout_s: float) -> Sequence[tuple[str, str]]:
+            found = self.started[-1:] if self._ended else []
+            self._ended.clear()
+            for case_id in found:
+                number = len(fleet.records.faults_of(case_id)) + 1
+                about: dict[str, Any] = {"passed": True}
+                if number == 1:
+                    about = {"fault": "rate_limited", "was_limited": True, "limited_until_ms": until_ms}
+                fleet.records.add(Attempt(case=case_id, number=number, **about))
+            return [(case_id, "") for case_id in found]
+
+    shown = small_fleet.Shown()
+    scheduler = Scheduler(fleet, Limited(fleet), 1, fleet.open_log(), shown.append)
+    assert scheduler.run().reason == reason
+    scheduler.close()
+    (limited, *_rest) = shown.of(ProviderLimited)
+    assert (limited.limit, limited.until_ms) == (0, until_ms)

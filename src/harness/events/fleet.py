@@ -78,10 +78,12 @@ class CaseLost(Event, frozen=True, kw_only=True):
 
 
 class ProviderLimited(Event, frozen=True, kw_only=True):
-    """A provider has another number of slots: half as many after a rate limit, one more after good runs."""
+    """A provider has another number of slots: fewer after a limit, none until one of hours ends, more after good runs."""
 
     provider: str
     limit: int
+    until_ms: int | None = None
+    """With a limit of 0: when it ends."""
 
 
 class BudgetReached(Event, frozen=True, kw_only=True):

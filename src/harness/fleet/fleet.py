@@ -140,14 +140,14 @@ def named_fleet(name: str, database: str = "") -> Fleet:
 
 def open_fleet(reference: str, database: str = "") -> Fleet:
     """The fleet of a name, or in a folder. Raises UsageError where there is none."""
-    fleet = _fleet(reference, database)
+    fleet = fleet_at(reference, database)
     fleet.records.plan()
     return fleet
 
 
 def create_fleet(plan: FleetPlan, reference: str, database: str = "") -> Fleet:
     """Fix the plan of a fleet. One that exists with the same cases is continued; with others it is refused."""
-    fleet = _fleet(reference or plan.name, database)
+    fleet = fleet_at(reference or plan.name, database)
     make_private_directory(fleet.directory)
     frozen = replace(
         plan,
@@ -215,7 +215,8 @@ def _copied(source: str, directory: str, digest: str, name: str) -> str:
     return target
 
 
-def _fleet(reference: str, database: str) -> Fleet:
+def fleet_at(reference: str, database: str = "") -> Fleet:
+    """The fleet that has this name or folder, whether or not it exists. Raises UsageError for a name that none can have."""
     is_path = "/" in reference or reference in {".", ".."}
     name = os.path.basename(os.path.abspath(reference)) if is_path else reference
     if not _NAME.fullmatch(name):

@@ -155,17 +155,25 @@ class FleetPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, d
 
     @cached_property
     def cases(self) -> dict[str, FleetCase]:
-        """By id, in an order that is the same each time; a fleet that ends early is then a fair sample."""
+        """By id, in an order that is the same each time.
+
+        All variants have a run of a task before any has the next, so that a fleet that ends early is a fair sample.
+        """
         # Where the added files are is no part of a variant; what is in them is.
         variants = [(one, msgspec.json.encode(replace(one, added={}))) for one in self.variants]
-        found = [
-            FleetCase(_case_id(task, encoded, repeat), task, variant, repeat)
+        blocks = [
+            [
+                FleetCase(_case_id(task, encoded, repeat), task, variant, repeat)
+                for variant, encoded in variants
+            ]
             for task in self.tasks
-            for variant, encoded in variants
             for repeat in range(self.repeats)
         ]
-        random.Random(self.seed).shuffle(found)
-        return {case.id: case for case in found}
+        source = random.Random(self.seed)
+        source.shuffle(blocks)
+        for block in blocks:
+            source.shuffle(block)
+        return {case.id: case for block in blocks for case in block}
 
 
 class FleetCase(NamedTuple):

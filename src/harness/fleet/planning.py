@@ -13,12 +13,14 @@ from msgspec.structs import replace
 from harness.errors import UsageError
 from harness.fleet.container import ContainerFailed, prepare_image
 from harness.fleet.digests import files_digest, path_digest, task_digest
-from harness.fleet.plan import FleetPlan, FleetTask, RunLimits, Variant, variables_in
+from harness.fleet.plan import FleetCase, FleetPlan, FleetTask, RunLimits, Variant, variables_in
 from harness.fleet.plan_file import PlanText
 from harness.fleet.tasks.load import load_tasks
-from harness.sources.process.launch import find_binary, not_found
+from harness.sources.process.launch import dropped_options, find_binary, not_found
 from harness.sources.registry import load
 from harness.sources.workspace.git_calls import GitCalls, GitFailed
+
+_DROPPED_HINT = "leave it out: the runs would be the same without it"
 
 
 def plan_of_file(path: str, name: str = "") -> FleetPlan:
@@ -31,10 +33,14 @@ def plan_of_file(path: str, name: str = "") -> FleetPlan:
             tasks += load_tasks(os.path.join(text.folder, pattern), _folder(text, given.repositories))
         except UsageError as error:
             raise text.error(("tasks", number), error.words) from error
+    variants = text.variants()
+    for number, variant in enumerate(variants):
+        for field, reason in dropped_fields(variant).items():
+            raise text.error(("agents", number, field), f"{reason}; {_DROPPED_HINT}")
     return FleetPlan(
         name=name or given.name or os.path.splitext(os.path.basename(path))[0],
         tasks=tuple(tasks),
-        variants=tuple(text.variants()),
+        variants=tuple(variants),
         repeats=given.repeats,
         retries=given.retries,
         retry_wait_s=text.retry_wait_s(),
@@ -59,6 +65,12 @@ def completed(plan: FleetPlan, resolve_model: Callable[[Variant], Variant], *, i
     """Check the plan, and fix what its tasks are made of. `is_local`: the agents run on this machine."""
     _require_some(plan)
     variants = tuple(map(resolve_model, plan.variants))
+    for variant in variants:
+        for reason in dropped_fields(variant).values():
+            raise UsageError(f"agent {variant.name!r}: {reason}", hint=_DROPPED_HINT)
+    _require_known_providers(plan)
+    _require_fitting_budget(plan)
+    _require_scripts(variants)
     if is_local and not all(map(_needs_container, plan.tasks)):
         _require_agents(variants)
     known: dict[str, str] = {}
@@ -76,6 +88,42 @@ def completed(plan: FleetPlan, resolve_model: Callable[[Variant], Variant], *, i
         )
     variants = tuple(replace(one, digest=files_digest(one.added, known)) for one in variants)
     return replace(plan, tasks=tuple(_fixed(task, known) for task in tasks), variants=variants)
+
+
+def dropped_fields(variant: Variant) -> dict[str, str]:
+    """What of a variant its agent would not get, by field: then it would not be what is compared."""
+    task = FleetTask(id="-", prompt="-")
+    request = FleetCase("", task, variant, 0).request(
+        FleetPlan(name="-", tasks=(), variants=()), os.getcwd(), {}
+    )
+    return {name: sentence.removesuffix(": dropped") for name, sentence in dropped_options(request).items()}
+
+
+def _require_known_providers(plan: FleetPlan) -> None:
+    """A limit of a provider that no agent has would hold for nothing."""
+    known = {variant.slots_of for variant in plan.variants}
+    for name in plan.providers:
+        if name not in known:
+            raise UsageError(
+                f"`providers` has {name!r}, which is the provider of no agent",
+                hint=f"the agents have: {', '.join(sorted(known))}",
+            )
+
+
+def _require_fitting_budget(plan: FleetPlan) -> None:
+    cap = plan.limits.run_budget_usd
+    if plan.budget_usd is not None and cap is not None and cap > plan.budget_usd:
+        raise UsageError(
+            f"a run may cost ${cap:g} and the whole fleet ${plan.budget_usd:g}: no case could be started",
+            hint="raise budget_usd, or lower run_budget_usd",
+        )
+
+
+def _require_scripts(variants: Sequence[Variant]) -> None:
+    for variant in variants:
+        kind, _, path = variant.model.partition("/")
+        if kind == "scripted" and os.path.isabs(path) and not os.path.isfile(path):
+            raise UsageError(f"agent {variant.name!r}: there is no script {path}")
 
 
 def _require_agents(variants: Sequence[Variant]) -> None:

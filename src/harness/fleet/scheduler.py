@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -55,9 +55,22 @@ class ProviderSlots:
         self._most = dict(most)
         self.limits = dict(most)
         self._good: Counter[str] = Counter()
+        self.closed_until_ms: dict[str, int] = {}
+        """Providers whose limit is reached: until then no run of them is started."""
 
     def has_room(self, provider: str, running: Counter[str]) -> bool:
+        if self.closed_until_ms.get(provider, 0) > _now_ms():
+            return False
         return provider not in self.limits or running[provider] < self.limits[provider]
+
+    def close(self, provider: str, until_ms: int) -> bool:
+        """No runs until then, and one at first. Whether that is new."""
+        if until_ms <= self.closed_until_ms.get(provider, 0):
+            return False
+        self.closed_until_ms[provider] = until_ms
+        self.limits[provider] = 1
+        self._good[provider] = 0
+        return True
 
     def settle(self, provider: str, running: int, *, limited: bool) -> bool:
         """Take account of a run that has ended; `running`: how many there were. Whether the limit has changed."""
@@ -106,8 +119,14 @@ class FleetBudget:
 
 _LOOK_EVERY_S = 0.5
 """How often records are looked at that other processes write."""
+_LONGEST_WAIT_MS = 6 * 3_600_000
+"""A limit that ends later is not waited for."""
 _OUTPUT_TAIL = 500
 _BUSY = f"exit code {BUSY}"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class _Running(msgspec.Struct):
@@ -132,8 +151,9 @@ class Scheduler:
         *,
         retry: bool = False,
         watch: Callable[[Scheduler], None] = lambda _: None,
+        chosen: Collection[str] | None = None,
     ) -> None:
-        """`retry`: cases whose attempts all ended without a result get as many again. `watch` is called twice a second."""
+        """`chosen`: only these cases are started; None: all. `retry`: cases whose attempts all ended without a result get as many again. `watch` is called twice a second."""
         self.fleet = fleet
         self.running: dict[str, _Running] = {}
         self.waiting: list[str] = []
@@ -154,6 +174,7 @@ class Scheduler:
         self._faults: Counter[str] = Counter()
         self._retries = dict.fromkeys(plan.cases, plan.retries)
         self._retry = retry
+        self._chosen = plan.cases.keys() if chosen is None else frozenset(chosen)
         self._watch = watch
         self._stop: StopRequest = ""
         self._look_at = 0.0
@@ -166,7 +187,7 @@ class Scheduler:
         self._take_over()
         while self.waiting or self.running:
             self._start_cases()
-            if not self.running and (self._stop or self._is_over_budget):
+            if not self.running and (self._stop or self._is_over_budget or self._waits_too_long()):
                 break
             for case_id, how in self._engine.ended(self._pause_s()):
                 self._worker_ended(case_id, how)
@@ -174,6 +195,18 @@ class Scheduler:
                 self._look()
                 self._watch(self)
         return self._end()
+
+    def _waits_too_long(self) -> bool:
+        """Whether all that is left waits for limits that end in many hours: then the fleet is continued another time."""
+        horizon_ms = _now_ms() + _LONGEST_WAIT_MS
+        cases = self.fleet.plan.cases
+        if not self.waiting or any(
+            self.slots.closed_until_ms.get(cases[case_id].variant.slots_of, 0) < horizon_ms
+            for case_id in self.waiting
+        ):
+            return False
+        self._stop = "after"
+        return True
 
     def stop(self) -> None:
         """Called once: no more cases are started. Again: those that run are stopped; again: killed. From any thread."""
@@ -202,16 +235,16 @@ class Scheduler:
             if case_id in cases:
                 self._settle_result(cases[case_id], attempt)
         if self._retry:
-            for case_id in self.given_up:
+            for case_id in self.given_up & self._chosen:
                 self._retries[case_id] += 1 + plan.retries
-            self.given_up.clear()
+            self.given_up -= self._chosen
         in_progress = records.in_progress()
         for case in cases.values():
             if case.id in self.scored or case.id in self.given_up:
                 continue
             if case.id in in_progress and records.is_claimed(case.id):
                 self.running[case.id] = _Running(case, is_own=False)
-            else:
+            elif case.id in self._chosen:
                 self.waiting.append(case.id)
 
     def _read_log(self) -> None:
@@ -224,6 +257,8 @@ class Scheduler:
             is_new = False
             if isinstance(event, CaseScored | CaseLost):
                 self._logged.add((event.case, event.attempt))
+            elif isinstance(event, ProviderLimited) and event.until_ms is not None:
+                self.slots.close(event.provider, event.until_ms)
             elif isinstance(event, ProviderLimited):
                 self.slots.limits[event.provider] = event.limit
         if not is_new:
@@ -267,19 +302,22 @@ class Scheduler:
         self._is_over_budget = (
             bool(self.waiting) and self._guard is not None and self._guard.look() is not None
         )
+        providers = {variant.slots_of for variant in self.fleet.plan.variants}
         for case_id in [] if self._is_over_budget else list(self.waiting):
-            if len(self.running) >= self._jobs:
+            if len(self.running) >= self._jobs or not providers:
                 return
             case = self.fleet.plan.cases[case_id]
             if self._not_before.get(case_id, 0.0) > now:
                 continue
             if not self.slots.has_room(case.variant.slots_of, used):
+                providers.discard(case.variant.slots_of)
                 continue
             if not self.budget.allows(
                 case.variant.name, [one.case.variant.name for one in self.running.values()]
             ):
+                # Others that cost less are not started either: the sample would not be fair any more.
                 self._is_over_budget = True
-                continue
+                return
             self.waiting.remove(case_id)
             used[case.variant.slots_of] += 1
             self._start(case)
@@ -402,8 +440,8 @@ class Scheduler:
         is_last = used > self._retries[case.id]
         if is_last:
             self.given_up.add(case.id)
-        elif attempt.fault == "rate_limited":
-            self._not_before[case.id] = time.monotonic() + plan.retry_wait_s * 2 ** (used - 1)
+        elif attempt.fault == "rate_limited" and attempt.limited_until_ms is None:
+            self._not_before[case.id] = time.monotonic() + plan.retry_wait_s * 2 ** max(0, used - 1)
         self._say_fault(case, attempt, retry=not is_last)
 
     def _say_fault(self, case: FleetCase, attempt: Attempt, *, retry: bool) -> None:
@@ -428,6 +466,12 @@ class Scheduler:
             return  # its rate limit has had its effect
         provider = case.variant.slots_of
         running = 1 + sum(one.case.variant.slots_of == provider for one in self.running.values())
+        if attempt.fault == "rate_limited" and attempt.limited_until_ms is not None:
+            if self.slots.close(provider, attempt.limited_until_ms):
+                self._emit(
+                    ProviderLimited(provider=provider, limit=0, until_ms=self.slots.closed_until_ms[provider])
+                )
+            return
         if self.slots.settle(provider, running, limited=attempt.was_limited):
             self._emit(ProviderLimited(provider=provider, limit=self.slots.limits[provider]))
 

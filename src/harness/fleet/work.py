@@ -37,7 +37,7 @@ from harness.events import (
 from harness.events.usage import CLASSES
 from harness.fleet.attempt import Attempt, CaseProgress, Fault
 from harness.fleet.container import remove_container
-from harness.fleet.failures import fault_of, trouble_of
+from harness.fleet.failures import ProviderTrouble, fault_of, trouble_of
 from harness.fleet.fleet import Fleet
 from harness.fleet.plan import FleetCase, with_variables
 from harness.fleet.scores import Verdict, is_solved, scores_of
@@ -54,6 +54,7 @@ BUSY = 75
 """The exit code when another worker has the case."""
 NO_RESULT = 76
 """The exit code when the attempt ended without a result."""
+_LOOK_AGAIN_MS = 300_000
 _COUNTED = (UsageDelta, SessionStart, Result, Suspended, Resumed, Info, Warning, Error)
 """What the cost of a run, and the reason it failed, are read from."""
 
@@ -184,7 +185,7 @@ class _Worker:
             log_id=run.log_id,
             outcome=result.outcome,
             was_limited=trouble.is_limit,
-            limited_until_ms=trouble.until_ms,
+            limited_until_ms=_limited_until_ms(trouble),
             run_s=round(time.monotonic() - began, 3),
         )
         is_cut_off = self._stop.is_requested or _is_at_limit(counted)
@@ -322,6 +323,13 @@ def _stored_events(fleet: Fleet, log_id: str) -> list[Event]:
 def _is_at_limit(events: list[Event]) -> bool:
     """Whether a limit of `harness budget` ended the run."""
     return any(isinstance(event, Error) and event.code == "spending_limit" for event in events)
+
+
+def _limited_until_ms(trouble: ProviderTrouble) -> int | None:
+    """Where a window is full and its end is not said, it is worth a look after a while."""
+    if trouble.kind == "window" and trouble.until_ms is None:
+        return time.time_ns() // 1_000_000 + _LOOK_AGAIN_MS
+    return trouble.until_ms
 
 
 def _last_error(events: list[Event]) -> str:

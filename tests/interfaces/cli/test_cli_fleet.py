@@ -40,7 +40,7 @@ def planned(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> CliMachine:
 
 
 def test_a_plan_is_carried_out_reported_and_compared(planned: CliMachine) -> None:
-    done = planned.call("fleet", "run", "plan.toml")
+    done = planned.call("fleet", "run", "plan.toml", "--trust")
     assert done.code == 0
     assert done.types[0] == "FleetPlanned"
     assert done.types[-1] == "FleetEnded"
@@ -77,7 +77,7 @@ def test_without_an_action_fleets_are_listed(planned: CliMachine) -> None:
     empty = planned.call("fleet")
     assert (empty.code, empty.out) == (0, "")
     assert empty.err.startswith("there are no fleets")
-    planned.call("fleet", "run", "plan.toml")
+    planned.call("fleet", "run", "plan.toml", "--trust")
     listed = planned.call("fleet")
     assert (listed.code, listed.out) == (0, planned.call("fleet", "list").out)
     assert listed.out.split("\n")[1].split()[:4] == ["plan", "2", "1", "1"]
@@ -85,7 +85,7 @@ def test_without_an_action_fleets_are_listed(planned: CliMachine) -> None:
 
 def test_records_and_logs_may_be_in_a_database(planned: CliMachine) -> None:
     store = ("--store", postgres_server.url())
-    done = planned.call("fleet", "run", "plan.toml", *store)
+    done = planned.call("fleet", "run", "plan.toml", "--trust", *store)
     assert (done.code, done.types.count("CaseScored")) == (0, 2)
     assert "good     1     100%" in planned.call("fleet", "report", "plan", *store).out
     assert [one["name"] for one in planned.call("fleet", "list", "--json", *store).data] == ["plan"]
@@ -150,7 +150,7 @@ def test_the_best_of_several_is_applied(planned: CliMachine, tmp_path: Path) -> 
 
 def test_on_a_terminal_the_table_is_redrawn_and_the_report_stays(planned: CliMachine) -> None:
     planned.environ["PATH"] = os.environ["PATH"]
-    with PtyTerminal(planned, "fleet", "run", "plan.toml", "--color", "never") as terminal:
+    with PtyTerminal(planned, "fleet", "run", "plan.toml", "--trust", "--color", "never") as terminal:
         terminal.until("answer")
         terminal.until("running")
         terminal.until("pass rate")
@@ -169,7 +169,7 @@ def test_at_a_limit_of_the_user_no_case_is_started_and_the_fleet_can_be_resumed(
         "".join(f'[prices."scripted/{path}"]\ninput = 2.0\noutput = 0.0\n' for path in (bad, good))
     )
     planned.call("budget", "set", "--day", "1")
-    stopped = planned.call("fleet", "run", "plan.toml", "--jobs", "1")
+    stopped = planned.call("fleet", "run", "plan.toml", "--trust", "--jobs", "1")
     assert stopped.code == 3, stopped.err
     [reached] = [event for event in stopped.events if event["type"] == "BudgetReached"]
     assert reached["budget_usd"] == 1.0
@@ -177,3 +177,66 @@ def test_at_a_limit_of_the_user_no_case_is_started_and_the_fleet_can_be_resumed(
     assert stopped.events[-1]["left"] >= 1
     planned.call("budget", "set", "--day", "100")
     assert planned.call("fleet", "resume", "plan").code == 0
+
+
+def test_a_plan_that_runs_commands_is_trusted_first(planned: CliMachine) -> None:
+    refused = planned.call("fleet", "run", "plan.toml")
+    assert refused.code == 2
+    assert "check: grep -q 42 answer.txt" in refused.err
+    assert "--trust" in refused.err
+    assert planned.call("fleet", "list", "--json").data == []
+    with PtyTerminal(planned, "fleet", "run", "plan.toml", "--color", "never") as terminal:
+        terminal.until("Trust this plan, as it is now?")
+        terminal.type("n\n")
+        terminal.until("nothing was started")
+    assert planned.call("fleet", "run", "plan.toml", "--trust").code == 0
+    assert "fleet:" in planned.call("trust", "--list").out
+    assert planned.call("fleet", "run", "plan.toml", "--name", "again").code == 0
+    text = (planned.project / "plan.toml").read_text()
+    (planned.project / "plan.toml").write_text(text.replace("grep -q 42", "touch x; grep -q 42"))
+    changed = planned.call("fleet", "run", "plan.toml", "--name", "changed")
+    assert (changed.code, "touch x; grep" in changed.err) == (2, True)
+
+
+def test_a_plan_that_runs_nothing_of_its_own_needs_no_trust(planned: CliMachine) -> None:
+    text = (planned.project / "plan.toml").read_text()
+    (planned.project / "plan.toml").write_text(text.replace('check = "grep -q 42 answer.txt"', ""))
+    assert planned.call("fleet", "run", "plan.toml").code == 0
+
+
+def test_a_fleet_is_planned_without_running_it(planned: CliMachine) -> None:
+    tried = planned.call(
+        "fleet", "plan", "plan.toml", "--dry-run", "--max-budget-usd", "0.5", "--repeats", "3"
+    )
+    assert tried.code == 0
+    assert "1 tasks × 2 variants × 3: 6 cases" in tried.out
+    assert "1.50" in tried.out  # at most
+    assert planned.call("fleet", "list", "--json").data == []
+    made = planned.call("fleet", "plan", "plan.toml", "--trust", "--json").data
+    assert (len(made["cases"]), made["is_created"]) == (2, True)
+    status = planned.call("fleet", "status", "plan", "--json").data
+    assert [case["state"] for case in status["cases"]] == ["waiting", "waiting"]
+    assert planned.call("fleet", "resume", "plan", "--variant", "go*").code == 0
+    status = planned.call("fleet", "status", "plan", "--json").data
+    assert [case["state"] for case in status["cases"]] == ["passed", "waiting"]
+    wrong = planned.call("fleet", "resume", "plan", "--task", "cart")
+    assert (wrong.code, "there are: answer" in wrong.err) == (2, True)
+
+
+def test_a_fleet_is_deleted(planned: CliMachine) -> None:
+    planned.call("fleet", "run", "plan.toml", "--trust")
+    assert planned.call("fleet", "delete", "plan").code == 2  # nobody can be asked
+    assert planned.call("fleet", "delete", "plan", "--yes").code == 0
+    assert planned.call("fleet", "list", "--json").data == []
+    assert planned.call("sessions", "list", "--tag", "fleet=plan", "--ids").out.count("\n") == 2
+    assert planned.call("fleet", "run", "plan.toml").code == 0  # it is trusted still
+
+
+def test_an_option_that_the_agent_would_not_get_is_refused_with_its_line(planned: CliMachine) -> None:
+    text = (planned.project / "plan.toml").read_text()
+    line = '  { name = "odd", agent = "claude", binary = "/bin/true", temperature = 0.5 },\n'
+    (planned.project / "plan.toml").write_text(text.replace("agents = [\n", f"agents = [\n{line}"))
+    refused = planned.call("fleet", "run", "plan.toml", "--trust")
+    assert refused.code == 2
+    assert "plan.toml:3: agents[0].temperature" in refused.err
+    assert "does not support --temperature" in refused.err

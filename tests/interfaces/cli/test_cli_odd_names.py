@@ -68,7 +68,7 @@ def test_a_model_of_the_environment_that_is_no_text_is_no_bug(
     assert cli.call("run", "-a", "claude", "-p", "hi").code == 0
 
 
-@pytest.mark.parametrize("words", [["budget", "set", "--day", "5"], ["fleet", "run", "plan.toml"]])
+@pytest.mark.parametrize("words", [["budget", "set", "--day", "5"], ["fleet", "run", "plan.toml", "--trust"]])
 def test_a_home_that_is_no_folder_is_no_bug(
     cli: CliMachine, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:

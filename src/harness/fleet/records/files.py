@@ -161,6 +161,11 @@ class FileRecords:
             return ""
         return cast("StopRequest", text) if text in {"after", "now"} else ""
 
+    def delete(self) -> None:
+        """The plan first: without it there is no fleet."""
+        with self._storing(), suppress(FileNotFoundError):
+            os.unlink(self._path("plan.json"))
+
     def close(self) -> None:
         """Nothing stays open between two calls."""
 

@@ -184,6 +184,12 @@ class PostgresRecords:
         )
         return [name for (name,) in rows]
 
+    def delete(self) -> None:
+        with self._line.use() as connection, connection.transaction():
+            connection.execute("DELETE FROM harness_fleet_progress WHERE fleet = %s", (self._fleet,))
+            connection.execute("DELETE FROM harness_fleet_attempts WHERE fleet = %s", (self._fleet,))
+            connection.execute("DELETE FROM harness_fleets WHERE name = %s", (self._fleet,))
+
     def close(self) -> None:
         self._line.close()
 

@@ -313,6 +313,20 @@ def _takes_session_id(agent: Agent, version: Version) -> bool:
     return since is not None and (not version or version >= since)
 
 
+def dropped_options(request: Request, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What of a request its agent would not get, by field: a sentence each. An agent that is not here counts as new.
+
+    Raises UnknownAgent, UsageError for what would be refused.
+    """
+    agent = load(request.agent)
+    binary = find_binary(agent, request.binary, os.environ if environ is None else environ)
+    version = _version_of(agent, binary, is_two_way=False)
+    supports = _supported(agent, None, parse_version(version))
+    kept, warnings = _drop_unsupported(agent, request, supports, version)
+    changed = [name for name in (*_OPTIONAL, "permissions") if getattr(kept, name) != getattr(request, name)]
+    return dict(zip(changed, warnings, strict=True))
+
+
 def _drop_unsupported(
     agent: Agent, request: Request, supports: frozenset[str], version: str
 ) -> tuple[Request, tuple[str, ...]]:

@@ -23,6 +23,7 @@ SUMMARY = "run tasks with several agents and compare them"
 DEFAULT_ACTION = "list"
 ACTIONS = {
     "run": "run a plan; one that was started is continued",
+    "plan": "show what a plan would run and probably cost, and create the fleet without running it",
     "try": "one prompt for several agents in copies of this project; then apply the changes of one",
     "resume": "continue a fleet that was started",
     "status": "what is done, what runs, and what is left",
@@ -33,6 +34,7 @@ ACTIONS = {
     "export": "write results for other programs: csv, parquet, html, atif, swe-bench, json",
     "retry": "attempt again what ended without a result",
     "stop": "stop a fleet that is being run; it can be continued",
+    "delete": "delete a fleet; the sessions of its runs stay",
     "work": "attempt one case; this is what an engine starts",
 }
 _ENGINES = ("local", "ray")
@@ -40,17 +42,24 @@ _ENGINES = ("local", "ray")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser, ACTIONS)
-    _add_run(actions["run"])
+    _add_plan(actions["run"])
+    _add_execution(actions["run"])
+    _add_plan(actions["plan"])
+    actions["plan"].add_argument("--dry-run", action="store_true", help="create nothing")
+    actions["plan"].add_argument("--budget-usd", type=positive, metavar="USD", help="for the whole fleet")
     _add_try(actions["try"])
     for name in ("resume", "retry"):
         _add_execution(actions[name])
-    for name in ("resume", "status", "retry", "stop", "work", "report", "diff", "export"):
+    for name in ("run", "plan", "resume", "retry"):
+        _add_choice(actions[name])
+    actions["delete"].add_argument("--yes", action="store_true", help="do not ask")
+    for name in ("resume", "status", "retry", "stop", "work", "report", "diff", "export", "delete"):
         actions[name].add_argument("fleet", metavar="FLEET", help="the name of a fleet, or its folder")
     actions["work"].add_argument("case", metavar="CASE", help="the id of a case, or the beginning of one")
     _add_keep(actions["work"])
     actions["stop"].add_argument("--now", action="store_true", help="do not wait for the cases that run")
     _add_results(actions)
-    for name in ("status", "list", "report", "compare", "diff"):
+    for name in ("plan", "status", "list", "report", "compare", "diff"):
         actions[name].add_argument("--json", action="store_true", help="print JSON")
     for action in actions.values():
         _add_store(action)
@@ -90,7 +99,7 @@ def _add_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", default="", metavar="URL", help=help_text)
 
 
-def _add_run(parser: argparse.ArgumentParser) -> None:
+def _add_plan(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("paths", nargs="*", metavar="PLAN", help="PLAN.toml, or folders and files of tasks")
     help_text = "an agent, or AGENT/MODEL (may be repeated)"
@@ -106,7 +115,14 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--timeout", type=seconds, metavar="SECONDS", help="for each run; for example 90, 90s, 5m or 2h")
     add("--max-turns", type=count, metavar="N", help="model turns of each run")
     add("--name", default="", metavar="NAME", help="what the fleet is called, or its folder")
-    _add_execution(parser)
+    add("--trust", action="store_true", help="the plan was read, and its commands may run")
+
+
+def _add_choice(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--task", action="append", default=[], metavar="PATTERN", help="only these tasks (may be repeated)")
+    help_text = "only these variants (may be repeated)"
+    add("--variant", action="append", default=[], metavar="PATTERN", help=help_text)
 
 
 def _add_try(parser: argparse.ArgumentParser) -> None:
@@ -153,7 +169,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli.fleet import results, running, status
 
     match arguments.action:
-        case "run" | "try":
+        case "run" | "try" | "plan":
             return _plan_and_run(arguments, console)
         case "list":
             return status.list_fleets(arguments, console)
@@ -172,6 +188,10 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
             return results.show_difference(fleet, arguments)
         case "export":
             return results.export_fleet(fleet, arguments, console)
+        case "delete":
+            from harness.interfaces.cli.fleet.deleting import delete_fleet
+
+            return delete_fleet(fleet, arguments, console)
         case "stop":
             fleet.records.request_stop("now" if arguments.now else "after")
             return 0
@@ -187,4 +207,11 @@ def _plan_and_run(arguments: argparse.Namespace, console: Console) -> int:
     settings.require_valid()
     if arguments.action == "try":
         return best_of.try_prompt(arguments, settings, console)
+    if arguments.action == "plan":
+        from harness.interfaces.cli.fleet.chosen_cases import show_plan
+
+        if arguments.dry_run:
+            return show_plan(planned.tried(arguments, settings, console), None, arguments, console)
+        fleet = planned.fleet_of(arguments, settings, console)
+        return show_plan(fleet.plan, fleet, arguments, console)
     return running.run_fleet(planned.fleet_of(arguments, settings, console), arguments, console)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SUMMARY = "trust the settings that a folder brings"
 _YES = ("y", "yes")
 _ACTIONS = ("list", "add", "revoke")
+_FLEET = "fleet:"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -179,6 +180,8 @@ def _revoke(directory: str, console: Console) -> int:
     # Also a folder, or a file in it, that was deleted.
     wanted = {config.trust_key(path) for path in config.project_files(directory)}
     wanted |= {config.trust_key(os.path.join(directory, name)) for name in config.PROJECT_FILES}
+    below = os.path.join(fleet_key(directory), "")
+    wanted |= {key for key in trusted if key.startswith(below) or key == fleet_key(directory)}
     found = sorted(wanted & trusted.keys())
     if found:
         kept = {path: digest for path, digest in trusted.items() if path not in found}
@@ -215,9 +218,17 @@ def _list(console: Console, *, as_json: bool) -> int:
     return 0
 
 
+def fleet_key(path: str) -> str:
+    """Under which a plan of a fleet is trusted (`harness fleet run`)."""
+    return f"{_FLEET}{os.path.realpath(path)}"
+
+
 def _state(path: str, digest: str) -> str:
     from harness.config.trust import digest_with_programs
 
+    if path.startswith(_FLEET):
+        is_there = os.path.exists(path.removeprefix(_FLEET))
+        return "plan of a fleet, trusted as it was" if is_there else "deleted"
     try:
         with open(path, "rb") as file:
             now = digest_with_programs(file.read(), os.path.dirname(path))

@@ -8,34 +8,62 @@ import os
 from msgspec.structs import replace
 
 from harness.config import Settings
-from harness.errors import UsageError
-from harness.fleet.fleet import Fleet, create_fleet
+from harness.errors import HarnessError, UsageError
+from harness.fleet.fleet import Fleet, create_fleet, fleet_at
 from harness.fleet.plan import FleetPlan, Variant
 from harness.fleet.planning import completed, plan_of_file, plan_of_paths
 from harness.interfaces import installed_agents
 from harness.interfaces.cli import preferences
 from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.fleet.trusted_plans import require_trust
 from harness.interfaces.cli.run_request import model_of
 from harness.sources.registry import load
 
 
 def fleet_of(arguments: argparse.Namespace, settings: Settings, console: Console) -> Fleet:
     """Raises UsageError for an invalid plan."""
-    plan = plan_of(arguments, settings)
-    return stored(plan, arguments, settings, console)
+    plan = checked(plan_of(arguments, settings), arguments, settings, console)
+    if not is_known(plan, arguments):
+        require_trust(plan, arguments.paths[0], console, is_granted=arguments.trust)
+    return create_fleet(plan, arguments.name or plan.name, arguments.store)
+
+
+def tried(arguments: argparse.Namespace, settings: Settings, console: Console) -> FleetPlan:
+    """The plan, checked, and nothing created. Raises UsageError."""
+    plan = checked(plan_of(arguments, settings), arguments, settings, console)
+    return replace(plan, name=arguments.name or plan.name)
+
+
+def is_known(plan: FleetPlan, arguments: argparse.Namespace) -> bool:
+    """Whether there is a fleet of that name with the same cases: it was trusted when it was created.
+
+    Raises UsageError for a name that no fleet can have.
+    """
+    known = fleet_at(arguments.name or plan.name, arguments.store)
+    try:
+        return known.plan.cases.keys() == plan.cases.keys() and known.plan.variants == plan.variants
+    except HarnessError:
+        return False
 
 
 def stored(plan: FleetPlan, arguments: argparse.Namespace, settings: Settings, console: Console) -> Fleet:
     """Check the plan, and create the fleet or find the one that has it."""
+    plan = checked(plan, arguments, settings, console)
+    return create_fleet(plan, arguments.name or plan.name, arguments.store)
+
+
+def checked(
+    plan: FleetPlan, arguments: argparse.Namespace, settings: Settings, console: Console
+) -> FleetPlan:
+    """As it can be carried out. Raises UsageError."""
     is_local = getattr(arguments, "engine", "local") == "local"
     plan = completed(plan, lambda variant: _resolved(variant, settings, console), is_local=is_local)
-    plan = replace(
+    return replace(
         plan,
         directory=os.getcwd(),
         sessions=arguments.store or preferences.sessions_directory(settings),
         redact=settings.value("log.redact"),
     )
-    return create_fleet(plan, arguments.name or plan.name, arguments.store)
 
 
 def plan_of(arguments: argparse.Namespace, settings: Settings) -> FleetPlan:

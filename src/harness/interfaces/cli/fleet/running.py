@@ -22,6 +22,7 @@ from harness.fleet.report_text import CASE_SIGNS, elapsed, report_text
 from harness.fleet.scheduler import Scheduler
 from harness.fleet.watching import CaseActivity
 from harness.interfaces.cli.console import Console, can_erase, wants_color, width_of
+from harness.interfaces.cli.fleet.chosen_cases import chosen
 from harness.interfaces.cli.output import STDOUT, write_json_lines, write_text
 from harness.log import codec
 from harness.log.hub import Hub
@@ -170,7 +171,9 @@ def run_fleet(
     jobs = arguments.jobs or default_jobs()
     if arguments.budget_usd is not None:
         fleet.plan = replace(fleet.plan, budget_usd=arguments.budget_usd)
-    scheduler = Scheduler(fleet, engine, jobs, hub, show, retry=retry, watch=table.draw if table else _ignore)
+    cases = None if quiet else chosen(fleet.plan, arguments).keys()
+    watch = table.draw if table else _ignore
+    scheduler = Scheduler(fleet, engine, jobs, hub, show, retry=retry, watch=watch, chosen=cases)
     try:
         with _Signals(scheduler, console):
             ended = scheduler.run()
