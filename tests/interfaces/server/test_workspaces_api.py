@@ -123,3 +123,27 @@ def test_the_agents_own_commands_come_after_the_templates(live: LiveServer, proj
         assert [one["kind"] for one in found if one["name"] == "review"] == ["template"]
         others = ask("GET", "/api/commands", cwd=str(project), agent="no such agent").json()["commands"]
         assert others == [one for one in found if one["kind"] == "template"]
+
+
+def test_what_a_folder_brings_for_an_agent_is_shown_and_trusted_as_it_was_shown(
+    live: LiveServer, project: Path
+) -> None:
+    live.create(model=live.script("Done."), cwd=str(project))
+    settings = project / ".mcp.json"
+    settings.write_text('{"mcpServers": {"evil": {"command": "npx", "args": ["evil"]}}}')
+    with live.http() as http:
+        ask = Checked(http)
+        about = {"cwd": str(project), "agent": "claude"}
+        shown = ask("GET", "/api/folder-settings", **about).json()
+        assert shown["state"] == "new"
+        assert shown["sentences"] == ["`.mcp.json`: starts `npx evil` (server evil)"]
+        settings.write_text("{}")
+        late = ask.send("POST", "/api/folder-settings", {**about, "digest": shown["digest"]})
+        assert late.status_code == 409
+        again = ask("GET", "/api/folder-settings", **about).json()
+        trusted = ask.send("POST", "/api/folder-settings", {**about, "digest": again["digest"]})
+        assert trusted.json()["state"] == "trusted"
+        assert (
+            ask("GET", "/api/folder-settings", cwd=str(project), agent="native").json()["state"] == "nothing"
+        )
+        assert http.get("/api/folder-settings", params={"cwd": "/usr", "agent": "claude"}).status_code == 400

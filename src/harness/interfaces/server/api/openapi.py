@@ -26,6 +26,7 @@ from harness.interfaces.server.api.fleets import (
     RunDifference,
     StopFleet,
 )
+from harness.interfaces.server.api.folder_settings import FolderSettingsData, NewFolderTrust
 from harness.interfaces.server.api.grants import GrantList
 from harness.interfaces.server.api.logins import Link, LoggedIn, LoginRequest, Logins, Nonce
 from harness.interfaces.server.api.schemas import SessionData
@@ -307,6 +308,21 @@ ENDPOINTS = (
         None,
         RemovedWorktree,
         status=204,
+        errors=(409,),
+    ),
+    Endpoint(
+        "get",
+        "/api/folder-settings",
+        "What a folder brings for an agent, and whether it is trusted",
+        FolderSettingsData,
+        query=("cwd", "agent"),
+    ),
+    Endpoint(
+        "post",
+        "/api/folder-settings",
+        "Trust what was shown; 409 when it has changed since",
+        FolderSettingsData,
+        NewFolderTrust,
         errors=(409,),
     ),
     Endpoint(

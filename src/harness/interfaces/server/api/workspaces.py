@@ -16,6 +16,7 @@ from starlette.routing import Route
 from harness.errors import BrokenPlugin, UnknownAgent, UsageError
 from harness.interfaces.changes.repository import find_repository
 from harness.interfaces.inbox.projects import Projects
+from harness.interfaces.server.api.folder_settings import FolderSettingsApi
 from harness.interfaces.server.api.responses import Conflict, Handler, json_response, read_body, with_errors
 from harness.interfaces.server.api.schemas import (
     CommandChoices,
@@ -79,7 +80,8 @@ class WorkspacesApi:
             ("POST", "/api/worktrees", self._make),
             ("DELETE", "/api/worktrees", self._remove),
         ]
-        return [Route(path, with_errors(handler), methods=[method]) for method, path, handler in table]
+        own = [Route(path, with_errors(handler), methods=[method]) for method, path, handler in table]
+        return [*own, *FolderSettingsApi(self._checked).routes()]
 
     async def _list_projects(self, request: Request) -> Response:
         del request
@@ -142,6 +144,9 @@ class WorkspacesApi:
         log_id, cwd = request.query_params.get("session", ""), request.query_params.get("cwd", "")
         if log_id:
             cwd = self._store.metadata(log_id).cwd
+        return self._checked(cwd)
+
+    def _checked(self, cwd: str) -> str:
         return self._bounds(self._sessions()).checked(cwd or self._cwd)
 
     def _recent(self) -> ProjectList:
