@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+from harness.config.file_stamps import FileStamp, stamp_of
 from harness.config.settings import KINDS, TABLE, Setting, find, is_table
 from harness.config.trust import digest_with_programs, read_trusted
 from harness.errors import BadConfig
@@ -301,7 +303,23 @@ def read_toml(path: str) -> dict[str, Any]:
 
 
 def read_file(path: str, *, is_personal: bool) -> Layer:
-    """Every setting in it, whether it counts or not."""
+    """Every setting in it, whether it counts or not. The caller may change the layer."""
+    stamp = stamp_of(path)
+    if stamp is None:
+        return _parsed(path, is_personal=is_personal)
+    layer = _parsed_once(path, stamp, is_personal=is_personal)
+    return layer._replace(
+        values=dict(layer.values), problems=list(layer.problems), ignored=dict(layer.ignored)
+    )
+
+
+@lru_cache(maxsize=32)
+def _parsed_once(path: str, stamp: FileStamp, *, is_personal: bool) -> Layer:
+    del stamp
+    return _parsed(path, is_personal=is_personal)
+
+
+def _parsed(path: str, *, is_personal: bool) -> Layer:
     import tomllib
 
     layer = Layer(path, "", {}, [], {})

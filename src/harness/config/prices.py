@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from harness.config.file_stamps import FileStamp, stamp_of
 from harness.config.files import Settings, config_directory, read_toml
 from harness.config.settings import KINDS
 from harness.errors import BadConfig
@@ -104,7 +105,7 @@ _FREE = Price(0.0, 0.0, 0.0, 0.0)
 class Prices(NamedTuple):
     date: str
     """When the built-in prices held."""
-    by_model: dict[str, Price]
+    by_model: Mapping[str, Price]
 
     def find(self, model: str) -> Price | None:
         unset = _FREE if model.startswith(_FREE_PROVIDERS) else None
@@ -138,15 +139,26 @@ def load(settings: Settings, path: str = "") -> Prices:
     for problem in settings.problems:
         if problem.is_error and problem.key.partition(".")[0] == "prices":
             raise BadConfig(str(problem), hint="`harness config show` lists all settings")
-    date, by_model = read(BUILT_IN)
+    date, by_model = read(BUILT_IN)  # the same table as long as the file is the same: thousands of entries
     path = path or (user_path() if os.path.isfile(user_path()) else "")
     own = read(path)[1] if path else {}
     set_here = {model.lower(): Price(**fields) for model, fields in settings.tables("prices").items()}
-    return Prices(date, {**by_model, **own, **set_here})
+    return Prices(date, {**by_model, **own, **set_here} if own or set_here else by_model)
 
 
-def read(path: str) -> tuple[str, dict[str, Price]]:
+def read(path: str) -> tuple[str, Mapping[str, Price]]:
     """The date and the prices of one file. Raises BadConfig, naming the place."""
+    stamp = stamp_of(path)
+    return _parsed(path) if stamp is None else _parsed_once(path, stamp)
+
+
+@lru_cache(maxsize=4)
+def _parsed_once(path: str, stamp: FileStamp) -> tuple[str, Mapping[str, Price]]:
+    del stamp
+    return _parsed(path)
+
+
+def _parsed(path: str) -> tuple[str, Mapping[str, Price]]:
     tables = read_toml(path)
     prices = tables.get("prices", {})
     if not isinstance(prices, dict):

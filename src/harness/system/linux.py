@@ -116,9 +116,12 @@ def refuse_inspection() -> bool:
 
 
 def wipe_environment(secrets_of: Callable[[Mapping[str, str]], Collection[str]]) -> None:
-    """Needed although `refuse_inspection`: root is refused nothing."""
+    """Needed although `refuse_inspection`: root is refused nothing. Once: nothing is written there later."""
+    global _is_wiped
     import ctypes
 
+    if _is_wiped:
+        return
     try:
         libc = ctypes.CDLL(None)
         fields = _stat_fields("self")
@@ -135,8 +138,13 @@ def wipe_environment(secrets_of: Callable[[Mapping[str, str]], Collection[str]])
                 if not start <= _address(libc, name) < end:
                     ctypes.memset(place + len(name) + len(sign), 0, len(value))
             place += len(name) + len(sign) + len(value) + 1
+        _is_wiped = True
     except (OSError, AttributeError, ValueError, IndexError):
         return
+
+
+_is_wiped = False
+"""Whether this process, or the one of which it is a copy, has wiped its environment."""
 
 
 def widen_pipe(writer: int, size: int) -> None:

@@ -60,7 +60,7 @@ def test_a_request_becomes_arguments_and_the_prompt_goes_through_stdin(
 
 
 def test_it_claims_only_what_it_can_do() -> None:
-    assert AGENT.supports == {"agent-default", "continue_last", "model", "read-only", "resume"}
+    assert AGENT.supports == {"agent-default", "continue_last", "effort", "model", "read-only", "resume"}
 
 
 @pytest.mark.parametrize("name", ["codex", "CODEX", "openai-codex", "openai_codex"])

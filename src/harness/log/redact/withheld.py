@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 
 from harness.log.redact.redactor import PATH, PLACEHOLDER, URL, secrets_in
 from harness.log.redact.secret_finder import SecretFinder
@@ -121,6 +121,12 @@ _LONG_ENDINGS = tuple(sorted(ending for ending in _ENDINGS if len(ending) >= _WO
 
 def withheld_from_tools(environ: Mapping[str, str]) -> frozenset[str]:
     """The names of these variables."""
+    return _withheld(tuple(environ.items()))
+
+
+@lru_cache(maxsize=4)
+def _withheld(variables: tuple[tuple[str, str], ...]) -> frozenset[str]:
+    environ = dict(variables)
     finder = _shape_finder()
     named = {
         name for name, value in environ.items() if _is_telling(name.upper()) and _may_be_secret(name, value)

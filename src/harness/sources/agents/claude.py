@@ -95,11 +95,12 @@ _FLAGS = {
     "max_budget_usd": "--max-budget-usd",
     "system_prompt": "--system-prompt",
     "append_system_prompt": "--append-system-prompt",
+    "effort": "--effort",
     "resume": "--resume",
     "continue_last": "--continue",
 }
 
-_SINCE: dict[str, Version] = {"max_budget_usd": (2, 0)}
+_SINCE: dict[str, Version] = {"max_budget_usd": (2, 0), "effort": (2, 1, 74)}
 
 _SYNTHETIC_MODEL = "<synthetic>"
 _STATUS_IN_TEXT = re.compile(r"API Error: (\d{3})\b")

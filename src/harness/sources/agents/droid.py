@@ -212,6 +212,7 @@ _PERMISSIONS: dict[str, list[str]] = {
 _FLAGS = {
     "model": "--model",
     "append_system_prompt": "--append-system-prompt",
+    "effort": "--reasoning-effort",
     "resume": "--session-id",
 }
 _REFUSED = "insufficient permission to proceed"
@@ -473,10 +474,12 @@ def acp_command(request: Request, version: Version) -> CommandLine:
     args = ["exec", "--output-format", "acp"]
     if request.permissions == "full-access":
         args.append("--skip-permissions-unsafe")
-    return CommandLine(args=(*args, *flags_of(request, {"model": "--model"}), *request.extra_args))
+    flags = {name: _FLAGS[name] for name in ("model", "effort")}
+    return CommandLine(args=(*args, *flags_of(request, flags), *request.extra_args))
 
 
-TWO_WAY = PROGRAM.two_way(acp_command, since=(0, 225))
+_TAKEN = frozenset({"agent-default", "effort", "model", "read-only", "resume"})
+TWO_WAY = PROGRAM.two_way(acp_command, since=(0, 225), supports=_TAKEN)
 
 
 AGENT = Agent(

@@ -28,6 +28,7 @@ def flags_of(request: Request, flags: Mapping[str, str]) -> list[str]:
         "model": request.model,
         "system_prompt": request.system_prompt,
         "append_system_prompt": request.append_system_prompt,
+        "effort": request.effort,
         "resume": request.resume,
         "session_id": request.session_id,
         "max_turns": "" if limits.max_turns is None else str(limits.max_turns),

@@ -16,6 +16,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
+from harness.config.settings import to_toml
 from harness.events import (
     Compacted,
     Error,
@@ -93,6 +94,8 @@ def command(request: Request, version: Version) -> CommandLine:
     ]
     if request.model:
         args += ["--model", request.model]
+    if request.effort:
+        args += ["--config", f"model_reasoning_effort={to_toml(request.effort)}"]
     args += request.extra_args
     if request.resume:
         args += ["resume", request.resume, "-"]
@@ -397,7 +400,7 @@ def _message_text(item: Record) -> str | None:
     return text if isinstance(text, str) else None
 
 
-_SUPPORTS = frozenset({"agent-default", "continue_last", "model", "read-only", "resume"})
+_SUPPORTS = frozenset({"agent-default", "continue_last", "effort", "model", "read-only", "resume"})
 
 AGENT = Agent(
     name="codex",
@@ -417,7 +420,7 @@ AGENT = Agent(
         capabilities=CodexAppServer.capabilities
         - {"plan"},  # only its plan mode has them, which no request asks for
         tools=CODEX,
-        supports=_SUPPORTS | {"append_system_prompt", "effort", "system_prompt"},
+        supports=_SUPPORTS | {"append_system_prompt", "system_prompt"},
         since=_CONVERSATION_SINCE,
         delta_keys=("delta",),
     ),

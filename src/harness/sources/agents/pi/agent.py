@@ -489,6 +489,7 @@ _FLAGS = {
     "model": "--model",
     "system_prompt": "--system-prompt",
     "append_system_prompt": "--append-system-prompt",
+    "effort": "--thinking",
     "resume": "--session",
     "continue_last": "--continue",
 }
