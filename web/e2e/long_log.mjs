@@ -29,6 +29,6 @@ function turnEvents(event, turn) {
   }
   const code = turn % 2 ? "" : "\n```python\ndef part(number: int) -> str:\n    # one of many\n    return f\"part {number}\"\n```\n";
   const needle = turn === 17 ? " The needle is here." : "";
-  event("Message", run, { role: "assistant", text: `Answer ${turn}: the **part** is used in \`src/part_${turn}.py\`, and that is all there is to say about it.${needle}\n\n${"It is read once, then changed, then tested again. ".repeat(1 + (turn % 5))}\n\n- first\n- second ${turn}\n${code}`, id: `message-${turn}` });
+  event("Message", run, { role: "assistant", text: `Answer ${turn}: the **part** is used in \`src/part_${turn}.py\`, and that is all there is to say about it.${needle}\n\n${"It is read once, then changed, then tested again. ".repeat(1 + (turn % 5))}\n\n- first\n- second ${turn}\n${code}${turn === 19 ? `${"One more paragraph.\n\n".repeat(80)}Here is the far match.\n\n${"And more.\n\n".repeat(40)}` : ""}`, id: `message-${turn}` });
   event("Result", run, { success: true, outcome: "completed", text: "", duration_ms: 1_500, stop_reason: "end", turns: 1, log_id: LONG_ID });
 }

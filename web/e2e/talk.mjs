@@ -112,6 +112,17 @@ test("find looks through what is not drawn, and shows it", async () => {
   await page.waitForFunction(() => [...CSS.highlights.get("found-now")].length === 1);
   await shot(page, "find");
   await page.locator(".find input").press("Control+a");
+  await page.keyboard.type("the far match");
+  await page.getByText("1 of 1", { exact: true }).waitFor();
+  const isInSight = () => {
+    const [range] = CSS.highlights.get("found-now") ?? [];
+    const { top, bottom } = range?.getBoundingClientRect() ?? { top: -1, bottom: -1 };
+    return range && top > 0 && bottom < innerHeight;
+  };
+  await page.waitForFunction(isInSight, null, { timeout: 5_000 });
+  await page.waitForTimeout(300);
+  assert.equal(await page.evaluate(isInSight), true, "the match is on the screen, not only the beginning of its message");
+  await page.locator(".find input").press("Control+a");
   await page.keyboard.type("second 2");
   await page.getByText(/^\d+ of 611$/).waitFor();
   await page.keyboard.press("Enter");

@@ -2,10 +2,16 @@
 
 import type { HarnessUsage } from "../client/src/index.js";
 
-export function money(usd: number): string {
+/** On an axis or in a bar, where there is little room. Everywhere else: `cost`. */
+export function roundMoney(usd: number): string {
   if (usd === 0) return "$0";
   if (usd < 0.01) return "<$0.01";
   return `$${usd.toFixed(usd < 10 ? 2 : usd < 100 ? 1 : 0)}`;
+}
+
+/** “41 %”, as every other interface rounds it. */
+export function share(used: number, limit: number): number {
+  return Math.min(100, Math.floor((100 * used) / limit + 0.5));
 }
 
 export function count(amount: number): string {
@@ -25,7 +31,7 @@ export function duration(elapsed_ms: number): string {
 }
 
 export function clockTime(time_ms: number): string {
-  return new Date(time_ms).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  return new Date(time_ms).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 }
 
 /** Hours and minutes; the day before them when it is not today. */
@@ -67,7 +73,7 @@ export function ago(time_ms: number, now_ms = Date.now()): string {
   if (elapsed < DAY_MS) return `${Math.floor(elapsed / 3_600_000)} h`;
   const date = new Date(time_ms);
   const sameYear = date.getFullYear() === new Date(now_ms).getFullYear();
-  return date.toLocaleDateString(undefined, { day: "numeric", month: "short", ...(!sameYear && { year: "numeric" }) });
+  return date.toLocaleDateString("en-GB", { day: "numeric", month: "short", ...(!sameYear && { year: "numeric" }) });
 }
 
 /** “12k in · 1.2k out”, with the cache and the reasoning where the agent reports them. */

@@ -12,7 +12,7 @@ export { completed, referencesIn } from "../src/text/references.js";
 export { inOneLine, revealed, stretchesOf } from "../src/text/unseen.js";
 export { partialInput } from "../src/tools/partial_input.js";
 export { fileOf, operationsOf, progressOf, summaryOf } from "../src/tools/summary.js";
-export { ago, cost, count, duration, money, roughly } from "../src/amounts.js";
+export { ago, cost, count, duration, roundMoney, roughly } from "../src/amounts.js";
 export { Finder } from "../src/conversation/find.js";
 export { textOf } from "../src/conversation/item_text.js";
 export { ItemList } from "../src/conversation/items.js";

@@ -19,10 +19,10 @@ from harness.interfaces.cli.top.lines import (
     shown_order,
 )
 from harness.interfaces.inbox.key_answers import relay_of
-from harness.interfaces.inbox.labels import age
 from harness.interfaces.inbox.rows import InboxPage, RowCounts
 from harness.interfaces.inbox.today import Today
 from harness.interfaces.inbox.typed_answers import Asking
+from harness.views.formatting.amounts import age
 from harness.views.formatting.columns import columns
 from harness.views.inbox.row import (
     AskCall,
@@ -101,9 +101,9 @@ def text(lines: Any) -> list[str]:
 
 def test_the_screen() -> None:
     lines = text(screen_lines(look()))
-    assert lines[0].startswith(" harness  2 need you · 1 running · ≥$12.84 today")
+    assert lines[0].startswith(" harness  2 need you · 1 running · ≥ $12.84 today")
     assert lines[1].startswith("NEEDS YOU 2 ──")
-    assert re.fullmatch(r"▶ checkout +Cl ! run a command +\$0.31 +6m", lines[2])
+    assert re.fullmatch(r"▶ checkout +Cl ! run a command +\$0.31 +6 min", lines[2])
     assert [line.strip() for line in lines[3:7]] == [
         "$ pnpm test --filter cart",
         "y once   n no   e no, because …",
@@ -111,7 +111,7 @@ def test_the_screen() -> None:
         "p always Bash: pnpm test … (in this conversation)",
     ]
     whole = "\n".join(lines)
-    assert re.search(r"gift cards +Cl ● Edit gift.ts +≥\$0.40  41% +6m", whole)
+    assert re.search(r"gift cards +Cl ● Edit gift.ts +≥\$0.40  41% +6 min", whole)
     assert re.search(r"└ reviewer +38s", whole)
     assert "EARLIER · shop" in whole
     assert "✓ +64 −22" in whole
@@ -201,7 +201,7 @@ def test_several_questions_are_asked_one_after_the_other() -> None:
 
 
 def test_ages() -> None:
-    assert [age(ms) for ms in (0, 48_000, 360_000, 7_200_000, 200_000_000)] == ["0s", "48s", "6m", "2h", "2d"]
+    assert [age(ms) for ms in (0, 48_000, 360_000, 7_200_000, 200_000_000)] == ["0 s", "48 s", "6 min", "2 h", "2 d"]
 
 
 def test_every_key_is_listed() -> None:
@@ -214,7 +214,7 @@ def test_every_key_is_listed() -> None:
     [
         (Today(), ""),
         (Today(cost_usd=12.84), "$12.84"),
-        (Today(cost_usd=12.84, is_cost_complete=False, limit_usd=40.0), "≥$12.84 of $40"),
+        (Today(cost_usd=12.84, is_cost_complete=False, limit_usd=40.0), "≥ $12.84 of $40"),
         (Today(limit_usd=7.5), "$0.00 of $7.50"),
     ],
 )

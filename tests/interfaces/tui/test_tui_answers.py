@@ -121,7 +121,8 @@ def test_an_answered_row_stays_in_its_place_until_the_cursor_has_left_it(
         data.answered("checkout")
         await seen.until(lambda: seen.screen.rows["checkout"].state == "running")
         await seen.until(lambda: seen.screen.held["checkout"].words == "")
-        assert "NEEDS YOU 4" in seen.text, "it is still there"
+        assert "NEEDS YOU 3" in seen.text, "it stays, and does not need anybody"
+        assert seen.screen.list.ids[0] == "checkout", "it is still there"
         assert seen.screen.list.selected == "checkout"
         await seen.press("j")
         assert seen.screen.list.selected == "tax"

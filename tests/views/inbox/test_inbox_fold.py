@@ -180,6 +180,12 @@ def test_without_a_process() -> None:
     assert row(*again, kind="thread").state == "running"
 
 
+def test_a_conversation_that_was_just_started_works_before_its_agent_says_anything() -> None:
+    starting = Surroundings(is_live=True, is_working=True)
+    assert row(around=starting, kind="thread").state == "running"
+    assert row(around=LIVE, kind="thread").state == "idle"
+
+
 def test_a_process_that_waits_for_the_next_message_is_idle() -> None:
     thread_events = [ThreadCreated(id="t", run_id="t"), START, Result(success=True)]
     assert row(*thread_events, kind="thread").state == "idle"

@@ -18,7 +18,9 @@ export function FindBar({ items, column, onShow, onClose }: FindBarProps) {
   const [chosen, setChosen] = useState<number | null>(null);
   const wanted = useDeferredValue(query);
   const matches = useMemo(() => finder.find(items, wanted), [finder, items, wanted]);
-  const at = matches.length ? Math.min(chosen ?? matches.length - 1, matches.length - 1) : -1;
+  const seen = useMemo(() => firstInSight(items, column.current), [wanted]); // where one was when one began to search
+  const near = matches.findIndex(({ index }) => index >= seen);
+  const at = matches.length ? Math.min(chosen ?? (near < 0 ? matches.length - 1 : near), matches.length - 1) : -1;
   const current = matches[at] ?? null;
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => setChosen(null), [wanted]);
@@ -66,10 +68,13 @@ function useMarks(column: RefObject<HTMLElement | null>, query: string, current:
     const place = column.current!;
     let frame = 0;
     let hasOpened = false;
+    let isShown = false;
     const mark = () => {
       frame = 0;
-      const isMarked = markFound(place, query, key ? { key, occurrence } : null);
-      if (isMarked || hasOpened || !key) return;
+      const found = markFound(place, query, key ? { key, occurrence } : null);
+      if (found && !isShown) show(found);
+      isShown ||= !!found;
+      if (found || hasOpened || !key) return;
       const folded = entryOf(place, key)?.querySelector<HTMLElement>("[aria-expanded=false]");
       hasOpened = !!folded;
       folded?.click();
@@ -84,6 +89,30 @@ function useMarks(column: RefObject<HTMLElement | null>, query: string, current:
     };
   }, [column, query, key, occurrence]);
   useEffect(() => clearFound, []);
+}
+
+const MARGIN_PX = 80;
+
+/** The match itself, not only the message that it is in: that may be longer than the screen. */
+function show(found: Range): void {
+  const { top, bottom } = found.getBoundingClientRect();
+  if (top >= MARGIN_PX && bottom <= window.innerHeight - 2 * MARGIN_PX) return;
+  found.startContainer.parentElement?.scrollIntoView({ block: "center" });
+  // In a block that is longer than the screen, its middle is not the match.
+  const left = found.getBoundingClientRect().top - window.innerHeight / 2;
+  const scroller = scrollerOf(found.startContainer.parentElement);
+  if (scroller && Math.abs(left) > window.innerHeight / 3) scroller.scrollBy({ top: left });
+}
+
+function scrollerOf(place: Element | null): Element | null {
+  for (let one = place; one; one = one.parentElement) if (one.scrollHeight > one.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(one).overflowY)) return one;
+  return null;
+}
+
+/** The first item that is on the screen. */
+function firstInSight(items: readonly Item[], column: HTMLElement | null): number {
+  const entry = [...(column?.querySelectorAll<HTMLElement>(".entry") ?? [])].find((one) => one.getBoundingClientRect().bottom > MARGIN_PX);
+  return items.findIndex(({ key }) => key === entry?.dataset["key"]);
 }
 
 function entryOf(column: HTMLElement, key: string): HTMLElement | undefined {

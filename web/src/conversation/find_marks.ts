@@ -4,9 +4,8 @@ import { searchable } from "./find.js";
 
 const [ALL, CURRENT] = ["found", "found-now"] as const;
 
-/** `current`: the item that is looked at, and which of its matches. Returns whether that one is in sight or can be. */
-export function markFound(column: HTMLElement, query: string, current: { readonly key: string; readonly occurrence: number } | null): boolean {
-  if (!("highlights" in CSS)) return true;
+/** `current`: the item that is looked at, and which of its matches. Returns its place; null: it is not drawn. */
+export function markFound(column: HTMLElement, query: string, current: { readonly key: string; readonly occurrence: number } | null): Range | null {
   const all: Range[] = [];
   let now: Range | undefined;
   for (const entry of column.querySelectorAll<HTMLElement>(".entry")) {
@@ -14,9 +13,11 @@ export function markFound(column: HTMLElement, query: string, current: { readonl
     all.push(...ranges);
     if (current && entry.dataset["key"] === current.key) now = ranges[Math.min(current.occurrence, ranges.length - 1)];
   }
-  CSS.highlights.set(ALL, new Highlight(...all));
-  CSS.highlights.set(CURRENT, new Highlight(...(now ? [now] : [])));
-  return !!now;
+  if ("highlights" in CSS) {
+    CSS.highlights.set(ALL, new Highlight(...all));
+    CSS.highlights.set(CURRENT, new Highlight(...(now ? [now] : [])));
+  }
+  return now ?? null;
 }
 
 export function clearFound(): void {

@@ -1,5 +1,5 @@
 import type { HarnessMessage } from "../../client/src/index.js";
-import { duration, money, shortTime, tokens } from "../amounts.js";
+import { duration, cost, shortTime, tokens } from "../amounts.js";
 import { CopyButton } from "../shell/copy_button.js";
 import { useConversation } from "./context.js";
 import { saidText } from "./item_text.js";
@@ -27,7 +27,7 @@ export function RunFacts({ message }: { message: HarnessMessage }) {
     run.durationMs === null ? "" : shortTime(run.startedMs + run.durationMs),
     run.durationMs === null ? "" : duration(run.durationMs),
     tokens(run.usage),
-    run.usage.costUsd === null ? "" : money(run.usage.costUsd),
+    run.usage.costUsd === null ? "" : cost(run.usage.costUsd),
   ].filter(Boolean);
   if (!facts.length) return null;
   return (

@@ -1,5 +1,6 @@
 import type { HarnessRun, HarnessState, HarnessTask } from "../../client/src/index.js";
-import { count, duration, money } from "../amounts.js";
+import { count, duration, cost } from "../amounts.js";
+import { useInboxRow } from "../inbox/inbox_store.js";
 import { Icon } from "../shell/icon.js";
 import { inOneLine } from "../text/unseen.js";
 import { useConversation } from "./context.js";
@@ -77,7 +78,7 @@ function Usage({ state }: { state: HarnessState }) {
         {usage.costUsd !== null && (
           <div className="total">
             <dt>Cost</dt>
-            <dd>{money(usage.costUsd)}</dd>
+            <dd>{cost(usage.costUsd)}</dd>
           </div>
         )}
       </dl>
@@ -88,6 +89,8 @@ function Usage({ state }: { state: HarnessState }) {
 const RUNS_SHOWN_MAX = 100;
 
 function Runs({ runs }: { runs: readonly HarnessRun[] }) {
+  const row = useInboxRow(useConversation().sessionId);
+  const titleOf = ({ agent }: HarnessRun) => (agent === row?.agentName ? row.agent : agent === "native" ? "Harness agent" : agent);
   return (
     <section>
       <h2>
@@ -98,7 +101,7 @@ function Runs({ runs }: { runs: readonly HarnessRun[] }) {
           <li key={run.id} data-nested={!!run.parentCallId || undefined}>
             <span className="mark" data-mark={markOf(run.status)} role="img" aria-label={run.status} />
             <span className="clipped" title={run.model}>
-              {inOneLine(run.name || run.agent || "agent")}
+              {inOneLine(run.name || titleOf(run) || "agent")}
             </span>
             <span className="faint">{run.durationMs === null ? "" : duration(run.durationMs)}</span>
             <span className="faint">{costOf(run)}</span>
@@ -116,7 +119,7 @@ function markOf(status: string): string {
 }
 
 function costOf({ usage }: HarnessRun): string {
-  if (usage.costUsd !== null) return money(usage.costUsd);
+  if (usage.costUsd !== null) return cost(usage.costUsd);
   const used = (usage.input ?? 0) + (usage.output ?? 0) + (usage.cacheRead ?? 0) + (usage.cacheWrite ?? 0);
   return used ? count(used) : "";
 }

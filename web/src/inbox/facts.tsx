@@ -1,9 +1,9 @@
 /** The small facts of a row: where, what it changed, what it costs, how full its context is. */
 
 import { useEffect, useState } from "react";
-import { cost } from "../amounts.js";
+import { cost, moment, roughly, share } from "../amounts.js";
 import { inOneLine } from "../text/unseen.js";
-import type { InboxRow } from "./row.js";
+import { needsYou, works, type InboxRow } from "./row.js";
 
 export function Delta({ added, removed }: { readonly added: number; readonly removed: number }) {
   if (!added && !removed) return null;
@@ -24,7 +24,7 @@ const ALMOST_FULL = 85;
 export function ContextUsed({ row }: { readonly row: InboxRow }) {
   const { used, limit } = row.context ?? { used: 0, limit: null };
   if (!limit) return <span className="num fact-context" />;
-  const percent = Math.min(100, Math.round((used / limit) * 100));
+  const percent = share(used, limit);
   return (
     <span className="num fact-context" title={`${used.toLocaleString("en")} of ${limit.toLocaleString("en")} tokens of context`}>
       <span className={percent >= ALMOST_FULL ? "meter warn" : "meter"} aria-hidden="true">
@@ -60,6 +60,13 @@ export function titleOf(row: InboxRow): string {
 export function shortPath(path: string, cwd = ""): string {
   if (cwd && path.startsWith(`${cwd}/`)) return inOneLine(path.slice(cwd.length + 1), "code");
   return inOneLine(path.replace(/^\/(?:home|Users)\/[^/]+(?=\/|$)/, "~").replace(/^\/root(?=\/|$)/, "~"), "code");
+}
+
+/** How long it waits or runs, else when it ended: the same number wherever it is shown. */
+export function RowTime({ row }: { readonly row: InboxRow }) {
+  const now = useNow(needsYou(row) || works(row) ? 1_000 : 60_000);
+  if (needsYou(row)) return roughly(now - (row.asks[0]?.askedMs || row.stateSinceMs));
+  return works(row) ? roughly(now - row.startedMs) : moment(row.updatedMs, now);
 }
 
 /** The time, looked at again so often. */

@@ -115,7 +115,7 @@ export function ConnectionNote() {
     const elapsed = now - socket.lostSinceMs;
     return (
       <Callout tone={elapsed > GONE_MS ? "bad" : "warn"} icon="offline" isAlert>
-        <b>Not connected for {roughly(elapsed)}.</b> What you see is from {clockTime(socket.heardMs)}. Agents continue by themselves. Answers are off until it
+        <b>Not connected for {roughly(elapsed)}.</b> What you see is from {clockTime(socket.heardMs)}. Agents continue while the server runs; one that was stopped has stopped them. Answers are off until it
         is back; what you write stays as a draft.{" "}
         <button type="button" className="button small" onClick={socket.reconnectNow}>
           Try now

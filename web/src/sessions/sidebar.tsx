@@ -1,9 +1,8 @@
 /** Where else one can go: on the inbox it filters, in a conversation it is the inbox in short, in the same order. */
 
 import { useState, type ReactNode } from "react";
-import { roughly, moment } from "../amounts.js";
 import { AgentBadge } from "../inbox/agent_badge.js";
-import { titleOf, useNow } from "../inbox/facts.js";
+import { RowTime, titleOf } from "../inbox/facts.js";
 import { useInbox, type Inbox } from "../inbox/inbox_store.js";
 import { needsYou, works, type InboxRow } from "../inbox/row.js";
 import { StateSign, stateWords } from "../inbox/row_state.js";
@@ -183,19 +182,18 @@ function PickList({ title, of, choices, filter, sign }: PickListProps) {
 const SHORT_EARLIER = 40;
 
 function ShortInbox({ inbox, currentId }: { readonly inbox: Inbox; readonly currentId: string }) {
-  const now = useNow(5_000);
   const { needsYou: asking, running, earlier } = sectionsOf(inbox.rows.values(), NO_FILTER);
   return (
     <>
-      <ShortList title="Needs you" count={asking.length} rows={asking} currentId={currentId} now_ms={now} />
-      <ShortList title="Running" count={running.length} rows={running} currentId={currentId} now_ms={now} />
-      {groupsOf(earlier.slice(0, SHORT_EARLIER), "project", now).map((group) => (
+      <ShortList title="Needs you" count={asking.length} rows={asking} currentId={currentId} />
+      <ShortList title="Running" count={running.length} rows={running} currentId={currentId} />
+      {groupsOf(earlier.slice(0, SHORT_EARLIER), "project", Date.now()).map((group) => (
         <ShortList
           key={group.key}
           title={`${inOneLine(group.name, "code")} · ${group.day.toLowerCase()}`}
           rows={group.rows}
           currentId={currentId}
-          now_ms={now}
+         
         />
       ))}
     </>
@@ -207,10 +205,9 @@ interface ShortListProps {
   readonly count?: number;
   readonly rows: readonly InboxRow[];
   readonly currentId: string;
-  readonly now_ms: number;
 }
 
-function ShortList({ title, count, rows, currentId, now_ms }: ShortListProps) {
+function ShortList({ title, count, rows, currentId }: ShortListProps) {
   if (!rows.length) return null;
   return (
     <>
@@ -229,7 +226,7 @@ function ShortList({ title, count, rows, currentId, now_ms }: ShortListProps) {
               <StateSign state={row.state} />
               <span className="clip">{titleOf(row)}</span>
               <span className="faint num">
-                {needsYou(row) ? roughly(now_ms - row.stateSinceMs) : works(row) ? roughly(now_ms - row.startedMs) : moment(row.updatedMs, now_ms)}
+                <RowTime row={row} />
               </span>
               <span className="line">
                 <AgentBadge agentName={row.agentName} title={row.agent} />

@@ -1,5 +1,5 @@
 import { useId } from "react";
-import { cost, money } from "../amounts.js";
+import { cost, roundMoney } from "../amounts.js";
 import { ceilingOf, type UsageRow } from "./bill.js";
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [340, 168, 38, 332, 12, 142] as const;
@@ -22,7 +22,7 @@ export function MonthPace({ rows, today, limitUsd }: { rows: readonly UsageRow[]
   return (
     <svg className="plot" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-labelledby={`${id}-title ${id}-text`}>
       <title id={`${id}-title`}>Cost of this month so far</title>
-      <desc id={`${id}-text`}>{`${cost(sum, isComplete)} after ${date} days. At this pace about ${money(expected)} by the end.${limitUsd === null ? "" : ` The limit is ${cost(limitUsd)}.`}`}</desc>
+      <desc id={`${id}-text`}>{`${cost(sum, isComplete)} after ${date} days. At this pace about ${roundMoney(expected)} by the end.${limitUsd === null ? "" : ` The limit is ${cost(limitUsd)}.`}`}</desc>
       {[0, 0.5, 1].map((share) => (
         <g key={share}>
           <line className="axis" x1={LEFT} x2={RIGHT} y1={yOf(share * ceiling)} y2={yOf(share * ceiling)} />
@@ -40,7 +40,7 @@ export function MonthPace({ rows, today, limitUsd }: { rows: readonly UsageRow[]
       </text>
       {date < length && sum > 0 && (
         <text x={RIGHT - 4} y={Math.max(TOP + 10, yOf(expected) - 8)} textAnchor="end">
-          about {money(expected)}
+          about {roundMoney(expected)}
         </text>
       )}
       <text x={LEFT} y={HEIGHT - 6}>

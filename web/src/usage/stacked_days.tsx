@@ -1,5 +1,5 @@
 import { useId } from "react";
-import { count, money } from "../amounts.js";
+import { count, roundMoney } from "../amounts.js";
 import { ceilingOf, type Measure, type Series } from "./bill.js";
 
 const [WIDTH, HEIGHT, LEFT, TOP, BOTTOM] = [760, 276, 44, 14, 250] as const;
@@ -43,7 +43,7 @@ export function StackedDays({ days, series, measure, nameOf, colourOf }: Stacked
           <Column values={series.map((one) => one.values[index]!)} x={LEFT + index * step + step * 0.16} width={step * 0.68} yOf={yOf} colours={series.map(colourOf)} titles={series.map((one) => `${nameOf(one)}: ${amount(one.values[index]!, measure)}`)} />
           {totals[index]! > 0 && days.length <= LABELLED_MAX && (
             <text x={LEFT + (index + 0.5) * step} y={yOf(totals[index]!) - 6} textAnchor="middle" className={index === peak ? "strong" : undefined}>
-              {measure === "cost" ? money(totals[index]!) : count(totals[index]!)}
+              {measure === "cost" ? roundMoney(totals[index]!) : count(totals[index]!)}
             </text>
           )}
           {index % every === 0 && (

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Literal
 
+from harness.views.formatting.amounts import age, cost, moment, share
 from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, InboxState
 
 StateStyle = Literal["yellow", "cyan", "dim", "green", "red"]
-_DAY_S = 86_400
 _CODES = {"native": "H", "codex": "Cx", "opencode": "Oc", "cline": "Cn", "kimi": "Km", "continue": "Ct"}
 """Where the first two letters would be those of another agent."""
 
@@ -43,42 +42,18 @@ def agent_code(row: InboxRow) -> str:
 
 
 def cost_of(row: InboxRow) -> str:
-    """`$0.31`, `≥$0.31`; empty: unknown."""
-    if row.cost_usd is None:
-        return ""
-    return f"{'' if row.is_cost_complete else '≥'}${row.cost_usd:.2f}"
+    """Empty: unknown."""
+    return cost(row.cost_usd, is_complete=row.is_cost_complete)
 
 
 def context_of(row: InboxRow) -> str:
-    """`41%` of the context window; empty: unknown."""
+    """How full the context window is; empty: unknown."""
     context = row.context
-    if context is None or not context.limit:
-        return ""
-    return f"{100 * context.used // context.limit}%"
+    return share(context.used, context.limit) if context is not None and context.limit else ""
 
 
 def when(row: InboxRow, now_ms: int) -> str:
     """How long it has been in its state; for what has ended, when that was."""
     if row.state in NEEDS_YOU | WORKS:
         return age(now_ms - row.state_since_ms) if row.state_since_ms else ""
-    return clock(row.updated_ms, now_ms)
-
-
-def age(duration_ms: int) -> str:
-    """48s, 6m, 2h, 3d."""
-    seconds = max(duration_ms, 0) // 1000
-    for size, sign in ((_DAY_S, "d"), (3600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{seconds // size}{sign}"
-    return f"{seconds}s"
-
-
-def clock(at_ms: int, now_ms: int) -> str:
-    """13:40, Fri, 12 Nov."""
-    if at_ms <= 0:
-        return ""
-    then, now = time.localtime(at_ms / 1000), time.localtime(now_ms / 1000)
-    if then[:3] == now[:3]:
-        return time.strftime("%H:%M", then)
-    is_near = 0 <= now_ms - at_ms < 6 * _DAY_S * 1000
-    return time.strftime("%a", then) if is_near else time.strftime("%d %b", then)
+    return moment(row.updated_ms, now_ms)

@@ -119,6 +119,8 @@ class RowStatus(NamedTuple):
     is_live: bool = False
     """A process runs it, or has it open and waits for a message."""
     can: RowCan = RowCan()
+    is_working: bool = False
+    """A message was given to it, and a run begins or goes on."""
     is_held: bool = False
     """A process has its log open, also when nothing runs in it: it lives while it has a run."""
 
@@ -482,6 +484,7 @@ class InboxRows:
         settings = metadata.settings
         return Surroundings(
             is_live=is_live,
+            is_working=status.is_working,
             can=status.can,
             project=place.project,
             branch=str(settings.get("branch") or (place.branch if is_live else "")),
@@ -494,11 +497,11 @@ class InboxRows:
 def _completed(row: InboxRow, metadata: Metadata, around: Surroundings) -> InboxRow:
     """A saved row with what the reader knows."""
     is_resting = row.state == "succeeded" and around.is_live and metadata.kind == "thread"
-    is_over = row.state in ("succeeded", "failed", "lost")
+    is_over = not around.is_working and row.state in ("succeeded", "failed", "lost")
     changes = row.changes
     return replace(
         row,
-        state="idle" if is_resting else row.state,
+        state="running" if around.is_working else "idle" if is_resting else row.state,
         is_live=around.is_live,
         project=around.project,
         branch=around.branch,

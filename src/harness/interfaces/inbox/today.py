@@ -11,6 +11,7 @@ from harness.ledger import rolled_up, total
 from harness.log.store import Store
 from harness.sources.registry import load
 from harness.stored_accounts import StoredAccounts
+from harness.views.formatting.amounts import cost
 
 
 class TodayByAgent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -29,11 +30,11 @@ class Today(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def words(self) -> str:
-        """`≥$12.84 of $40`; empty: unknown."""
+        """`≥ $12.84 of $40`; empty: unknown."""
         if self.cost_usd is None and self.limit_usd is None:
             return ""
         limit = "" if self.limit_usd is None else f" of {money(self.limit_usd).removesuffix('.00')}"
-        return f"{'' if self.is_cost_complete else '≥'}${self.cost_usd or 0.0:.2f}{limit}"
+        return f"{cost(self.cost_usd or 0.0, is_complete=self.is_cost_complete)}{limit}"
 
 
 def today_in(store: Store, prices: Prices) -> Today:

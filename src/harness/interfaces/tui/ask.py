@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.interfaces.inbox.key_answers import has_marks, is_command, options_of, plan_text
-from harness.interfaces.inbox.labels import age
 from harness.interfaces.inbox.typed_answers import Asking
 from harness.interfaces.tui.lines import Line, Part, fitted, length
 from harness.interfaces.tui.rows import home_path
+from harness.views.formatting.amounts import age
 from harness.views.formatting.approval import lines_of
 from harness.views.formatting.columns import pieces, wrapped
 from harness.views.formatting.escapes import neutralised, revealed

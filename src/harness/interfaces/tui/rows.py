@@ -8,20 +8,20 @@ from typing import Literal, NamedTuple
 from harness.interfaces.inbox.labels import (
     STATE_SIGNS,
     STATE_WORDS,
-    age,
     agent_code,
     context_of,
     cost_of,
     when,
 )
 from harness.interfaces.tui.lines import Line, Part, aligned, fitted, length, rule
+from harness.views.formatting.amounts import age, changed_lines
 from harness.views.formatting.columns import cut
 from harness.views.formatting.escapes import single_line
 from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, RowChild
 
 _WIDE = 56
 """From this width on, cost and context are shown."""
-_NARROW_TITLE, _WIDE_TITLE = 18, 21
+_NARROW_TITLE, _WIDE_TITLE, _WIDEST_TITLE = 18, 21, 48
 UNKNOWN = "–"
 
 
@@ -48,7 +48,10 @@ def entries(
     for section, members in groups.items():
         if not members:
             continue
-        found.append(ListEntry("heading", heading=_heading(section, len(members))))
+        count = sum(
+            section_of(row) == section for row in members
+        )  # what was answered stays, and is not counted
+        found.append(ListEntry("heading", heading=_heading(section, count)))
         for row in members:
             found.append(ListEntry("row", row))
             if is_inline and row.id == selected and row.asks:
@@ -74,7 +77,7 @@ def _heading(section: str, count: int) -> Line:
 
 def row_line(row: InboxRow, width: int, now_ms: int, *, is_selected: bool, words: str = "") -> list[Part]:
     """`words`: shown in place of its state, such as the answer that was just given."""
-    room = _WIDE_TITLE if width >= _WIDE else _NARROW_TITLE
+    room = _title_room(width)
     title = single_line(row.title[:200]) or row.id[:8]
     code = agent_code(row)
     lead: list[Part] = [
@@ -86,18 +89,25 @@ def row_line(row: InboxRow, width: int, now_ms: int, *, is_selected: bool, words
     ]
     ends: list[Part] = []
     if width >= _WIDE and row.state not in NEEDS_YOU:
-        ends.append(("dim", f"{_right(cost_of(row), 8)}{_right(context_of(row), 5)}"))
+        ends.append(("dim", f"{_right(cost_of(row), 8)}{_right(context_of(row), 6)}"))
     at = when(row, now_ms) if not words else ""
-    at = _right(at, 6) if width >= _WIDE else f" {at}" if at else ""
+    at = _right(at, 7) if width >= _WIDE else f" {at}" if at else ""
     ends.append(("dim" if row.state not in NEEDS_YOU else "", at))
     text = words or state_words(row, is_wide=width >= _WIDE)
     return aligned([*lead, ("green" if words else "", text)], [*ends, ("", " ")], width)
 
 
+def _title_room(width: int) -> int:
+    """Of what a wide list has left, half is for titles."""
+    if width < _WIDE:
+        return _NARROW_TITLE
+    return min(_WIDE_TITLE + (width - _WIDE) // 2, _WIDEST_TITLE)
+
+
 def child_line(entry: ListEntry, width: int, now_ms: int) -> list[Part]:
     child = entry.child
     assert child is not None
-    room = (_WIDE_TITLE if width >= _WIDE else _NARROW_TITLE) - 2
+    room = _title_room(width) - 2
     bar = "└" if entry.is_last else "├"
     doing = (
         _doing(child.last_operation.text) if child.last_operation is not None else STATE_WORDS[child.state]
@@ -130,7 +140,7 @@ def state_words(row: InboxRow, *, is_wide: bool) -> str:
         case "running":
             return _doing(row.last_operation.text) if row.last_operation is not None else "running"
         case "succeeded" | "idle" if row.changes is not None and row.changes.files:
-            return f"+{row.changes.added} −{row.changes.removed}"
+            return changed_lines(row.changes.added, row.changes.removed)
         case "failed" if row.failure is not None:
             return _one_line(row.failure.text or row.failure.code.replace("_", " "))
         case "lost" if not is_wide:
@@ -152,7 +162,7 @@ def head_lines(row: InboxRow, width: int, now_ms: int) -> list[Line]:
     facts: list[Part] = [(style, f"{state}{since}")]
     facts += [("dim", f" · {fact}") for fact in _facts(row)]
     if row.changes is not None and row.changes.files:
-        facts += [("dim", " · "), ("green", f"+{row.changes.added}"), ("red", f" −{row.changes.removed}")]
+        facts += [("dim", " · "), ("green", f"+{row.changes.added:,}"), ("red", f" −{row.changes.removed:,}")]
     if row.queued:
         facts.append(("dim", f" · {row.queued} queued"))
     agent = " ".join(single_line(one) for one in place[:2] if one)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Literal
 
 import msgspec
@@ -9,6 +10,9 @@ import msgspec
 from harness.events import Event, Result, Usage, UsageDelta
 from harness.events.usage import CLASSES
 from harness.log.run_tree import RunTree
+
+_DAY_S = 86_400
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def tokens(count: int) -> str:
@@ -22,6 +26,45 @@ def tokens(count: int) -> str:
 
 def money(amount_usd: float) -> str:
     return "<$0.001" if 0 < amount_usd < 0.001 else f"${amount_usd:.3f}"
+
+
+# What the inbox shows, in every interface alike; the page has the same rules in `web/src/amounts.ts`.
+
+
+def cost(amount_usd: float | None, *, is_complete: bool = True) -> str:
+    """`$0.31`, `$0.004`, `≥ $0.31` when some of it is unknown; empty when all of it is."""
+    if amount_usd is None:
+        return ""
+    digits = 3 if 0 < amount_usd < 0.01 else 2
+    return f"{'' if is_complete else '≥ '}${amount_usd:.{digits}f}"
+
+
+def share(used: int, limit: int) -> str:
+    """`41 %`."""
+    return f"{min(100, int(100 * used / limit + 0.5))} %"
+
+
+def age(elapsed_ms: int) -> str:
+    """`48 s`, `6 min`, `2 h`, `3 d`: how long something waits or runs."""
+    seconds = max(elapsed_ms, 0) // 1000
+    for size, sign in ((_DAY_S, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {sign}"
+    return f"{seconds} s"
+
+
+def moment(at_ms: int, now_ms: int) -> str:
+    """`13:40` of a moment today, else its day: `5 Nov`."""
+    if at_ms <= 0:
+        return ""
+    then, now = time.localtime(at_ms / 1000), time.localtime(now_ms / 1000)
+    is_today = then[:3] == now[:3]
+    return time.strftime("%H:%M", then) if is_today else f"{then.tm_mday} {_MONTHS[then.tm_mon - 1]}"
+
+
+def changed_lines(added: int, removed: int) -> str:
+    """`+1,200 −3`."""
+    return f"+{added:,} −{removed:,}"
 
 
 def duration(duration_ms: int) -> str:

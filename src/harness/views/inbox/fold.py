@@ -135,6 +135,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
     is_live: bool = False
     """A process runs it."""
+    is_working: bool = False
+    """A message was given to it: a run begins, also before the agent has said anything."""
     can: RowCan = RowCan()
     project: RowProject = RowProject()
     branch: str = ""
@@ -278,6 +280,8 @@ class InboxFold:
             if any(relay.kind == "permission" for relay in relays):
                 state = "needs-approval"
             return state, min(relay.timestamp_ms for relay in relays)
+        if top is None and around.is_working:
+            return "running", max(self.metadata.updated_ms, facts.since_ms)
         if top is None:
             ended: InboxState = "lost" if facts.is_lost else _ENDS.get(facts.outcome, "failed")
             is_resting = ended == "succeeded" and around.is_live and self.metadata.kind == "thread"

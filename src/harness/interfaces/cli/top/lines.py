@@ -9,7 +9,6 @@ from harness.interfaces.inbox.key_answers import has_marks, is_command, options_
 from harness.interfaces.inbox.labels import (
     STATE_SIGNS,
     STATE_WORDS,
-    age,
     agent_code,
     context_of,
     cost_of,
@@ -18,6 +17,7 @@ from harness.interfaces.inbox.labels import (
 from harness.interfaces.inbox.rows import InboxPage
 from harness.interfaces.inbox.today import Today
 from harness.interfaces.inbox.typed_answers import Asking
+from harness.views.formatting.amounts import age, changed_lines
 from harness.views.formatting.columns import columns, cut, pieces, wrapped
 from harness.views.formatting.escapes import revealed, single_line
 from harness.views.formatting.terminal import Segment, Style
@@ -197,7 +197,7 @@ def _rule(heading: str, width: int) -> ScreenLine:
 
 def _row_line(row: InboxRow, look: Look, *, is_current: bool) -> ScreenLine:
     style, sign = STATE_SIGNS[row.state]
-    title_width = max(10, min(28, look.width // 3))
+    title_width = max(10, min(60, look.width // 3))
     since = f"{when(row, look.now_ms):>6}"
     agent = agent_code(row) or "?"
     numbers = _numbers(row) if look.width >= 50 else ""
@@ -227,12 +227,12 @@ def _doing(row: InboxRow) -> str:
     if row.failure is not None and row.state == "failed":
         return single_line(row.failure.text)
     if row.state == "succeeded" and row.changes is not None:
-        return f"+{row.changes.added} −{row.changes.removed}"
+        return changed_lines(row.changes.added, row.changes.removed)
     return STATE_WORDS[row.state]
 
 
 def _numbers(row: InboxRow) -> str:
-    return f"{cost_of(row):>7} {context_of(row):>4}"
+    return f"{cost_of(row):>7} {context_of(row):>5}"
 
 
 def _child_line(child: RowChild, look: Look) -> ScreenLine:

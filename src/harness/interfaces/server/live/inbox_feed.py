@@ -136,7 +136,7 @@ class InboxFeed:
             answer=status.can_answer,
             cancel=status.can_cancel,
         )
-        return RowStatus(is_live, can)
+        return RowStatus(is_live, can, is_working=status.is_ours and status.is_running)
 
     # What changes.
 
