@@ -111,7 +111,7 @@ def test_the_screen() -> None:
         "p always Bash: pnpm test … (in this conversation)",
     ]
     whole = "\n".join(lines)
-    assert re.search(r"gift cards +Cl ● Edit gift.ts +≥\$0.40  41% +6 min", whole)
+    assert re.search(r"gift cards +Cl ● Edit gift.ts +≥\$0.40  41 % +6 min", whole)
     assert re.search(r"└ reviewer +38s", whole)
     assert "EARLIER · shop" in whole
     assert "✓ +64 −22" in whole
@@ -201,7 +201,13 @@ def test_several_questions_are_asked_one_after_the_other() -> None:
 
 
 def test_ages() -> None:
-    assert [age(ms) for ms in (0, 48_000, 360_000, 7_200_000, 200_000_000)] == ["0 s", "48 s", "6 min", "2 h", "2 d"]
+    assert [age(ms) for ms in (0, 48_000, 360_000, 7_200_000, 200_000_000)] == [
+        "0 s",
+        "48 s",
+        "6 min",
+        "2 h",
+        "2 d",
+    ]
 
 
 def test_every_key_is_listed() -> None:
