@@ -111,7 +111,7 @@ def test_the_screen() -> None:
         "p always Bash: pnpm test … (in this conversation)",
     ]
     whole = "\n".join(lines)
-    assert re.search(r"gift cards +Cl ● Edit gift.ts +≥\$0.40  41 % +6 min", whole)
+    assert re.search(r"gift cards +Cl ● Edit gift.ts +≥ \$0.40 +41 % +6 min", whole)
     assert re.search(r"└ reviewer +38s", whole)
     assert "EARLIER · shop" in whole
     assert "✓ +64 −22" in whole

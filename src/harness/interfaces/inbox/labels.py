@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Literal
 
-from harness.views.formatting.amounts import age, cost, moment, share
+from harness.views.formatting.amounts import age, cost, share
 from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, InboxState
 
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 StateStyle = Literal["yellow", "cyan", "dim", "green", "red"]
 _CODES = {"native": "H", "codex": "Cx", "opencode": "Oc", "cline": "Cn", "kimi": "Km", "continue": "Ct"}
 """Where the first two letters would be those of another agent."""
@@ -57,3 +59,12 @@ def when(row: InboxRow, now_ms: int) -> str:
     if row.state in NEEDS_YOU | WORKS:
         return age(now_ms - row.state_since_ms) if row.state_since_ms else ""
     return moment(row.updated_ms, now_ms)
+
+
+def moment(at_ms: int, now_ms: int) -> str:
+    """`13:40` of a moment today, else its day: `5 Nov`."""
+    if at_ms <= 0:
+        return ""
+    then, now = time.localtime(at_ms / 1000), time.localtime(now_ms / 1000)
+    is_today = then[:3] == now[:3]
+    return time.strftime("%H:%M", then) if is_today else f"{then.tm_mday} {_MONTHS[then.tm_mon - 1]}"

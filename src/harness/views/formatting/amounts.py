@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, Literal
 
 import msgspec
@@ -12,7 +11,6 @@ from harness.events.usage import CLASSES
 from harness.log.run_tree import RunTree
 
 _DAY_S = 86_400
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def tokens(count: int) -> str:
@@ -51,15 +49,6 @@ def age(elapsed_ms: int) -> str:
         if seconds >= size:
             return f"{seconds // size} {sign}"
     return f"{seconds} s"
-
-
-def moment(at_ms: int, now_ms: int) -> str:
-    """`13:40` of a moment today, else its day: `5 Nov`."""
-    if at_ms <= 0:
-        return ""
-    then, now = time.localtime(at_ms / 1000), time.localtime(now_ms / 1000)
-    is_today = then[:3] == now[:3]
-    return time.strftime("%H:%M", then) if is_today else f"{then.tm_mday} {_MONTHS[then.tm_mon - 1]}"
 
 
 def changed_lines(added: int, removed: int) -> str:
