@@ -57,6 +57,8 @@ class _Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The name of a server that has one tool, `echo`."""
     person: Person | None = None
     """Makes it a two-way scenario: what the person does in the conversation."""
+    lines: tuple[str, ...] = ()
+    """Command lines that must be asked about, each by itself (`ask_holds_run`)."""
     expect_next: Expectation | None = None
     """Of the second prompt of a two-way scenario."""
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from harness.errors import HarnessError
 from harness.events import Error, Event, Result, SessionStart, ToolEnd, ToolStart, Unknown
 from harness.lab import echo_server
+from harness.lab.ask_holds_run import hold_to_ask
 from harness.lab.doctor_report import Finding, ScenarioResult, verdict_of
 from harness.lab.expectations import KnownFields, missing, unknown_fields
 from harness.lab.fixture import LaunchConfig, load_fixture
@@ -129,6 +130,8 @@ def _examine(
             findings = hand_over_to_itself(offline, request, prompt, tested.version, folder)
         elif scenario.reads_store:
             findings = compare_store(offline, request, folder)
+        elif scenario.lines:
+            findings = hold_to_ask(scenario, offline, request, folder)
         else:
             two_way, permissions = tested.agent.two_way, scenario.permissions
             if permissions == "ask" and two_way is not None and two_way.unasked:

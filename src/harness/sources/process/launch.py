@@ -86,7 +86,7 @@ def prepare(
     elif needs_prompt and not request.prompt.strip():
         raise UsageError("the prompt is empty", hint="give one with --prompt, --prompt-file or on stdin")
     binary = find_binary(agent, request.binary, environ)
-    wants_two_way = request.two_way or request.permissions == "ask"
+    wants_two_way = request.two_way or request.permissions == "ask" or _is_held_to_reading(agent, request)
     version = _version_of(agent, binary, is_two_way=wants_two_way and agent.two_way is not None)
     mcp = tuple(map(os.path.abspath, request.mcp))  # as seen from here, not from where the agent works
     two_way = _two_way(agent, request, version) if wants_two_way else None
@@ -255,6 +255,14 @@ def _two_way(agent: Agent, request: Request, version: str) -> TwoWay | None:
             raise refusal
         return two_way
     return two_way if two_way is not None and _fits(two_way, version) else None
+
+
+def _is_held_to_reading(agent: Agent, request: Request) -> bool:
+    """Whether a run that may only read is held in a conversation: what a program takes for reading is decided here then."""
+    two_way = agent.two_way
+    if request.permissions != "read-only" or two_way is None or two_way.unasked or request.recording:
+        return False
+    return "read-only" in (agent.supports if two_way.supports is None else two_way.supports)
 
 
 def refusal_to_ask(agent: Agent, version: str) -> UsageError | None:
