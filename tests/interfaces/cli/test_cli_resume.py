@@ -112,3 +112,16 @@ def test_the_first_run_of_a_thread_continues_the_agents_session() -> None:
     for hostile in ("--version", "../x", "a b", "x" * 200):
         with pytest.raises(UsageError):
             checked(Setup(agent="goose", agent_session=hostile))
+
+
+def test_run_resumes_the_last_session_of_its_agent(cli: CliMachine) -> None:
+    none = cli.call("run", "--agent", "claude", "--prompt", "again", "--resume", "last")
+    assert none.code == 2
+    assert "there is no session of Claude Code yet" in none.err
+    for name in ("first", "second"):
+        cli.install("claude", f'{{"type":"system","subtype":"init","session_id":"{name}-session"}}')
+        cli.call("run", "--agent", "claude", "--prompt", name)
+    cli.install("codex")
+    cli.call("run", "--agent", "codex", "--prompt", "another agent")
+    answer = cli.call("run", "--agent", "claude", "--prompt", "again", "--resume", "last", "--dry-run")
+    assert "second-session" in answer.out

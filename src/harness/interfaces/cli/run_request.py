@@ -45,7 +45,7 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
         folder_settings=cast("FolderSettingsUse", arguments.folder_settings),
         sandbox=arguments.sandbox,
         mcp=tuple(map(os.path.abspath, arguments.mcp)),
-        resume=arguments.resume,
+        resume=_resumed(arguments.resume, agent, settings),
         continue_last=arguments.continue_last,
         fork=arguments.fork,
         effort=arguments.effort,
@@ -69,6 +69,23 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
             max_budget_usd=arguments.max_budget_usd,
         ),
     )
+
+
+def _resumed(text: str, agent: Agent, settings: Settings) -> str:
+    """The session that is meant; `last`: the newest one of this agent. Raises UnknownSession."""
+    if text.lower() != "last":
+        return text
+    from harness.errors import UnknownSession
+    from harness.interfaces.cli import preferences
+    from harness.log.query import age
+    from harness.log.store import Query
+
+    own = [one for one in preferences.open_store(settings).find(Query()) if one.agent_name == agent.name]
+    if not own:
+        hint = "`harness sessions list` lists all sessions"
+        raise UnknownSession(f"there is no session of {agent.title} yet", hint=hint)
+    newest = max(own, key=age)
+    return newest.agent_session_id or newest.session_id
 
 
 def agent_of(name: str, settings: Settings, *, recording: str = "", model: str = "") -> Agent:

@@ -39,7 +39,7 @@ def keep(arguments: argparse.Namespace, store: FileStore, console: Console) -> i
     histories = HistorySessions(say=console.warning)
     counts = {"copied": 0, "current": 0, "empty": 0}
     for session in histories.read(_chosen(arguments, histories, store)):
-        counts[copied(session, store, console.warning)] += 1
+        counts["current" if session.gone_ms else copied(session, store, console.warning)] += 1
     console.say(f"{counts['copied']} copied, {counts['current']} were there already, in {store.directory}")
     return 0
 
@@ -71,6 +71,7 @@ def warn_of_expiring(histories: HistorySessions, store: FileStore, console: Cons
 def _chosen(
     arguments: argparse.Namespace, histories: HistorySessions, store: FileStore
 ) -> Iterable[CataloguedSession]:
+    from harness.interfaces.sessions.any_session import log_of_deleted
     from harness.interfaces.sessions.ids import unknown
     from harness.sources.imports.catalogue_filter import SessionFilter
     from harness.sources.registry import load
@@ -79,6 +80,8 @@ def _chosen(
         session = histories.find(text)
         if session is None:
             raise unknown(store, text)
+        if session.gone_ms:
+            log_of_deleted(store, session)
         yield session
     if not (arguments.agent or arguments.older_than is not None or arguments.all):
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,15 +38,28 @@ class AnySession(NamedTuple):
         """An id under which every command finds it."""
         return self.log_id or f"{self.agent}:{self.session_id}"
 
-    def batches(self) -> Iterator[Sequence[Event]]:
-        """Its events; secrets are masked."""
+    @property
+    def rewound(self) -> int:
+        """How many prompts were taken back, which are not in `current_batches`."""
+        from harness.interfaces.sessions.histories import history_of
+
+        if self.stored is None or (count := history_of(self.stored).rewound) is None:
+            return 0
+        return count(self.stored.stored)
+
+    def current_batches(self) -> Iterator[Sequence[Event]]:
+        """Its events as far as the agent's model knows them: without what was taken back. Secrets are masked."""
         if self.stored is None:
             yield from read_batches(self.store, self.log_id)
             return
+        from msgspec.structs import replace
+
         from harness.interfaces.sessions.histories import history_of
         from harness.sources.imports.stored_log import StoredLog
 
-        yield from StoredLog(history_of(self.stored), self.stored.stored).batches()
+        history = history_of(self.stored)
+        history = replace(history, records=history.current or history.records)
+        yield from StoredLog(history, self.stored.stored).batches()
 
 
 def find_session(store: FileStore, text: str) -> AnySession:
@@ -70,6 +84,8 @@ def find_session(store: FileStore, text: str) -> AnySession:
             return _ours(store, recorded)
     if stored is None:
         raise unknown(store, text)
+    if stored.gone_ms:
+        raise deleted(stored)
     return AnySession(
         agent=stored.agent,
         session_id=stored.session_id,
@@ -78,6 +94,39 @@ def find_session(store: FileStore, text: str) -> AnySession:
         store=store,
         stored=stored,
     )
+
+
+def log_of_deleted(store: FileStore, session: CataloguedSession) -> Metadata:
+    """What we have of a session that its agent has deleted: the copy, or else what was recorded of it last.
+
+    Raises UnknownSession where there is neither.
+    """
+    from harness.interfaces.sessions.histories import is_copy
+
+    name = session.agent, session.session_id
+    logs = [one for one in store.find(Query()) if name in one.names_of_agents()]
+    if not logs:
+        raise deleted(session)
+    return max(logs, key=lambda one: (is_copy(one), one.updated_ms))
+
+
+def deleted(session: CataloguedSession) -> UnknownSession:
+    """The error for a session that its agent has deleted, and of which nothing was kept."""
+    day = time.strftime("%Y-%m-%d", time.localtime(session.gone_ms / 1000))
+    return UnknownSession(
+        f"{session.agent} has deleted this session: it was missing first on {day}",
+        hint=f"nothing was kept of it; `harness sessions keep --agent {session.agent}` copies what is there",
+    )
+
+
+def is_deleted(session: AnySession) -> bool:
+    """Whether this is a copy of a session that its agent does not have any more, and cannot resume."""
+    from harness.interfaces.sessions.histories import HistorySessions, is_copy
+
+    if not session.log_id or not is_copy(session.store.metadata(session.log_id)):
+        return False
+    stored = HistorySessions().exactly(session.agent, session.session_id)
+    return stored is None or bool(stored.gone_ms)
 
 
 def _ours(store: FileStore, metadata: Metadata) -> AnySession:

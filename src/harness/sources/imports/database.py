@@ -1,11 +1,11 @@
-"""SQLite databases of agents, read only.
+"""SQLite databases of agents, read only, so that nothing is left in their folders.
 
-Always `mode=ro`: a plain open would write the agent's journal into its database and delete it, `immutable=1` would
-not see what is in the journal, and a copy of the file alone would lose it. The shared memory of the journal is only
-read too; where there is a journal without one, SQLite makes it, as for any reader. In a folder in which we may not
-write, it could not: there the database is read from a copy with its journal, for as long as it is open. Each question
-is one short SELECT that is read to its end, so that no transaction stays open while the agent works. Only tables that
-a store names are read.
+A plain open would write the agent's journal into its database and delete it, and a copy of the file alone would lose it.
+So a database with a journal is opened with `mode=ro`, and the shared memory of the journal is only read too. Where that
+is missing, SQLite would make it: the database is then read from a copy with its journal, for as long as it is open,
+unless it is very large and its folder may be written. One without a journal was closed by its agent, and `immutable=1`
+makes no files for it. Each question is one short SELECT that is read to its end, so that no transaction stays open while
+the agent works. Only tables that a store names are read.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 from harness.sources.imports.store_files import look_at
 
 _BUSY_TIMEOUT_S = 2.0
+_LARGEST_COPY_BYTES = 128 * 1024 * 1024
 _QUOTED = {ord(sign): f"%{ord(sign):02x}" for sign in "%?#"}
 """What would end the path in the address of a database."""
 
@@ -83,12 +84,18 @@ def mark_of(path: str) -> str:
 
 
 def _needs_a_copy(path: str) -> bool:
-    """Whether SQLite would have to make the shared memory of a journal where it may not."""
-    return (
-        look_at(f"{path}-wal") is not None
-        and look_at(f"{path}-shm") is None
-        and not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK)
-    )
+    """Whether SQLite would have to make the shared memory of a journal, and should not or may not."""
+    database = look_at(path)
+    if database is None or not _has_journal(path) or look_at(f"{path}-shm") is not None:
+        return False
+    is_small = database.size <= _LARGEST_COPY_BYTES
+    return is_small or not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK)
+
+
+def _has_journal(path: str) -> bool:
+    """Whether something may not be in the database itself yet."""
+    journals = (look_at(f"{path}-wal"), look_at(f"{path}-journal"))
+    return any(journal is not None and journal.size for journal in journals)
 
 
 @contextmanager
@@ -100,8 +107,9 @@ def _copy_with_journal(path: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="harness-store-") as folder:
         copy = os.path.join(folder, "store.db")
         try:
-            for suffix in ("", "-wal"):
-                shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
+            for suffix in ("", "-wal", "-journal"):
+                if not suffix or look_at(f"{path}{suffix}") is not None:
+                    shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
         except OSError:
             copy = ""
         yield copy
@@ -110,8 +118,9 @@ def _copy_with_journal(path: str) -> Iterator[str]:
 def _connected(path: str) -> sqlite3.Connection | None:
     if look_at(path) is None:
         return None
-    shared = "" if look_at(f"{path}-shm") is None else "&readonly_shm=1"
-    place = f"file:{os.path.abspath(path).translate(_QUOTED)}?mode=ro{shared}"
+    is_open = look_at(f"{path}-shm") is not None
+    how = "&readonly_shm=1" if is_open else "" if _has_journal(path) else "&immutable=1"
+    place = f"file:{os.path.abspath(path).translate(_QUOTED)}?mode=ro{how}"
     try:
         connection = sqlite3.connect(place, uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
     except sqlite3.Error:

@@ -114,3 +114,8 @@ class AgentHistory(msgspec.Struct, frozen=True, kw_only=True):
     problem: Callable[[Home], str] | None = None
     """Why the sessions that may be there cannot be listed; empty where they can, or where there is nothing. Of a folder
     that is plain to see."""
+    rewound: Callable[[StoredSession], int] | None = None
+    """How many prompts were taken back: what they led to is history, but the agent's model does not know it any more.
+    None where an agent stores no such prompts."""
+    current: Callable[[StoredSession], Iterator[StoredRecord]] | None = None
+    """The records without those prompts, and what they led to."""

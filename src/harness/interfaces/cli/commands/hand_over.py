@@ -79,7 +79,7 @@ def _hand_over(
     folder_of = wanted if arguments.dry_run else require_folder(session, arguments.cwd)
     arguments.cwd = os.path.abspath(folder_of or os.getcwd())
     target = _target(session, agent, arguments, settings)
-    events = (event for batch in session.batches() for event in batch)
+    events = (event for batch in session.current_batches() for event in batch)
     planned = plan(events, agent, target.version, arguments.form)
     _say_plan(planned, session, arguments.cwd, console)
     if arguments.dry_run:
@@ -131,6 +131,10 @@ def _say_plan(planned: HandoverPlan, session: AnySession, cwd: str, console: Con
     console.say(f"as {kinds[planned.form]}: {planned.why}")
     for line in workspace_of(conversation, cwd):
         console.say(f"now:       {single_line(line)}")
+    if count := session.rewound:
+        console.say(
+            f"not there: {count} {'prompt' if count == 1 else 'prompts'} that were taken back, and the answers"
+        )
     for line in losses_of(planned):
         console.say(f"not there: {single_line(line)}")
 

@@ -100,6 +100,7 @@ def screen_command(agent: Agent, session_id: str, cwd: str = "", arguments: Sequ
 
 def _require_resumable(session: AnySession, agent: Agent) -> None:
     from harness.errors import UsageError
+    from harness.interfaces.sessions.any_session import is_deleted
 
     if session.is_thread:
         return
@@ -108,6 +109,11 @@ def _require_resumable(session: AnySession, agent: Agent) -> None:
         raise UsageError(
             f"{agent.title} cannot continue a session by its id",
             hint=f"let another agent continue it: harness hand-over {session.name} --to AGENT",
+        )
+    if is_deleted(session):
+        raise UsageError(
+            f"{agent.title} has deleted this session, so it cannot continue it by its id",
+            hint=f"give it the copy as a new session: harness hand-over {session.name} --to {agent.name}",
         )
     if not session.session_id and agent.work is None:
         raise UsageError(

@@ -57,7 +57,7 @@ def _add_task(parser: argparse.ArgumentParser) -> None:
     help_text = "use the servers of this mcp.json (may be repeated)"
     add("--mcp", action="append", default=[], metavar="FILE", help=help_text)
     earlier = parser.add_mutually_exclusive_group().add_argument
-    earlier("--resume", default="", metavar="ID", help="continue this session of the agent")
+    earlier("--resume", default="", metavar="ID", help="continue this session of the agent, or its `last`")
     earlier(
         "--continue",
         dest="continue_last",

@@ -155,6 +155,9 @@ def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
         console.say(_nothing_found(arguments, store, len(known) + theirs.known))
     else:
         width = screen_width(os.environ) if is_terminal(STDOUT) else 0
+        for one in sessions:
+            if (stored := theirs.by_id.get(one.session_id)) is not None and stored.gone_ms:
+                one.outcome = "deleted"
         write_text(table(sessions, in_order([*known, *theirs.ids]), width, marked, rows))
     if marked and not arguments.json:
         console.say(f"{MARK} stored by the agent itself")
@@ -285,6 +288,7 @@ def _as_data(
 
 def _found(arguments: argparse.Namespace, store: FileStore, console: Console) -> str | CataloguedSession:
     """A log of the store, or else a session that an agent has stored. Raises UnknownSession."""
+    from harness.interfaces.sessions.any_session import log_of_deleted
     from harness.interfaces.sessions.histories import HistorySessions
     from harness.interfaces.sessions.ids import find_ours, may_be_of_history, unknown
 
@@ -297,7 +301,11 @@ def _found(arguments: argparse.Namespace, store: FileStore, console: Console) ->
     )
     if session is None:
         raise unknown(store, arguments.id)
-    return session
+    if not session.gone_ms:
+        return session
+    log = log_of_deleted(store, session)
+    console.say(f"{session.agent} has deleted this session: this is {log.session_id}, which was kept of it")
+    return log.session_id
 
 
 def _stored_log(session: CataloguedSession) -> StoredLog:

@@ -312,6 +312,55 @@ def records(session: StoredSession) -> Iterator[StoredRecord]:
         yield from _with_children(path, call_id, {})
 
 
+def current_records(session: StoredSession) -> Iterator[StoredRecord]:
+    """Without prompts that were taken back, up to the next prompt."""
+    gone = _rewound_prompts(session)
+    is_left_out = False
+    for record in records(session):
+        if not isinstance(record, str) and not record.get(_PARENT) and _is_prompt(record):
+            is_left_out = text_of(record.get("uuid")) in gone
+        if not is_left_out:
+            yield record
+
+
+def rewound(session: StoredSession) -> int:
+    return len(_rewound_prompts(session))
+
+
+def _rewound_prompts(session: StoredSession) -> frozenset[str]:
+    """The prompts from which no chain of parents leads to the last record.
+
+    Where the chain ends at a record that is no prompt, such as a summary, nothing is known of what is older.
+    """
+    above: dict[str, str] = {}
+    prompts: list[str] = []
+    last = ""
+    for record in json_lines(session.path):
+        if isinstance(record, str) or record.get("isSidechain") is True:
+            continue
+        record_id = text_of(record.get("uuid"))
+        if not record_id:
+            continue
+        above[record_id] = first_text(record, "parentUuid", "logicalParentUuid")
+        if _is_prompt(record):
+            prompts.append(record_id)
+        if record.get("type") in ("user", "assistant"):
+            last = record_id
+    chain: dict[str, None] = {}
+    while last in above and last not in chain:
+        chain[last] = None
+        last = above[last]
+    first = next(reversed(chain), "")
+    order = {record_id: number for number, record_id in enumerate(above)}
+    oldest = 0 if first in prompts else order.get(first, 0)
+    return frozenset(one for one in prompts if one not in chain and order[one] >= oldest)
+
+
+def _is_prompt(record: Record) -> bool:
+    content = record_of(record.get("message")).get("content")
+    return record.get("type") == "user" and prompt_of(record, content) is not None
+
+
 def _children(folder: str) -> dict[str, tuple[str, str]]:
     """Call, or id of the sub-agent → its file and the call."""
     found: dict[str, tuple[str, str]] = {}
@@ -384,4 +433,6 @@ HISTORY = AgentHistory(
     live=live,
     deleted_after_days=deleted_after_days,
     scanner=scanner,
+    rewound=rewound,
+    current=current_records,
 )
