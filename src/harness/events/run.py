@@ -36,6 +36,8 @@ class SessionStart(Event, frozen=True, kw_only=True):
     """How often its model may be asked, where that is known."""
     runner: str = ""
     """The sandbox runner in which it happens, by its name or address; empty: it happens here."""
+    sandbox: str = ""
+    """What confines it, or its commands: namespaces, bubblewrap or landlock; empty: nothing does."""
 
 
 class Result(Event, frozen=True, kw_only=True):

@@ -46,6 +46,8 @@ class RawStart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     warnings: list[str] = msgspec.field(default_factory=list)
     """What was asked for and dropped, because this agent cannot do it."""
     request: dict[str, Any] = msgspec.field(default_factory=dict)
+    sandbox: str = ""
+    """What confined it: namespaces, bubblewrap or landlock."""
     two_way: bool = False
     """The agent is held in a conversation: the output has the format of `Agent.two_way`."""
     session_id: str = ""
@@ -94,6 +96,8 @@ class RawExit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     code: int | None = None
     signal: int | None = None
     survivors: int = 0
+    refused: list[str] = msgspec.field(default_factory=list)
+    """What it left in its sandbox and had to be switched off, as text."""
     lost: bool = False
     failure: Literal["", "agent_not_found", "spawn_failed"] = ""
     message: str = ""

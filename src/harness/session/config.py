@@ -70,6 +70,8 @@ class CommandAgent(msgspec.Struct, frozen=True, kw_only=True):
     """For agent `replay`: the recording to play."""
     max_turns: int | None = None
     """How many turns its model may take for one message."""
+    sandbox: bool = False
+    """Confine it to the working directory and its own files; refused where that cannot be done."""
     folder_settings: FolderSettingsUse = ""
     """Whether it obeys settings that its folder brings; empty: if the folder is trusted, or with full access."""
     session: str = ""

@@ -328,6 +328,7 @@ class CommandDriver:
             cwd=session.working_directory,
             model=session.model.get(),
             permissions=agent.permissions,
+            sandbox=agent.sandbox,
             folder_settings=agent.folder_settings,
             resume=known.get(self.agent_name, agent.session) if "resume" in self.capabilities else "",
             append_system_prompt=session.harness.instructions_for(None, session.mode.resolve()),

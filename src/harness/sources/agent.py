@@ -92,8 +92,15 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     supports: frozenset[str]
     """The optional parts of a request that this agent takes: model, mcp, resume, continue_last, max_turns,
     max_budget_usd, system_prompt, append_system_prompt, on_ask, ask_timeout_s, effort, temperature,
-    max_output_tokens, read-only, agent-default, sandbox. What is not here is dropped with a warning; the last one is
-    refused. An agent that runs in this process also says whether it takes extra_args."""
+    max_output_tokens, read-only, agent-default. What is not here is dropped with a warning. An agent that runs in this
+    process also says whether it takes extra_args, and sandbox, which is refused where it is not here."""
+    homes: tuple[str, ...] = ()
+    """Its own files and folders, with its settings, login and sessions: in a sandbox it can read and write them. `~`
+    and variables (`$NAME`) are those of its environment; one whose variable is not set is left out. A folder with `/` at
+    its end is made where it is missing; what it would write to another one that is missing is lost there."""
+    without_settings: dict[str, str] = msgspec.field(default_factory=dict)
+    """Variables by which it looks for no settings in its folder. Set in a sandbox where there are none: what stands in
+    for them there is not to be taken for some."""
     since: dict[str, Version] = msgspec.field(default_factory=dict)
     """The first version that takes a part of `supports`, where not all of them do; `needs_version` is set then."""
     names_sessions_since: Version | None = None

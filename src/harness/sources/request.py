@@ -68,7 +68,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     copy_of: str = ""
     """The folder that `cwd` is a copy of: trusted as that one is, if it brings the same."""
     sandbox: bool = False
-    """Confine the commands that the agent runs; refused where that cannot be done."""
+    """Confine the agent: a program with all that it starts, the built-in one's commands. Refused where that cannot be
+    done."""
     mcp: tuple[str, ...] = ()
     """`mcp.json` files, whose servers the agent may use."""
     resume: str = ""

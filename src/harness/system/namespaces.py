@@ -221,6 +221,8 @@ def _build(view: Mapping[str, Any]) -> None:
         _close_system(view)
     for path, state in view["guards"]:
         _guard(path, state)
+    for path in filter(os.path.exists, view["blank"]):
+        _guard(path, "empty")
     if os.path.isdir(view["locks"]):
         _own_folder(view["locks"], "700")
     _mount("proc", "/proc", "proc", _NO_SETUID | _NO_DEVICES | _NO_PROGRAMS)
@@ -263,12 +265,18 @@ def _stand(path: str, *, is_folder: bool) -> None:
 
 
 def _guard(path: str, state: str) -> None:
-    """`open`: it cannot be moved away. `closed`: nor be changed. `empty`: nothing of it is seen.
+    """`open`: it cannot be moved away. `closed`: nor be changed. `empty`: nothing of it is seen. `discarding`: it is
+    seen, and what is written there is lost.
 
     An empty folder may be written to, since some agents end where they cannot; all of that is lost.
     """
     if state == "empty" and os.path.isdir(path):
         _own_folder(path, "755")
+        return
+    if state == "discarding" and os.path.isdir(path) and _discard_changes(path):
+        return
+    if state != "open" and stat.S_ISSOCK(os.lstat(path).st_mode):  # it stands in for a file that there is not
+        _mount("/dev/null", path, flags=_BIND)
         return
     if state == "empty":
         _own_folder(_STAGE, "755")
@@ -281,6 +289,27 @@ def _guard(path: str, state: str) -> None:
         _mount(path, path, flags=_BIND | _RECURSIVE)
     if state != "open":
         _change(path, set_=_ATTR_READ_ONLY | _ATTR_NO_SETUID, recursively=True)
+
+
+def _discard_changes(path: str) -> bool:
+    """Let changes of a folder be lost; False where the kernel cannot."""
+    if not os.listdir(path):
+        _own_folder(path, "755")
+        return True
+    _own_folder(_STAGE, "755")
+    for name in ("changes", "work"):
+        os.mkdir(f"{_STAGE}/{name}")
+    below = os.open(path, os.O_PATH)
+    # By a descriptor, since a path may have commas and colons, which mean something here.
+    layers = f"lowerdir=/proc/self/fd/{below},upperdir={_STAGE}/changes,workdir={_STAGE}/work,userxattr"
+    try:
+        _mount("overlay", path, "overlay", _NO_SETUID | _NO_DEVICES, layers)
+    except OSError:
+        return False
+    finally:
+        os.close(below)
+        _require(_libc().umount2(_STAGE.encode(), _DETACH), "cannot unmount")
+    return True
 
 
 def _own_devices(devices: Mapping[str, int]) -> None:

@@ -229,7 +229,7 @@ def test_an_agent_that_cannot_be_confined_is_refused(tmp_path: Path) -> None:
     from harness.sources.request import Request
 
     with pytest.raises(UsageError, match="cannot be confined with --sandbox"):
-        prepare(Request(agent="claude", prompt="x", cwd=str(tmp_path), sandbox=True))
+        prepare(Request(agent="remote", prompt="x", cwd=str(tmp_path), sandbox=True))
 
 
 def test_a_run_says_when_the_weaker_sandbox_is_used(tmp_path: Path, forbidden: set[str]) -> None:

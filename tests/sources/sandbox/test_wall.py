@@ -126,6 +126,37 @@ def test_settings_that_are_blank_are_not_seen_by_the_program_nor_its_children(pl
     assert "evil" in (place.work / ".mcp.json").read_text()
 
 
+def test_what_is_written_to_settings_can_be_thrown_away_instead_of_refused(place: Place) -> None:
+    before = place.names()
+    answer = place.run(
+        "cat .claude/settings.json; echo; for n in .codex/x .claude/x; do echo new > $n && cat $n; done; cat .mcp.json;"
+        "rm .claude/settings.json; mv .codex gone; rmdir .codex; echo x > .vscode/x",
+        discards=[".claude", ".codex"],
+    )
+    if place.engine == "namespaces":
+        assert answer["said"].startswith('{"hooks": {}}\nnew\nnew\n{"mcpServers"'), answer
+    assert ".vscode/x: Read-only file system" in answer["said"]
+    assert place.names() == before
+    assert (place.work / ".claude/settings.json").read_text() == '{"hooks": {}}'
+
+
+def test_an_absent_file_reads_as_empty_and_git_sees_nothing_of_it(place: Place) -> None:
+    if not shutil.which("git"):
+        pytest.skip("git is not installed")
+    subprocess.run(["git", "init", "-q", str(place.work)], check=True)
+    subprocess.run(["git", "-c", "safe.directory=*", "-C", str(place.work), "add", "-A"], check=True)
+    for path in (place.work, *place.work.rglob("*")):
+        os.chown(path, place.uid, place.uid)
+    before = place.names()
+    answer = place.run(
+        "cat opencode.json kilo.jsonc .aider.conf.yml && echo read; echo x > opencode.json; rm opencode.json;"
+        "mv file.txt kilo.json; git -c safe.directory=* status --short --untracked-files=all | grep -v '^A'"
+    )
+    assert answer["said"].startswith("read\n"), answer
+    assert "??" not in answer["said"], answer
+    assert place.names() == before
+
+
 def test_only_the_names_of_the_wall_are_blank(place: Place) -> None:
     answer = place.run("cat .mcp.json; cat harness.toml", settings="blank", protected=[".mcp.json"])
     assert answer["said"] == "{}\nevil = 1"

@@ -70,6 +70,8 @@ def run_and_show(
         run = start(request, store=store, redact=redact)
         interruption.watch(run)
         _print_command(run, showing.console)
+        if run.launch.sandbox:
+            showing.console.say(f"confined to {run.launch.request.cwd} ({run.launch.sandbox})")
         if request.recording and run.launch.speaks is run.launch.agent:
             showing.console.warning(
                 "the agent that wrote this is unknown, so no line is understood: name it with --as NAME"

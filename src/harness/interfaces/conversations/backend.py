@@ -28,6 +28,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     max_turns: int | None = None
     effort: str = ""
     title: str = ""
+    sandbox: bool = False
+    """Confine the agent: a program with all that it starts, the built-in one's commands."""
     folder_settings: Literal["use", "none", ""] = ""
     """Whether the agent obeys settings that the folder brings. Empty: if the folder is trusted, or with full access."""
     continues: str = ""

@@ -54,7 +54,7 @@ class HostedConversation:
             modes=modes_of(setup),
             agent=backing_of(setup),
             instructions=setup.system_prompt,
-            workspace=WorkspaceConfig(cwd=setup.cwd),
+            workspace=WorkspaceConfig(cwd=setup.cwd, sandbox=setup.sandbox),
             cwd=setup.cwd,
             initial_state=permissions_state(setup.permission_mode),
             subagents=SUBAGENTS,
@@ -254,7 +254,8 @@ class HostedConversation:
         opened.metadata.model = self._session.model.get()
         settings = {"permissionMode": setup.permission_mode, "systemPrompt": setup.system_prompt}
         settings["runner"] = setup.runner
-        opened.save_settings({**settings, "maxTurns": setup.max_turns, "effort": setup.effort})
+        limits = {"maxTurns": setup.max_turns, "effort": setup.effort, "sandbox": setup.sandbox}
+        opened.save_settings({**settings, **limits})
 
     def _open_relay(self, command: Approve | Deny | AnswerCommand) -> Relay:
         self._core.bus.deliver()
@@ -341,6 +342,7 @@ def setup_of(metadata: Any) -> Setup:
         system_prompt=str(settings.get("systemPrompt") or ""),
         max_turns=settings.get("maxTurns"),
         effort=str(settings.get("effort") or ""),
+        sandbox=bool(settings.get("sandbox")),
     )
 
 

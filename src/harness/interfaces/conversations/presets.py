@@ -10,7 +10,7 @@ from harness.errors import UsageError
 from harness.interfaces.conversations.backend import Setup
 from harness.session.config import BUILTIN_TOOLS, BackingAgent, CommandAgent, Mode, Subagent
 from harness.sources.models.registry import any_model
-from harness.sources.process.launch import installed_version, refusal_to_ask
+from harness.sources.process.launch import find_sandbox_for, installed_version, refusal_to_ask
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT, REMOTE_AGENT, Request
 
@@ -76,6 +76,7 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
             max_turns=setup.max_turns,
             extra_args=_place_words(setup),
             session=setup.agent_session,
+            sandbox=setup.sandbox,
             folder_settings=setup.folder_settings,
         )
     from harness.sources.loop.system_prompt import system_prompt
@@ -94,6 +95,7 @@ def modes_of(setup: Setup) -> list[Mode]:
             permissions="read-only",
             extra_args=_place_words(setup),
             session=setup.agent_session,
+            sandbox=setup.sandbox,
             folder_settings=setup.folder_settings,
         )
     return [
@@ -141,12 +143,15 @@ def checked(setup: Setup) -> Setup:
     if setup.mode not in ("", BUILD, PLAN):
         raise UsageError(f"unknown mode: {setup.mode}", hint=f"there are: {BUILD}, {PLAN}")
     agent = load(setup.agent).name
+    cwd = checked_directory(setup.cwd or os.getcwd())
+    if setup.sandbox:
+        find_sandbox_for(agent, cwd)
     return replace(
         setup,
         agent=agent,
         runner=_checked_runner(setup, agent),
         model=setup.model or (any_model() if agent == OWN_AGENT else ""),
-        cwd=checked_directory(setup.cwd or os.getcwd()),
+        cwd=cwd,
         mode=setup.mode or BUILD,
     )
 

@@ -185,6 +185,7 @@ AGENT = Agent(
     name="aider",
     title="Aider",
     binaries=("aider",),
+    homes=("~/.aider",),
     command=command,
     translator=AiderTranslator,
     supports=frozenset({"agent-default", "read-only", *_FLAGS}),

@@ -450,6 +450,7 @@ AGENT = Agent(
     title="Antigravity",
     aliases=("agy",),
     binaries=("agy",),
+    homes=("~/.gemini/", "~/.antigravity"),
     command=command,
     translator=AntigravityTranslator,
     supports=frozenset({"agent-default", *_FLAGS}),

@@ -424,6 +424,7 @@ AGENT = Agent(
     aliases=("claude-code", "claudecode"),
     binaries=("claude",),
     leaves_settings=True,
+    homes=("~/.claude/", "~/.claude.json", "$CLAUDE_CONFIG_DIR/"),
     command=command,
     translator=ClaudeTranslator,
     supports=frozenset({"agent-default", "fork", "mcp", "read-only", *_FLAGS}),

@@ -153,6 +153,7 @@ AGENT = Agent(
     title="Continue",
     aliases=("cn", "continue-cn"),
     binaries=("cn",),
+    homes=("~/.continue/",),
     command=command,
     translator=ContinueTranslator,
     supports=frozenset({"agent-default", "read-only", *_FLAGS}),

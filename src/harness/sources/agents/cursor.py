@@ -433,6 +433,7 @@ AGENT = Agent(
     title="Cursor",
     aliases=("cursor-agent",),
     binaries=("cursor-agent", "agent"),
+    homes=("~/.cursor/", "~/.config/cursor", "~/.local/share/cursor-agent"),
     command=command,
     translator=CursorTranslator,
     supports=frozenset({"agent-default", "read-only", *_FLAGS}),

@@ -487,6 +487,7 @@ AGENT = Agent(
     title="Factory Droid",
     aliases=("factory", "factory-droid"),
     binaries=("droid",),
+    homes=("~/.factory/", "~/.local/share/factory"),
     command=command,
     translator=DroidTranslator,
     two_way=TWO_WAY,

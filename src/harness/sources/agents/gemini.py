@@ -480,6 +480,7 @@ AGENT = Agent(
     aliases=("gemini-cli",),
     binaries=("gemini",),
     leaves_settings=True,
+    homes=("~/.gemini/",),
     command=command,
     translator=GeminiTranslator,
     two_way=TWO_WAY,

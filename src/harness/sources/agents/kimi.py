@@ -516,6 +516,7 @@ AGENT = Agent(
     aliases=("kimi-cli", "kimi-code"),
     binaries=("kimi",),
     leaves_settings=True,
+    homes=("~/.kimi-code/", "~/.kimi", "$KIMI_SHARE_DIR/"),
     command=command,
     translator=KimiTranslator,
     two_way=TWO_WAY,

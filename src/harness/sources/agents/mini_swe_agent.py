@@ -190,6 +190,7 @@ AGENT = Agent(
     title="mini-SWE-agent",
     aliases=("mini", "minisweagent"),
     binaries=("mini", "mini-swe-agent"),
+    homes=("~/.config/mini-swe-agent/",),
     command=command,
     translator=MiniSweAgentTranslator,
     supports=frozenset({"max_turns", *_FLAGS}),

@@ -147,6 +147,7 @@ class AgentRun:
                 model=options.model.name,
                 cwd=self.context.cwd,
                 version=options.version,
+                sandbox=self.context.sandbox,
                 name=self._name,
                 parent_id=self._parent_id,
                 session_id=self._session_id,

@@ -39,12 +39,14 @@ class LoopContext:
         env: Mapping[str, str],
         secrets: Mapping[str, str] | None,
         cost_of: Callable[[str, Usage, Rate], float | None] | None = None,
+        sandbox: str = "",
     ) -> None:
-        """`env`: what tools get. `secrets`: what is masked in the log; None when nothing is."""
+        """`env`: what tools get. `sandbox`: what confines them, by its name. `secrets`: what is masked in the log; None when nothing is."""
         loop = asyncio.get_running_loop()
         self.hub = hub
         self.cwd = cwd
         self.env = env
+        self.sandbox = sandbox
         self.files = FileTimes()
         self.outbox = Outbox(hub, loop, secrets)
         self.questions = OpenQuestions(loop)

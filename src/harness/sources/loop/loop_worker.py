@@ -89,6 +89,7 @@ class LoopWorker:
             env=environment_for_tools(environ, request.env),
             secrets=secrets_in(environ) if self._redact else None,
             cost_of=prices_of(request.cwd, must_hold=request.limits.max_budget_usd is not None),
+            sandbox=self._launch.sandbox,
         )
         channel = context.outbox.channel(self._run_id)
         for warning in self._launch.warnings:

@@ -427,7 +427,13 @@ class Dialogue:
     def _exit_of(self, line: Line, ended: TurnEnded | None, *, is_alive: bool) -> RawExit:
         exit = RawExit(at_ms=self._hub.clock(), session_id=line.driver.session_id, is_alive=is_alive)
         if (end := line.child.exit) is not None:
-            exit = replace(exit, code=end.code, signal=end.signal, survivors=end.survivors)
+            exit = replace(
+                exit,
+                code=end.code,
+                signal=end.signal,
+                survivors=end.survivors,
+                refused=list(end.refused),
+            )
         if ended is not None:
             # The process ended because its stdin did: its signal and what it left say nothing of the turn.
             message = self._recorder.masked(ended.message)

@@ -22,6 +22,7 @@ from harness.version import __version__
 
 if TYPE_CHECKING:
     from harness.budget import BudgetGuard
+    from harness.sources.sandbox.rungs import Rung
 
 _OPTIONAL = (
     *("model", "mcp", "resume", "continue_last", "system_prompt", "append_system_prompt"),
@@ -34,6 +35,7 @@ _WEAKER_SANDBOX = (
     "--sandbox uses Landlock here, since the system refuses namespaces and there is no bubblewrap that works: commands "
     "can create nothing at the top of the workspace and cannot commit, but can change modes and times of files outside"
 )
+_HIDES_NOTHING = "; the agent can read your home"
 _BY_DIALOGUE = frozenset({"ask", "on_ask", "ask_timeout_s"})
 """What works with every agent that is held in a conversation."""
 _ENFORCED_BY_US = frozenset(_LIMITS)
@@ -59,6 +61,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """Of max_turns and max_budget_usd: those that the harness must watch itself."""
     two_way: TwoWay | None = None
     """How the agent is held in a conversation; None: it gets one prompt, and is only read."""
+    sandbox: str = ""
+    """What confines it: namespaces, bubblewrap or landlock; empty: nothing does."""
     run_id: str = ""
     """Under which it is written; empty when it has a log of its own, whose id it shares."""
     budget: BudgetGuard | None = None
@@ -93,19 +97,17 @@ def prepare(
     if request.permissions == "ask" and agent.work is not None:
         request = replace(request, permissions="agent-default")  # it asks before it changes anything
     supports = _supported(agent, two_way, parse_version(version))
-    request, warnings = _drop_unsupported(
-        agent, replace(request, agent=agent.name, cwd=cwd, mcp=mcp), supports, version
-    )
+    request = replace(request, agent=agent.name, cwd=cwd, mcp=mcp)
+    request, warnings = _drop_unsupported(agent, request, supports, version)
     request, left_out = _without_files(agent, two_way, request)
-    if _takes_session_id(agent, parse_version(version)) and not request.resume and not request.continue_last:
-        request = replace(request, session_id=request.session_id or str(uuid4()))
     use = decide_use(agent, request, cwd, environ)
-    request = replace(request, folder_settings=use.settings)
-    warnings += left_out + _sandbox_warnings(request, environ) + use.warnings
+    request = _with_session_id(agent, replace(request, folder_settings=use.settings), version)
+    sandbox = find_sandbox_for(agent.name, cwd, environ).name if request.sandbox else ""
+    warnings += left_out + use.warnings + _sandbox_warnings(agent, sandbox)
     briefed = _with_briefing(request)
     request = briefed if agent.work is not None else request
     command = (two_way or agent).command(briefed, parse_version(version))
-    return Launch(
+    launch = Launch(
         agent=agent,
         speaks=load(request.native) if request.native else agent,
         request=request,
@@ -123,7 +125,9 @@ def prepare(
         warnings=warnings,
         watched_limits=_ENFORCED_BY_US - supports,
         two_way=two_way,
+        sandbox=sandbox,
     )
+    return _behind_wall(launch)
 
 
 def _environment(
@@ -152,19 +156,48 @@ def _working_directory(request: Request) -> str:
     return cwd
 
 
-def _sandbox_warnings(request: Request, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Raises UsageError where nothing can be confined: now, and not in the middle of a run."""
-    if not request.sandbox:
-        return ()
+def find_sandbox_for(agent: str, cwd: str, environ: Mapping[str, str] | None = None) -> Rung:
+    """What would confine the agent there. Raises UsageError where nothing can: now, and not in the middle of a run."""
     from harness.sources.sandbox.ladder import find_sandbox
     from harness.sources.sandbox.protected_paths import require_apart
 
-    if os.path.realpath(request.cwd) == "/":
+    _require_confinable(load(agent))
+    if os.path.realpath(cwd) == "/":
         raise UsageError(
             "nothing can be confined to the whole system", hint="name a workspace with --cwd DIR"
         )
-    require_apart(os.path.realpath(request.cwd))
-    return (_WEAKER_SANDBOX,) if find_sandbox(environ).name == "landlock" else ()
+    require_apart(os.path.realpath(cwd))
+    return find_sandbox(environ)
+
+
+def _require_confinable(agent: Agent) -> None:
+    if agent.work is not None and "sandbox" not in agent.supports:
+        raise UsageError(
+            f"{agent.title} cannot be confined with --sandbox", hint="use another agent (`harness agents`)"
+        )
+
+
+def _sandbox_warnings(agent: Agent, sandbox: str) -> tuple[str, ...]:
+    if sandbox != "landlock":
+        return ()
+    return (_WEAKER_SANDBOX + (_HIDES_NOTHING if agent.work is None else ""),)
+
+
+def _behind_wall(launch: Launch) -> Launch:
+    """The built-in agents confine their commands themselves."""
+    if not launch.sandbox or launch.agent.work is not None:
+        return launch
+    from harness.sources.process.agent_wall import agent_wall, has_settings
+
+    agent, invocation = launch.agent, launch.invocation
+    wall = agent_wall(agent, (*invocation.argv, *launch.request.mcp), invocation.cwd, invocation.env)
+    if (untrusted := invocation.wall) is not None:  # the settings of the folder are not to be seen
+        blank = (
+            os.path.join(place, name) for place in untrusted.workspaces for name in untrusted.protected or ()
+        )
+        wall = replace(wall, settings="blank", blank=tuple(blank))
+    env = {} if has_settings(agent.name, invocation.cwd) else agent.without_settings
+    return replace(launch, invocation=replace(invocation, wall=wall, env={**invocation.env, **env}))
 
 
 def find_binary(agent: Agent, explicit: str, environ: Mapping[str, str]) -> str:
@@ -316,9 +349,13 @@ def _supported(agent: Agent, two_way: TwoWay | None, version: Version) -> frozen
     )
 
 
-def _takes_session_id(agent: Agent, version: Version) -> bool:
-    since = agent.names_sessions_since
-    return since is not None and (not version or version >= since)
+def _with_session_id(agent: Agent, request: Request, version: str) -> Request:
+    """With an id for a new session, where the agent takes one."""
+    since, known = agent.names_sessions_since, parse_version(version)
+    takes_one = since is not None and (not known or known >= since)
+    if not takes_one or request.resume or request.continue_last:
+        return request
+    return replace(request, session_id=request.session_id or str(uuid4()))
 
 
 def dropped_options(request: Request, environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -354,11 +391,6 @@ def _drop_unsupported(
         raise UsageError(
             f"{title} cannot continue a copy of a session",
             hint="--fork needs --resume ID, and an agent with `fork` in `harness agents capabilities`",
-        )
-    if request.sandbox and "sandbox" not in supports:
-        raise UsageError(
-            f"{agent.title} cannot be confined with --sandbox",
-            hint="use `--agent native`, or the agent's own sandbox (arguments after --)",
         )
     if request.permissions not in ("full-access", *supports):
         if request.permissions == "read-only":

@@ -168,6 +168,6 @@ def _identity(launch: Launch) -> tuple[object, ...]:
     request = launch.request
     return (
         *(launch.binary, launch.version, request.cwd, dict(launch.invocation.env)),
-        *(request.permissions, request.mcp, request.extra_args),
+        *(request.permissions, request.sandbox, request.mcp, request.extra_args),
         *(request.system_prompt, request.append_system_prompt, request.effort),
     )

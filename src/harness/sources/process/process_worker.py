@@ -231,6 +231,7 @@ class ProcessWorker:
             code=end.code,
             signal=end.signal,
             survivors=end.survivors,
+            refused=list(end.refused),
             session_id=session_id,
             earlier_usage=earlier,
         )

@@ -99,6 +99,7 @@ class Recorder:
             prompt_id=launch.request.prompt_id,
             files=self.masked_all(to_builtins(launch.request.attachments)),
             warnings=list(launch.warnings),
+            sandbox=launch.sandbox,
             request=self.masked_all({key: value for key, value in request.items() if value}),
         )
 

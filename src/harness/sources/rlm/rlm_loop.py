@@ -108,6 +108,7 @@ class RlmRun:
                 model=self.options.agent.model.name,
                 cwd=self.loop_context.cwd,
                 version=self.options.agent.version,
+                sandbox=self.loop_context.sandbox,
                 parent_id=self._parent_id,
                 max_turns=self.options.agent.max_iterations,
             )

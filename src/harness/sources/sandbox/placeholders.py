@@ -2,7 +2,8 @@
 
 The watchdog loads this file by its path, as it does `confinement`: stand-ins are made just before a confined
 program starts, and go when the last one that needs them has ended, even if Harness was killed. They are
-empty folders, which version control does not see, or small files inside of `.git`.
+empty folders and sockets, which version control does not see, or small files inside of `.git`. A socket stands in for
+a file, since agents fail where a file of settings is a folder; behind the wall `/dev/null` is mounted over it.
 
 A process that needs a stand-in holds a lock for it, in a folder of the user's own. A lock that is not held was left
 by a process that was killed; the next one that needs the same stand-in takes it over, and must remove it.
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _FOLDER_MODE, _FILE_MODE, _LOCK_MODE = 0o755, 0o644, 0o600
+SOCKET = "\0"
+"""As the content of a stand-in: it is a socket, which nobody can read."""
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class StandIn:
-    """One path that something stands in for. `content`: None for a folder."""
+    """One path that something stands in for. `content`: None for a folder, SOCKET for a socket."""
 
     def __init__(self, locks: str, path: str, content: str | None) -> None:
         self._path = path
@@ -34,8 +37,7 @@ class StandIn:
 
     def hold(self) -> None:
         """Afterwards something is there. Raises OSError also for a symbolic link: that nothing can cover."""
-        exists = os.path.lexists(self._path)
-        if not exists or os.path.exists(self._lock_path):
+        if not self._is_real():
             self._take_lock()
             if self._make() or self._is_ours():
                 self._note()
@@ -57,6 +59,14 @@ class StandIn:
             pass
         self._unlock()
 
+    def _is_real(self) -> bool:
+        """Whether it is there, and no stand-in: one has a lock as long as it lives, also while we look."""
+        return (
+            not os.path.exists(self._lock_path)
+            and os.path.lexists(self._path)
+            and not os.path.exists(self._lock_path)
+        )
+
     def _take_lock(self) -> None:
         while True:
             self._lock = os.open(self._lock_path, _LOCK_FLAGS, _LOCK_MODE)
@@ -72,6 +82,8 @@ class StandIn:
         try:
             if self._content is None:
                 os.mkdir(self._path, _FOLDER_MODE)
+            elif self._content == SOCKET.encode():
+                self._make_socket()
             else:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
                 descriptor = os.open(self._path, flags, _FILE_MODE)
@@ -82,6 +94,14 @@ class StandIn:
         except FileExistsError:
             return False
         return True
+
+    def _make_socket(self) -> None:
+        try:
+            os.mknod(self._path, _FILE_MODE | stat.S_IFSOCK)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without sockets
+            os.mkdir(self._path, _FOLDER_MODE)
 
     def _note(self) -> None:
         os.pwrite(self._lock, self._identity(), 0)
@@ -98,8 +118,11 @@ class StandIn:
         return f"{kind} {status.st_dev} {status.st_ino}\n".encode()
 
     def _remove(self) -> None:
-        if self._content is None:
+        if stat.S_ISDIR(os.lstat(self._path).st_mode):
             os.rmdir(self._path)
+            return
+        if self._content == SOCKET.encode():
+            os.unlink(self._path)
             return
         with open(self._path, "rb") as file:
             is_untouched = file.read() == self._content

@@ -15,11 +15,14 @@ from harness.approvals.protected import closed_names
 from harness.errors import UsageError
 from harness.sources.sandbox import git_directories
 from harness.sources.sandbox.git_directories import GIT, GUARDED, UNFINISHED, GitPaths
+from harness.sources.sandbox.placeholders import SOCKET
 from harness.system.contract import PACKAGE
 
 PROTECTED: dict[str, str] = closed_names()
 """Path in the workspace → who obeys what is there."""
 
+_FILES = frozenset({".env", ".kilocodemodes", ".roomodes"})
+"""Names without a suffix that are those of files."""
 _MOST_OPEN_REPOSITORIES = 100
 _MOST_REPOSITORIES = 1000
 """bubblewrap takes so many arguments and no more, and the kernel so many mounts."""
@@ -30,7 +33,7 @@ class PathGuard(NamedTuple):
 
     path: str
     stand_in: str | None = None
-    """What a file would say that stands in for it where it is absent; None: a folder would."""
+    """What a file would say that stands in for it where it is absent; None: a folder would; SOCKET: a socket."""
     is_open: bool = False
 
 
@@ -62,7 +65,7 @@ def survey(roots: Sequence[str], protected: Sequence[str] | None = None) -> Surv
     found = tuple(git_directories.find(root) for root in roots)
     names = PROTECTED if protected is None else protected
     settings = frozenset(os.path.join(root, name) for root in roots for name in names if name != GIT)
-    named: dict[str, str | None] = dict.fromkeys(sorted(settings))
+    named: dict[str, str | None] = {path: SOCKET if _is_file(path) else None for path in sorted(settings)}
     others = [guard for root, one in zip(roots, found, strict=True) for guard in _configured(root, one)]
     for path, stand_in in (*others, *((path, None) for path in _own_places())):
         if any(_is_below(path, root) for root in roots):
@@ -164,6 +167,12 @@ def require_apart(root: str) -> None:
         raise UsageError(
             "nothing can be confined to a folder of Harness itself", hint="name a workspace with --cwd DIR"
         )
+
+
+def _is_file(path: str) -> bool:
+    """By its name: what agents expect there, if anything."""
+    name = os.path.basename(path)
+    return bool(os.path.splitext(name)[1]) or name in _FILES
 
 
 def _folders_above(path: str, roots: Sequence[str]) -> Iterator[str]:

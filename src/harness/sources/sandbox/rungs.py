@@ -29,6 +29,7 @@ from harness.config import data_directory
 from harness.errors import UsageError
 from harness.sources.process.invocation import Invocation
 from harness.sources.sandbox.git_directories import GIT
+from harness.sources.sandbox.placeholders import SOCKET
 from harness.sources.sandbox.protected_paths import PathGuard, Survey, guards
 from harness.sources.sandbox.wall import Wall
 
@@ -63,6 +64,7 @@ def _with_namespaces(invocation: Invocation, wall: Wall, surveyed: Survey, _temp
         "hidden": _existing(wall.hidden),
         "places": _places(wall, surveyed),
         "guards": [(guard.path, _state_of(guard, wall, surveyed)) for guard in guarded],
+        "blank": _more_blank(wall, guarded),
         "locks": locks,
     }
     return replace(
@@ -83,6 +85,11 @@ def bubblewrap(program: str) -> Rung:
             part
             for guard in guarded
             for part in _bubblewrap_guard(guard, _state_of(guard, wall, surveyed), temporary)
+        ]
+        covers += [
+            part
+            for path in _more_blank(wall, guarded)
+            for part in _bubblewrap_guard(PathGuard(path), "empty", temporary)
         ]
         if not wall.confines:
             whole = (program, "--die-with-parent", "--dev-bind", "/", "/", *covers)
@@ -115,6 +122,10 @@ def bubblewrap(program: str) -> Rung:
 
 
 def _bubblewrap_guard(guard: PathGuard, state: str, temporary: str) -> tuple[str, ...]:
+    if guard.stand_in == SOCKET and not (os.path.isfile(guard.path) or os.path.isdir(guard.path)):
+        return ("--dev-bind", "/dev/null", guard.path)
+    if state == "discarding" and not os.path.lexists(guard.path):
+        return ("--tmpfs", guard.path)
     if state != "empty":
         return ("--bind" if state == "open" else "--ro-bind", guard.path, guard.path)
     if not os.path.isfile(guard.path):
@@ -157,10 +168,19 @@ def _mounts(wall: Wall, surveyed: Survey) -> list[PathGuard]:
     return guarded
 
 
+def _more_blank(wall: Wall, guarded: Sequence[PathGuard]) -> list[str]:
+    covered = {guard.path for guard in guarded}
+    more = [path for path in _existing(wall.blank) if path not in covered]
+    return [path for path in more if not any(path.startswith(above + os.sep) for above in covered)]
+
+
 def _state_of(guard: PathGuard, wall: Wall, surveyed: Survey) -> str:
     if guard.is_open:
         return "open"
-    return "empty" if wall.settings == "blank" and guard.path in surveyed.settings else "closed"
+    if guard.path not in surveyed.settings:
+        return "closed"
+    loose = {os.path.join(root, name) for root in surveyed.roots for name in wall.discards}
+    return "empty" if wall.settings == "blank" else "discarding" if guard.path in loose else "closed"
 
 
 def _places(wall: Wall, surveyed: Survey) -> list[tuple[str, bool]]:

@@ -41,5 +41,10 @@ class Wall(msgspec.Struct, frozen=True, kw_only=True):
     settings: FolderSettings = "keep"
     """`blank`: of what is protected in the workspaces, `.git` apart, nothing is seen. Folders are empty, and what
     is written there is thrown away; files are empty, or `{}`. So no program obeys a folder's settings."""
+    blank: tuple[str, ...] = ()
+    """More files and folders, wherever they lie, of which nothing is seen."""
+    discards: tuple[str, ...] = ()
+    """Protected folders in the workspaces: what is written there is thrown away instead of refused, since some agents
+    end where they cannot write to a folder of their own settings. With Landlock it is refused all the same."""
     protected: tuple[str, ...] | None = None
     """Names in the workspaces; None: all of `protected_paths.PROTECTED`."""

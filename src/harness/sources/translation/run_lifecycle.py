@@ -268,6 +268,7 @@ class RunLifecycle:
             out.append(error)
         if exit.survivors:
             out.append(_survivors(exit.survivors))
+        out += [Warning(message=text, code="sandbox") for text in exit.refused]
         self._close_relays(out)
         self._close_children(out, "interrupted" if outcome == "completed" else outcome)
         self._close_calls(out, "")
@@ -312,6 +313,7 @@ class RunLifecycle:
                 model=event.model or start.model,
                 cwd=event.cwd or start.cwd,
                 version=event.version or start.version,
+                sandbox=start.sandbox,
             )
         )
         if start.prompt:

@@ -38,6 +38,7 @@ from harness.log.run_tree import RunTree
 from harness.log.store import Metadata, read_all
 from harness.log.stores.files import FileStore
 from harness.sources.agent import Agent
+from harness.sources.process.launch import find_sandbox_for
 from harness.sources.request import OWN_AGENT
 from harness.stage import View, ViewOptions
 from harness.views import transcript
@@ -94,6 +95,7 @@ class OwnChat:
                 permission_mode=PERMISSION_MODES[self._permissions],
                 cwd=arguments.cwd or before.cwd,
                 agent_session=agent_session,
+                sandbox=arguments.sandbox or bool(before.settings.get("sandbox")),
             )
         )
         use = settle(self._agent, self._setup.cwd, self._permissions, arguments.folder_settings, console)
@@ -164,6 +166,8 @@ class OwnChat:
             return
         state = conversation.state
         facts = [state.agent, state.model, short_directory(state.folder), f"permissions: {state.permissions}"]
+        if self._setup.sandbox:
+            facts.append(f"confined by {find_sandbox_for(self._agent.name, state.folder).name}")
         conversation.terminal.say(single_line(" · ".join(fact for fact in facts if fact)))
         if state.permissions == "ask" and self._agent.two_way is None and self._agent.name != OWN_AGENT:
             conversation.terminal.say(

@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "ask (default: before it changes or runs anything), accept-edits, full-access or read-only"
     add("--permissions", default="", metavar="MODE", help=help_text)
     add("--folder-settings", choices=USES, default="", metavar="use|none", help=FOLDER_SETTINGS_HELP)
+    add("--sandbox", action="store_true", help="confine it to the workspace and its own files")
     add("--mode", default="", metavar="MODE", help="build (default) or plan")
     add("-d", "--cwd", default="", metavar="DIR", help="where the agent works (default: here)")
     add("--resume", default="", metavar="ID", help="continue this session (`last`: the latest one)")

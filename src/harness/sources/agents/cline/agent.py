@@ -507,6 +507,7 @@ AGENT = Agent(
     name="cline",
     title="Cline",
     binaries=("cline",),
+    homes=("~/.cline/", "$CLINE_DIR/"),
     command=command,
     translator=ClineTranslator,
     two_way=TWO_WAY,

@@ -408,6 +408,7 @@ AGENT = Agent(
     aliases=("openai-codex",),
     binaries=("codex",),
     leaves_settings=True,
+    homes=("~/.codex/", "$CODEX_HOME/"),
     command=command,
     translator=CodexTranslator,
     supports=_SUPPORTS,

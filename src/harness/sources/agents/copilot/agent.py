@@ -354,6 +354,7 @@ AGENT = Agent(
     title="GitHub Copilot CLI",
     aliases=("copilot-cli", "github-copilot"),
     binaries=("copilot",),
+    homes=("~/.copilot/", "~/.cache/copilot", "~/.config/github-copilot", "$COPILOT_HOME/"),
     command=command,
     translator=CopilotTranslator,
     two_way=TWO_WAY,

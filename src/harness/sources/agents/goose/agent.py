@@ -426,6 +426,7 @@ AGENT = Agent(
     title="Goose",
     aliases=("block-goose", "goose-cli"),
     binaries=("goose",),
+    homes=("~/.config/goose/", "~/.local/share/goose/", "~/.local/state/goose/", "~/.cache/goose/"),
     command=command,
     translator=GooseTranslator,
     two_way=TWO_WAY,

@@ -412,6 +412,7 @@ AGENT = Agent(
     aliases=("grok-build", "grok-cli"),
     binaries=("grok",),
     leaves_settings=True,
+    homes=("~/.grok/", "$GROK_HOME/"),
     command=command,
     translator=GrokTranslator,
     two_way=TWO_WAY,

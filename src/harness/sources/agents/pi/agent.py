@@ -528,6 +528,7 @@ AGENT = Agent(
     aliases=("pi-coding-agent",),
     binaries=("pi",),
     leaves_settings=True,
+    homes=("~/.pi/", "$PI_CODING_AGENT_DIR/"),
     command=command,
     translator=PiTranslator,
     two_way=TwoWay(

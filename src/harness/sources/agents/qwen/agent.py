@@ -450,6 +450,7 @@ AGENT = Agent(
     aliases=("qwen-code",),
     binaries=("qwen",),
     leaves_settings=True,
+    homes=("~/.qwen/",),
     command=command,
     translator=QwenTranslator,
     two_way=TWO_WAY,
