@@ -155,6 +155,7 @@ class Scheduler:
     ) -> None:
         """`chosen`: only these cases are started; None: all. `retry`: cases whose attempts all ended without a result get as many again. `watch` is called twice a second."""
         self.fleet = fleet
+        fleet.records.be_patient()
         self.running: dict[str, _Running] = {}
         self.waiting: list[str] = []
         self.given_up: set[str] = set()

@@ -61,6 +61,7 @@ _COUNTED = (UsageDelta, SessionStart, Result, Suspended, Resumed, Info, Warning,
 
 def work(fleet: Fleet, case_id: str, *, keep: bool = False) -> int:
     """Attempt a case unless it has a result. `keep`: the workspace of a case that is not solved stays. Returns the exit code."""
+    fleet.records.be_patient()
     case = fleet.case(case_id)
     claim = fleet.records.claim(case.id)
     if claim is None:

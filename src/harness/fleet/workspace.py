@@ -25,6 +25,7 @@ from harness.fleet.digests import path_digest
 from harness.fleet.first_commit import commit_all, tracked_files
 from harness.fleet.plan import FleetCase, FleetPlan, WorkspaceKind
 from harness.fleet.snapshot import Snapshots
+from harness.log.private_files import make_private_directory
 from harness.sources.process.invocation import find_program
 from harness.sources.registry import load
 from harness.sources.request import Request
@@ -79,7 +80,7 @@ class CaseWorkspace:
         remove(self.place)
         try:
             self._require_unchanged([self._case.task.workspace, *self._case.variant.added.values()])
-            os.makedirs(self._home, mode=0o700)
+            make_private_directory(self._home)
             with open(os.path.join(self._home, ".gitconfig"), "w", encoding="utf-8") as file:
                 file.write("[user]\n\tname = Harness\n\temail = harness@localhost\n")
             self._fill()

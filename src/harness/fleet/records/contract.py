@@ -77,6 +77,10 @@ class FleetRecords(Protocol):
 
     def stop_requested(self) -> StopRequest: ...
 
+    def be_patient(self) -> None:
+        """From now on, wait for a storage that is away for a while: what runs meanwhile is paid for."""
+        ...
+
     def delete(self) -> None:
         """Remove all of them."""
         ...

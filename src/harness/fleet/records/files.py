@@ -161,6 +161,9 @@ class FileRecords:
             return ""
         return cast("StopRequest", text) if text in {"after", "now"} else ""
 
+    def be_patient(self) -> None:
+        """A folder is there, or it is not."""
+
     def delete(self) -> None:
         """The plan first: without it there is no fleet."""
         with self._storing(), suppress(FileNotFoundError):

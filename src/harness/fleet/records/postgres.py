@@ -1,22 +1,25 @@
 """The records of a fleet in PostgreSQL, for workers on several machines.
 
-A claim is an advisory lock of a connection of its own: it ends with the worker, or with its machine. A worker whose
-connection broke may find that another one has its case; then the first result counts.
+A claim is an advisory lock of a connection of its own: it ends with the worker, or with its machine. A database that
+restarts is waited for: what was asked is asked again, and claims are taken again. A worker whose connection broke may
+nevertheless find that another one has its case; then the first result counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, LiteralString, cast
 
 import msgspec
 
-from harness.errors import UsageError
+from harness.errors import StoreError, UsageError
 from harness.fleet.attempt import Attempt, CaseProgress
 from harness.fleet.records.contract import StopRequest
-from harness.log.stores.postgres.connection import PostgresConnection, connect, failure, load
+from harness.log.stores.postgres.connection import Answer, PostgresConnection, load
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -55,8 +58,47 @@ SELECT data FROM harness_fleet_progress AS noted WHERE fleet = %s AND NOT EXISTS
 """A worker whose claim broke may note something after another one has stored the result."""
 _FORGET: LiteralString = "DELETE FROM harness_fleet_progress WHERE fleet = %s AND case_id = %s"
 _ONE_AT_A_TIME = 0x464C4545
+_PATIENCE_S = 600.0
+"""A failover, or an update of the server, takes minutes; runs that are paid for go on meanwhile."""
+_ASK_AGAIN_S = 0.5
+_KEEP_EVERY_S = 2.0
+_TAKEN_AGAIN_S = 15.0
+_LEAVE_S = 5.0
 _LATE = 200
 """So many of the last attempts are read again: a number may become visible after a larger one."""
+
+
+class PatientConnection(PostgresConnection):
+    """Waits for a database that does not answer, and asks again: everything that is asked here may be asked twice."""
+
+    def __init__(self, url: str, patience_s: float = 0.0) -> None:
+        super().__init__(url)
+        self.patience_s = patience_s
+        self.returned_s = float("-inf")
+        """When it answered again after it had not."""
+
+    def ask(self, question: Callable[[Connection[Any]], Answer]) -> Answer:
+        ends_s = time.monotonic() + self.patience_s
+        was_away = False
+        while True:
+            try:
+                answer = super().ask(question)
+            except StoreError as error:
+                if not is_away(error) or time.monotonic() >= ends_s:
+                    raise
+                was_away = True
+                time.sleep(_ASK_AGAIN_S)
+            else:
+                if was_away:
+                    self.returned_s = time.monotonic()
+                return answer
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether the database could not be reached, or ended the connection: it may be back soon."""
+    import psycopg
+
+    return isinstance(error.__cause__, psycopg.OperationalError)
 
 
 class PostgresRecords:
@@ -65,18 +107,14 @@ class PostgresRecords:
         load()
         self._url = url
         self._fleet = fleet
-        self._line = PostgresConnection(url)
+        self._line = PatientConnection(url)
         self._is_prepared = False
         self._known: dict[tuple[str, int], Attempt] = {}
         self._last = 0
 
     def save_plan(self, plan: bytes) -> bytes:
         self._prepare()
-        with self._line.use() as connection:
-            connection.execute(
-                "INSERT INTO harness_fleets (name, plan) VALUES (%s, %s) ON CONFLICT DO NOTHING",
-                (self._fleet, plan),
-            )
+        self._do("INSERT INTO harness_fleets (name, plan) VALUES (%s, %s) ON CONFLICT DO NOTHING", plan)
         return self.plan()
 
     def plan(self) -> bytes:
@@ -87,12 +125,8 @@ class PostgresRecords:
         return bytes(rows[0][0])
 
     def claim(self, case: str) -> AbstractContextManager[None] | None:
-        connection, key = self._connected(), self._key(case)
-        row = connection.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()
-        if row is None or not row[0]:
-            connection.close()
-            return None
-        return _releasing(connection, key)
+        claim = _Claim(self._url, self._key(case))
+        return claim if claim.take() else None
 
     def is_claimed(self, case: str) -> bool:
         key = self._key(case) & 0xFFFF_FFFF_FFFF_FFFF
@@ -104,7 +138,8 @@ class PostgresRecords:
                 (key >> 32, key & 0xFFFF_FFFF),
             ).fetchall()
         )
-        return bool(rows)
+        # Who had it before the database went away takes it again, but not at the same moment.
+        return bool(rows) or time.monotonic() < self._line.returned_s + _TAKEN_AGAIN_S
 
     def add(self, attempt: Attempt, diff: bytes = b"") -> bool:
         values = {
@@ -116,12 +151,16 @@ class PostgresRecords:
             "diff": diff,
         }
         adding = self._key(f"{attempt.case}\0add")  # another key than the claim's, which a worker holds
-        with self._line.use() as connection, connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (adding,))
-            is_new = connection.execute(_ADD, values).rowcount > 0
-            if is_new:
-                connection.execute(_FORGET, (self._fleet, attempt.case))
-        return is_new
+
+        def store(connection: Connection[Any]) -> bool:
+            with connection.transaction():
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (adding,))
+                is_new = connection.execute(_ADD, values).rowcount > 0
+                if is_new:
+                    connection.execute(_FORGET, (self._fleet, attempt.case))
+            return is_new
+
+        return self._line.ask(store)
 
     def results(self) -> Mapping[str, Attempt]:
         return {one.case: one for one in self._attempts() if one.is_result}
@@ -148,12 +187,12 @@ class PostgresRecords:
         return bytes(rows[0][0]) if rows else b""
 
     def note(self, progress: CaseProgress) -> None:
-        with self._line.use() as connection:
-            connection.execute(
-                "INSERT INTO harness_fleet_progress VALUES (%s, %s, %s)"
-                " ON CONFLICT (fleet, case_id) DO UPDATE SET data = excluded.data",
-                (self._fleet, progress.case, msgspec.json.encode(progress)),
-            )
+        self._do(
+            "INSERT INTO harness_fleet_progress VALUES (%s, %s, %s)"
+            " ON CONFLICT (fleet, case_id) DO UPDATE SET data = excluded.data",
+            progress.case,
+            msgspec.json.encode(progress),
+        )
 
     def progress(self, case: str) -> CaseProgress | None:
         rows = self._rows(_NOTES + " AND case_id = %s", case)
@@ -165,12 +204,11 @@ class PostgresRecords:
         return {one.case: one for one in found}
 
     def forget(self, case: str) -> None:
-        with self._line.use() as connection:
-            connection.execute(_FORGET, (self._fleet, case))
+        self._do(_FORGET, case)
 
     def request_stop(self, request: StopRequest) -> None:
-        with self._line.use() as connection:
-            connection.execute("UPDATE harness_fleets SET stop = %s WHERE name = %s", (request, self._fleet))
+        statement: LiteralString = "UPDATE harness_fleets SET stop = %s WHERE name = %s"
+        self._line.ask(lambda connection: connection.execute(statement, (request, self._fleet)))
 
     def stop_requested(self) -> StopRequest:
         rows = self._rows("SELECT stop FROM harness_fleets WHERE name = %s")
@@ -183,6 +221,9 @@ class PostgresRecords:
             lambda connection: connection.execute("SELECT name FROM harness_fleets ORDER BY name").fetchall()
         )
         return [name for (name,) in rows]
+
+    def be_patient(self) -> None:
+        self._line.patience_s = _PATIENCE_S
 
     def delete(self) -> None:
         with self._line.use() as connection, connection.transaction():
@@ -218,18 +259,17 @@ class PostgresRecords:
     def _prepare(self) -> None:
         if self._is_prepared:
             return
-        with self._line.use() as connection, connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_ONE_AT_A_TIME,))
-            connection.execute(_TABLES)
+
+        def prepare(connection: Connection[Any]) -> None:
+            with connection.transaction():
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_ONE_AT_A_TIME,))
+                connection.execute(_TABLES)
+
+        self._line.ask(prepare)
         self._is_prepared = True
 
-    def _connected(self) -> Connection[Any]:
-        import psycopg
-
-        try:
-            return connect(self._url)
-        except psycopg.Error as error:
-            raise failure(error) from error
+    def _do(self, statement: LiteralString, *values: object) -> None:
+        self._line.ask(lambda connection: connection.execute(statement, (self._fleet, *values)))
 
     def _key(self, case: str) -> int:
         """Locks are counted in the whole database, so the schema is a part of the key."""
@@ -249,13 +289,41 @@ def fleets_in(url: str) -> list[str]:
         records.close()
 
 
-@contextmanager
-def _releasing(connection: Connection[Any], key: int) -> Iterator[None]:
-    import psycopg
+class _Claim:
+    """An advisory lock, taken again when the database has restarted. Released when it is left."""
 
-    try:
-        yield
-    finally:
-        with suppress(psycopg.Error):  # the lock ends with the connection anyway, but a little later
-            connection.execute("SELECT pg_advisory_unlock(%s)", (key,))
-        connection.close()
+    def __init__(self, url: str, key: int) -> None:
+        self._line = PatientConnection(url, _PATIENCE_S)
+        self._key = key
+        self._generation = 0
+        self._left = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, name="claim of a case", daemon=True)
+
+    def take(self) -> bool:
+        """Raises StoreError."""
+        is_taken: bool = self._line.ask(self._lock)
+        if not is_taken:
+            self._line.close()
+        return is_taken
+
+    def __enter__(self) -> None:
+        self._keeper.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._left.set()
+        self._keeper.join(_LEAVE_S)
+        self._line.close()  # the lock ends with its connection
+
+    def _lock(self, connection: Connection[Any]) -> bool:
+        if self._generation == self._line.generation:
+            return True  # it still has it
+        row = connection.execute("SELECT pg_try_advisory_lock(%s)", (self._key,)).fetchone()
+        is_taken = row is not None and bool(row[0])
+        if is_taken:
+            self._generation = self._line.generation
+        return is_taken
+
+    def _keep(self) -> None:
+        while not self._left.wait(_KEEP_EVERY_S):
+            with suppress(StoreError):  # it is away for longer than anybody waits
+                self._line.ask(lambda connection: connection.execute("SELECT 1") and self._lock(connection))
