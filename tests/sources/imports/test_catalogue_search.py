@@ -14,6 +14,7 @@ from harness.sources.imports.catalogue_filter import EVERYTHING, SessionFilter
 from harness.sources.imports.catalogue_search import FoundSession, SessionSearch, parts_of
 from harness.sources.imports.history import Home
 from harness.sources.imports.registry import load_all
+from harness.sources.imports.summary import commits_in
 
 TOOLS = [case for case in cases() if str(case).endswith("/tools")]
 
@@ -237,3 +238,19 @@ def test_a_catalogue_that_is_mostly_about_what_was_deleted_is_filled_again(
         (session,) = catalogue.read(catalogue.sessions())
     assert len(_found(catalogue, "parser")) == 1
     assert session.prompt.startswith("Please do do")
+
+
+@pytest.mark.parametrize(
+    ("output", "commits"),
+    [
+        ("[main 0123abc] A change\n 1 file changed", ["0123abc"]),
+        ("0123abc A change\n", ["0123abc"]),
+        ("0123abc A change\n4567def An older one\n", ["0123abc"]),
+        ("0123456789abcdef0123456789abcdef01234567\n", ["0123456789abcdef0123456789abcdef01234567"]),
+        ("commit 0123abcd\nAuthor: somebody\n", ["0123abcd"]),
+        ("[main 0123abc] A change\n89abcde another line", ["0123abc"]),
+        ("deadbeefs are no hash\nnothing to commit", []),
+    ],
+)
+def test_commits_are_found_in_what_the_command_prints(output: str, commits: list[str]) -> None:
+    assert commits_in(output) == commits

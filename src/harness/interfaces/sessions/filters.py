@@ -13,7 +13,7 @@ from harness.system.plain_text import plain_text
 if TYPE_CHECKING:
     from harness.log.store import Metadata
 
-_UNIT_S = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
+_UNIT_S = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 OUTCOMES = (
     "waiting",
     "running",
@@ -25,6 +25,10 @@ OUTCOMES = (
     "interrupted",
     "unknown",
 )
+
+
+_SAME = {"succeeded": "completed"}
+"""What lists call an outcome → its name."""
 
 
 class SessionChoice(NamedTuple):
@@ -44,15 +48,15 @@ class SessionChoice(NamedTuple):
 
 
 def moment_ms(text: str) -> int:
-    """A date, `today`, or so many hours, days or weeks ago; milliseconds since the epoch."""
-    if (ago := re.fullmatch(r"(\d{1,6})([hdw])", text)) is not None:
+    """A date, `today`, or so many minutes, hours, days or weeks ago; milliseconds since the epoch."""
+    if (ago := re.fullmatch(r"(\d{1,6})([mhdw])", text)) is not None:
         return int((time.time() - int(ago[1]) * _UNIT_S[ago[2]]) * 1000)
     date = time.strftime("%Y-%m-%d") if text == "today" else text
     try:
         return int(time.mktime(time.strptime(date, "%Y-%m-%d")) * 1000)
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(
-            f"a date like 2026-08-31, today, or 12h, 7d, 4w was expected, not {text!r}"
+            f"a date like 2026-08-31, today, or 30m, 12h, 7d, 4w was expected, not {text!r}"
         ) from None
 
 
@@ -62,6 +66,7 @@ def checked(choice: SessionChoice) -> SessionChoice:
     from harness.sources.registry import load
 
     outcome = choice.outcome.replace(" ", "_").replace("-", "_")
+    outcome = _SAME.get(outcome, outcome)
     if outcome not in ("", *OUTCOMES):
         hint = f"expected one of: {', '.join(OUTCOMES)}"
         raise UsageError(f"unknown outcome: {outcome}", hint=hint)

@@ -44,6 +44,8 @@ _HASH = re.compile(r"[0-9a-f]{4,64}")
 _BOT = re.compile(r"\[bot\]|\bbot\b|noreply@(?!anthropic)|dependabot|renovate", re.IGNORECASE)
 _BEFORE_MS = 86_400_000
 """A session that ended longer before the commit than this did not lead to it."""
+_SECOND_MS = 1_000
+"""Git has whole seconds."""
 _MOST_FILES = 20
 _CONTENTS = ("content", "file_text", "contents")
 _DELETED = "0" * 40
@@ -99,8 +101,9 @@ def likely_sessions(
     for path in [*commit.blobs][:_MOST_FILES]:
         for hit in histories.search(SessionSearch(file=path), chosen):
             session = hit.session
-            is_near = session.started_ms <= commit.at_ms <= session.ended_ms + _BEFORE_MS
-            if hit.passage.how == "wrote" and is_near and session.cwd.startswith(commit.root):
+            is_near = session.started_ms < commit.at_ms + _SECOND_MS <= session.ended_ms + _BEFORE_MS
+            is_inside = session.cwd == commit.root or session.cwd.startswith(commit.root.rstrip("/") + "/")
+            if hit.passage.how == "wrote" and is_near and is_inside:
                 found[session.number], wrote[session.number] = session, hit.passage
     likely = {number for number, session in found.items() if _wrote_content(session, commit)}
     for number in sorted(found, key=lambda number: (number not in likely, -found[number].changed_ms)):

@@ -27,6 +27,7 @@ _LONGEST_COMMAND = 400
 _LONGEST_DOCUMENT = 1_000_000
 """Characters; a session without a `scan` is searched in parts of this size."""
 _COMMITTED = re.compile(r"^\[[^\]\n]{1,200}? ([0-9a-f]{7,40})\]", re.MULTILINE)
+_HASH_LINE = re.compile(r"^(?:commit )?([0-9a-f]{7,40})(?=\s|$)", re.MULTILINE)
 _COMMIT = re.compile(r"\bgit\b[^|;&\n]*\bcommit\b")
 
 
@@ -109,8 +110,10 @@ def makes_commit(command: str) -> bool:
 
 
 def commits_in(output: str) -> list[str]:
-    """The commits that `git commit` says it has made."""
-    return _COMMITTED.findall(output)
+    """The commits that a command which makes one reports: as `git commit` does, or, where that is quiet, a line that
+    begins with a hash, of which the first is the newest.
+    """
+    return _COMMITTED.findall(output) or _HASH_LINE.findall(output)[:1]
 
 
 class SessionSummary(msgspec.Struct, kw_only=True, omit_defaults=True):
