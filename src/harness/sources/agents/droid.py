@@ -469,9 +469,15 @@ PROGRAM = AcpProgram(
 )
 
 
+_ASK = f"{__file__.removesuffix('droid.py')}droid_ask.json"
+"""Settings of this process alone, by which it asks also about commands that it takes for harmless."""
+
+
 def acp_command(request: Request, version: Version) -> CommandLine:
     del version
     args = ["exec", "--output-format", "acp"]
+    if request.permissions in ("ask", "read-only"):
+        args += ["--settings", _ASK]
     if request.permissions == "full-access":
         args.append("--skip-permissions-unsafe")
     flags = {name: _FLAGS[name] for name in ("model", "effort")}
