@@ -184,3 +184,18 @@ def test_what_is_no_repository_is_none(tmp_path: Path) -> None:
     (tmp_path / ".git").write_text("gitdir: /nonexistent\n")
     with pytest.raises(GitFailed):
         Repository(str(tmp_path)).head()
+
+
+def test_a_file_with_another_name_is_a_rename_and_files_of_commands_are_counted(folder: Path) -> None:
+    lines = "".join(f"line {number}\n" for number in range(30))
+    write(folder, {"old.txt": lines})
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "one more")
+    agent = agent_in(folder)
+    (folder / "old.txt").unlink()
+    write(folder, {"new.txt": lines.replace("line 3\n", "line three\n")})
+    listed = {file.path: file for file in agent.review().listing("uncommitted").files}
+    file = listed["new.txt"]
+    assert "old.txt" not in listed
+    assert (file.change, file.old_path, file.added, file.removed) == ("R", "old.txt", 1, 1)
+    assert agent.review().listing("conversation").more_files == 2

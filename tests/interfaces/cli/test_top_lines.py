@@ -112,7 +112,7 @@ def test_the_screen() -> None:
     ]
     whole = "\n".join(lines)
     assert re.search(r"gift cards +Cl ● Edit gift.ts +≥ \$0.40 +41 % +6 min", whole)
-    assert re.search(r"└ reviewer +38s", whole)
+    assert re.search(r"└ reviewer +38 s", whole)
     assert "EARLIER · shop" in whole
     assert "✓ +64 −22" in whole
     assert "✗ timed out after 30 min" in whole

@@ -232,10 +232,13 @@ def test_changes_are_reviewed_until_a_file_is_changed_again() -> None:
     changes = row(*events).changes
     assert changes is not None
     assert (changes.files, changes.added, changes.changed_ms, changes.is_reviewed) == (1, 2, 4000, False)
-    seen = row(*events, around=Surroundings(seen_ms=4000)).changes
+    seen = row(*events, around=Surroundings(reviewed_ms=4000)).changes
     assert seen is not None
     assert seen.is_reviewed
-    again = row(*events[:-1], *wrote("two", 6000), events[-1], around=Surroundings(seen_ms=4000)).changes
+    opened = row(*events, around=Surroundings(seen_ms=9000)).changes
+    assert opened is not None
+    assert not opened.is_reviewed, "to look at it is not to commit it"
+    again = row(*events[:-1], *wrote("two", 6000), events[-1], around=Surroundings(reviewed_ms=4000)).changes
     assert again is not None
     assert not again.is_reviewed
 

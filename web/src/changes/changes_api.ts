@@ -41,6 +41,8 @@ export interface ChangeList {
   readonly turns: readonly ChangedTurn[];
   readonly git: { readonly branch: string; readonly head: string; readonly base: string; readonly hasHooks: boolean } | null;
   readonly whyNoGit: string;
+  /** Files that are not committed and that no edit of the conversation wrote: commands may have changed them. */
+  readonly moreFiles?: number;
   readonly isRunning: boolean;
   readonly proposedMessage: string;
 }

@@ -72,6 +72,14 @@ export default function ChangesPanel(props: ChangesPanelProps) {
       {done && <DoneNotice text={done.text} onUndo={done.undoId ? review.undo : null} onClose={() => review.setDone("")} />}
       {review.problem && !list && <p className="changes-note">{inOneLine(review.problem)}</p>}
       {list && !list.files.length && <p className="changes-note faint">No files were changed{scope === "conversation" ? " in this conversation" : " here"}.</p>}
+      {list && !!list.moreFiles && (
+        <p className="changes-note">
+          {countOf(list.files.length, "file")} by edits; {countOf(list.moreFiles, "more file")} {list.moreFiles === 1 ? "is" : "are"} not committed, which commands may have changed.{" "}
+          <button type="button" className="link" onClick={() => review.setScope("uncommitted")}>
+            Show
+          </button>
+        </p>
+      )}
       {list && list.files.length > 0 && <FileList files={list.files} current={current?.path ?? ""} seen={review.seen} onOpen={review.open} />}
       <div ref={scroller} className="changes-scroll" tabIndex={0} role="group" aria-label="Diff">
         {current && (

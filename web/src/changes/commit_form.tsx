@@ -28,7 +28,9 @@ export function CommitForm({ sessionId, list, onDone }: CommitFormProps) {
     setBusy(true);
     setProblem("");
     const expect = Object.fromEntries(chosen.map(({ path, digest }) => [path, digest]));
-    changesApi.commit(sessionId, chosen.map(({ path }) => path), message, git.head, expect).then(
+    // A file with another name is gone under the old one.
+    const paths = chosen.flatMap(({ path, oldPath }) => (oldPath && !oldPath.startsWith("/") ? [oldPath, path] : [path]));
+    changesApi.commit(sessionId, paths, message, git.head, expect).then(
       (made) => {
         setBusy(false);
         const hooks = made.hooksSkipped ? " The hooks of the repository were not run." : "";

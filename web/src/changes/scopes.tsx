@@ -15,7 +15,8 @@ export function ScopeSegments({ list, scope, onChoose }: ScopesProps) {
   const chosen = list.turns.find(({ id }) => scope === `turn:${id}`) ?? last;
   const scopes: [string, string][] = [["conversation", "This conversation"]];
   if (chosen && list.turns.length > 1) scopes.push([`turn:${chosen.id}`, `Turn ${chosen.number}`]);
-  if (list.git) scopes.push(["uncommitted", "Not committed"]);
+  const uncommitted = scope === "uncommitted" ? list.files.length : 0;
+  if (list.git) scopes.push(["uncommitted", uncommitted ? `Not committed ${uncommitted}` : "Not committed"]);
   return (
     <div className="changes-segments" role="group" aria-label="What is compared">
       {scopes.map(([id, name]) => (

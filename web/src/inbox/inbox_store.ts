@@ -54,6 +54,11 @@ export class InboxStore {
     this.#socket.send({ type: "seen", session });
   }
 
+  /** Its changes need no more review. */
+  markReviewed(session: string): void {
+    this.#socket.send({ type: "reviewed", session });
+  }
+
   /** Older rows than the server sends by itself. */
   async loadMore(limit: number): Promise<void> {
     const page = await api.inbox(limit);

@@ -7,7 +7,7 @@ import { inOneLine } from "../text/unseen.js";
 import { monogram } from "./agent_badge.js";
 import { useAlerts } from "./alerts.js";
 import { Delta, titleOf } from "./facts.js";
-import type { Inbox } from "./inbox_store.js";
+import { inboxStore, type Inbox } from "./inbox_store.js";
 import { needsYou, works, type InboxRow, type InboxToday } from "./row.js";
 import { isToReview } from "./sections.js";
 
@@ -26,11 +26,16 @@ export function Summary({ inbox }: { readonly inbox: Inbox }) {
           </h2>
           <div className="review-list">
             {toReview.slice(0, REVIEWED_SHOWN).map((row) => (
-              <a key={row.id} href={changesAddress(row.id)}>
-                <span className="clip">{titleOf(row)}</span>
-                <Delta added={row.changes!.added} removed={row.changes!.removed} />
-                <span className="faint">{reviewFacts(row)}</span>
-              </a>
+              <div key={row.id} className="review-item">
+                <a href={changesAddress(row.id)}>
+                  <span className="clip">{titleOf(row)}</span>
+                  <Delta added={row.changes!.added} removed={row.changes!.removed} />
+                  <span className="faint">{reviewFacts(row)}</span>
+                </a>
+                <button type="button" className="quiet round" title="Reviewed: take it from this list" aria-label={`Reviewed: ${titleOf(row)}`} onClick={() => inboxStore().markReviewed(row.id)}>
+                  <Icon name="check" isSmall />
+                </button>
+              </div>
             ))}
           </div>
         </section>

@@ -46,7 +46,7 @@ export interface ErrorFrame {
 type Frame = SessionFrame | InboxFrame | FleetFrame | ErrorFrame;
 
 export type ClientMessage =
-  | { readonly type: "subscribe" | "unsubscribe" | "seen"; readonly session: string }
+  | { readonly type: "subscribe" | "unsubscribe" | "seen" | "reviewed"; readonly session: string }
   | { readonly type: "subscribeFleet" | "unsubscribeFleet"; readonly fleet: string }
   | { readonly type: "commands"; readonly session: string; readonly commands: readonly HarnessCommand[] };
 

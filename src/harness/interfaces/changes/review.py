@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -204,6 +205,7 @@ class Review:
             git=self._git(),
             why_no_git=self.why_no_git,
             is_running=self._is_running,
+            more_files=self._elsewhere(files) if scope == CONVERSATION else 0,
             proposed_message=proposed_message,
         )
 
@@ -401,7 +403,20 @@ class Review:
                     committed=blob,
                 )
             )
-        return found
+        return _with_renames(found)
+
+    def _elsewhere(self, files: Sequence[FileSummary]) -> int:
+        """How many files are not committed that no edit of the log has written: commands may have changed them."""
+        repository = self.repository
+        if repository is None or self.folder is None or self.why_no_git:
+            return 0
+        try:
+            changed = repository.changed(repository.head())
+        except GitFailed:
+            return 0
+        known = {path for file in files for path in (file.path, file.old_path)}
+        places = (os.path.join(repository.top, name) for name in changed)
+        return sum(self.folder.has(place) and self._named(place) not in known for place in places)
 
     def _can_revert(self, file: Reviewed) -> tuple[bool, str]:
         if file.source == "git":
@@ -471,6 +486,39 @@ class Review:
         except GitFailed as error:
             self.why_no_git = error.message
             return None
+
+
+_LEAST_ALIKE = 0.5
+_MOST_PAIRS = 2_000
+"""Of deleted and new files that are compared with each other."""
+
+
+def _with_renames(files: Sequence[Reviewed]) -> list[Reviewed]:
+    """A file that went and one that came with mostly the same lines are one file with another name."""
+    gone = [file for file in files if file.after is ABSENT and file.committed]
+    came = [file for file in files if file.before is ABSENT and file.now.data]
+    pairs = [(old, new) for old in gone for new in came][:_MOST_PAIRS]
+    ranked = sorted(((_alike(old, new), at) for at, (old, new) in enumerate(pairs)), key=lambda one: -one[0])
+    taken: dict[str, Reviewed] = {}
+    origins: dict[str, Reviewed] = {}
+    for alike, at in ranked:
+        old, new = pairs[at]
+        if alike >= _LEAST_ALIKE and old.path not in taken and new.path not in origins:
+            taken[old.path], origins[new.path] = new, old
+    for path, old in origins.items():
+        new = next(file for file in came if file.path == path)
+        new.old_path, new.before, new.committed = old.named, old.before, old.committed
+    return [file for file in files if file.path not in taken]
+
+
+def _alike(old: Reviewed, new: Reviewed) -> float:
+    """The share of lines that both have, of all lines of the longer one; of what is no text, whether it is the same."""
+    if old.committed == new.now.data:
+        return 1.0
+    if not isinstance(old.before, str) or not isinstance(new.after, str):
+        return 0.0
+    left, right = Counter(lines_of(old.before)), Counter(lines_of(new.after))
+    return (left & right).total() / max(left.total(), right.total(), 1)
 
 
 def _moved_from(edits: Sequence[Edit]) -> str:

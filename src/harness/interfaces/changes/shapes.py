@@ -82,6 +82,8 @@ class ChangeList(_Shape, frozen=True, kw_only=True):
     git: GitSummary | None
     why_no_git: str = ""
     is_running: bool = False
+    more_files: int = 0
+    """Files that are not committed and that no edit of the conversation wrote: commands may have changed them."""
     proposed_message: str = ""
 
 

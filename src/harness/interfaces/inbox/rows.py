@@ -41,6 +41,8 @@ class _Seen(msgspec.Struct):
     since_ms: int = 0
     """What ended before counts as seen."""
     sessions: dict[str, int] = {}
+    reviewed: dict[str, int] | None = None
+    """When what a session had changed was committed, or called reviewed. None, of an earlier version: when opened."""
 
 
 class SeenMarks:
@@ -61,13 +63,28 @@ class SeenMarks:
         seen = self._seen
         return max(seen.since_ms, seen.sessions.get(log_id, 0))
 
+    def reviewed_at(self, log_id: str) -> int:
+        """When its changes were reviewed last, as far as it matters."""
+        seen = self._seen
+        return max(seen.since_ms, (seen.sessions if seen.reviewed is None else seen.reviewed).get(log_id, 0))
+
+    def mark_reviewed(self, log_id: str) -> None:
+        with self._lock:
+            self._read()
+            before = self._seen.sessions if self._seen.reviewed is None else self._seen.reviewed
+            reviewed = {key: at for key, at in before.items() if key != log_id} | {log_id: _now_ms()}
+            latest = dict(list(reviewed.items())[-_MOST:])
+            self._seen = _Seen(self._seen.since_ms, self._seen.sessions, latest)
+            self._write()
+
     def mark(self, log_id: str) -> None:
         with self._lock:
             self._read()
             sessions = {key: at for key, at in self._seen.sessions.items() if key != log_id}
             sessions[log_id] = _now_ms()
             latest = list(sessions.items())[-_MOST:]
-            self._seen = _Seen(self._seen.since_ms, dict(latest))
+            reviewed = self._seen.sessions if self._seen.reviewed is None else self._seen.reviewed
+            self._seen = _Seen(self._seen.since_ms, dict(latest), reviewed)
             self._write()
 
     def refresh(self) -> bool:
@@ -75,7 +92,7 @@ class SeenMarks:
         with self._lock:
             before = self._seen
             self._read()
-            return self._seen.sessions != before.sessions
+            return (self._seen.sessions, self._seen.reviewed) != (before.sessions, before.reviewed)
 
     def _read(self) -> bool:
         try:
@@ -140,7 +157,7 @@ class RowCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     failed: int = 0
     """Unseen ones."""
     to_review: int = 0
-    """At rest, with files that were changed since a person opened it."""
+    """At rest, with changed files that were neither committed nor called reviewed."""
 
 
 class InboxPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -353,6 +370,11 @@ class InboxRows:
         self.seen.mark(log_id)
         return self.refresh_status(log_id)
 
+    def mark_reviewed(self, log_id: str) -> bool:
+        """Whether that changes its row."""
+        self.seen.mark_reviewed(log_id)
+        return self.refresh_status(log_id)
+
     def page(self, limit: int) -> InboxPage:
         with self._lock:
             rows = in_order(self.rows.values())
@@ -490,6 +512,7 @@ class InboxRows:
             branch=str(settings.get("branch") or (place.branch if is_live else "")),
             worktree=str(settings.get("worktree") or place.worktree),
             seen_ms=self.seen.at(log_id),
+            reviewed_ms=self.seen.reviewed_at(log_id),
             text_of=partial(self._texts.of, metadata.cwd),
         )
 
@@ -506,7 +529,7 @@ def _completed(row: InboxRow, metadata: Metadata, around: Surroundings) -> Inbox
         project=around.project,
         branch=around.branch,
         worktree=around.worktree,
-        changes=changes and replace(changes, is_reviewed=changes.changed_ms <= around.seen_ms),
+        changes=changes and replace(changes, is_reviewed=changes.changed_ms <= around.reviewed_ms),
         is_unseen=is_over and not is_resting and row.state_since_ms > around.seen_ms,
         can=around.can,
     )

@@ -209,7 +209,7 @@ class ServerApp:
             Route("/openapi.json", openapi, methods=["GET"]),
             *inbox.routes(),
             *SessionsApi(channels).routes(),
-            *ChangesApi(channels).routes(),
+            *ChangesApi(channels, inbox.mark_reviewed).routes(),
             *StreamsApi(channels).routes(),
             *ExportsApi(channels, plan.settings).routes(),
             *machine.routes(),

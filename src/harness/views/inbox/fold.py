@@ -143,6 +143,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     worktree: str = ""
     seen_ms: int = 0
     """When a person opened it last."""
+    reviewed_ms: int = 0
+    """When a person committed its changes, or called them reviewed."""
     text_of: TextReader = lambda _path: None
     """The files as they are now, for what a question shows around a change."""
 
@@ -257,7 +259,7 @@ class InboxFold:
             asks=asks,
             children=self._children(),
             context=self._context(model),
-            changes=self._changed_files(around.seen_ms),
+            changes=self._changed_files(around.reviewed_ms),
             cost_usd=cost_usd,
             is_cost_complete=is_complete,
             tokens=tokens,
@@ -383,7 +385,7 @@ class InboxFold:
             self._cost = amount.cost_usd, amount.is_cost_complete, sum(counts) if counts else None
         return self._cost
 
-    def _changed_files(self, seen_ms: int) -> RowChanges | None:
+    def _changed_files(self, reviewed_ms: int) -> RowChanges | None:
         changed = self._changes
         if not changed.files:
             return None
@@ -393,7 +395,7 @@ class InboxFold:
             added=changed.added,
             removed=changed.removed,
             changed_ms=at_ms,
-            is_reviewed=at_ms <= seen_ms,
+            is_reviewed=at_ms <= reviewed_ms,
         )
 
     def _context(self, model: str) -> RowContext | None:

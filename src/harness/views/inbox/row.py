@@ -74,7 +74,7 @@ class RowChanges(_Shown, frozen=True, kw_only=True):
     changed_ms: int = 0
     """When the last of them was changed."""
     is_reviewed: bool = False
-    """A person has opened the session since."""
+    """A person has committed them since, or called them reviewed."""
 
 
 class AskCall(_Shown, frozen=True, kw_only=True):

@@ -68,7 +68,11 @@ class Patch(msgspec.Struct, frozen=True):
 
 
 class ChangesApi:
-    def __init__(self, channels: Channels) -> None:
+    def __init__(
+        self, channels: Channels, mark_reviewed: Callable[[str], object] = lambda _log_id: None
+    ) -> None:
+        """`mark_reviewed`: called with a conversation whose changes need no more review."""
+        self._mark_reviewed = mark_reviewed
         self._store = channels.store
         self._backend = channels.backend
         self._histories = ChangeHistories(channels.store)
@@ -146,10 +150,12 @@ class ChangesApi:
 
     async def _commit(self, request: Request) -> Response:
         asked = await read_body(request, CommitRequest)
-        return await self._reviewed(
+        answer = await self._reviewed(
             request,
             lambda review: commit(review, asked.paths, asked.message, asked.expect_head, asked.expect),
         )
+        self._mark_reviewed(_id(request))
+        return answer
 
     async def _reviewed(self, request: Request, work: Callable[[Review], Any]) -> Response:
         log_id = _id(request)

@@ -113,6 +113,10 @@ class InboxFeed:
         if self.rows.mark_seen(log_id):
             self._note_changed([log_id])
 
+    def mark_reviewed(self, log_id: str) -> None:
+        if self.rows.mark_reviewed(log_id):
+            self._note_changed([log_id])
+
     async def _load(self) -> None:
         async with self._loading:
             with suppress(HarnessError):  # requests report it

@@ -84,6 +84,12 @@ class AnswerMany(msgspec.Struct, frozen=True, tag_field="type", tag="answerMany"
     answers: list[OneAnswer]
 
 
+class ReviewedSession(msgspec.Struct, frozen=True, tag_field="type", tag="reviewed"):
+    """What it changed needs no more review."""
+
+    session: str
+
+
 class SeenSession(msgspec.Struct, frozen=True, tag_field="type", tag="seen"):
     session: str
 
@@ -99,7 +105,14 @@ class UnsubscribeFleet(msgspec.Struct, frozen=True, tag_field="type", tag="unsub
 
 
 FromClient: TypeAlias = (
-    Subscribe | Unsubscribe | SessionCommands | AnswerMany | SeenSession | SubscribeFleet | UnsubscribeFleet
+    Subscribe
+    | Unsubscribe
+    | SessionCommands
+    | AnswerMany
+    | SeenSession
+    | ReviewedSession
+    | SubscribeFleet
+    | UnsubscribeFleet
 )
 _decoder = msgspec.json.Decoder(FromClient)
 
@@ -282,6 +295,8 @@ class InboxSocket:
             case AnswerMany():
                 results = await answer_many(self._channels, wanted.answers, self._client)
                 await self._data({"type": "answers", "answers": results})
+            case ReviewedSession():
+                self._feed.mark_reviewed(wanted.session)
             case SeenSession():
                 self._feed.mark_seen(wanted.session)
             case SubscribeFleet():
@@ -431,6 +446,10 @@ class InboxApi:
 
     async def _socket(self, websocket: WebSocket) -> None:
         await InboxSocket(websocket, self._channels, self._feed, self._fleets).serve()
+
+    def mark_reviewed(self, session: str) -> None:
+        """What it changed needs no more review."""
+        self._feed.mark_reviewed(session)
 
     async def _list(self, request: Request) -> Response:
         limit = number(request, "limit", LISTED, most=_MOST_LISTED)
