@@ -137,7 +137,7 @@ def diagnostics(found: AgentInstallation) -> dict[str, Any]:
         "binary_path": found.path or None,
         "candidates": list(found.agent.binaries),
         "env": {name: "set" if os.environ.get(name) else "not set" for name in found.agent.key_variables},
-        **({"sandbox": _sandbox()} if "sandbox" in found.agent.supports else {}),
+        **({"sandbox": _sandbox()} if found.agent.work is None or "sandbox" in found.agent.supports else {}),
     }
 
 

@@ -39,7 +39,6 @@ _NAMES_A_PROGRAM = re.compile(
 )
 """Settings that name a program, and are off when they are empty."""
 _USUAL = {"uploadpack": "git-upload-pack", "receivepack": "git-receive-pack"}
-_SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 # as without a wall
 
 
 class FolderUse(NamedTuple):
@@ -82,14 +81,11 @@ def _reason(trust: FolderTrust) -> str:
 def _wall(agent: Agent, trust: FolderTrust, environ: Mapping[str, str]) -> Wall:
     """It hides the settings, and confines nothing else that the user may do. Raises UsageError where there is none."""
     from harness.sources.sandbox.ladder import find_sandbox
-    from harness.sources.sandbox.protected_paths import require_apart
 
     settings = trust.settings
     places = tuple(dict.fromkeys((settings.folder, *(place for place, _name in settings.places))))
     try:
         find_sandbox(environ, hides=True)
-        for place in places:
-            require_apart(place)
         for place, name in settings.places:
             if os.path.islink(path := os.path.join(place, name)):
                 raise UsageError(f"{path} is a symbolic link, over which nothing can be mounted")
@@ -100,10 +96,9 @@ def _wall(agent: Agent, trust: FolderTrust, environ: Mapping[str, str]) -> Wall:
             hint=f"look at them and trust them with `harness trust {quote(settings.folder)}`, or use them for this run "
             "with --folder-settings use",
         ) from error
-    home = environ.get("HOME") or os.path.expanduser("~")
     return Wall(
+        confines=False,
         workspaces=places,
-        writable=(home, *_SHARED),
         network="host",
         settings="blank",
         protected=tuple(dict.fromkeys(name for _place, name in settings.places)),
