@@ -154,7 +154,8 @@ def test_an_edit_is_granted_by_file(workspace: WorkFolder) -> None:
     assert labels(call, workspace) == ["Always allow edits of src/a.py"]
     approvals = after(call, "always", workspace)
     assert approvals.decide([TABLE.call("Edit", {"file_path": "src/a.py"})]).answer == "allow"
-    assert approvals.decide([TABLE.call("Edit", {"file_path": "src/b.py"})]).answer == "ask"
+    for other in ({"file_path": "src/b.py"}, {"file_path": "src/a.py", "move_to": "/etc/passwd"}):
+        assert approvals.decide([TABLE.call("Edit", other)]).answer == "ask"
 
 
 def test_reading_elsewhere_is_granted_by_folder(workspace: WorkFolder, tmp_path: Path) -> None:

@@ -10,13 +10,14 @@ import msgspec
 
 Answer: TypeAlias = Literal["allow", "ask", "deny"]
 ModeName: TypeAlias = Literal["read-only", "plan", "ask", "accept-edits", "full-access"]
-Category: TypeAlias = Literal["own", "read", "edit", "execute", "network", "mcp", "unknown"]
+Category: TypeAlias = Literal["own", "read", "edit", "execute", "network", "mcp", "other", "unknown"]
 """
 - `own`: only concerns the conversation: a to-do list, a question to the user, a plan
 - `read`, `edit`: files that its arguments name
 - `execute`: a command, and everything that starts a program or another agent: skills, slash commands, code cells
 - `network`: fetches or searches; a request tells its receiver something
 - `mcp`: a tool of a server, whatever it says of itself
+- `other`: what the author of a tool of this process calls so
 - `unknown`: not in the agent's tool table
 """
 CATEGORIES = frozenset(get_args(Category))
@@ -37,6 +38,8 @@ class ProposedCall(msgspec.Struct, frozen=True, kw_only=True):
     """Where relative paths begin and the command runs; empty: in the workspace's own folder."""
     server: str = ""
     """Of a tool of an MCP server: its name."""
+    is_confined: bool = False
+    """A tool of this process keeps to the folder by itself, or its author states the category and it names no path."""
     doubt: str = ""
     """Why it is not certain what would be done; then it is asked about, whatever was granted."""
 

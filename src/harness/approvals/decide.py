@@ -35,6 +35,7 @@ _ASKED: dict[str, str] = {
     "execute": "it runs a command or a program",
     "network": "it uses the network",
     "mcp": "it calls a tool of a server",
+    "other": "this tool is asked about",
     "unknown": "it is not known what this tool does",
 }
 _NO_CALLS = "it does not say which calls this is for"
@@ -92,8 +93,11 @@ def _by_mode(call: ProposedCall, mode: AccessMode, workspace: WorkFolder) -> tup
 
 def _is_inside(call: ProposedCall, workspace: WorkFolder) -> bool:
     """Whether all that it reads or edits is below the folder; what names no path at all is not."""
-    if call.category not in ("read", "edit"):
+    if call.category not in ("read", "edit") or (call.is_confined and call.category == "read"):
         return True
+    if call.is_confined:  # what is elsewhere the tool refuses by itself
+        paths = [path for path in call.paths if workspace.holds(path, call.cwd)]
+        return all(workspace.may_edit(path, call.cwd) for path in paths)
     may = workspace.holds if call.category == "read" else workspace.may_edit
     return bool(call.paths) and all(may(path, call.cwd) for path in call.paths)
 

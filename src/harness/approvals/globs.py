@@ -28,6 +28,11 @@ def escaped(text: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", text)
 
 
+def literal(glob: str) -> str:
+    """The text of a glob that `escaped` made."""
+    return re.sub(r"\\(.)", r"\1", glob, flags=re.DOTALL)
+
+
 @lru_cache(maxsize=1024)
 def expression(glob: str) -> re.Pattern[str]:
     """A glob as a regular expression; what is not well formed is taken literally."""

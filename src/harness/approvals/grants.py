@@ -257,6 +257,21 @@ def _rule(
     )
 
 
+def words_of(rule: Rule) -> str:
+    """What a grant allows, as a list of grants shows it."""
+    if rule.command:
+        return _shown_form(rule) if rule.command.endswith(" …") else f"exactly: {rule.command}"
+    if rule.path:
+        act = "reading" if rule.category == "read" else "edits"
+        return f"{act} below {rule.path}" if rule.path.endswith("/") else f"{act} of {rule.path}"
+    if rule.category:
+        return f"everything of the category {rule.category}"
+    named = f"{rule.tool} (server {rule.server})" if rule.server else rule.tool
+    if rule.params:
+        return f"{named} with {_listed(rule.params)}"
+    return f"{named} without arguments" if rule.closed else f"{named}, whatever its arguments"
+
+
 def _grant(rule: Rule) -> Grant:
     return Grant(
         tool=rule.tool,

@@ -113,7 +113,7 @@ def _covers(rule: Rule, call: ProposedCall, workspace: WorkFolder) -> bool:
     if call.category in ("read", "edit") and not rule.tool:
         # A whole category speaks of the folder, as a mode does.
         may = workspace.holds if call.category == "read" else workspace.may_edit
-        return bool(call.paths) and all(may(path, call.cwd) for path in call.paths)
+        return (bool(call.paths) or call.is_confined) and all(may(path, call.cwd) for path in call.paths)
     return bool(rule.tool or rule.category or rule.server)
 
 

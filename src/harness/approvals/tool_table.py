@@ -8,12 +8,14 @@
 
 Rules
 1. A name that is not in the table is `unknown`, or `mcp` where the agent marks tools of servers by their names.
-2. All paths that any of the listed arguments has count: which one a tool prefers is its own affair.
+2. All paths that any of the listed arguments has count, and those of others whose names say that they are places
+   (`move_to`): which one a tool prefers is its own affair.
 3. Arguments that do not fit (a path that is no text, a command twice) are a `doubt`: then it is asked about.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -24,6 +26,8 @@ from harness.approvals.call import Category, ProposedCall
 Arguments: TypeAlias = Mapping[str, Any]
 PathsOf: TypeAlias = Callable[[Arguments], "Sequence[str] | None"]
 """The paths in the arguments; None when they cannot be read with certainty."""
+_PLACES = re.compile(r"path$|^dest|target|_to$|^to$|rename|new_name", re.IGNORECASE)
+"""Names of arguments that are places, whatever else the tool is known to act by."""
 _ODD_ARGUMENTS = "its arguments are not those of this tool"
 
 
@@ -112,6 +116,11 @@ def call_of(tool: str, use: ToolUse, arguments: Any, cwd: str = "", doubt: str =
         odd = _ODD_ARGUMENTS if use.category != "own" else ""
         return ProposedCall(tool=tool, category=use.category, input=arguments, cwd=cwd, doubt=doubt or odd)
     paths = use.paths_of(arguments) if use.paths_of is not None else _texts(arguments, use.paths)
+    if paths is not None and use.category in ("read", "edit"):
+        named = {*use.paths, *use.directories}
+        places_besides = tuple(name for name in arguments if name not in named and _PLACES.search(name))
+        more = _texts(arguments, places_besides)
+        paths = None if more is None else [*paths, *more]
     commands = _texts(arguments, use.commands)
     places = _texts(arguments, use.directories)
     is_odd = paths is None or commands is None or places is None

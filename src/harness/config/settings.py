@@ -65,6 +65,11 @@ KINDS = {
         lambda value: _is_number(value) and 0 < value < float("inf"),
         _as_number,
     ),
+    "rules": Kind(
+        "a list of tables, each with an answer (docs/permissions.md)",
+        lambda value: isinstance(value, list) and all(isinstance(rule, dict) for rule in value),
+        lambda text: text,
+    ),
     "flag": Kind(
         "true or false",
         lambda value: isinstance(value, bool),
@@ -215,6 +220,17 @@ TABLE = (
         "user",
         "Where `harness serve` sends word when a session needs you or ends: webhooks, or ntfy+https://HOST/TOPIC.",
         ["ntfy+https://ntfy.example.com/my-topic"],
+    ),
+    Setting(
+        "permissions.rules",
+        "rules",
+        "anyone",
+        "What is always allowed, asked about or denied, for every agent (`harness permissions`). A project's file can"
+        " only ask and deny.",
+        [{"answer": "deny", "command": "git push"}],
+        narrows=lambda _rules, _than: (
+            True
+        ),  # the rules of a project's file that allow are left out where they are read
     ),
     Setting(
         "budget.day_usd",
@@ -396,6 +412,8 @@ def to_toml(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, list):
         return f"[{', '.join(map(to_toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key_to_toml(key)} = {to_toml(each)}' for key, each in value.items())} }}"
     return "".join(_toml_text(value)) if isinstance(value, str) else str(value)
 
 

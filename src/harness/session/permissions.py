@@ -15,13 +15,21 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast, get_args
 
 import msgspec
+from msgspec.structs import replace
 
-from harness.approvals.globs import escaped
+from harness.approvals.call import FULL_ACCESS, AccessMode, Answer, Category, ProposedCall
+from harness.approvals.decide import verdict_on
+from harness.approvals.free_commands import free_programs
+from harness.approvals.globs import escaped, literal
+from harness.approvals.grants import words_of
+from harness.approvals.rule_settings import load_rules
 from harness.approvals.rules import Rule
+from harness.approvals.work_folder import WorkFolder
 from harness.errors import UsageError
 from harness.events import Operation
 from harness.session.builtin.ask_user import AskUserTool
@@ -32,7 +40,7 @@ from harness.session.config import BUILTIN_TOOLS, PermissionPolicy, ToolCategory
 from harness.session.memory.recall import RecallTool
 from harness.session.state import KINDS, POLICIES, RULES_KEY, SessionState
 from harness.sources.loop.approval_choices import label_of
-from harness.sources.loop.permissions import PermissionVerdict, matches_any
+from harness.sources.loop.permissions import PermissionVerdict, proposed_call
 from harness.sources.tool import Renamed, Tool, ToolOutput, ToolPermission, category_of
 
 CategoryResolver = Callable[[str], ToolCategory | None]
@@ -44,16 +52,53 @@ _NEVER_ASKED = (AskUserTool, SubmitPlanTool, TaskTool, NotificationInboxTool, Re
 """The harness's own tools that only concern the conversation."""
 
 
-_CALLED: dict[str, tuple[str, ...]] = {"other": ("network", "unknown")}
-"""Categories of a session → those of a call."""
-
-
 class ToolClass(NamedTuple):
     """What the rules know about a tool besides its name."""
 
     category: ToolCategory | None = None
     is_own: bool = False
     """A tool of the harness that only concerns the conversation: it needs no approval."""
+    is_confined: bool = True
+    """It keeps to the workspace by itself, as the built-in tools do, or names no paths."""
+
+
+_BUILT_IN = "harness.sources.tools."
+_WEIGHT: dict[str, int] = {
+    name: weight
+    for weight, names in enumerate(
+        (("own",), ("read",), ("network", "other"), ("mcp",), ("edit",), ("execute",), ("unknown",))
+    )
+    for name in names
+}
+"""What a tool is said to be may be stronger than what a call does, and the other way round: the stronger counts."""
+
+
+def _proposed(
+    tool_name: str, standing: ToolClass, arguments: Mapping[str, Any], operations: Sequence[Operation]
+) -> ProposedCall:
+    """A call of a tool of this class."""
+    if standing.is_own:
+        return ProposedCall(tool=tool_name, category="own", input=dict(arguments))
+    stated = standing.category or ("" if operations else "unknown")
+    call = proposed_call(tool_name, arguments, operations, stated, is_confined=standing.is_confined)
+    if stated and _WEIGHT[stated] > _WEIGHT[call.category]:
+        call = replace(call, category=cast("Category", stated), is_confined=True)
+    return call
+
+
+def _rule_of(grant: SessionGrant) -> Rule:
+    return Rule(
+        answer="allow",
+        tool=escaped(grant.tool),
+        params=grant.params,
+        closed=grant.closed,
+        category=grant.category,
+        command=grant.command,
+        options=grant.options,
+        path=grant.path,
+        server=grant.server,
+        source="grant",
+    )
 
 
 _USUAL: dict[str, ToolClass] = {
@@ -77,8 +122,11 @@ class SessionGrant(msgspec.Struct, frozen=True, kw_only=True):
     closed: bool = False
     category: str = ""
     """Instead of a tool: everything of this category."""
-    rule: Rule | None = None
-    """What is allowed to an agent program, where tool and arguments do not say all of it."""
+    command: str = ""
+    """This command line; one that ends with ` …`: these words, then `options` and operands."""
+    options: tuple[str, ...] = ()
+    path: str = ""
+    server: str = ""
 
 
 def declined(reason: str) -> ToolOutput:
@@ -106,12 +154,21 @@ class SessionPermissions:
     def __init__(self, state: SessionState, category_of: CategoryResolver | None) -> None:
         self._state = state
         self._category_of = category_of
+        self.folder = WorkFolder(root="")
+        """Where the session works."""
+        self.settings: Sequence[Rule] = ()
+        """The rules of the user's settings and of the project's file."""
         self._known: dict[str, ToolClass] = {}
         """The tools of the latest run, by name."""
         self._grants: dict[str, SessionGrant] = {}
         self._given = 0
         self.on_grants: Callable[[], object] = lambda: None
         """Called when something is granted or revoked."""
+
+    def work_in(self, directory: str) -> None:
+        """The session works in this folder; the rules of the settings that hold there count. Raises BadConfig."""
+        self.folder = WorkFolder(root=os.path.realpath(directory), programs=free_programs(os.environ))
+        self.settings = load_rules(directory).rules
 
     def get_rules(self) -> dict[str, dict[str, PermissionPolicy]]:
         """The rules: `categories` and `tools`, each from a name to `allow`, `ask` or `deny`."""
@@ -142,58 +199,36 @@ class SessionPermissions:
         """Allow all calls of a tool until the session ends."""
         self.grant(ToolPermission(tool_name))
 
-    def grant(self, permission: ToolPermission) -> None:
+    def grant(self, permission: ToolPermission | Rule, label: str = "") -> None:
         """Grant exactly what "always" was answered to. The loop calls this too."""
+        if isinstance(permission, ToolPermission):
+            self._give(
+                label=label_of(permission),
+                tool=permission.tool,
+                params=permission.params,
+                closed=permission.closed,
+            )
+            return
         self._give(
-            label=label_of(permission),
-            tool=permission.tool,
+            label=label or words_of(permission),
+            tool=literal(permission.tool),
             params=permission.params,
             closed=permission.closed,
+            category=permission.category,
+            command=permission.command,
+            options=permission.options,
+            path=permission.path,
+            server=permission.server,
         )
 
     def grant_rules(self, rules: Sequence[Rule], label: str) -> None:
-        """Grant what "always" was answered to a program."""
+        """Grant what "always" was answered to an agent program, under the label that the person read."""
         for rule in rules:
-            self._give(label=label, rule=rule)
-
-    @property
-    def allows_all(self) -> bool:
-        """Whether everything is allowed that no rule denies."""
-        return self._state.peek("yolo") is True
-
-    def as_rules(self) -> list[Rule]:
-        """Rules and grants, as calls of an agent program are decided by them."""
-        found = [
-            Rule(answer=policy, tool=escaped(name), source="session")
-            for name, policy in self._rules("tools").items()
-        ]
-        for name, policy in self._rules("categories").items():
-            found += [
-                Rule(answer=policy, category=each, source="session") for each in _CALLED.get(name, (name,))
-            ]
-        for one in self._grants.values():
-            if one.rule is not None:
-                found.append(one.rule)
-            elif one.category:
-                found += [
-                    Rule(answer="allow", category=each, source="grant")
-                    for each in _CALLED.get(one.category, (one.category,))
-                ]
-            else:
-                found.append(
-                    Rule(
-                        answer="allow",
-                        tool=escaped(one.tool),
-                        params=one.params,
-                        closed=one.closed,
-                        source="grant",
-                    )
-                )
-        return found
+            self.grant(rule, label)
 
     def has_category_grant(self, category: str) -> bool:
         """Whether all tools of a category were allowed."""
-        return any(one.category == category for one in self._grants.values())
+        return any(one.category == category and not one.path for one in self._grants.values())
 
     def has_tool_grant(self, tool_name: str) -> bool:
         """Whether all calls of a tool were allowed."""
@@ -202,9 +237,13 @@ class SessionPermissions:
     def get_grants(self) -> dict[str, list[str]]:
         """Categories and tools that are granted as a whole; `list_grants` includes narrower grants."""
         grants = self._grants.values()
-        whole = (one.tool for one in grants if one.tool and one.params is None and not one.closed)
+        whole = (
+            one.tool
+            for one in grants
+            if one.tool and one.params is None and not (one.closed or one.command or one.server)
+        )
         return {
-            "categories": sorted(one.category for one in grants if one.category),
+            "categories": sorted(one.category for one in grants if one.category and not one.path),
             "tools": sorted(whole),
         }
 
@@ -233,26 +272,46 @@ class SessionPermissions:
         """The decision for the tool of that name, regardless of arguments."""
         return self.decide(tool_name, self.standing(tool_name, None), None)
 
+    def access(self) -> AccessMode:
+        """What holds where no rule for a tool and no grant decides: the rules for categories."""
+        if self._state.peek("yolo") is True:
+            return FULL_ACCESS
+        rules = self._rules("categories")
+        answers: dict[str, Answer] = {"own": "allow", **rules}
+        answers |= dict.fromkeys(self.get_grants()["categories"], "allow")
+        if other := answers.get("other"):
+            answers["network"] = other
+            if other == "deny":
+                answers["unknown"] = "deny"
+        return AccessMode(name="session", answers=answers)
+
+    def as_rules(self) -> list[Rule]:
+        """The rules for tools, and what was granted until the session ends."""
+        is_free = (
+            self._state.peek("yolo") is True
+        )  # which a rule that asks does not narrow, only one that denies
+        rules = [
+            Rule(answer=policy, tool=escaped(name), source="session")
+            for name, policy in self._rules("tools").items()
+            if policy == "deny" or not is_free
+        ]
+        return [*self.settings, *rules, *map(_rule_of, self._grants.values())]
+
     def decide(
         self, tool_name: str, standing: ToolClass, asked: tuple[Mapping[str, Any], Sequence[Operation]] | None
     ) -> PermissionPolicy:
         """Decide in the order above. `asked`: arguments and operations of the call; None: any call."""
-        rule = self._rule("tools", tool_name)
-        if rule == "deny":
-            return "deny"
-        if self._state.peek("yolo") is True:
-            return "allow"
-        if rule is not None:
-            return rule
-        if self._is_granted(tool_name, asked):
-            return "allow"
-        category = standing.category
-        if category is not None:
-            if self.has_category_grant(category):
-                return "allow"
-            if (by_category := self._rule("categories", category)) is not None:
-                return by_category
-        return "allow" if standing.is_own else "ask"
+        return self._verdict(tool_name, standing, asked)[0]
+
+    def _verdict(
+        self, tool_name: str, standing: ToolClass, asked: tuple[Mapping[str, Any], Sequence[Operation]] | None
+    ) -> tuple[PermissionPolicy, str]:
+        arguments, operations = asked or ({}, ())
+        call = _proposed(tool_name, standing, arguments, operations)
+        rules = self.as_rules()
+        if asked is None:  # narrower grants say nothing of any call
+            rules = [rule for rule in rules if not (rule.params or rule.closed or rule.command or rule.path)]
+        return verdict_on(call, self.access(), rules, self.folder)
 
     def standing(self, tool_name: str, tool: Tool | None) -> ToolClass:
         """The class of a tool. `tool` None: the one of that name in the latest run, or the built-in one."""
@@ -262,7 +321,11 @@ class SessionPermissions:
             intrinsic = category_of(tool)
             known = intrinsic if intrinsic in get_args(ToolCategory) else None
             meant = tool.tool if isinstance(tool, Renamed) else tool
-            found = ToolClass(cast("ToolCategory | None", known), isinstance(meant, _NEVER_ASKED))
+            found = ToolClass(
+                cast("ToolCategory | None", known),
+                isinstance(meant, _NEVER_ASKED),
+                type(meant).__module__.startswith(_BUILT_IN),
+            )
         if self._category_of is None:
             return found
         return found._replace(category=self._by_name(self._category_of, tool_name))
@@ -297,9 +360,10 @@ class SessionPermissions:
         self, tool: str, standing: ToolClass, arguments: Mapping[str, Any], operations: Sequence[Operation]
     ) -> PermissionVerdict:
         """Decide one call of a tool of this class, with the reason for a denial."""
-        decision = self.decide(tool, standing, (arguments, operations))
-        reason = f"{tool} is denied by the rules of this session" if decision == "deny" else ""
-        return PermissionVerdict(decision, reason, standing.category or "")
+        decision, why = self._verdict(tool, standing, (arguments, operations))
+        if decision == "deny":
+            why = f"{tool} is denied by the rules of this session"
+        return PermissionVerdict(decision, "" if decision == "allow" else why, standing.category or "")
 
     def denial(
         self,
@@ -311,18 +375,6 @@ class SessionPermissions:
         """For the loop, right before execution: a denial by name overrides every earlier approval."""
         del arguments, operations, call_id
         return f"{tool} is denied by the rules of this session" if self.is_denied(tool) else None
-
-    def _is_granted(
-        self, tool_name: str, asked: tuple[Mapping[str, Any], Sequence[Operation]] | None
-    ) -> bool:
-        if asked is None:
-            return self.has_tool_grant(tool_name)
-        grants = [
-            ToolPermission(one.tool, one.params, one.closed)
-            for one in self._grants.values()
-            if one.tool == tool_name
-        ]
-        return bool(grants) and matches_any(grants, tool_name, *asked)
 
     def _give(self, **grant: Any) -> None:
         for one in self._grants.values():
@@ -402,7 +454,12 @@ class ToolRules:
         """Why a call must not run, asked right before it does; None when nothing forbids it."""
         return self._rules.denial(tool, arguments, operations, call_id)
 
-    def grant(self, permission: ToolPermission) -> None:
+    @property
+    def folder(self) -> WorkFolder:
+        """Where the session works."""
+        return self._rules.folder
+
+    def grant(self, permission: Rule | ToolPermission) -> None:
         """Allow such calls until the session ends."""
         self._rules.grant(permission)
 

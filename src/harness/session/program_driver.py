@@ -75,14 +75,22 @@ class SessionApprover(Approver):
         self._fresh = [rule for rule in self._fresh if rule not in rules]
 
     def decide(self, calls: Sequence[ProposedCall]) -> Decision:
-        self.use([*self._permissions.as_rules(), *self._fresh])
-        before = self.mode
-        if self._permissions.allows_all and not before.is_fixed:
-            self.switch(FULL_ACCESS)
+        own, access = self.mode, self._permissions.access()
+        rules = [*self._permissions.as_rules(), *self._fresh]
+        if own is FULL_ACCESS:  # what the session denies is denied all the same
+            rules += [
+                Rule(answer="deny", category=category, source="session")
+                for category, answer in access.answers.items()
+                if answer == "deny"
+            ]
+        self.use(rules)
+        if not own.is_fixed and own is not FULL_ACCESS:
+            answers = {**own.answers, **access.answers}
+            self.switch(access if access is FULL_ACCESS else replace(own, answers=answers))
         try:
             return super().decide(calls)
         finally:
-            self.switch(before)
+            self.switch(own)
 
 
 class CommandDriver:

@@ -20,12 +20,14 @@ Rules
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
+from harness.approvals.arguments import SHELL_ACTIVE, spelled
+from harness.approvals.command_fragments import says_what_runs
+from harness.approvals.globs import escaped
 from harness.events import Operation, Task
 from harness.sources.model import Attachment, ToolSpec
 from harness.sources.tools.file_times import FileTimes, StaleFile
@@ -329,21 +331,10 @@ class ToolContext:
 
 def derived_permission(tool: str, arguments: Mapping[str, Any]) -> ToolPermission:
     """The default of `Tool.permission`: what begins with the same word, or the very same value, and no other
-    arguments than these.
+    arguments than these. Commands are offered as for any agent (`approvals.grants`).
     """
     params = {name: _pattern(spelled(value)) for name, value in arguments.items()}
     return ToolPermission(tool, params or None, closed=True)
-
-
-def spelled(value: Any) -> str:
-    """An argument as text, as permissions compare it."""
-    if isinstance(value, str):
-        return value
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, dict | list):
-        return msgspec.json.encode(value).decode()
-    return str(value)
 
 
 def _pattern(text: str) -> str:
@@ -352,16 +343,7 @@ def _pattern(text: str) -> str:
     A text that could be several commands of a shell is taken as a whole: its first word says nothing of the others.
     So is one whose first word only says how something else is run (`env`, `sudo`, `A=b`).
     """
-    from harness.sources.formats.shell.commands import says_what_runs
-
     first, space, _rest = text.partition(" ")
     if first and space and not SHELL_ACTIVE.search(text) and says_what_runs(first):
-        return f"{_SPECIAL.sub(_ESCAPED, first)} **"
-    return _SPECIAL.sub(_ESCAPED, text)
-
-
-SHELL_ACTIVE = re.compile(r"[;&|<>`\r\n\x00]|\$[({\['\"]")
-"""What makes more than one command of a line, or hides one in it."""
-
-_SPECIAL = re.compile(r"[\\*?\[\]{}]")
-_ESCAPED = r"\\\g<0>"
+        return f"{escaped(first)} **"
+    return escaped(text)

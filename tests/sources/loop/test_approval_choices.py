@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 
+from harness.approvals.rules import covering
+from harness.approvals.work_folder import WorkFolder
 from harness.errors import UsageError
 from harness.events import Relay, RelayReply
-from harness.events.operation import Command, Write
-from harness.sources.loop.approval_choices import choices_of, granted, label_of, permission_of_program
+from harness.events.operation import Command
+from harness.sources.loop.approval_choices import choices_of, granted, label_of
 from harness.sources.loop.approvals import check_reply, problems_of
-from harness.sources.loop.permissions import matches, matches_any
+from harness.sources.loop.permissions import matches, proposed_call
 from harness.sources.tool import Renamed, Tool, ToolPermission
 from harness.sources.tools.function_tool import tool
 from harness.sources.tools.registry import default_tools
@@ -19,16 +22,19 @@ from harness.sources.tools.registry import default_tools
 TOOLS = {one.spec.name: one for one in default_tools(".")}
 
 
+FOLDER = WorkFolder(root=os.path.realpath("."))
+
+
 def grants(name: str, arguments: dict[str, Any], choice: str = "always", made: Tool | None = None) -> Any:
     chosen = made or TOOLS[name]
-    choices = choices_of(chosen, arguments, list(chosen.operations(arguments)))
+    choices = choices_of(chosen, arguments, list(chosen.operations(arguments)), FOLDER)
     relay = Relay(id="r", tool_name=name, input=arguments, choices=choices)
     return granted(relay, RelayReply(id="r", approved=True, choice=choice), chosen)
 
 
-def allows(given: Any, name: str, arguments: dict[str, Any]) -> bool:
-    chosen = TOOLS[name]
-    return matches_any(given, name, arguments, list(chosen.operations(arguments)))
+def allows(rules: Any, name: str, arguments: dict[str, Any], made: Tool | None = None) -> bool:
+    operations = list((made or TOOLS[name]).operations(arguments))
+    return covering(rules, proposed_call(name, arguments, operations), FOLDER) is not None
 
 
 SLIPPERY = [
@@ -56,47 +62,26 @@ SLIPPERY = [
 @pytest.mark.parametrize("choice", ["always", "pattern"])
 @pytest.mark.parametrize("line", SLIPPERY)
 def test_a_grant_for_one_command_lets_nothing_else_slip_through(choice: str, line: str) -> None:
-    given = grants("bash", {"command": "git status"}, choice)
-    assert allows(given, "bash", {"command": "git status"})
-    assert not allows(given, "bash", {"command": line})
+    rules = grants("bash", {"command": "git status"}, choice)
+    assert allows(rules, "bash", {"command": "git status"})
+    assert not allows(rules, "bash", {"command": line})
 
 
-def test_a_pattern_covers_what_begins_with_the_same_words() -> None:
-    given = grants("bash", {"command": "git status -s"}, "pattern")
-    for line in ("git status", "git status --porcelain", "git status; git status -s"):
-        assert allows(given, "bash", {"command": line})
-    assert not allows(given, "bash", {"command": "git push"})
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        *SLIPPERY[:-2],
-        "sudo rm x",
-        "bash -c ls",
-        "python -c 1",
-        "xargs rm",
-        "npm run x",
-        "find . -delete",
-        "./x y",
-    ],
-)
-def test_what_is_more_than_one_plain_command_is_granted_exactly_or_not_at_all(line: str) -> None:
-    choices = choices_of(TOOLS["bash"], {"command": line}, [Command(command=line)])
-    if line != "git statusx":
-        assert [one.id for one in choices] == ["once", "always", "reject"]
-    given = grants("bash", {"command": line})
-    assert allows(given, "bash", {"command": line})
-    assert not allows(given, "bash", {"command": f"{line} x"})
+def test_a_pattern_covers_the_same_words_and_options_with_other_operands() -> None:
+    rules = grants("bash", {"command": "git status -s"}, "pattern")
+    for line in ("git status", "git status src", "git status; git status -s"):
+        assert allows(rules, "bash", {"command": line})
+    for line in ("git push", "git status --porcelain"):
+        assert not allows(rules, "bash", {"command": line})
 
 
 def test_files_hosts_and_sub_agents_are_granted_one_by_one() -> None:
-    given = grants("write", {"filePath": "a.py", "content": "x"})
-    assert allows(given, "write", {"filePath": "a.py", "content": "another"})
-    assert not allows(given, "write", {"filePath": "b.py", "content": "x"})
-    given = grants("fetch", {"url": "https://a.example/x"})
-    assert allows(given, "fetch", {"url": "https://a.example/y"})
-    assert not allows(given, "fetch", {"url": "https://a.example.evil/y"})
+    rules = grants("write", {"filePath": "a.py", "content": "x"})
+    assert allows(rules, "write", {"filePath": "a.py", "content": "another"})
+    assert not allows(rules, "write", {"filePath": "b.py", "content": "x"})
+    rules = grants("fetch", {"url": "https://a.example/x"})
+    assert allows(rules, "fetch", {"url": "https://a.example/y"})
+    assert not allows(rules, "fetch", {"url": "https://a.example.evil/y"})
 
 
 def test_other_arguments_than_those_that_were_shown_are_not_covered() -> None:
@@ -105,11 +90,11 @@ def test_other_arguments_than_those_that_were_shown_are_not_covered() -> None:
         return f"{target} {force}"
 
     nothing = grants("deploy", {}, made=deploy)
-    assert matches_any(nothing, "deploy", {})
-    assert not matches_any(nothing, "deploy", {"target": "production"})
+    assert allows(nothing, "deploy", {}, deploy)
+    assert not allows(nothing, "deploy", {"target": "production"}, deploy)
     one = grants("deploy", {"target": "staging"}, made=deploy)
-    assert matches_any(one, "deploy", {"target": "staging"})
-    assert not matches_any(one, "deploy", {"target": "staging", "force": True})
+    assert allows(one, "deploy", {"target": "staging"}, deploy)
+    assert not allows(one, "deploy", {"target": "staging", "force": True}, deploy)
 
 
 def test_a_tool_that_does_not_say_that_it_runs_commands_is_no_way_around() -> None:
@@ -117,15 +102,15 @@ def test_a_tool_that_does_not_say_that_it_runs_commands_is_no_way_around() -> No
     async def shell(command: str) -> str:
         return command
 
-    given = grants("shell", {"command": "git status -s"}, made=shell)
-    assert matches_any(given, "shell", {"command": "git log"})
+    rules = grants("shell", {"command": "git status -s"}, made=shell)
+    assert allows(rules, "shell", {"command": "git log"}, shell)
     for line in SLIPPERY[:9]:
-        assert not matches_any(given, "shell", {"command": line})
+        assert not allows(rules, "shell", {"command": line}, shell)
         assert not matches(ToolPermission("shell", {"command": "git **"}), "shell", {"command": line})
         assert not matches(ToolPermission("shell", {"command": "git *"}), "shell", {"command": line})
     exact = grants("shell", {"command": "git status; rm x"}, made=shell)
-    assert matches_any(exact, "shell", {"command": "git status; rm x"})
-    assert not matches_any(exact, "shell", {"command": "git log"})
+    assert allows(exact, "shell", {"command": "git status; rm x"}, shell)
+    assert not allows(exact, "shell", {"command": "git log"}, shell)
     url = ToolPermission("open", {"url": "https://a.example/*"})
     assert matches(url, "open", {"url": "https://a.example/x?a=1&b=2"})
 
@@ -144,23 +129,19 @@ def test_a_first_word_that_does_not_say_what_runs_grants_nothing_but_the_same(li
         return command
 
     for made in (unknown, known):
-        given = grants("shell", {"command": line}, made=made)
-        operations = list(made.operations({"command": line}))
-        assert matches_any(given, "shell", {"command": line}, operations)
-        other = f"{line.partition(' ')[0]} rm x"
-        assert not matches_any(
-            given, "shell", {"command": other}, [Command(command=other)] if operations else []
-        )
+        rules = grants("shell", {"command": line}, made=made)
+        assert allows(rules, "shell", {"command": line}, made)
+        assert not allows(rules, "shell", {"command": f"{line.partition(' ')[0]} rm x"}, made)
 
 
-def test_a_command_of_any_tool_is_granted_exactly_and_by_its_first_words_only_when_that_is_chosen() -> None:
+def test_a_command_of_any_tool_is_granted_exactly_and_by_its_form_only_when_that_is_chosen() -> None:
     @tool(name="shell", operations=lambda arguments: [Command(command=arguments["command"])])
     async def shell(command: str) -> str:
         return command
 
     def is_allowed(choice: str, line: str) -> bool:
-        given = grants("shell", {"command": "git status -s"}, choice, made=shell)
-        return matches_any(given, "shell", {"command": line}, [Command(command=line)])
+        rules = grants("shell", {"command": "git status -s"}, choice, made=shell)
+        return allows(rules, "shell", {"command": line}, shell)
 
     assert is_allowed("always", "git status -s")
     assert not is_allowed("always", "git status")
@@ -173,9 +154,9 @@ def test_a_tool_cannot_have_another_one_granted() -> None:
     async def harmless(x: str) -> str:
         return x
 
-    assert [one.tool for one in grants("harmless", {"x": "1"}, made=harmless)] == ["harmless"]
+    assert [rule.tool for rule in grants("harmless", {"x": "1"}, made=harmless)] == ["harmless"]
     renamed = Renamed(TOOLS["bash"], "shell")
-    assert grants("shell", {"command": "ls"}, made=renamed) == [ToolPermission("shell", {"command": "ls"})]
+    assert [rule.tool for rule in grants("shell", {"command": "ls"}, made=renamed)] == ["shell"]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +181,7 @@ def test_a_long_value_says_how_much_of_it_is_not_shown() -> None:
 
 def test_a_choice_that_was_not_offered_is_refused() -> None:
     relay = Relay(
-        id="r", tool_name="bash", input={}, choices=choices_of(TOOLS["bash"], {"command": "ls"}, [])
+        id="r", tool_name="bash", input={}, choices=choices_of(TOOLS["bash"], {"command": "ls"}, [], FOLDER)
     )
     for reply in (
         RelayReply(id="r", approved=True, choice="all"),
@@ -235,36 +216,3 @@ def test_a_choice_that_was_not_offered_is_refused() -> None:
 )
 def test_an_answer_is_checked_by_the_schema_that_was_sent(value: Any, schema: Any, is_right: bool) -> None:
     assert (not list(problems_of(value, schema))) is is_right
-
-
-EDIT = {"file_path": "/w/cart.py", "old_string": "a", "new_string": "b"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "is_allowed"),
-    [
-        (EDIT, True),
-        ({**EDIT, "new_string": "another"}, True),
-        ({**EDIT, "file_path": "/w/other.py"}, False),
-        ({**EDIT, "move_to": "/etc/passwd"}, False),
-    ],
-)
-def test_always_for_an_edit_of_a_program_is_that_file(arguments: dict[str, Any], is_allowed: bool) -> None:
-    allowed = permission_of_program("Edit", EDIT, [Write(path="/w/cart.py")])
-    assert allowed is not None
-    assert label_of(allowed) == "Edit: /w/cart.py"
-    assert matches(allowed, "Edit", arguments) is is_allowed
-
-
-@pytest.mark.parametrize(
-    ("arguments", "paths"),
-    [
-        ({"changes": [{"path": "/w/a.py"}]}, ["/w/a.py"]),
-        ({"file_path": "/w/a.py"}, ["/w/a.py", "/w/b.py"]),
-        ({"path": "/w/a.py", "to": "/w/a.py"}, ["/w/a.py"]),
-    ],
-)
-def test_there_is_no_always_for_changes_that_no_argument_names(
-    arguments: dict[str, Any], paths: list[str]
-) -> None:
-    assert permission_of_program("Edit", arguments, [Write(path=path) for path in paths]) is None

@@ -116,7 +116,7 @@ def test_a_run_that_may_only_read_has_nothing_to_write_with(runs: Runs) -> None:
 
 def test_a_command_that_reads_is_still_a_command_for_the_permissions(runs: Runs) -> None:
     """What a line does is guessed from its text; a guess must not allow anything."""
-    events = runs.run([call("bash", command="cat README.md")], permissions="agent-default")
+    events = runs.run([call("bash", command="./cat README.md")], permissions="agent-default")
     assert [relay.tool_name for relay in of(Relay, events)] == ["bash"]
 
 

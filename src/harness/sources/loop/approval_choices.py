@@ -11,10 +11,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from harness.approvals.grants import choices_for, rule_of
+from harness.approvals.rules import Rule
+from harness.approvals.work_folder import WorkFolder
 from harness.errors import UsageError
-from harness.events import Grant, Operation, Relay, RelayChoice, RelayReply
-from harness.events.operation import Command, Write
-from harness.sources.formats.shell.commands import prefix_of
+from harness.events import Operation, Relay, RelayChoice, RelayReply
+from harness.sources.loop.permissions import proposed_call
+from harness.sources.loop.permissions import rule_of as rule_of_permission
 from harness.sources.tool import (
     FileChange,
     Previewing,
@@ -22,52 +25,32 @@ from harness.sources.tool import (
     ToolContext,
     ToolFailure,
     ToolPermission,
+    category_of,
     derived_permission,
-    spelled,
 )
-from harness.sources.tools.arguments import exactly
 from harness.views.formatting.escapes import revealed
 
-ONCE, ALWAYS, PATTERN, REJECT = "once", "always", "pattern", "reject"
 _LONGEST_VALUE = 200
 
 
-def choices_of(tool: Tool, arguments: dict[str, Any], operations: Sequence[Operation]) -> list[RelayChoice]:
-    """The choices for one call of a tool."""
-    return choices_for(permission_of(tool, arguments), operations)
+def choices_of(
+    tool: Tool, arguments: dict[str, Any], operations: Sequence[Operation], folder: WorkFolder
+) -> list[RelayChoice]:
+    """The choices for one call of a tool: for a command as for any agent, else what the tool itself says of "always"."""
+    call = proposed_call(tool.spec.name, arguments, operations, category_of(tool))
+    permission = permission_of(tool, arguments)
+    rule = rule_of_permission(permission)
+    return choices_for([call], folder, rule, label_of(permission))
 
 
-def choices_for(permission: ToolPermission | None, operations: Sequence[Operation]) -> list[RelayChoice]:
-    """The choices: once, always as `permission` says (if any), always a command that begins like it, or deny."""
-    found = [RelayChoice(id=ONCE, kind="allow-once", label="Allow once")]
-    reject = RelayChoice(id=REJECT, kind="reject-once", label="Deny")
-    if permission is None:
-        return [*found, reject]
-    found.append(
-        RelayChoice(id=ALWAYS, kind="allow-always", label=_label(permission), grants=[_grant(permission)])
-    )
-    if (prefix := _prefix(permission, operations)) is not None:
-        name, words = prefix
-        free = {argument: glob for argument, glob in (permission.params or {}).items() if glob == "*"}
-        alike = [
-            ToolPermission(permission.tool, {**free, name: glob}, permission.closed)
-            for glob in _beginning_with(words)
-        ]
-        label = f"Always allow {permission.tool}: {_shown(words)} …"
-        found.append(
-            RelayChoice(id=PATTERN, kind="allow-always", label=label, grants=[_grant(one) for one in alike])
-        )
-    return [*found, reject]
-
-
-def granted(relay: Relay, reply: RelayReply, tool: Tool | None) -> list[ToolPermission]:
+def granted(relay: Relay, reply: RelayReply, tool: Tool | None) -> list[Rule]:
     """What an answer allows from now on. A question of an older log has no choices: they are derived now."""
     choice = _chosen(relay, reply)
     if choice is not None:
-        return [ToolPermission(one.tool, one.params, one.closed) for one in choice.grants]
-    if not reply.always or tool is None:
+        return [rule_of(grant) for grant in choice.grants]
+    if not reply.always or tool is None or relay.choices:
         return []
-    return [permission_of(tool, relay.input if isinstance(relay.input, dict) else {})]
+    return [rule_of_permission(permission_of(tool, relay.input if isinstance(relay.input, dict) else {}))]
 
 
 def check_choice(relay: Relay, reply: RelayReply) -> None:
@@ -94,53 +77,13 @@ def permission_of(tool: Tool, arguments: dict[str, Any]) -> ToolPermission:
         permission = tool.permission(arguments)
     except Exception:  # arguments are as the model wrote them
         permission = derived_permission(tool.spec.name, arguments)
-    derived = derived_permission(tool.spec.name, arguments)
     if permission.tool != tool.spec.name:
-        permission = derived
-    if permission == derived and permission.params and _runs_commands(tool, arguments):
-        # What begins with the same words is another choice, where they are specific enough.
-        exact = {name: exactly(spelled(value)) for name, value in arguments.items()}
-        return ToolPermission(permission.tool, exact, permission.closed)
+        return derived_permission(tool.spec.name, arguments)
     return permission
 
 
 _SUBJECTS = frozenset({"command", "file_path", "filePath", "path", "notebook_path", "absolute_path"})
 """Arguments that need no name in front of them."""
-_DESCRIPTIVE = frozenset({"description", "explanation", "justification", "reason", "title"})
-"""Arguments with which a model says why it makes a call: they change nothing."""
-
-
-def permission_of_program(
-    tool: str, arguments: dict[str, Any], operations: Sequence[Operation]
-) -> ToolPermission | None:
-    """What "always" means for a call of an agent program's own tool: the same arguments, whatever the model says of it.
-
-    Of a call that changes a file: any change of that file by the same tool with the same arguments at most. None: the
-    call changes files, and no argument names the one.
-    """
-    writes = [one for one in operations if isinstance(one, Write)]
-    if writes:
-        names = [name for name, value in arguments.items() if len(writes) == 1 and _is_path(value, writes[0])]
-        if len(names) != 1 or len(operations) != 1:
-            return None
-        params = dict.fromkeys(arguments, "*") | {names[0]: exactly(arguments[names[0]])}
-        return ToolPermission(tool, params, closed=True)
-    params = {
-        name: "*" if name in _DESCRIPTIVE else exactly(spelled(value)) for name, value in arguments.items()
-    }
-    return ToolPermission(tool, params or None, closed=True)
-
-
-def _is_path(value: object, write: Write) -> bool:
-    """Whether an argument names the file: a program may name it relative to its directory."""
-    return isinstance(value, str) and bool(value) and f"/{write.path}".endswith(f"/{value}")
-
-
-def _runs_commands(tool: Tool, arguments: dict[str, Any]) -> bool:
-    try:
-        return any(isinstance(one, Command) for one in tool.operations(arguments))
-    except Exception:
-        return False
 
 
 def label_of(permission: ToolPermission) -> str:
@@ -155,10 +98,6 @@ def label_of(permission: ToolPermission) -> str:
     return f"{name} with {listed}" if listed else f"{name}, whatever its arguments"
 
 
-def _label(permission: ToolPermission) -> str:
-    return f"Always allow {label_of(permission)}"
-
-
 def _chosen(relay: Relay, reply: RelayReply) -> RelayChoice | None:
     for choice in relay.choices or ():
         if reply.choice:
@@ -167,26 +106,6 @@ def _chosen(relay: Relay, reply: RelayReply) -> RelayChoice | None:
         elif reply.always and choice.kind == "allow-always":
             return choice
     return None
-
-
-def _grant(permission: ToolPermission) -> Grant:
-    return Grant(tool=permission.tool, params=permission.params, closed=permission.closed)
-
-
-def _prefix(permission: ToolPermission, operations: Sequence[Operation]) -> tuple[str, str] | None:
-    """The argument that is the command, and the words that it begins with; None when that would say too little."""
-    if len(operations) != 1 or not isinstance(operations[0], Command) or permission.params is None:
-        return None
-    line = operations[0].command
-    for name, glob in permission.params.items():
-        if len(permission.params) == 1 and glob == exactly(line):
-            words = prefix_of(line)
-            return (name, words) if words else None
-    return None
-
-
-def _beginning_with(words: str) -> tuple[str, str]:
-    return exactly(words), f"{exactly(words)} **"
 
 
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)

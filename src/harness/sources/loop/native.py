@@ -7,12 +7,14 @@ time of the run; `earlier_session` reads the history that `--resume` and `--cont
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
+from harness.approvals.rule_settings import load_rules
 from harness.errors import UnknownSession, UsageError
 from harness.events import Info, Result, SessionStart, Warning
 from harness.log.hub import Hub
@@ -97,7 +99,9 @@ def _options(launch: Launch, *, redact: bool) -> AgentOptions:
                 request.cwd, request.permissions, sandbox=request.sandbox, redact=redact, environ=environ
             )
         ),
-        permissions=permissions_for(request.permissions),
+        permissions=permissions_for(
+            request.permissions, request.cwd, environ, load_rules(request.cwd or os.getcwd()).rules
+        ),
         max_iterations=request.limits.max_turns or MAX_ITERATIONS,
         max_budget_usd=request.limits.max_budget_usd,
         relay_deadline_s=request.ask_timeout_s or RELAY_DEADLINE_S,

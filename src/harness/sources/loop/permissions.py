@@ -1,40 +1,82 @@
-"""Who may call what: an allowlist, single grants, denials, and what holds for everything else.
+"""Who may call what in the agent loop: calls as `approvals` sees them, and the rules of a run without a session.
 
-One `Permissions` object is shared by a run and all its sub-agents and read at every call, so that
-"always" takes effect everywhere at once. What a model or a file says never reaches it.
-
-Rules
-1. A glob is compared with the whole argument, except where a tool says that it runs a command: there
-   texts are command lines, a glob allows single commands, and a line is allowed when each of its commands
-   is, by one glob or another. A line that cannot be parsed with certainty is only allowed by the exact text.
-   A tool that does not say what it does may or may not take command lines: for it, a glob of several words
-   (`git *`) allows no text that could be several commands.
-2. A glob never allows a path that climbs with `..` (`src/../../etc/passwd` is not below `src/`).
-3. A denial matches broadly: one part of a line is enough, or the path that is meant, or the path to which
-   symbolic links lead from there at this moment.
+One `Permissions` object is shared by a run and all its sub-agents and read at every call, so that "always" takes effect
+everywhere at once. What a model or a file says never reaches it. The decision itself is `approvals.decide`; which calls
+a glob covers is in `approvals.arguments`.
 """
 
 from __future__ import annotations
 
 import os
-import posixpath
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from itertools import product
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 
+from harness.approvals.arguments import CallArguments
+from harness.approvals.call import (
+    ACCEPT_EDITS,
+    ASK,
+    CATEGORIES,
+    FULL_ACCESS,
+    READ_ONLY,
+    AccessMode,
+    Category,
+    ProposedCall,
+)
+from harness.approvals.decide import verdict_on
+from harness.approvals.free_commands import free_programs
+from harness.approvals.globs import escaped, literal
+from harness.approvals.rules import Rule, covering
+from harness.approvals.work_folder import WorkFolder
 from harness.events import Operation
-from harness.events.operation import Command, List, Read, Search, Skill, Spawn, Tasks, Write
+from harness.events.operation import Command, Fetch, List, Read, Search, Skill, Spawn, Tasks, Write
 from harness.sources.request import Permissions as Mode
-from harness.sources.tool import SHELL_ACTIVE, ToolPermission, spelled
+from harness.sources.tool import ToolPermission
 
 Policy: TypeAlias = Literal["allow", "deny", "ask"]
 
-READS = (Read, Search, List, Skill, Tasks)
-"""What changes nothing. The web is not among them: a request discloses something to its receiver."""
+_STRONGEST_FIRST: tuple[tuple[tuple[type, ...], Category], ...] = (
+    ((Command,), "execute"),
+    ((Write,), "edit"),
+    ((Fetch,), "network"),
+    ((Read, Search, List), "read"),
+    # A sub-agent of ours is under the same rules, and a skill is a text: what follows from it is decided call by call.
+    ((Skill, Spawn, Tasks), "own"),
+)
+_FILES = (Read, Write, Search, List)
+
+
+def proposed_call(
+    tool: str,
+    arguments: Mapping[str, Any],
+    operations: Sequence[Operation] = (),
+    category: str = "",
+    *,
+    is_confined: bool = True,
+) -> ProposedCall:
+    """A call of a tool of this process. Its own code says what it will do (`Tool.operations`).
+
+    `category`: what its author states, for a tool that does not say what a call does. `is_confined`: it keeps to the
+    workspace by itself, as the built-in tools do.
+    """
+    for kinds, found in _STRONGEST_FIRST:
+        if any(isinstance(operation, kinds) for operation in operations):
+            commands = [each.command for each in operations if isinstance(each, Command)]
+            return ProposedCall(
+                tool=tool,
+                category=found,
+                input=dict(arguments),
+                command=commands[0] if len(commands) == 1 else "",
+                paths=tuple(each.path for each in operations if isinstance(each, _FILES) and each.path),
+                is_confined=is_confined and found in ("read", "edit"),
+            )
+    stated = cast("Category", category) if category in CATEGORIES else "unknown"
+    server = tool.partition("__")[0] if stated == "mcp" else ""
+    return ProposedCall(
+        tool=tool, category=stated, input=dict(arguments), server=server, is_confined=stated != "unknown"
+    )
 
 
 class Denial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,8 +95,8 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return self.call_id == call_id
         if self.tool != tool:
             return False
-        asked = _Asked(tool, arguments, operations)
-        return all(asked.touches(name, glob) for name, glob in (self.params or {}).items())
+        call = proposed_call(tool, arguments, operations)
+        return not self.params or CallArguments(call).touches(self.params)
 
 
 class PermissionVerdict(NamedTuple):
@@ -64,8 +106,8 @@ class PermissionVerdict(NamedTuple):
     """Of the tool, where the rules know one."""
 
 
-_ALLOWED = PermissionVerdict("allow")
-_ASK = PermissionVerdict("ask")
+_LISTED_ONLY = AccessMode(name="listed", answers=MappingProxyType(dict.fromkeys(CATEGORIES, "deny")))
+_ASKING = AccessMode(name="asking", answers=MappingProxyType({"own": "allow"}))
 
 
 class Permissions:
@@ -79,6 +121,9 @@ class Permissions:
         allow_once: Iterable[ToolPermission] = (),
         deny: Iterable[Denial] = (),
         allows_reads: bool = False,
+        mode: AccessMode | None = None,
+        folder: WorkFolder | None = None,
+        rules: Iterable[Rule] = (),
     ) -> None:
         self.policy: Policy = policy
         """For calls that nothing else decides."""
@@ -88,6 +133,20 @@ class Permissions:
         self.deny = list(deny)
         self.allows_reads = allows_reads
         """Allow what only reads, whatever the policy."""
+        self.folder = folder or WorkFolder(root=os.path.realpath("."))
+        self.rules = list(rules)
+        """Of the user's settings, and what was granted since."""
+        self._mode = mode
+
+    @property
+    def mode(self) -> AccessMode:
+        if self._mode is not None:
+            return self._mode
+        if self.policy == "allow":
+            return FULL_ACCESS
+        if self.policy == "deny":
+            return READ_ONLY if self.allows_reads else _LISTED_ONLY
+        return ASK if self.allows_reads else _ASKING
 
     def verdict(
         self,
@@ -99,17 +158,11 @@ class Permissions:
         """Decide one call; a grant for once is used up by it."""
         if (reason := self.denial(tool, arguments, operations, call_id)) is not None:
             return PermissionVerdict("deny", reason)
-        if (self.allowlist or self.allow_once) and self._is_granted(_Asked(tool, arguments, operations)):
-            return _ALLOWED
-        # A sub-agent is bound by the same rules: where only reading is allowed, that holds for it as well.
-        harmless = (*READS, Spawn) if self.policy == "deny" else READS
-        if self.allows_reads and operations and all(isinstance(one, harmless) for one in operations):
-            return _ALLOWED
-        if self.policy == "ask" and operations and all(isinstance(one, Tasks) for one in operations):
-            return _ALLOWED  # an agent's own list: harmless
-        if self.policy == "deny":
-            return PermissionVerdict("deny", _denied_by_policy(tool, allows_reads=self.allows_reads))
-        return _ALLOWED if self.policy == "allow" else _ASK
+        call = proposed_call(tool, arguments, operations)
+        if not self.mode.is_fixed and self._is_granted_once(call):
+            return PermissionVerdict("allow")
+        answer, why = verdict_on(call, self.mode, [*self.rules, *map(rule_of, self.allowlist)], self.folder)
+        return PermissionVerdict(answer, "" if answer == "allow" else why, call.category)
 
     def denial(
         self,
@@ -122,35 +175,66 @@ class Permissions:
         for denial in self.deny:
             if denial.covers(call_id, tool, arguments, operations):
                 return denial.reason or "denied"
+        if denials := [rule for rule in self.rules if rule.answer == "deny"]:
+            answer, why = verdict_on(
+                proposed_call(tool, arguments, operations), FULL_ACCESS, denials, self.folder
+            )
+            return why if answer == "deny" else None
         return None
 
-    def grant(self, permission: ToolPermission) -> None:
+    def grant(self, permission: Rule | ToolPermission) -> None:
         """Allow it from now on."""
+        if isinstance(permission, Rule):
+            if permission.command or permission.path or permission.server or permission.category:
+                self.rules += [permission] if permission not in self.rules else []
+                return
+            permission = ToolPermission(literal(permission.tool), permission.params, permission.closed)
         if permission not in self.allowlist:
             self.allowlist.append(permission)
 
-    def revoke(self, permission: ToolPermission) -> bool:
-        """Allow it no longer; False when nothing like it was allowed."""
-        if permission not in self.allowlist:
+    def _is_granted_once(self, call: ProposedCall) -> bool:
+        """Whether single grants allow it, with those that last; they are used up."""
+        if not self.allow_once:
             return False
-        self.allowlist.remove(permission)
-        return True
-
-    def _is_granted(self, asked: _Asked) -> bool:
-        used = asked.allowed_by([*self.allowlist, *self.allow_once])
-        if used is None:
+        lasting = [*self.rules, *map(rule_of, self.allowlist)]
+        if covering(lasting, call, self.folder) is not None:
             return False
-        for place in sorted(used, reverse=True):
-            if place >= len(self.allowlist):
-                del self.allow_once[place - len(self.allowlist)]
-        return True
+        once = [rule_of(each) for each in self.allow_once]
+        used = covering([*lasting, *once], call, self.folder)
+        for rule in used or ():
+            if rule in once:
+                place = once.index(rule)
+                del once[place], self.allow_once[place]
+        return used is not None
 
 
-def permissions_for(mode: Mode) -> Permissions:
+def rule_of(permission: ToolPermission) -> Rule:
+    """A permission as a rule."""
+    return Rule(
+        answer="allow",
+        tool=escaped(permission.tool),
+        params=permission.params,
+        closed=permission.closed,
+        source="grant",
+    )
+
+
+_MODES: Mapping[str, AccessMode] = {
+    "full-access": FULL_ACCESS,
+    "read-only": READ_ONLY,
+    "accept-edits": ACCEPT_EDITS,
+}
+
+
+def permissions_for(
+    mode: Mode, cwd: str = "", environ: Mapping[str, str] | None = None, rules: Iterable[Rule] = ()
+) -> Permissions:
     """What `--permissions` means to a loop. As agents do by themselves, `agent-default` asks before changes."""
-    if mode == "full-access":
-        return Permissions("allow")
-    return Permissions("deny" if mode == "read-only" else "ask", allows_reads=True)
+    folder = WorkFolder(
+        root=os.path.realpath(cwd) if cwd else "",
+        programs=free_programs(environ) if environ is not None else frozenset(),
+    )
+    return Permissions(mode=_MODES.get(mode, ASK), folder=folder, rules=rules)
 
 
 def matches(
@@ -167,210 +251,8 @@ def matches_any(
     operations: Sequence[Operation] = (),
 ) -> bool:
     """Whether permissions cover a call: one of them, or several of them the commands of a line."""
-    return _Asked(tool, arguments, operations).allowed_by(list(permissions or ())) is not None
-
-
-_FILES = (Read, Write, Search, List)
-
-
-class _Asked:
-    """One call, as permissions see it."""
-
-    def __init__(self, tool: str, arguments: Mapping[str, Any], operations: Sequence[Operation]) -> None:
-        self._tool = tool
-        self._texts = {name: spelled(value) for name, value in arguments.items()}
-        runs_commands = any(isinstance(one, Command) for one in operations)
-        self._is_unknown = not operations
-        self._lines = {
-            name: text for name, text in arguments.items() if runs_commands and isinstance(text, str)
-        }
-        """Texts that are, or may become, part of a command line: only the tool knows how it combines them."""
-        self._paths = [one.path for one in operations if isinstance(one, _FILES)]
-
-    def allowed_by(self, permissions: Sequence[ToolPermission]) -> set[int] | None:
-        """The places of the permissions that it takes; None when it is not allowed."""
-        candidates = [place for place, one in enumerate(permissions) if one.tool == self._tool]
-        for place in candidates:
-            if self._fits(permissions[place], {}):
-                return {place}
-        listed = {_folded(name) for place in candidates for name in permissions[place].params or ()}
-        lines = {name: text for name, text in self._lines.items() if _folded(name) in listed}
-        if not lines:
-            return None
-        from harness.sources.formats.shell.commands import commands_of
-
-        used: set[int] = set()
-        for commands in product(*(commands_of(line) or () for line in lines.values())):
-            single = dict(zip(lines, commands, strict=True))
-            fitting = next((place for place in candidates if self._fits(permissions[place], single)), None)
-            if fitting is None:
-                return None
-            used.add(fitting)
-        return used or None
-
-    def touches(self, name: str, glob: str) -> bool:
-        """Whether an argument, or something in it, fits a glob."""
-        expression = _expression(glob)
-        return any(
-            expression.fullmatch(variant) is not None
-            for spelling in self._spellings(name)
-            for variant in self._variants(spelling)
-        )
-
-    def _fits(self, permission: ToolPermission, single: Mapping[str, str]) -> bool:
-        """`single`: the one command of each line that is looked at; without it lines count as they are."""
-        if permission.closed:
-            listed = {_folded(name) for name in permission.params or ()}
-            if any(_folded(name) not in listed for name in self._texts):
-                return False
-        return all(
-            (spellings := self._spellings(name)) and all(self._covers(glob, one, single) for one in spellings)
-            for name, glob in (permission.params or {}).items()
-        )
-
-    def _covers(self, glob: str, name: str, single: Mapping[str, str]) -> bool:
-        text = self._texts[name]
-        is_whole_line = name in self._lines and name not in single
-        if is_whole_line or (self._paths and _climbs(text)):
-            return _is_exactly(glob, text)
-        if self._is_unknown and _could_be_commands(text, glob):
-            return _is_exactly(glob, text)
-        return _expression(glob).fullmatch(single.get(name, text)) is not None
-
-    def _spellings(self, name: str) -> list[str]:
-        """The arguments that a tool may take for this one: tools are lenient about `file_path` and `filePath`."""
-        folded = _folded(name)
-        return [each for each in self._texts if each == name or _folded(each) == folded]
-
-    def _variants(self, name: str) -> Iterator[str]:
-        text = self._texts[name]
-        yield text
-        if name in self._lines:
-            from harness.sources.formats.shell.commands import fragments_of
-
-            yield from fragments_of(text)
-        if self._paths and text and "\n" not in text:
-            meant = posixpath.normpath(text)
-            yield meant
-            named = [path for path in self._paths if path.endswith(posixpath.basename(meant))]
-            yield from named
-            yield from _from_any_folder(meant)
-            for real in dict.fromkeys(real for path in named for real in _real_paths(text, meant, path)):
-                yield real
-                yield from _from_any_folder(real)
-
-
-def _real_paths(text: str, meant: str, path: str) -> Iterator[str]:
-    """Where symbolic links lead; also from the middle of a text, since `link/..` is not where the link is."""
-    folder = path.removesuffix(meant) if not meant.startswith("/") else "/"
-    for one in (path, os.path.join(folder, os.path.expanduser(text))):
-        try:
-            real = os.path.realpath(one)
-        except (OSError, ValueError):  # no usable path: no tool will touch it
-            continue
-        if real != path:
-            yield real
-
-
-def _from_any_folder(path: str) -> Iterator[str]:
-    """A glob may be meant from any folder."""
-    if path.startswith("/"):
-        steps = path.split("/")
-        yield from ("/".join(steps[start:]) for start in range(1, len(steps)))
-
-
-def _folded(name: str) -> str:
-    return name.replace("_", "").lower()
-
-
-def _climbs(text: str) -> bool:
-    return ".." in text and ".." in text.split("/") and posixpath.normpath(text) != text
-
-
-def _could_be_commands(text: str, glob: str) -> bool:
-    """Whether the text could contain a command that the glob does not cover."""
-    has_words = _BLANK.search(text) is not None or _BLANK.search(glob) is not None
-    return has_words and SHELL_ACTIVE.search(text) is not None and not _ANYTHING.fullmatch(glob)
-
-
-def _denied_by_policy(tool: str, *, allows_reads: bool) -> str:
-    if allows_reads:
-        return f"this run may only read, and {tool} does not say that it only reads"
-    return f"{tool} is not allowed in this run"
-
-
-_ANYTHING = re.compile(r"\*+")
-_BLANK = re.compile(r"\s")
-_TOKEN = re.compile(
-    r"\\(?P<escaped>.)|(?P<stars>\*+)|(?P<any>\?)|\[(?P<no>[!^]?)(?P<set>[^\]]+)\]", re.DOTALL
-)
-
-
-def _is_exactly(glob: str, text: str) -> bool:
-    return glob == text or _translated(glob) == re.escape(text)
-
-
-@lru_cache(maxsize=1024)
-def _expression(glob: str) -> re.Pattern[str]:
-    """A glob as a regular expression; what is not well formed is taken literally."""
-    try:
-        return re.compile(_translated(glob), re.DOTALL)
-    except re.error:  # a reversed range
-        return re.compile(re.escape(glob))
-
-
-def _translated(glob: str) -> str:
-    parts: list[str] = []
-    position = 0
-    while position < len(glob):
-        token = _TOKEN.match(glob, position)
-        if token is not None:
-            parts.append(_token_expression(token))
-            position = token.end()
-        elif glob[position] == "{" and (choices := _choices(glob, position)) is not None:
-            parts.append("(?:" + "|".join(map(_translated, choices.texts)) + ")")
-            position = choices.end
-        else:
-            parts.append(re.escape(glob[position]))
-            position += 1
-    return "".join(parts)
-
-
-def _token_expression(token: re.Match[str]) -> str:
-    if token["escaped"] is not None:
-        return re.escape(token["escaped"])
-    if token["set"] is not None:
-        # A range is a range; anything else in the set is taken literally.
-        inside = re.sub(r"[\\^\[&~|]", r"\\\g<0>", token["set"])
-        return f"[{'^' if token['no'] else ''}{inside}]"
-    return ".*" if token["stars"] else "."
-
-
-class _Choices(NamedTuple):
-    texts: list[str]
-    end: int
-
-
-def _choices(glob: str, start: int) -> _Choices | None:
-    """The alternatives between braces, by commas; None when they do not close, or hold no choice."""
-    depth, position, begin = 0, start, start + 1
-    texts: list[str] = []
-    while position < len(glob):
-        character = glob[position]
-        if character == "\\":
-            position += 1
-        elif character == "{":
-            depth += 1
-        elif character == "," and depth == 1:
-            texts.append(glob[begin:position])
-            begin = position + 1
-        elif character == "}":
-            depth -= 1
-            if not depth:
-                texts.append(glob[begin:position])
-                return _Choices(texts, position + 1) if len(texts) > 1 else None
-        position += 1
-    return None
+    call = proposed_call(tool, arguments, operations)
+    return covering([rule_of(each) for each in permissions or ()], call, WorkFolder(root="")) is not None
 
 
 class PermissionPolicy(Protocol):
@@ -380,6 +262,11 @@ class PermissionPolicy(Protocol):
 
     One object serves a run and its sub-agents, and may decide differently for the next call.
     """
+
+    @property
+    def folder(self) -> WorkFolder:
+        """Where the run works, for what "always" may offer."""
+        ...
 
     def verdict(
         self,
@@ -401,6 +288,6 @@ class PermissionPolicy(Protocol):
         """Why it must not run whatever else was decided, asked right before it does; None when nothing forbids it."""
         ...
 
-    def grant(self, permission: ToolPermission) -> None:
+    def grant(self, permission: Rule | ToolPermission) -> None:
         """A person answered "always"."""
         ...

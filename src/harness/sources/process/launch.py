@@ -10,13 +10,15 @@ from uuid import uuid4
 import msgspec
 from msgspec.structs import fields, replace
 
+from harness.approvals.rule_settings import load_rules
+from harness.approvals.rules import Rule
 from harness.errors import AgentNotFound, InvalidDirectory, UsageError
 from harness.sources.agent import Agent, CommandLine, TwoWay, Version
 from harness.sources.process.folder_trust import FolderUse, decide_use
 from harness.sources.process.invocation import Invocation
 from harness.sources.process.version_probe import parse_version, probe_version
 from harness.sources.registry import load
-from harness.sources.request import Request
+from harness.sources.request import Permissions, Request
 from harness.sources.translator import Translator
 from harness.version import __version__
 
@@ -65,6 +67,10 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """What confines it: namespaces, bubblewrap or landlock; empty: nothing does."""
     run_id: str = ""
     """Under which it is written; empty when it has a log of its own, whose id it shares."""
+    access: Permissions = "full-access"
+    """What was granted. To be held to rules, a program is asked about more than that."""
+    rules: tuple[Rule, ...] = ()
+    """The rules of the settings, for an agent program."""
     budget: BudgetGuard | None = None
     """The limits of `harness budget` that hold for it."""
 
@@ -87,17 +93,16 @@ def prepare(
     cwd = _working_directory(request)
     if request.recording:
         request = _with_recording(request)
-    elif needs_prompt and not request.prompt.strip():
-        raise UsageError("the prompt is empty", hint="give one with --prompt, --prompt-file or on stdin")
+    elif needs_prompt:
+        _require_prompt(request)
     binary = find_binary(agent, request.binary, environ)
+    access = request.permissions
+    request, rules = _under_rules(agent, request, cwd, binary)
     wants_two_way = request.two_way or request.permissions == "ask" or _is_held_to_reading(agent, request)
     version = _version_of(agent, binary, is_two_way=wants_two_way and agent.two_way is not None)
-    mcp = tuple(map(os.path.abspath, request.mcp))  # as seen from here, not from where the agent works
     two_way = _two_way(agent, request, version) if wants_two_way else None
-    if request.permissions == "ask" and agent.work is not None:
-        request = replace(request, permissions="agent-default")  # it asks before it changes anything
     supports = _supported(agent, two_way, parse_version(version))
-    request = replace(request, agent=agent.name, cwd=cwd, mcp=mcp)
+    request = replace(request, agent=agent.name, cwd=cwd, mcp=tuple(map(os.path.abspath, request.mcp)))
     request, warnings = _drop_unsupported(agent, request, supports, version)
     request, left_out = _without_files(agent, two_way, request)
     use = decide_use(agent, request, cwd, environ)
@@ -105,12 +110,11 @@ def prepare(
     sandbox = find_sandbox_for(agent.name, cwd, environ).name if request.sandbox else ""
     warnings += left_out + use.warnings + _sandbox_warnings(agent, sandbox)
     briefed = _with_briefing(request)
-    request = briefed if agent.work is not None else request
     command = (two_way or agent).command(briefed, parse_version(version))
     launch = Launch(
         agent=agent,
         speaks=load(request.native) if request.native else agent,
-        request=request,
+        request=briefed if agent.work is not None else request,
         binary=binary,
         version=version,
         invocation=Invocation(
@@ -126,8 +130,15 @@ def prepare(
         watched_limits=_ENFORCED_BY_US - supports,
         two_way=two_way,
         sandbox=sandbox,
+        access=access,
+        rules=rules,
     )
     return _behind_wall(launch)
+
+
+def _require_prompt(request: Request) -> None:
+    if not request.prompt.strip():
+        raise UsageError("the prompt is empty", hint="give one with --prompt, --prompt-file or on stdin")
 
 
 def _environment(
@@ -138,6 +149,27 @@ def _environment(
     if use.settings == "none":
         env |= {**command.env, **use.git}  # nothing may lead it back to what is left out
     return env
+
+
+def _under_rules(agent: Agent, request: Request, cwd: str, binary: str) -> tuple[Request, tuple[Rule, ...]]:
+    """The rules of the settings for an agent program. One that has to keep to a rule is started so that it asks, and
+    everything else is allowed without a person. Raises UsageError where it cannot be asked.
+    """
+    if agent.work is not None and request.permissions == "ask":
+        return replace(request, permissions="agent-default"), ()  # it asks before it changes anything
+    if agent.work is not None or request.recording:
+        return request, ()
+    rules = tuple(load_rules(cwd).rules)
+    narrowing = [rule for rule in rules if rule.answer != "allow" and rule.agent in ("", agent.name)]
+    if request.permissions != "full-access" or not narrowing:
+        return request, rules
+    refusal = refusal_to_ask(agent, _version_of(agent, binary, is_two_way=True))
+    if refusal is not None:
+        raise UsageError(
+            f"{agent.title} cannot be held to your rules ({narrowing[0].words}): {refusal.message}",
+            hint="use another agent or --permissions read-only, or see `harness permissions`",
+        )
+    return replace(request, permissions="ask"), rules
 
 
 def _version_of(agent: Agent, binary: str, *, is_two_way: bool) -> str:

@@ -34,11 +34,11 @@ _NOT_KNOWN = Toolset(tools={})
 
 def approver_of(launch: Launch) -> Approver:
     """Who decides for a run without a session: what the request grants, and what is allowed since it began."""
-    request = launch.request
     tools = tools_of(launch)
     return Approver(
-        MODES.get(request.permissions, ASK),  # `agent-default`: what the program asks is answered as in `ask`
+        MODES.get(launch.access, ASK),  # `agent-default`: what the program asks is answered as in `ask`
         work_folder(launch.invocation.cwd, launch.invocation.env),
+        launch.rules,
         agent=launch.agent.name,
         shell=tools.shell_memory,
     )

@@ -426,7 +426,7 @@ def _options(launch: Launch) -> RlmOptions:
     options = RlmOptions(
         agent=AgentOptions(
             model=chosen_model(request.model, environ),
-            permissions=permissions_for(request.permissions),
+            permissions=permissions_for(request.permissions, request.cwd),
             system_prompt=request.append_system_prompt,
             max_iterations=request.limits.max_turns or MAX_ITERATIONS,
             max_budget_usd=request.limits.max_budget_usd,

@@ -17,6 +17,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from harness.approvals.rule_settings import load_rules
+from harness.approvals.work_folder import WorkFolder
 from harness.config import Settings, model_names
 from harness.errors import HarnessError, UsageError
 from harness.events import Event
@@ -176,6 +178,8 @@ class _AgentChat:
             allowlist=wanted.permissions.allowlist,
             allow_once=wanted.permissions.allow_once,
             deny=[Denial(call_id=one.tool_call_id, reason=one.reason) for one in wanted.permissions.deny],
+            folder=WorkFolder(root=os.path.realpath(cwd)),
+            rules=load_rules(cwd).rules,
         )
         options = AgentOptions(
             model=open_model(wanted.model),
