@@ -189,6 +189,15 @@ export interface NewSession {
   readonly maxTurns?: number;
   readonly effort?: string;
   readonly systemPrompt?: string;
+  readonly folderSettings?: "use" | "none";
+}
+
+/** What a folder brings for an agent. */
+export interface FolderSettings {
+  readonly state: "nothing" | "trusted" | "new" | "changed";
+  readonly digest: string;
+  readonly sentences: readonly string[];
+  readonly changes: readonly string[];
 }
 
 /** One of several questions that are answered together; each is answered for itself. */
@@ -347,6 +356,9 @@ export const api = {
   projects: (signal?: AbortSignal) => request<{ projects: readonly Project[] }>("GET", "api/projects", undefined, signal),
   project: (folder: string, signal?: AbortSignal) => request<Project>("GET", `api/projects/one?${query({ folder })}`, undefined, signal),
   folders: (path: string, signal?: AbortSignal) => request<FolderPage>("GET", `api/folders?${query({ path })}`, undefined, signal),
+  folderSettings: (cwd: string, agent: string, signal?: AbortSignal) =>
+    request<FolderSettings>("GET", `api/folder-settings?${query({ cwd, agent })}`, undefined, signal),
+  trustFolder: (shown: { cwd: string; agent: string; digest: string }) => request<FolderSettings>("POST", "api/folder-settings", shown),
   makeWorktree: (wanted: { folder: string; branch: string; kind: "worktree" | "branch" }) => request<Worktree>("POST", "api/worktrees", wanted),
   removeWorktree: (folder: string, force = false) => request<void>("DELETE", "api/worktrees", { folder, force }),
   files: (wanted: { query: string; session: string; cwd: string }, signal?: AbortSignal) =>

@@ -13,6 +13,7 @@ import "../style/start.css";
 import { AgentChoice } from "./agent_choice.js";
 import { AsksChoice } from "./asks_choice.js";
 import { FolderChoice } from "./folder_choice.js";
+import { FolderSettingsNote } from "./folder_settings.js";
 import { HandoverNote } from "./handover_note.js";
 import { ModelChoice } from "./model_choice.js";
 import { MoreOptions } from "./more_options.js";
@@ -107,6 +108,7 @@ export function StartDialog({ continues, before, handsOver, onClose }: StartDial
           </div>
         </div>
         {origin && form.agent && form.agent !== origin.session.agentName && <HandoverNote session={continues} agent={form.agent} />}
+        {form.brought && <FolderSettingsNote brought={form.brought} />}
         {form.others && (
           <p className="start-hint">
             {form.count === 1 ? "Tick the agents that shall do the same, each" : `The same prompt for ${form.count} agents, each`}{" "}

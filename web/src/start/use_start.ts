@@ -9,6 +9,7 @@ import { useChoices, useModels } from "../sessions/choices.js";
 import type { Origin } from "../sessions/origin.js";
 import { abilitiesOf, branchFor, nearestMode } from "./abilities.js";
 import { REMOTE, type AgentChosen } from "./agent_choice.js";
+import { useFolderSettings } from "./folder_settings.js";
 import { NO_MORE } from "./more_options.js";
 import type { Place } from "./place_choice.js";
 import { useProject, useProjects } from "./use_projects.js";
@@ -58,7 +59,9 @@ export function useStart({ continues, before, origin, handsOver, prompt, files, 
   const branch = chosenBranch ?? branchFor(prompt);
   const mode = nearestMode(wishedMode ?? ((known?.permissionMode || last.mode || "default") as PermissionMode), abilities);
   const several = others ? [agent, ...others].filter((name, index, all) => name && all.indexOf(name) === index) : [agent];
-  const canStart = !!prompt.trim() && !isStarting && (!continues || !!origin);
+  const brought = useFolderSettings(runner ? "" : cwd, agent);
+  const isFolderOpen = !!brought.asks && mode !== "fullAuto" && !brought.isLeftOut;
+  const canStart = !!prompt.trim() && !isStarting && !isFolderOpen && (!continues || !!origin);
 
   /** `name`: one of several agents, each with its usual model and in a worktree of its own. */
   const begin = async (name: string) => {
@@ -79,6 +82,7 @@ export function useStart({ continues, before, origin, handsOver, prompt, files, 
         ...(continues && { continues }),
         ...(before && { before }),
         ...(files.length && { attachments: files }),
+        ...(brought.asks && brought.isLeftOut && { folderSettings: "none" as const }),
         permissionMode: mode,
         prompt,
       });
@@ -114,7 +118,7 @@ export function useStart({ continues, before, origin, handsOver, prompt, files, 
     setOthers(next);
   };
   return {
-    choices, projects, agent, runner, abilities, models, model, usualModel, folder, usualFolder, cwd, project, place, branch, mode, more, canStart, isStarting, problem,
+    choices, projects, agent, runner, abilities, brought: mode === "fullAuto" ? null : brought, models, model, usualModel, folder, usualFolder, cwd, project, place, branch, mode, more, canStart, isStarting, problem,
     others, count: several.length, chooseOther, toggleSeveral: () => setOthers(others ? null : new Set()),
     chooseAgent: (chosen: AgentChosen) => (chooseAgent(chosen), setModel(null)),
     setModel, setFolder, setPlace, setBranch, setMode, setMore, start,
