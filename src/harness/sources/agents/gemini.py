@@ -462,11 +462,17 @@ PROGRAM = AcpProgram(
 )
 
 
+_ASK = f"{__file__.removesuffix('gemini.py')}gemini_ask.toml"
+"""Rules beside those of the user: what it would run without asking, and writes, is denied."""
+
+
 def acp_command(request: Request, version: Version) -> CommandLine:
     """It starts itself once more unless it is asked not to."""
     del version
     mode = PROGRAM.modes.get(request.permissions)
     args = ["--acp", *(("--approval-mode", mode) if mode else ()), *flags_of(request, {"model": "--model"})]
+    if request.permissions in ("ask", "read-only"):
+        args += ["--policy", _ASK]
     env = {"GEMINI_CLI_NO_RELAUNCH": "true", **trust_variable(request)}
     return CommandLine(args=(*args, *request.extra_args), env=env)
 

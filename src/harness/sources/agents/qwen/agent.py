@@ -436,7 +436,8 @@ def acp_command(request: Request, version: Version) -> CommandLine:
     del version
     mode = PROGRAM.modes.get(request.permissions)
     env = {"QWEN_CODE_SYSTEM_DEFAULTS_PATH": _ASK} if request.permissions in ("ask", "read-only") else {}
-    args = ["--acp", *_safe_mode(request), *(("--approval-mode", mode) if mode else ())]
+    # In safe mode it would not obey the settings by which it asks: a wall hides what the folder brings.
+    args = ["--acp", *(() if env else _safe_mode(request)), *(("--approval-mode", mode) if mode else ())]
     args += flags_of(request, {"model": "--model"})
     return CommandLine(args=(*args, *request.extra_args), env=env)
 
@@ -449,7 +450,6 @@ AGENT = Agent(
     title="Qwen Code",
     aliases=("qwen-code",),
     binaries=("qwen",),
-    leaves_settings=True,
     homes=("~/.qwen/",),
     command=command,
     translator=QwenTranslator,
