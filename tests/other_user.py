@@ -53,9 +53,10 @@ def libraries(uid: int) -> str:
 def interpreter(uid: int) -> str:
     """A Python that this user may run, and that can load our compiled libraries; empty if there is none.
 
-    One in a home directory often may not be run by others.
+    One in a home directory often may not be run by others, and one in /tmp is not seen in a sandbox.
     """
-    for candidate in (sys.executable, "/usr/bin/python3"):
+    is_hidden = sys.executable.startswith("/tmp/")
+    for candidate in ("/usr/bin/python3", sys.executable)[:: 1 if is_hidden else -1]:
         test = [candidate, "-c", f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"]
         try:
             if (

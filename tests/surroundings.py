@@ -29,7 +29,20 @@ def prepare() -> None:
     os.environ["LC_ALL"] = "C.UTF-8"  # programs speak as the tests expect
     os.environ["TZ"] = "UTC"
     time.tzset()  # what was read from the variable before stays until then
+    os.environ["PATH"] = os.pathsep.join(map(_visible, os.environ["PATH"].split(os.pathsep)))
     os.umask(0o022)
+
+
+def _visible(folder: str) -> str:
+    """The folder, or links to its programs elsewhere: commands in a sandbox have a /tmp of their own."""
+    if not os.path.realpath(folder).startswith("/tmp/"):
+        return folder
+    links = tempfile.mkdtemp(prefix="harness-path-", dir="/var/tmp")
+    os.chmod(links, 0o755)
+    atexit.register(_remove, links, os.getpid())
+    for program in os.scandir(folder):
+        os.symlink(os.path.realpath(program.path), os.path.join(links, program.name))
+    return links
 
 
 def _remove(home: str, process_id: int) -> None:

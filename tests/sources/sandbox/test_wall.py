@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -201,7 +202,7 @@ def test_the_network_is_as_the_wall_says(place: Place, network: str, reached: bo
         listener.listen()
         port = listener.getsockname()[1]
         line = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2); print('reached')"
-        answer = place.run(f'{interpreter(place.uid)} -I -c "{line}"', network=network)
+        answer = place.run(f'{shlex.quote(interpreter(place.uid))} -I -c "{line}"', network=network)
     assert answer["said"].endswith("reached\n") is reached, answer
 
 
@@ -222,7 +223,9 @@ def test_with_ports_only_these_are_reached(place: Place) -> None:
             "  try: socket.create_connection(('127.0.0.1', port), 2); print('reached')\n"
             "  except PermissionError: print('refused')\n"
         )
-        answer = place.run(f'{interpreter(place.uid)} -I -c "{lines}"', network="host", ports=ports[:1])
+        answer = place.run(
+            f'{shlex.quote(interpreter(place.uid))} -I -c "{lines}"', network="host", ports=ports[:1]
+        )
     assert answer["said"] == "reached\nrefused\n"
 
 
@@ -235,13 +238,13 @@ def test_a_socket_outside_is_not_reached_with_the_network_of_the_host_either(pla
         listener.listen()
         os.chmod(path, 0o777)
         line = f"import socket; socket.socket(1).connect('{path}'); print('reached')"
-        answer = place.run(f'{interpreter(place.uid)} -I -c "{line}"', network="host")
+        answer = place.run(f'{shlex.quote(interpreter(place.uid))} -I -c "{line}"', network="host")
     assert "PermissionError" in answer["said"]
 
 
 def test_a_terminal_of_its_own_can_be_opened(place: Place) -> None:
     line = "import os; m, s = os.openpty(); os.write(s, b'x'); print(os.ttyname(s), os.read(m, 1))"
-    answer = place.run(f'{interpreter(place.uid)} -I -c "{line}"')
+    answer = place.run(f'{shlex.quote(interpreter(place.uid))} -I -c "{line}"')
     assert answer["said"] == "/dev/pts/0 b'x'\n"
 
 
