@@ -119,3 +119,32 @@ def test_a_fork_that_begins_with_an_answer_counts_once(spaces: bool, tmp_path: P
     catalogue.read(catalogue.sessions())
     rows = list(catalogue.usage.rows())
     assert sum((row.usage.input or 0) + (row.usage.output or 0) for row in rows) == 333
+
+
+def test_a_sub_agent_of_grok_is_counted_with_the_session_that_started_it(tmp_path: Path) -> None:
+    """What grok states of a turn includes its sub-agents, which have sessions of their own."""
+    project = tmp_path / "home" / ".grok" / "sessions" / "%2Fw"
+
+    def add(name: str, count: int) -> None:
+        (project / name).mkdir(parents=True)
+        (project / name / "summary.json").write_text(json.dumps({"info": {"cwd": "/w"}}))
+        usage = {"inputTokens": count, "outputTokens": 0}
+        updates: list[dict[str, Any]] = [
+            {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "Count"}},
+            {"sessionUpdate": "turn_completed", "usage": usage, "stop_reason": "end_turn"},
+        ]
+        lines = [
+            json.dumps({"timestamp": 1_790_000_000 + number, "params": {"update": update}}) + "\n"
+            for number, update in enumerate(updates)
+        ]
+        (project / name / "updates.jsonl").write_text("".join(lines))
+
+    add("parent", 400)
+    add("child", 200)
+    (project / "parent" / "subagents" / "child").mkdir(parents=True)
+    catalogue = Catalogue(str(tmp_path / "catalogue.sqlite"), load_all())
+    catalogue.refresh(Home(str(tmp_path / "home")))
+    found = {one.session_id: one for one in catalogue.read(catalogue.sessions())}
+    assert (found["child"].is_child, found["child"].parent_id) == (1, "parent")
+    assert not found["parent"].is_child
+    assert sum(row.usage.input or 0 for row in catalogue.usage.rows()) == 400

@@ -29,6 +29,7 @@ from harness.sources.translator import Record
 
 _UPDATES, _CHAT = "updates.jsonl", "chat_history.jsonl"
 _QUERY = re.compile(r"\s*<user_query>\s*(.*?)\s*</user_query>\s*", re.DOTALL)
+_SUB_AGENTS = "subagents"
 
 
 class GrokRewording(Rewording):
@@ -89,7 +90,8 @@ class GrokRewording(Rewording):
             "cache_creation_input_tokens": written,
         }
         reason = text_of(record.get("stop_reason"))
-        self.put({"type": "usage", "usage": usage})
+        if not self.session.is_child:  # else it is in the usage of the session that has started it
+            self.put({"type": "usage", "usage": usage})
         self._put_end(reason)
         self.outcome = "completed" if reason == "end_turn" else "unknown"
 
@@ -125,7 +127,13 @@ def place(home: Home) -> str:
 
 def find(home: Home) -> Iterator[StoredSession]:
     for _name, project in folders_in(place(home)):
-        for session_id, folder in folders_in(project):
+        folders = list(folders_in(project))
+        parents = {
+            child_id: session_id
+            for session_id, folder in folders
+            for child_id, _folder in folders_in(os.path.join(folder, _SUB_AGENTS))
+        }
+        for session_id, folder in folders:
             found = [look_at(os.path.join(folder, name)) for name in (_CHAT, _UPDATES)]
             files = [file for file in found if file is not None]
             about = document(os.path.join(folder, "summary.json"))
@@ -140,6 +148,8 @@ def find(home: Home) -> Iterator[StoredSession]:
                     cwd=text_of(record_of(about.get("info")).get("cwd")),
                     started_ms=milliseconds(about.get("created_at")) or 0,
                     title=first_text(about, "generated_title", "session_summary"),
+                    is_child=session_id in parents,
+                    parent_id=parents.get(session_id, ""),
                 )
 
 
