@@ -21,13 +21,14 @@ from harness.fleet.records.files import FileRecords
 from harness.fleet.workspace import copy_tree, remove
 from harness.log.clock import new_clock
 from harness.log.hub import Hub
-from harness.log.private_files import make_private_directory
+from harness.log.private_files import make_private_directory, replace_private
 from harness.log.store import Metadata, Store
 from harness.log.stores.files import FileStore
 from harness.log.stores.open_store import open_store
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _LOG_ID = "fleet"
+_GRADES = "grades"
 WORK_FOLDER = ".harness-work"
 """Of all fleets in a folder: their workspaces while they run."""
 STORE_VARIABLE = "HARNESS_FLEET_STORE"
@@ -102,6 +103,27 @@ class Fleet:
 
     def kept_workspace(self, attempt: Attempt) -> str:
         return os.path.join(self.directory, "kept", f"{attempt.case}.{attempt.number}")
+
+    def save_grade(self, attempt: Attempt) -> None:
+        """What a check said when it was run again; see `grades`."""
+        folder = os.path.join(self.directory, _GRADES)
+        make_private_directory(folder)
+        replace_private(
+            os.path.join(folder, f"{attempt.case}.{attempt.number}.json"), msgspec.json.encode(attempt)
+        )
+
+    def grades(self) -> dict[tuple[str, int], Attempt]:
+        """Results whose check was run again, by case and attempt: they count instead of what is stored first."""
+        found: dict[tuple[str, int], Attempt] = {}
+        folder = os.path.join(self.directory, _GRADES)
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            try:
+                with open(os.path.join(folder, name), "rb") as file:
+                    attempt = msgspec.json.decode(file.read(), type=Attempt)
+            except (OSError, msgspec.DecodeError):  # it is being written
+                continue
+            found[attempt.case, attempt.number] = attempt
+        return found
 
     def output(self, case_id: str) -> str:
         """What the worker of a case wrote itself, which is nothing unless something is wrong."""

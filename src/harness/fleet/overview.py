@@ -54,8 +54,11 @@ def overview(fleet: Fleet) -> list[CaseOverview]:
         fleet.records.in_progress(),
     )
     found = []
+    grades = fleet.grades()
     for case in in_order(fleet.plan):
         lost, stored = faults.get(case.id, ()), results.get(case.id)
+        if stored is not None:
+            stored = grades.get((case.id, stored.number), stored)
         result = decisive(stored, lost)
         if stored is not None and result is not stored:
             lost = (*lost, stored)  # it was paid for, and does not count

@@ -75,6 +75,25 @@ def work(fleet: Fleet, case_id: str, *, keep: bool = False) -> int:
     return DONE if attempt.is_result else NO_RESULT
 
 
+def grade(fleet: Fleet, case_id: str) -> Attempt | None:
+    """Run the check again, on a copy of the workspace that was kept; what it says now is stored beside the result.
+
+    None: the case has no result, or its workspace was not kept, or another process works on it.
+    """
+    case = fleet.case(case_id)
+    result = fleet.records.result(case.id)
+    if result is None or not case.task.check or not os.path.isdir(fleet.kept_workspace(result)):
+        return None
+    claim = fleet.records.claim(case.id)
+    if claim is None:
+        return None
+    with claim, _Stop() as stop:
+        graded = _Worker(fleet, case, result.number, stop, keep=False).grade(result)
+    if graded.is_result:
+        fleet.save_grade(graded)
+    return graded
+
+
 def store_lost(fleet: Fleet, case_id: str, how: str = "") -> None:
     """Store the attempt of a worker that was killed, if there is one. Only with the claim of the case."""
     progress = fleet.records.progress(case_id)
@@ -137,6 +156,25 @@ class _Worker:
             self._workspace.keep(self._fleet.kept_workspace(attempt))
         self._workspace.remove()
         return attempt
+
+    def grade(self, result: Attempt) -> Attempt:
+        """As the check says now. An agent that crashed has not passed, whatever it says."""
+        detail = result.detail if result.crashed else ""
+        passed = False if result.crashed else None
+        self._attempt = replace(
+            result, passed=passed, score={}, check_exit=None, check_output="", detail=detail
+        )
+        try:
+            self._workspace.restore(self._fleet.kept_workspace(result))
+            self._check()
+        except StepStopped:
+            self._fail("interrupted", "")
+        except WorkspaceFailed as error:
+            self._fail("check_failed", str(error))
+        except OSError as error:
+            self._fail("check_failed", f"{error.strerror}: {error.filename}")
+        self._workspace.remove()
+        return self._attempt
 
     def _store(self, attempt: Attempt, diff: bytes) -> None:
         try:

@@ -99,6 +99,17 @@ class CaseWorkspace:
             reason = error.strerror or str(error)
             raise WorkspaceFailed(f"cannot make the workspace: {reason}: {error.filename}") from error
 
+    def restore(self, kept: str) -> None:
+        """A copy of what an agent has left. Raises WorkspaceFailed, StepStopped, OSError."""
+        remove(self.place)
+        make_private_directory(self._home)
+        copy_tree(kept, self.repo)
+        if self.container is not None:
+            try:
+                self.container.start(self._is_stopped)
+            except (ContainerFailed, UsageError) as error:
+                raise WorkspaceFailed(str(error)) from error
+
     def remember(self) -> None:
         """Note what the workspace is like now: `diff` says what changed since."""
         if not _has_git():

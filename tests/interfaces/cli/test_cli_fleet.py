@@ -240,3 +240,18 @@ def test_an_option_that_the_agent_would_not_get_is_refused_with_its_line(planned
     assert refused.code == 2
     assert "plan.toml:3: agents[0].temperature" in refused.err
     assert "does not support --temperature" in refused.err
+
+
+def test_the_check_is_run_again_on_kept_workspaces(planned: CliMachine) -> None:
+    text = (planned.project / "plan.toml").read_text()
+    flag = planned.project / "flag"
+    (planned.project / "plan.toml").write_text(text.replace("grep -q 42 answer.txt", f"test -e '{flag}'"))
+    planned.call("fleet", "run", "plan.toml", "--trust", "--keep")
+    assert planned.call("fleet", "report", "plan", "--json").data["report"]["variants"][0]["passed"] == 0
+    flag.write_text("")
+    graded = planned.call("fleet", "grade", "plan", "--variant", "good")
+    assert (graded.code, "failed  passed" in graded.out) == (0, True)
+    good, bad = planned.call("fleet", "report", "plan", "--json").data["report"]["variants"]
+    assert (good["passed"], bad["passed"]) == (1, 0)
+    assert planned.call("fleet", "grade", "plan", "--task", "answer").code == 0
+    assert planned.call("fleet", "report", "plan", "--json").data["report"]["variants"][1]["passed"] == 1

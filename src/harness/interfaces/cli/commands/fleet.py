@@ -34,6 +34,7 @@ ACTIONS = {
     "export": "write results for other programs: csv, parquet, html, atif, swe-bench, json",
     "retry": "attempt again what ended without a result",
     "stop": "stop a fleet that is being run; it can be continued",
+    "grade": "run the checks again on workspaces that were kept",
     "delete": "delete a fleet; the sessions of its runs stay",
     "work": "attempt one case; this is what an engine starts",
 }
@@ -50,10 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_try(actions["try"])
     for name in ("resume", "retry"):
         _add_execution(actions[name])
-    for name in ("run", "plan", "resume", "retry"):
+    for name in ("run", "plan", "resume", "retry", "grade"):
         _add_choice(actions[name])
     actions["delete"].add_argument("--yes", action="store_true", help="do not ask")
-    for name in ("resume", "status", "retry", "stop", "work", "report", "diff", "export", "delete"):
+    for name in ("resume", "status", "retry", "stop", "work", "report", "diff", "export", "grade", "delete"):
         actions[name].add_argument("fleet", metavar="FLEET", help="the name of a fleet, or its folder")
     actions["work"].add_argument("case", metavar="CASE", help="the id of a case, or the beginning of one")
     _add_keep(actions["work"])
@@ -188,6 +189,10 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
             return results.show_difference(fleet, arguments)
         case "export":
             return results.export_fleet(fleet, arguments, console)
+        case "grade":
+            from harness.interfaces.cli.fleet.grading import grade_fleet
+
+            return grade_fleet(fleet, arguments, console)
         case "delete":
             from harness.interfaces.cli.fleet.deleting import delete_fleet
 
