@@ -30,8 +30,10 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command, List, Read, Search, Skill, Write
-from harness.sources.agents.pi.agent import command
+from harness.log.raw import RawExit, RawOutput, RawStart
+from harness.sources.agents.pi.agent import PiRpcTranslator, command
 from harness.sources.request import Request
+from harness.sources.translation.pipeline import Pipeline
 from harness.testing.golden import Case, translate
 
 play = partial(agent_runs.play, "pi", cwd="")
@@ -367,3 +369,18 @@ def test_what_a_tool_states_as_data_alone_is_its_output() -> None:
 
     ended = of(ToolEnd, play(SESSION, start, end))[0]
     assert (ended.output, ended.exit_code) == ("so", -9)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "stated"),
+    [("gone-model", "lab-model"), ("lab/lab-model", "lab/lab-model"), ("lab-model", "lab-model"), ("", "")],
+)
+def test_a_conversation_names_the_model_that_answers(wanted: str, stated: str) -> None:
+    """Pi stays with the model before where it does not have the one that was asked for."""
+    pipeline = Pipeline(PiRpcTranslator())
+    events = [*pipeline.feed(RawStart(at_ms=0, agent="pi", model=wanted, prompt="go", two_way=True))]
+    data = {"sessionId": "s", "model": {"id": "lab-model", "provider": "lab"}}
+    state = {"type": "response", "command": "get_state", "success": True, "data": data}
+    events += pipeline.feed(RawOutput(at_ms=1, stream="stdout", data=msgspec.json.encode(state) + b"\n"))
+    events += pipeline.feed(RawExit(at_ms=2, is_alive=True, turn="completed"))
+    assert [event.model for event in events if isinstance(event, SessionStart)] == [stated]

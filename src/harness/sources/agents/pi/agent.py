@@ -30,6 +30,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Operation, Read, Search, Skill, Write
+from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandLine, TwoWay, Version
 from harness.sources.agents.pi.answers import Answers
 from harness.sources.drivers.pi_rpc import ANNOUNCEMENTS, CAPABILITIES, DIALOGS, GATE, QUESTION, PiRpc
@@ -424,18 +425,23 @@ class PiRpcTranslator(PiTranslator):
     def __init__(self) -> None:
         super().__init__()
         self._session_id: str | None = None
+        self._wanted_model = ""
         self._awaits_prompt = False
         self._queued: list[str] = []
         """Texts that wait in Pi's queue."""
         self._steered: list[str] = []
         """Those of them that the driver sent."""
 
+    def begin(self, start: RawStart) -> None:
+        super().begin(start)
+        self._wanted_model = start.model
+
     def _response(self, record: Record) -> Sequence[Event]:
         data, is_success = record_of(record.get("data")), record.get("success") is True
         is_handled = data.get("disposition") == "handled"
         match record.get("command"):
             case "get_state":
-                return self._state(text_of(data.get("sessionId")))
+                return self._state(text_of(data.get("sessionId")), record_of(data.get("model")))
             case "prompt":
                 self._awaits_prompt = is_success and not is_handled
                 self._has_ended = is_success and is_handled
@@ -443,11 +449,21 @@ class PiRpcTranslator(PiTranslator):
                 self._steered += self._queued[-1:]
         return ()
 
-    def _state(self, session_id: str) -> Sequence[Event]:
+    def _state(self, session_id: str, model: Record) -> Sequence[Event]:
         if session_id == self._session_id:
             return ()
         self._session_id = session_id
-        return [SessionStart(session_id=session_id, agent="pi", cwd=self.working_directory)]
+        name, provider = text_of(model.get("id")), text_of(model.get("provider"))
+        # A model that Pi does not have is not switched to: the one before answers.
+        is_wanted = not self._wanted_model or self._wanted_model in (name, f"{provider}/{name}")
+        return [
+            SessionStart(
+                session_id=session_id,
+                agent="pi",
+                cwd=self.working_directory,
+                model="" if is_wanted else name,
+            )
+        ]
 
     def _queue_update(self, record: Record) -> Sequence[Event]:
         self._queued = [text for text in items_of(record.get("steering")) if isinstance(text, str)]
