@@ -176,6 +176,38 @@ def test_v2_is_known_by_the_shape_of_the_answer() -> None:
     assert speaks.has(TurnEnded) == [TurnEnded("completed")]
 
 
+def test_a_copy_of_a_session_is_continued_where_that_was_asked_for() -> None:
+    peer = Peer(resume="s", fork=True)
+    peer.do(peer.driver.begin())
+    can = {"sessionCapabilities": {"fork": {}, "resume": {}}}
+    [fork] = peer.answer("initialize", {"protocolVersion": 1, "agentCapabilities": can})
+    assert (fork["method"], fork["params"]["sessionId"]) == ("session/fork", "s")
+    peer.answer("session/fork", {"sessionId": "copy"})
+    assert peer.has(SessionKnown) == [SessionKnown("copy")]
+
+
+@pytest.mark.parametrize(
+    ("name", "request_options", "is_held"),
+    [
+        ("codex", {"fork": True, "resume": "x"}, True),
+        ("codex", {"resume": "x"}, False),
+        ("kimi", {"fork": True, "resume": "x"}, True),
+        ("claude", {"fork": True, "resume": "x"}, False),
+    ],
+)
+def test_an_agent_that_copies_a_session_in_a_conversation_alone_is_held_in_one(
+    name: str, request_options: dict[str, Any], is_held: bool, tmp_path: Path
+) -> None:
+    version = {"codex": "0.166.0", "kimi": "2.1.0", "claude": "2.1.325"}[name]
+    program = tmp_path / name
+    program.write_text(f"#!/bin/sh\necho {version}\n")
+    program.chmod(0o755)
+    request = Request(agent=name, prompt="go", binary=str(program), cwd=str(tmp_path), **request_options)
+    launched = prepare(request)
+    assert (launched.two_way is not None) == is_held
+    assert launched.request.fork == request.fork
+
+
 def test_history_that_comes_after_the_session_was_opened_is_awaited() -> None:
     gemini = load("gemini").two_way
     assert gemini is not None

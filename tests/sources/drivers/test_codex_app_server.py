@@ -148,6 +148,16 @@ def test_a_thread_is_resumed_without_its_history() -> None:
     assert resume["params"]["cwd"] == "/repo"
 
 
+def test_a_copy_of_a_thread_is_continued_where_that_was_asked_for() -> None:
+    codex = driver(resume="old", fork=True, cwd="/repo")
+    codex.begin()
+    [_, fork] = written(codex.receive({"id": 1, "result": {}}))
+    assert (fork["method"], fork["params"]["threadId"]) == ("thread/fork", "old")
+    codex.receive({"id": fork["id"], "result": {"thread": {"id": "copy"}}})
+
+    assert codex.session_id == "copy"
+
+
 @pytest.mark.parametrize(("found", "method"), [([{"id": "old"}], "thread/resume"), ([], "thread/start")])
 def test_the_latest_thread_of_the_directory_is_continued_if_there_is_one(found: Any, method: str) -> None:
     codex = driver(continue_last=True, cwd="/repo")

@@ -494,7 +494,7 @@ class KimiAcp(AcpTranslator):
 
 PROGRAM = AcpProgram(
     translator=KimiAcp,
-    capabilities=frozenset({"approve", "ask", "files", "mode", "model"}),
+    capabilities=frozenset({"approve", "ask", "files", "fork", "mode", "model"}),
     modes={"full-access": "yolo", "ask": "default", "read-only": "plan"},
     sets_model=True,
 )
@@ -506,7 +506,10 @@ def acp_command(request: Request, version: Version) -> CommandLine:
 
 
 TWO_WAY = PROGRAM.two_way(
-    acp_command, since=(2, 1), unasked="files in its folder are written without a question"
+    acp_command,
+    since=(2, 1),
+    supports=frozenset({"agent-default", "fork", "model", "read-only", "resume"}),
+    unasked="files in its folder are written without a question",
 )
 
 

@@ -206,6 +206,9 @@ class AcpDriver(JsonRpcDriver):
         if not self.request.resume:
             return self._call("session/new", params, self._opened)
         can_resume = self._is_v2 or "resume" in record_of(self._can("sessionCapabilities"))
+        if self.request.fork:
+            params["sessionId"] = self.request.resume
+            return self._call("session/fork", params, self._opened)
         method = "session/resume" if can_resume else "session/load"
         return self._call(method, {"sessionId": self.request.resume, **params}, self._opened)
 

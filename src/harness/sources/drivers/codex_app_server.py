@@ -110,7 +110,7 @@ class _Steering(msgspec.Struct):
 class CodexAppServer(JsonRpcDriver):
     has_version: ClassVar[bool] = False
     skips: ClassVar[tuple[bytes, ...]] = tuple(b'{"method":"%b"' % name.encode() for name in _PIECES)
-    capabilities = frozenset(("steer", "approve", "ask", "plan", "files", "model", "mode"))
+    capabilities = frozenset(("steer", "approve", "ask", "plan", "files", "model", "mode", "fork"))
     requests: ClassVar[dict[str, str]] = dict.fromkeys(CODEX_REQUESTS, "_asked_by_program")
     notifications: ClassVar[dict[str, str]] = {
         "item/started": "_item_started",
@@ -189,7 +189,8 @@ class CodexAppServer(JsonRpcDriver):
         if not thread_id:
             return [self._call("thread/start", params, self._thread_opened)]
         params["excludeTurns"] = True  # without the history, which may be huge
-        return [self._call("thread/resume", params, self._thread_opened)]
+        method = "thread/fork" if self.request.fork else "thread/resume"
+        return [self._call(method, params, self._thread_opened)]
 
     def _thread_opened(self, response: RpcResponse) -> Moves:
         self.session_id = text_of(record_of(response.result.get("thread")).get("id"))

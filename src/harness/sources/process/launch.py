@@ -98,7 +98,7 @@ def prepare(
     binary = find_binary(agent, request.binary, environ)
     access = request.permissions
     request, rules = _under_rules(agent, request, cwd, binary)
-    wants_two_way = request.two_way or request.permissions == "ask" or _is_held_to_reading(agent, request)
+    wants_two_way = _wants_conversation(agent, request)
     version = _version_of(agent, binary, is_two_way=wants_two_way and agent.two_way is not None)
     two_way = _two_way(agent, request, version) if wants_two_way else None
     supports = _supported(agent, two_way, parse_version(version))
@@ -306,6 +306,18 @@ def installed_two_way(
     found = find_binary(agent, binary, os.environ if environ is None else environ)
     version = _version_of(agent, found, is_two_way=True)
     return agent.two_way if not found or _fits(agent.two_way, version) else None
+
+
+def _wants_conversation(agent: Agent, request: Request) -> bool:
+    """Where that was asked for, where somebody has to be asked, and where only so it is held to what was asked for."""
+    offered = (agent.two_way.supports if agent.two_way is not None else None) or frozenset()
+    is_copied_so = request.fork and "fork" not in agent.supports and "fork" in offered
+    return (
+        request.two_way
+        or request.permissions == "ask"
+        or is_copied_so
+        or _is_held_to_reading(agent, request)
+    )
 
 
 def _fits(two_way: TwoWay, version: str) -> bool:

@@ -61,7 +61,7 @@ class Line:
     def fits(self, launch: Launch) -> bool:
         """Whether a run with this launch can use the process: the same program, folder, environment and options."""
         resumes = launch.request.resume
-        is_same = not resumes or resumes == self.driver.session_id
+        is_same = not resumes or (resumes == self.driver.session_id and not launch.request.fork)
         return self.is_open and is_same and _identity(launch) == self._identity
 
     def heard(self, chunks: Sequence[OutputChunk]) -> list[Move]:

@@ -421,7 +421,7 @@ AGENT = Agent(
         capabilities=CodexAppServer.capabilities
         - {"plan"},  # only its plan mode has them, which no request asks for
         tools=CODEX,
-        supports=_SUPPORTS | {"append_system_prompt", "system_prompt"},
+        supports=_SUPPORTS | {"append_system_prompt", "fork", "system_prompt"},
         since=_CONVERSATION_SINCE,
         delta_keys=("delta",),
     ),
