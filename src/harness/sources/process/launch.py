@@ -313,10 +313,7 @@ def _wants_conversation(agent: Agent, request: Request) -> bool:
     offered = (agent.two_way.supports if agent.two_way is not None else None) or frozenset()
     is_copied_so = request.fork and "fork" not in agent.supports and "fork" in offered
     return (
-        request.two_way
-        or request.permissions == "ask"
-        or is_copied_so
-        or _is_held_to_reading(agent, request)
+        request.two_way or request.permissions == "ask" or is_copied_so or _is_held_to_reading(agent, request)
     )
 
 
