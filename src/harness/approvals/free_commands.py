@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from harness.approvals.command_grammar import names, parse
 from harness.approvals.work_folder import WorkFolder
+from harness.system.file_names import HAS_POSIX_SHELL
 
 _Operands = Literal["paths", "pattern and paths", "one path", "words", "none", "format", "names"]
 
@@ -272,7 +272,7 @@ def free_programs(environ: Mapping[str, str]) -> frozenset[str]:
 
     A `cat` in a `.venv/bin` or `node_modules/.bin` that comes first on PATH is not the one that only reads.
     """
-    if sys.platform == "win32":
+    if not HAS_POSIX_SHELL:
         return frozenset()
     is_changed = any(environ.get(name) for name in _CHANGES_PROGRAMS)
     if is_changed or any(name.startswith(("BASH_FUNC_", "DYLD_")) for name in environ):

@@ -26,6 +26,7 @@ from harness.approvals.globs import escaped
 from harness.approvals.rules import DESCRIPTIVE, Rule, is_plain_operand, other_arguments
 from harness.approvals.work_folder import WorkFolder
 from harness.events import Grant, RelayChoice
+from harness.system.file_names import NOT_FILES
 
 ONCE, ALWAYS, PATTERN, REJECT = "once", "always", "pattern", "reject"
 LONGEST_LABEL = 200
@@ -187,7 +188,7 @@ def _read_offers(call: ProposedCall, workspace: WorkFolder) -> list[_Offer]:
     if len(call.paths) != 1:
         return []
     real = workspace.real(call.paths[0], call.cwd)
-    if real is None or real.startswith(("/proc", "/dev", "/sys")):
+    if real is None or real.startswith(NOT_FILES):
         return []
     folder = real if os.path.isdir(real) else os.path.dirname(real)
     is_private = any(name.startswith(".") for name in folder.split("/")) or folder in (

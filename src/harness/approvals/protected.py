@@ -11,11 +11,12 @@ One table for all who ask: `decide` (such a file is not edited unasked), the san
 
 from __future__ import annotations
 
-import sys
 import unicodedata
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
+
+from harness.system.file_names import FOLDS_CASE
 
 OBEYED: Mapping[str, tuple[str, ...]] = {
     "aider": (".aider.conf.yml", ".env"),
@@ -110,14 +111,13 @@ close them: where they are absent, what stands in for them would break the tools
 _OPEN_IN_A_SANDBOX = frozenset({".env", ".vscode/mcp.json"})
 _INSTRUCTIONS = frozenset({".claude/claude.md"})
 """Text for models below a name of the table."""
-_FOLDS_CASE = sys.platform in ("darwin", "win32")
 _IGNORED_BY_HFS = dict.fromkeys(
     (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF)
 )
 """macOS reads a name without these characters."""
 
 
-def is_protected(path: str, *, folds_case: bool = _FOLDS_CASE) -> bool:
+def is_protected(path: str, *, folds_case: bool = FOLDS_CASE) -> bool:
     """Whether a path, from the folder on, is one that an agent, an editor, a shell, git or Harness obeys.
 
     Names count at any depth, since who opens a folder below, or a repository there, obeys them too. So does a folder

@@ -2,7 +2,7 @@
 
 Rules
 1. Paths are compared as the file system sees them: every symbolic link is followed first, `..` afterwards.
-2. What is not certain is outside: a path with a NUL byte, `~user`, an address, a device, `/proc`.
+2. What is not certain is outside: a path with a NUL byte, `~user`, an address, a device, a process.
 3. A decision is about a path as it is now. Our own tools open it without following links that came later; an agent
    program opens it by itself, and only a wall holds it to the decision.
 """
@@ -11,16 +11,13 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 import unicodedata
 from collections.abc import Callable
 
 import msgspec
 
 from harness.approvals.protected import is_protected
-
-_NOT_FILES = ("/proc", "/dev", "/sys")
-_FOLDS_CASE = sys.platform in ("darwin", "win32")
+from harness.system.file_names import FOLDS_CASE, NOT_FILES
 
 
 class WorkFolder(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,14 +70,14 @@ def is_below(path: str, folder: str) -> bool:
     if not folder:
         return False
     path, folder = _plain(path), _plain(folder).rstrip("/")
-    if any(path == place or path.startswith(f"{place}/") for place in _NOT_FILES):
+    if any(path == place or path.startswith(f"{place}/") for place in NOT_FILES):
         return False
     return path == folder or path.startswith(f"{folder}/")
 
 
 def _plain(path: str) -> str:
     """As the file system compares names: macOS and Windows take capitals for small letters, and é in two spellings."""
-    if not _FOLDS_CASE:
+    if not FOLDS_CASE:
         return path
     return unicodedata.normalize("NFC", path).casefold()
 

@@ -64,7 +64,13 @@ def test_every_setting_names_the_files_that_may_set_it() -> None:
         assert (setting.source == "anyone") == (setting.narrows is not None), setting.key
     narrowing = {setting.key for setting in TABLE if setting.source == "anyone"}
     budgets = {"budget.project_day_usd", "budget.project_month_usd"}
-    assert narrowing == {"default_permissions", "default_timeout_secs", "log_level", *budgets}
+    assert narrowing == {
+        "default_permissions",
+        "default_timeout_secs",
+        "log_level",
+        "permissions.rules",
+        *budgets,
+    }
 
 
 def test_a_project_alone_changes_nothing_but_to_narrow(cli: CliMachine) -> None:
