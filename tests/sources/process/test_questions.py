@@ -24,8 +24,9 @@ from conversations import (
 )
 
 from harness.errors import UsageError
-from harness.events import Error, Event, Relay
+from harness.events import Error, Event, Relay, RelayReply
 from harness.sources.process import launch
+from harness.sources.request import Request
 
 
 @pytest.fixture(autouse=True)
@@ -189,3 +190,29 @@ def test_a_program_that_is_refused_again_and_again_is_ended(talk: Talk) -> None:
     assert len(replies(events)) < 60
     assert [event.code for event in events if isinstance(event, Error)] == ["refused_too_often"]
     assert result_of(events).outcome == "failed"
+
+
+def test_a_rule_of_the_user_holds_in_full_access_and_all_else_is_allowed(
+    talk: Talk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config/harness").mkdir(parents=True)
+    rule = '[[permissions.rules]]\nanswer = "deny"\ncommand = "git push"\nreason = "not from here"\n'
+    (tmp_path / "config/harness/config.toml").write_text(rule)
+    steps = (ask("c1", "cd x && git push"), ask("c2", "make"), ANSWER)
+    events = denied(talk, *steps, permissions="full-access")
+    answers = [event for event in events if isinstance(event, RelayReply)]
+    assert [(answer.approved, answer.by) for answer in answers] == [(False, "policy"), (True, "policy")]
+    assert answers[0].reason == "not from here"
+    assert relays(events) == []
+
+
+def test_an_agent_that_cannot_be_asked_is_not_started_under_a_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config/harness").mkdir(parents=True)
+    rule = '[[permissions.rules]]\nanswer = "deny"\ncommand = "git push"\n'
+    (tmp_path / "config/harness/config.toml").write_text(rule)
+    with pytest.raises(UsageError, match="cannot be held to your rules"):
+        launch.prepare(Request(agent="aider", prompt="x", cwd=str(tmp_path)))
