@@ -41,7 +41,7 @@ export function ComparisonPanel({ view, a, b, onChoose }: ComparisonProps) {
             <span className="small soft">
               {[
                 `better on ${found.better}, worse on ${found.worse}`,
-                `sign test p = ${found.p_value.toFixed(3)}`,
+                `paired t test over tasks, p = ${found.p_value.toFixed(3)}`,
                 ratioWords(found.cost_ratio, "cost"),
                 ratioWords(found.time_ratio, "time"),
                 found.left_out ? `${found.left_out} tasks without a verdict on both sides do not count` : "",

@@ -71,7 +71,7 @@ export function ReportTable({ report, repeats }: { readonly report: readonly Var
         </table>
       </div>
       <p className="small faint">
-        The pass rate is the mean over tasks; its interval shows how certain that is with so few tasks. {repeats > 1 ? "pass^k is the chance that all of k runs pass. " : ""}Errors are no failures: nothing was the agent’s fault.
+        The pass rate is the mean over tasks; its interval shows how certain that is with so few tasks. {repeats > 1 ? "pass^k is the chance that all of k runs pass. " : ""}Crashed runs ended with an error of the agent: they have not passed. Errors are the fault of something else (setup, provider, worker, check) and are in no rate.
       </p>
     </section>
   );
