@@ -35,7 +35,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
     def plus(self, other: Usage) -> Usage:
         """Add class by class; None only where both are None."""
-        return other if self == _NOTHING else _combine(self, other, 1)
+        return _combine(self, other, 1)
 
     def minus(self, other: Usage) -> Usage:
         """What is left of a total when a part of it is already known; never below zero."""
@@ -63,7 +63,6 @@ def _combine(left: Usage, right: Usage, sign: int) -> Usage:
     )
 
 
-_NOTHING = Usage()
 Number = TypeVar("Number", int, float)
 
 

@@ -24,7 +24,6 @@ from msgspec.structs import replace
 
 from harness.approvals.call import FULL_ACCESS, AccessMode, Answer, Category, ProposedCall
 from harness.approvals.decide import verdict_on
-from harness.approvals.free_commands import free_programs
 from harness.approvals.globs import escaped, literal
 from harness.approvals.grants import words_of
 from harness.approvals.rule_settings import load_rules
@@ -167,7 +166,8 @@ class SessionPermissions:
 
     def work_in(self, directory: str) -> None:
         """The session works in this folder; the rules of the settings that hold there count. Raises BadConfig."""
-        self.folder = WorkFolder(root=os.path.realpath(directory), programs=free_programs(os.environ))
+        # No command is free here: which shell a tool of the application starts, and how, is not known.
+        self.folder = WorkFolder(root=os.path.realpath(directory))
         self.settings = load_rules(directory).rules
 
     def get_rules(self) -> dict[str, dict[str, PermissionPolicy]]:

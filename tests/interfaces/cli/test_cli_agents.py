@@ -30,7 +30,12 @@ def test_the_list_has_name_program_and_version(cli: CliMachine, words: list[str]
     assert claude.startswith("  - Claude Code (claude) [2.1.325] two-way: approve, ask, ")
     assert codex.startswith("  - Codex (codex) [unknown]")
     assert cli.call(*words, "--json").data == [
-        {"agent": name, "display_name": title, "version": version, "two_way": while_running(name)}
+        {
+            "agent": name,
+            "display_name": title,
+            "version": version,
+            "two_way": while_running(name) if version else [],
+        }
         for name, title, version in (("claude", "Claude Code", "2.1.325"), ("codex", "Codex", None))
     ]
 

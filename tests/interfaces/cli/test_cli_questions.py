@@ -75,9 +75,9 @@ def test_the_policy_holds_for_sub_agents_and_programs_of_a_model_too(cli: CliMac
 
 def test_an_agent_program_has_its_own_way_of_asking(cli: CliMachine) -> None:
     cli.install("claude")
-    answer = cli.call("run", "--agent", "claude", "--prompt", "x", "--on-ask", "deny", "--effort", "high")
+    answer = cli.call("run", "--agent", "claude", "--prompt", "x", "--on-ask", "deny", "--temperature", "1")
     assert "does not support --on-ask: dropped" in answer.err
-    assert "does not support --effort: dropped" in answer.err
+    assert "does not support --temperature: dropped" in answer.err
     answer = cli.call("run", "--agent", "claude", "--prompt", "x")
     assert "--on-ask" not in answer.err
 

@@ -56,21 +56,19 @@ def test_always_under_one_command_allows_that_command_and_no_other(live: LiveSer
             client = Watcher(socket)
             await client.command("submit", prompt="go")
             relay = await next_question(client, 1)
-            once, always, pattern, reject = relay["options"]
-            assert [one["kind"] for one in (once, always, pattern, reject)] == [
+            once, always, reject = relay["options"]
+            assert [one["kind"] for one in (once, always, reject)] == [
                 "allow-once",
-                "allow-always",
                 "allow-always",
                 "reject-once",
             ]
-            assert always["label"] == "Always allow bash: echo one"
-            assert always["grants"] == [{"tool": "bash", "params": {"command": "echo one"}}]
-            assert pattern["label"] == "Always allow bash: echo …"
+            assert always["label"] == "Always allow exactly: echo one"
+            assert always["grants"] == [{"tool": "bash", "command": "echo one"}]
             await client.command("approve", relayId=relay["id"], always=True)
             second = await next_question(client, 2)
             assert second["input"]["command"] == f"rm {victim}"
             state = await client.until(lambda state: state["grants"])
-            assert state["grants"] == [{"id": "grant-1", "label": "bash: echo one"}]
+            assert state["grants"] == [{"id": "grant-1", "label": "exactly: echo one"}]
             await client.command("deny", relayId=second["id"])
             third = await next_question(client, 3)
             assert third["input"]["command"] == f"echo one; rm {victim}"
@@ -89,7 +87,7 @@ def test_always_under_one_command_allows_that_command_and_no_other(live: LiveSer
 def test_an_option_of_the_relay_grants_what_it_shows(live: LiveServer) -> None:
     async def work() -> None:
         model = live.script(
-            [bash("echo one", "a")], [bash("echo two", "b")], [bash("echo x > y", "c")], "Done."
+            [bash("git add one", "a")], [bash("git add two", "b")], [bash("git add x > y", "c")], "Done."
         )
         session = live.create(model=model)
         async with live.connect(session["id"]) as socket:
@@ -100,7 +98,7 @@ def test_an_option_of_the_relay_grants_what_it_shows(live: LiveServer) -> None:
             assert "unknown choice" in (await client.until_error())["message"]
             await client.command("approve", relayId=relay["id"], optionId="pattern")
             second = await next_question(client, 2)
-            assert second["input"]["command"] == "echo x > y"
+            assert second["input"]["command"] == "git add x > y"
             await client.command("deny", relayId=second["id"])
             state = await client.until(is_done)
             assert state["relays"][0]["choice"] == "pattern"

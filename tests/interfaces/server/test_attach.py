@@ -94,16 +94,16 @@ def test_what_is_always_allowed_is_shown_before_and_listed_and_revoked_after(liv
         terminal.type("/grants")
         terminal.until("nothing is always allowed in this session")
         terminal.type("a")
-        terminal.until("always allowed: bash: echo one\n")
+        terminal.until("always allowed: exactly: echo one\n")
         # The second `echo one` is not asked about; the line of two commands does, and offers no pattern.
         question = terminal.until("or why not")
         assert "? may it: bash: echo one; echo two" in question
-        assert "[a] Always allow bash: echo one; echo two" in question
+        assert "[a] Always allow exactly: echo one; echo two" in question
         assert "[p]" not in question
         terminal.type("/grants")
-        terminal.until("grant-1  bash: echo one\n")
+        terminal.until("grant-1  exactly: echo one\n")
         terminal.type("/revoke grant-1")
-        terminal.until("no longer always allowed: bash: echo one\n")
+        terminal.until("no longer always allowed: exactly: echo one\n")
         terminal.type("/grants")
         terminal.until("nothing is always allowed in this session")
         terminal.type("n")

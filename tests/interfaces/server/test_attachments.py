@@ -60,7 +60,9 @@ def test_a_program_that_takes_no_files_gets_text_files_in_its_prompt(
     answers = f"print('1.0.128' if sys.argv[1:] == ['--version'] else {json.dumps(json.dumps(texts))})"
     python_program(tmp_path / "claude", f"import sys\n{answers}\n")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    session = live.create(agent="claude", prompt="count them", attachments=[IMAGE, NOTES])["id"]
+    session = live.create(
+        agent="claude", prompt="count them", permissionMode="fullAuto", attachments=[IMAGE, NOTES]
+    )["id"]
     ended(live, session)
     events = list(read_all(live.store, session))
     asked = next(event.text for event in events if isinstance(event, Message) and event.role == "user")

@@ -153,7 +153,6 @@ def test_our_own_state_becomes_ordered_parts_with_approvals_and_sub_agents(live:
         assert [option["kind"] for option in approval["options"]] == [
             "allow-once",
             "allow-always",
-            "allow-always",
             "reject-once",
         ]
         client.send(Approve(relay_id=approval["id"]))

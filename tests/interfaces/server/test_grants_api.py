@@ -27,7 +27,7 @@ def test_what_is_always_allowed_is_listed_for_all_sessions_until_it_is_revoked(l
             await client.command("approve", relayId=relay["id"], always=True)
             await client.until(lambda state: state["grants"])
             (grant,) = _first_grants(http)
-            assert (grant["session"], grant["label"]) == (session["id"], "bash: echo one")
+            assert (grant["session"], grant["label"]) == (session["id"], "exactly: echo one")
             assert grant["agentName"] == "native"
             revoke = {"commands": [{"type": "revoke", "grantId": grant["id"]}]}
             answer = http.post(f"/api/sessions/{session['id']}/commands", json=revoke)

@@ -117,7 +117,7 @@ def test_a_chat_streams_its_events_and_asks_for_leave(live: LiveServer) -> None:
                     other.post(path, json={"sessionId": "x", "response": {"approved": True}}).status_code
                     == 404
                 )
-                assert data["options"][1]["grants"] == [{"tool": "bash", "params": data["params"]}]
+                assert data["options"][1]["grants"] == [{"tool": "bash", **data["params"]}]
                 wrong = {"sessionId": session, "response": {"approved": True, "choice": "everything"}}
                 assert other.post(path, json=wrong).status_code == 400
                 body = {"sessionId": session, "response": {"approved": True}}
