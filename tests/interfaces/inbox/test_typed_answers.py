@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 
+from harness.approvals.work_folder import WorkFolder
 from harness.events import Relay, RelayReply, SessionStart, ToolStart
 from harness.events.operation import Command
 from harness.interfaces.inbox.typed_answers import Asking, TypedReply, is_yes_or_no, question_text, reply_to
@@ -21,7 +23,7 @@ BASH = next(one for one in default_tools(".") if one.spec.name == "bash")
 
 def asked(command: str, **more: Any) -> Relay:
     arguments = {"command": command}
-    choices = choices_of(BASH, arguments, BASH.operations(arguments))
+    choices = choices_of(BASH, arguments, BASH.operations(arguments), WorkFolder(root=os.path.realpath(".")))
     return Relay(id="r", call_id="run/c", tool_name="bash", input=arguments, choices=choices, **more)
 
 
