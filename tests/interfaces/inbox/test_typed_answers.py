@@ -81,7 +81,7 @@ def test_what_was_not_shown_whole_is_shown_before_it_is_allowed() -> None:
     assert "HIDDEN-PART" not in asking.text().partition("  [y]")[0]
     assert asking.take("y") is None
     assert "echo HIDDEN-PART" in asking.text()
-    assert asking.take("a") == TypedReply(True, "always")
+    assert asking.take("y") == TypedReply(True)  # more than a label can say: no "always" is offered
     assert Asking(shape_of(asked("ls\n" * 60))).take("no") == TypedReply(False)
     looked = Asking(shape_of(asked("ls\n" * 60)))
     looked.text(is_whole=True)
@@ -126,8 +126,8 @@ def test_a_question_names_the_sub_agent_and_what_each_answer_grants() -> None:
     text = shown(asked("git status -s", subagent="explore"))
     assert text.startswith("? explore asks: may it: bash: git status -s\n")
     assert text.endswith(
-        "  [y] Allow once\n  [a] Always allow bash: git status -s\n  [p] Always allow bash: git status …\n"
-        "  [n] No, or why not"
+        "  [y] Allow once\n  [a] Always allow exactly: git status -s\n"
+        "  [p] Always allow git status -s …, and names or paths below the folder after it\n  [n] No, or why not"
     )
     assert shown(Relay(id="r", tool_name="x")).endswith("\n  [y] Allow once   [n] No, or why not")
     assert "[p]" not in shown(asked("git status; rm x"))
