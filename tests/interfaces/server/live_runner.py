@@ -16,7 +16,7 @@ from harness.interfaces.server.access.host_names import names_of
 from harness.interfaces.server.serving import Serving, bind
 from harness.sources.request import Request
 
-CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the sandbox"}}
+CALL = {"type": "tool_call", "name": "bash", "input": {"command": "/bin/echo from the sandbox"}}
 
 
 class LiveRunner(LiveServer):
