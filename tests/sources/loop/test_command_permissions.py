@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.approvals.globs import escaped
 from harness.events import Operation
 from harness.events.operation import Command
 from harness.sources.loop.permissions import Denial, Permissions, matches, matches_any
 from harness.sources.tool import ToolPermission
-from harness.sources.tools.arguments import exactly
 
 
 def runs(line: str) -> list[Operation]:
@@ -124,7 +124,7 @@ def test_a_glob_does_not_allow_what_else_a_line_may_run(line: str) -> None:
     "line", [line for line in HOSTILE if "\x00" not in line and line not in (" ", "git")]
 )
 def test_the_same_text_is_always_allowed(line: str) -> None:
-    assert is_allowed(line, exactly(line))
+    assert is_allowed(line, escaped(line))
     assert is_allowed(line, line)
 
 

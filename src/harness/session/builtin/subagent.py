@@ -13,6 +13,7 @@ from typing import Annotated, Any, Protocol
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
+from harness.approvals.globs import escaped
 from harness.errors import HarnessError
 from harness.events import Operation, Result
 from harness.events.operation import Spawn
@@ -24,7 +25,6 @@ from harness.sources.loop.loop_context import AgentOptions
 from harness.sources.loop.permissions import PermissionPolicy
 from harness.sources.model import Model
 from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
-from harness.sources.tools.arguments import exactly
 from harness.views.session.runs import aborted_output
 
 USUAL_STEPS = 50
@@ -100,7 +100,7 @@ class SubagentTool(Tool):
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
         kind = arguments.get("agentType", arguments.get("agent_type"))
-        return ToolPermission("subagent", {"agentType": exactly(str(kind))})
+        return ToolPermission("subagent", {"agentType": escaped(str(kind))})
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         asked = read(SubagentArguments, arguments, "subagent")

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from harness.approvals.globs import escaped
 from harness.errors import HarnessError
 from harness.events import Operation
 from harness.events.operation import Command
@@ -26,7 +27,6 @@ from harness.sources.rlm.repl import TRUNCATED, Stream
 from harness.sources.sandbox.rungs import Rung
 from harness.sources.sandbox.walled_programs import confined
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
-from harness.sources.tools.arguments import exactly
 from harness.sources.workspace.async_process import AsyncProcess
 from harness.system.contract import system
 
@@ -68,7 +68,7 @@ class Exec(Tool):
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
         """Exactly this line: what begins with the same word may end with anything (`ls; rm -r ~`)."""
-        return ToolPermission(self.spec.name, {"command": exactly(str(arguments.get("command", "")))})
+        return ToolPermission(self.spec.name, {"command": escaped(str(arguments.get("command", "")))})
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         command, timeout_s = arguments.get("command"), arguments.get("timeout", self._timeout_s)

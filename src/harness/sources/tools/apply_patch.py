@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from harness.approvals.globs import escaped
 from harness.events import Operation
 from harness.events.operation import Write
 from harness.sources.formats.patches import operations_of_patch
@@ -25,7 +26,7 @@ from harness.sources.tool import (
     ToolPermission,
     spelled,
 )
-from harness.sources.tools.arguments import Arguments, exactly, spec, take
+from harness.sources.tools.arguments import Arguments, spec, take
 from harness.sources.workspace.files import (
     MOST_EDITABLE_BYTES,
     Change,
@@ -301,7 +302,7 @@ class ApplyPatchTool(Tool):
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
         """Exactly this patch: a rule for all patches would allow more than the user was shown."""
         name = "patch" if "patch" in arguments else _OTHER_NAME
-        return ToolPermission("apply_patch", {name: exactly(spelled(arguments.get(name, "")))})
+        return ToolPermission("apply_patch", {name: escaped(spelled(arguments.get(name, "")))})
 
     async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
         draft = _Draft(self._workspace, context)

@@ -64,8 +64,3 @@ def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
 @cache
 def _other_spellings(kind: type[Arguments]) -> list[tuple[str, str]]:
     return [(field.name, field.encode_name) for field in fields(kind) if field.name != field.encode_name]
-
-
-def exactly(text: str) -> str:
-    """A glob for permissions that matches only this text."""
-    return "".join(f"\\{character}" if character in "*?[]{}\\" else character for character in text)

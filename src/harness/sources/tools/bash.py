@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 from msgspec.structs import replace
 
+from harness.approvals.globs import escaped
 from harness.events import Operation
 from harness.events.operation import Command
 from harness.sources.formats.shell import operations_of
@@ -23,7 +24,7 @@ from harness.sources.process.invocation import Invocation
 from harness.sources.sandbox.rungs import Rung
 from harness.sources.sandbox.walled_programs import confined
 from harness.sources.tool import Stream, Tool, ToolContext, ToolOutput, ToolPermission
-from harness.sources.tools.arguments import Arguments, exactly, spec, take
+from harness.sources.tools.arguments import Arguments, spec, take
 from harness.sources.tools.bash_output import Around, BackgroundCommands, exit_code_of
 from harness.sources.workspace.commands import CommandEnd, HeadAndTail, KeptOutput, OutputFolder, run_command
 from harness.sources.workspace.roots import ToolWorkspace
@@ -93,7 +94,7 @@ class BashTool(Tool):
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
         """Exactly this command line: one with the same beginning may do anything (`ls; rm -r ~`)."""
         asked = take(BashArguments, arguments, "bash")
-        return ToolPermission("bash", {"command": exactly(asked.command)})
+        return ToolPermission("bash", {"command": escaped(asked.command)})
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         asked = take(BashArguments, arguments, "bash")

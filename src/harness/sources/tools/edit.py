@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from harness.approvals.globs import escaped
 from harness.events import Operation
 from harness.events.operation import Write
 from harness.sources.tool import FileChange, Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
-from harness.sources.tools.arguments import Arguments, exactly, spec, take
+from harness.sources.tools.arguments import Arguments, spec, take
 from harness.sources.workspace.files import (
     MOST_EDITABLE_BYTES,
     Change,
@@ -49,7 +50,7 @@ class EditTool(Tool):
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
         asked = take(EditArguments, arguments, "edit")
-        return ToolPermission("edit", {"filePath": exactly(asked.file_path)})
+        return ToolPermission("edit", {"filePath": escaped(asked.file_path)})
 
     async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
         asked = take(EditArguments, arguments, "edit")

@@ -12,11 +12,12 @@ from urllib.parse import urljoin, urlsplit
 
 from msgspec import Meta
 
+from harness.approvals.globs import escaped
 from harness.errors import how_to_install
 from harness.events import Operation
 from harness.events.operation import Fetch
 from harness.sources.tool import Attachment, Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
-from harness.sources.tools.arguments import Arguments, exactly, spec, take
+from harness.sources.tools.arguments import Arguments, spec, take
 from harness.sources.workspace.commands import HeadAndTail, OutputFolder
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class FetchTool(Tool):
         """Everything on the same host."""
         url = take(FetchArguments, arguments, "fetch").url
         parts = urlsplit(url)
-        return ToolPermission("fetch", {"url": f"{exactly(f'{parts.scheme}://{parts.netloc}')}/**"})
+        return ToolPermission("fetch", {"url": f"{escaped(f'{parts.scheme}://{parts.netloc}')}/**"})
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         asked = take(FetchArguments, arguments, "fetch")

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from harness.approvals.globs import escaped
 from harness.events import Operation
 from harness.events.operation import Read
 from harness.sources.tool import (
@@ -20,7 +21,7 @@ from harness.sources.tool import (
     ToolOutput,
     ToolPermission,
 )
-from harness.sources.tools.arguments import Arguments, exactly, spec, take
+from harness.sources.tools.arguments import Arguments, spec, take
 from harness.sources.workspace.files import (
     MOST_EDITABLE_BYTES,
     UTF_16,
@@ -83,7 +84,7 @@ class ReadTool(Tool):
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
         asked = take(ReadArguments, arguments, "read")
-        return ToolPermission("read", {"filePath": exactly(asked.file_path)})
+        return ToolPermission("read", {"filePath": escaped(asked.file_path)})
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         asked = take(ReadArguments, arguments, "read")

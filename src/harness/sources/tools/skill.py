@@ -17,11 +17,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from harness.approvals.globs import escaped
 from harness.config import config_directory
 from harness.events import Operation
 from harness.events.operation import Skill
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
-from harness.sources.tools.arguments import Arguments, exactly, spec, take
+from harness.sources.tools.arguments import Arguments, spec, take
 from harness.sources.workspace.files import as_tool_failure, decode, lines_of, read_all
 from harness.sources.workspace.roots import ToolWorkspace
 
@@ -134,7 +135,7 @@ class SkillTool(Tool):
         return [Skill(path=skill.path if skill else "", name=name)]
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
-        return ToolPermission("skill", {"name": exactly(take(SkillArguments, arguments, "skill").name)})
+        return ToolPermission("skill", {"name": escaped(take(SkillArguments, arguments, "skill").name)})
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         del context

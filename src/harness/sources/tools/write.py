@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from harness.approvals.globs import escaped
 from harness.events import Operation
 from harness.events.operation import Write
 from harness.sources.tool import FileChange, Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
-from harness.sources.tools.arguments import Arguments, exactly, spec, take
+from harness.sources.tools.arguments import Arguments, spec, take
 from harness.sources.workspace.files import (
     MOST_EDITABLE_BYTES,
     Change,
@@ -47,7 +48,7 @@ class WriteTool(Tool):
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
         asked = take(WriteFileArguments, arguments, "write")
-        return ToolPermission("write", {"filePath": exactly(asked.file_path)})
+        return ToolPermission("write", {"filePath": escaped(asked.file_path)})
 
     async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
         asked = take(WriteFileArguments, arguments, "write")
