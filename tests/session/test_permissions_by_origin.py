@@ -14,6 +14,7 @@ from harness.session.harness import Harness
 from harness.session.permissions import SessionPermissions
 from harness.session.state import SessionState
 from harness.session.thread_memory import Memory
+from harness.sources.loop.permissions import proposed_call
 from harness.sources.tool import Renamed, Tool
 from harness.sources.tools.function_tool import tool
 
@@ -117,9 +118,9 @@ def test_tools_of_mcp_servers_are_of_the_category_mcp_whatever_they_are_called()
     made = McpTool("search__query", Described(), None, None)  # type: ignore[arg-type]
     rules = {"permissionRules": {"categories": {"mcp": "deny"}}}
     kept = SessionPermissions(SessionState(None, rules, lambda _event: None), None)
-    assert kept.of([made], is_main=True).verdict("search__query", {}).decision == "deny"
+    assert kept.of([made], is_main=True).verdict(proposed_call("search__query", {})).decision == "deny"
     assert kept.category("search__query") == "mcp"
-    assert kept.of([plain("mcp__x")]).verdict("mcp__x", {}).decision == "ask"
+    assert kept.of([plain("mcp__x")]).verdict(proposed_call("mcp__x", {})).decision == "ask"
 
 
 @pytest.mark.parametrize(

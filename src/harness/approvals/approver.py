@@ -56,13 +56,13 @@ class Approver:
         with self._lock:
             self._is_shell_known = True
 
-    def decide(self, calls: Sequence[ProposedCall]) -> Decision:
-        """The answer to a question that stands for these calls."""
+    def decide(self, calls: Sequence[ProposedCall], mode: AccessMode | None = None) -> Decision:
+        """The answer to a question that stands for these calls. `mode`: for this question, another than the run's."""
         with self._lock:
             workspace = (
                 self._workspace if self._is_shell_known else replace(self._workspace, programs=frozenset())
             )
-            decision = decide(calls, self._mode, self._rules, workspace)
+            decision = decide(calls, mode or self._mode, self._rules, workspace)
             if decision.answer == "allow":
                 self._note(decision)
         return decision

@@ -40,6 +40,8 @@ class ProposedCall(msgspec.Struct, frozen=True, kw_only=True):
     """Of a tool of an MCP server: its name."""
     is_confined: bool = False
     """A tool of this process keeps to the folder by itself, or its author states the category and it names no path."""
+    id: str = ""
+    """The model's own of the call, where it is known."""
     doubt: str = ""
     """Why it is not certain what would be done; then it is asked about, whatever was granted."""
 

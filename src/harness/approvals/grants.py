@@ -18,6 +18,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
+
+from msgspec import convert
+from msgspec.structs import asdict
 
 from harness.approvals.arguments import spelled
 from harness.approvals.call import ProposedCall
@@ -104,6 +108,7 @@ def choices_for(
 
 
 _Offer = tuple[str, str, list[Rule]]
+_rule = partial(Rule, answer="allow", source="grant")
 
 
 def _offers(call: ProposedCall, workspace: WorkFolder, rule: Rule | None, label: str) -> list[_Offer]:
@@ -233,31 +238,6 @@ def _listed(arguments: Mapping[str, str]) -> str:
     return ", ".join(f"{name}: {text}" for name, text in arguments.items())
 
 
-def _rule(
-    *,
-    tool: str = "",
-    command: str = "",
-    options: tuple[str, ...] = (),
-    path: str = "",
-    server: str = "",
-    category: str = "",
-    params: dict[str, str] | None = None,
-    closed: bool = False,
-) -> Rule:
-    return Rule(
-        answer="allow",
-        tool=tool,
-        command=command,
-        options=options,
-        path=path,
-        server=server,
-        category=category,
-        params=params,
-        closed=closed,
-        source="grant",
-    )
-
-
 def words_of(rule: Rule) -> str:
     """What a grant allows, as a list of grants shows it."""
     if rule.command:
@@ -274,27 +254,9 @@ def words_of(rule: Rule) -> str:
 
 
 def _grant(rule: Rule) -> Grant:
-    return Grant(
-        tool=rule.tool,
-        params=rule.params,
-        closed=rule.closed,
-        command=rule.command,
-        options=list(rule.options),
-        path=rule.path,
-        server=rule.server,
-        category=rule.category,
-    )
+    return convert(rule, Grant, from_attributes=True)
 
 
 def rule_of(grant: Grant) -> Rule:
     """What a grant in the log allows."""
-    return _rule(
-        tool=grant.tool,
-        command=grant.command,
-        options=tuple(grant.options),
-        path=grant.path,
-        server=grant.server,
-        category=grant.category,
-        params=grant.params,
-        closed=grant.closed,
-    )
+    return _rule(**{**asdict(grant), "options": tuple(grant.options)})

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from harness.approvals.call import READ_ONLY, ProposedCall
 from harness.errors import UnknownSession
-from harness.events import Error, Event, Operation, Result, ThreadCreated
+from harness.events import Error, Event, Result, ThreadCreated
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from harness.session.goals import Judge, JudgeQuestion, ask_model
@@ -108,21 +109,15 @@ class _JudgePermissions(Permissions):
     """Allows reads only, except what the session denies."""
 
     def __init__(self, rules: PermissionPolicy | None) -> None:
-        super().__init__("deny", allows_reads=True)
+        super().__init__(READ_ONLY)
         self._rules = rules
 
-    def denial(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        operations: Sequence[Operation] = (),
-        call_id: str = "",
-    ) -> str | None:
+    def denial(self, call: ProposedCall) -> str | None:
         if self._rules is not None:
-            verdict = self._rules.verdict(tool, arguments, operations, call_id)
+            verdict = self._rules.verdict(call)
             if verdict.decision == "deny":
                 return verdict.reason or "denied"
-        return super().denial(tool, arguments, operations, call_id)
+        return super().denial(call)
 
 
 def thread_judge(host: ChildThreadHost, rules: PermissionPolicy | None = None) -> Judge:

@@ -30,7 +30,6 @@ from harness.approvals.rule_settings import load_rules
 from harness.approvals.rules import Rule
 from harness.approvals.work_folder import WorkFolder
 from harness.errors import UsageError
-from harness.events import Operation
 from harness.session.builtin.ask_user import AskUserTool
 from harness.session.builtin.notification_inbox import NotificationInboxTool
 from harness.session.builtin.submit_plan import SubmitPlanTool
@@ -39,7 +38,7 @@ from harness.session.config import BUILTIN_TOOLS, PermissionPolicy, ToolCategory
 from harness.session.memory.recall import RecallTool
 from harness.session.state import KINDS, POLICIES, RULES_KEY, SessionState
 from harness.sources.loop.approval_choices import label_of
-from harness.sources.loop.permissions import PermissionVerdict, proposed_call
+from harness.sources.loop.permissions import PermissionVerdict, rule_of, stated_call
 from harness.sources.tool import Renamed, Tool, ToolOutput, ToolPermission, category_of
 
 CategoryResolver = Callable[[str], ToolCategory | None]
@@ -72,32 +71,16 @@ _WEIGHT: dict[str, int] = {
 """What a tool is said to be may be stronger than what a call does, and the other way round: the stronger counts."""
 
 
-def _proposed(
-    tool_name: str, standing: ToolClass, arguments: Mapping[str, Any], operations: Sequence[Operation]
-) -> ProposedCall:
-    """A call of a tool of this class."""
+def _classed(call: ProposedCall, standing: ToolClass) -> ProposedCall:
+    """A call with what the rules know about its tool."""
     if standing.is_own:
-        return ProposedCall(tool=tool_name, category="own", input=dict(arguments))
-    stated = standing.category or ("" if operations else "unknown")
-    call = proposed_call(tool_name, arguments, operations, stated, is_confined=standing.is_confined)
-    if stated and _WEIGHT[stated] > _WEIGHT[call.category]:
-        call = replace(call, category=cast("Category", stated), is_confined=True)
-    return call
-
-
-def _rule_of(grant: SessionGrant) -> Rule:
-    return Rule(
-        answer="allow",
-        tool=escaped(grant.tool),
-        params=grant.params,
-        closed=grant.closed,
-        category=grant.category,
-        command=grant.command,
-        options=grant.options,
-        path=grant.path,
-        server=grant.server,
-        source="grant",
-    )
+        return ProposedCall(tool=call.tool, category="own", input=call.input)
+    stated = cast("Category | None", standing.category)
+    if stated is not None and call.category == "unknown":  # it does not say what it does
+        return stated_call(call, stated)
+    if stated is not None and _WEIGHT[stated] > _WEIGHT[call.category]:
+        return replace(call, category=stated, is_confined=True)
+    return call if standing.is_confined else replace(call, is_confined=False)
 
 
 _USUAL: dict[str, ToolClass] = {
@@ -116,16 +99,12 @@ class SessionGrant(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     label: str
     """What it allows, as text for the user."""
-    tool: str = ""
-    params: dict[str, str] | None = None
-    closed: bool = False
-    category: str = ""
-    """Instead of a tool: everything of this category."""
-    command: str = ""
-    """This command line; one that ends with ` …`: these words, then `options` and operands."""
-    options: tuple[str, ...] = ()
-    path: str = ""
-    server: str = ""
+    rule: Rule
+
+    @property
+    def tool(self) -> str:
+        """The tool by its name; empty: whatever the tool."""
+        return literal(self.rule.tool)
 
 
 def declined(reason: str) -> ToolOutput:
@@ -193,7 +172,7 @@ class SessionPermissions:
 
     def grant_category(self, category: str) -> None:
         """Allow all tools of a category until the session ends."""
-        self._give(label=f"everything of the category {category}", category=category)
+        self.grant(Rule(answer="allow", category=category, source="grant"))
 
     def grant_tool(self, tool_name: str) -> None:
         """Allow all calls of a tool until the session ends."""
@@ -202,24 +181,15 @@ class SessionPermissions:
     def grant(self, permission: ToolPermission | Rule, label: str = "") -> None:
         """Grant exactly what "always" was answered to. The loop calls this too."""
         if isinstance(permission, ToolPermission):
-            self._give(
-                label=label_of(permission),
-                tool=permission.tool,
-                params=permission.params,
-                closed=permission.closed,
-            )
+            label, rule = label or label_of(permission), rule_of(permission)
+        else:
+            label, rule = label or words_of(permission), permission
+        if any((one.label, one.rule) == (label, rule) for one in self._grants.values()):
             return
-        self._give(
-            label=label or words_of(permission),
-            tool=literal(permission.tool),
-            params=permission.params,
-            closed=permission.closed,
-            category=permission.category,
-            command=permission.command,
-            options=permission.options,
-            path=permission.path,
-            server=permission.server,
-        )
+        self._given += 1
+        id = f"grant-{self._given}"
+        self._grants[id] = SessionGrant(id=id, label=label, rule=rule)
+        self.on_grants()
 
     def grant_rules(self, rules: Sequence[Rule], label: str) -> None:
         """Grant what "always" was answered to an agent program, under the label that the person read."""
@@ -228,7 +198,7 @@ class SessionPermissions:
 
     def has_category_grant(self, category: str) -> bool:
         """Whether all tools of a category were allowed."""
-        return any(one.category == category and not one.path for one in self._grants.values())
+        return category in self.get_grants()["categories"]
 
     def has_tool_grant(self, tool_name: str) -> bool:
         """Whether all calls of a tool were allowed."""
@@ -236,15 +206,10 @@ class SessionPermissions:
 
     def get_grants(self) -> dict[str, list[str]]:
         """Categories and tools that are granted as a whole; `list_grants` includes narrower grants."""
-        grants = self._grants.values()
-        whole = (
-            one.tool
-            for one in grants
-            if one.tool and one.params is None and not (one.closed or one.command or one.server)
-        )
+        whole = [one for one in self._grants.values() if _is_whole(one.rule)]
         return {
-            "categories": sorted(one.category for one in grants if one.category and not one.path),
-            "tools": sorted(whole),
+            "categories": sorted(one.rule.category for one in whole if one.rule.category),
+            "tools": sorted(one.tool for one in whole if one.tool and not one.rule.server),
         }
 
     def list_grants(self) -> list[SessionGrant]:
@@ -270,7 +235,7 @@ class SessionPermissions:
 
     def resolve(self, tool_name: str) -> PermissionPolicy:
         """The decision for the tool of that name, regardless of arguments."""
-        return self.decide(tool_name, self.standing(tool_name, None), None)
+        return self.decide(tool_name, self.standing(tool_name, None))
 
     def access(self) -> AccessMode:
         """What holds where no rule for a tool and no grant decides: the rules for categories."""
@@ -295,23 +260,13 @@ class SessionPermissions:
             for name, policy in self._rules("tools").items()
             if policy == "deny" or not is_free
         ]
-        return [*self.settings, *rules, *map(_rule_of, self._grants.values())]
+        return [*self.settings, *rules, *(grant.rule for grant in self._grants.values())]
 
-    def decide(
-        self, tool_name: str, standing: ToolClass, asked: tuple[Mapping[str, Any], Sequence[Operation]] | None
-    ) -> PermissionPolicy:
-        """Decide in the order above. `asked`: arguments and operations of the call; None: any call."""
-        return self._verdict(tool_name, standing, asked)[0]
-
-    def _verdict(
-        self, tool_name: str, standing: ToolClass, asked: tuple[Mapping[str, Any], Sequence[Operation]] | None
-    ) -> tuple[PermissionPolicy, str]:
-        arguments, operations = asked or ({}, ())
-        call = _proposed(tool_name, standing, arguments, operations)
-        rules = self.as_rules()
-        if asked is None:  # narrower grants say nothing of any call
-            rules = [rule for rule in rules if not (rule.params or rule.closed or rule.command or rule.path)]
-        return verdict_on(call, self.access(), rules, self.folder)
+    def decide(self, tool_name: str, standing: ToolClass) -> PermissionPolicy:
+        """Decide in the order above, for any call of a tool: narrower grants say nothing of it."""
+        rules = [rule for rule in self.as_rules() if _is_whole(rule)]
+        call = _classed(ProposedCall(tool=tool_name), standing)
+        return verdict_on(call, self.access(), rules, self.folder)[0]
 
     def standing(self, tool_name: str, tool: Tool | None) -> ToolClass:
         """The class of a tool. `tool` None: the one of that name in the latest run, or the built-in one."""
@@ -345,45 +300,20 @@ class SessionPermissions:
             self._known = rules.standings()
         return rules
 
-    def verdict(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        operations: Sequence[Operation] = (),
-        call_id: str = "",
-    ) -> PermissionVerdict:
+    def verdict(self, call: ProposedCall) -> PermissionVerdict:
         """For a caller without tools of its own: judges the tool that currently has that name."""
-        del call_id
-        return self.verdict_on(tool, self.standing(tool, None), arguments, operations)
+        return self.verdict_on(call, self.standing(call.tool, None))
 
-    def verdict_on(
-        self, tool: str, standing: ToolClass, arguments: Mapping[str, Any], operations: Sequence[Operation]
-    ) -> PermissionVerdict:
+    def verdict_on(self, call: ProposedCall, standing: ToolClass) -> PermissionVerdict:
         """Decide one call of a tool of this class, with the reason for a denial."""
-        decision, why = self._verdict(tool, standing, (arguments, operations))
+        decision, why = verdict_on(_classed(call, standing), self.access(), self.as_rules(), self.folder)
         if decision == "deny":
-            why = f"{tool} is denied by the rules of this session"
+            why = f"{call.tool} is denied by the rules of this session"
         return PermissionVerdict(decision, "" if decision == "allow" else why, standing.category or "")
 
-    def denial(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        operations: Sequence[Operation] = (),
-        call_id: str = "",
-    ) -> str | None:
+    def denial(self, call: ProposedCall) -> str | None:
         """For the loop, right before execution: a denial by name overrides every earlier approval."""
-        del arguments, operations, call_id
-        return f"{tool} is denied by the rules of this session" if self.is_denied(tool) else None
-
-    def _give(self, **grant: Any) -> None:
-        for one in self._grants.values():
-            if all(getattr(one, name) == value for name, value in grant.items()):
-                return
-        self._given += 1
-        id = f"grant-{self._given}"
-        self._grants[id] = SessionGrant(id=id, **grant)
-        self.on_grants()
+        return f"{call.tool} is denied by the rules of this session" if self.is_denied(call.tool) else None
 
     @staticmethod
     def _by_name(resolver: CategoryResolver, tool_name: str) -> ToolCategory | None:
@@ -433,26 +363,13 @@ class ToolRules:
         """The classes of the tools, by name."""
         return {name: self._standing(name) for name in self._tools}
 
-    def verdict(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        operations: Sequence[Operation] = (),
-        call_id: str = "",
-    ) -> PermissionVerdict:
+    def verdict(self, call: ProposedCall) -> PermissionVerdict:
         """Decide one call by the rules of the session."""
-        del call_id
-        return self._rules.verdict_on(tool, self._standing(tool), arguments, operations)
+        return self._rules.verdict_on(call, self._standing(call.tool))
 
-    def denial(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        operations: Sequence[Operation] = (),
-        call_id: str = "",
-    ) -> str | None:
+    def denial(self, call: ProposedCall) -> str | None:
         """Why a call must not run, asked right before it does; None when nothing forbids it."""
-        return self._rules.denial(tool, arguments, operations, call_id)
+        return self._rules.denial(call)
 
     @property
     def folder(self) -> WorkFolder:
@@ -466,3 +383,8 @@ class ToolRules:
     def _standing(self, name: str) -> ToolClass:
         tool = self._tools.get(name) or next((one for one in self._more() if one.spec.name == name), None)
         return ToolClass() if tool is None else self._rules.standing(name, tool)
+
+
+def _is_whole(rule: Rule) -> bool:
+    """Whether it speaks of all calls of a tool or a category."""
+    return not (rule.params or rule.closed or rule.command or rule.path)

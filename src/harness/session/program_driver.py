@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec.structs import replace
 
 from harness.approvals.approver import Approver
-from harness.approvals.call import ASK, FULL_ACCESS, MODES, Decision, ProposedCall
+from harness.approvals.call import ASK, FULL_ACCESS, MODES, AccessMode, Decision, ProposedCall
 from harness.approvals.rules import Rule
 from harness.approvals.work_folder import WorkFolder
 from harness.errors import HarnessError, UsageError
@@ -74,8 +74,8 @@ class SessionApprover(Approver):
         self._permissions.grant_rules(rules, label)
         self._fresh = [rule for rule in self._fresh if rule not in rules]
 
-    def decide(self, calls: Sequence[ProposedCall]) -> Decision:
-        own, access = self.mode, self._permissions.access()
+    def decide(self, calls: Sequence[ProposedCall], mode: AccessMode | None = None) -> Decision:
+        own, access = mode or self.mode, self._permissions.access()
         rules = [*self._permissions.as_rules(), *self._fresh]
         if own is FULL_ACCESS:  # what the session denies is denied all the same
             rules += [
@@ -84,13 +84,11 @@ class SessionApprover(Approver):
                 if answer == "deny"
             ]
         self.use(rules)
-        if not own.is_fixed and own is not FULL_ACCESS:
-            answers = {**own.answers, **access.answers}
-            self.switch(access if access is FULL_ACCESS else replace(own, answers=answers))
-        try:
-            return super().decide(calls)
-        finally:
-            self.switch(own)
+        if own.is_fixed or own is FULL_ACCESS:
+            return super().decide(calls, own)
+        if access is FULL_ACCESS:
+            return super().decide(calls, access)
+        return super().decide(calls, replace(own, answers={**own.answers, **access.answers}))
 
 
 class CommandDriver:

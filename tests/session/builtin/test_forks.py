@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from thread_kit import Asked, ParentThread, calls
 
+from harness.approvals.call import ProposedCall
 from harness.errors import StoreError
 from harness.events import Forked, Relay, RelayReply, Result, SessionStart, ThreadCreated, ToolEnd
 from harness.lab.script_run import ScriptRun
@@ -20,7 +21,7 @@ from harness.session.builtin.tasks import task_tools
 from harness.session.config import Subagent
 from harness.sources.loop.history import history
 from harness.sources.loop.loop_context import AgentOptions
-from harness.sources.loop.permissions import Permissions
+from harness.sources.loop.permissions import Permissions, PermissionVerdict
 from harness.sources.model import AssistantTurn, ToolTurn, UserTurn
 from harness.sources.models.registry import open_model
 from harness.sources.models.script_file import parse_script
@@ -273,10 +274,8 @@ def test_a_fork_asks_in_its_parents_log_and_both_logs_have_question_and_answer()
         return "done"
 
     class Policy(Permissions):
-        def verdict(self, tool: str, *rest: Any, **more: Any) -> Any:
-            return (
-                Permissions("allow").verdict(tool, {}) if tool == "subagent" else super().verdict(tool, *rest)
-            )
+        def verdict(self, call: ProposedCall) -> PermissionVerdict:
+            return PermissionVerdict("allow") if call.tool == "subagent" else super().verdict(call)
 
     def prepare(thread: ParentThread) -> None:
         def answer() -> None:

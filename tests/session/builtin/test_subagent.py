@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from thread_kit import EXPLORE, Asked, ParentThread, calls
 
+from harness.approvals.call import ProposedCall
 from harness.events import Relay, RelayReply, Result, SessionStart, ToolEnd
 from harness.session.config import RequestContext, Subagent
-from harness.sources.loop.permissions import Denial, Permissions
+from harness.sources.loop.permissions import Denial, Permissions, PermissionVerdict
 from harness.sources.loop.turns import StepContext
 from harness.sources.model import SystemTurn, ToolTurn, UserTurn
 from harness.sources.tools.function_tool import FunctionTool, tool
@@ -218,10 +219,8 @@ def test_what_its_parent_would_be_asked_about_it_is_asked_about_and_what_is_deni
     )
 
     class Policy(Permissions):
-        def verdict(self, tool: str, *rest: Any, **more: Any) -> Any:
-            return (
-                Permissions("allow").verdict(tool, {}) if tool == "subagent" else super().verdict(tool, *rest)
-            )
+        def verdict(self, call: ProposedCall) -> PermissionVerdict:
+            return PermissionVerdict("allow") if call.tool == "subagent" else super().verdict(call)
 
     def prepare(thread: ParentThread) -> None:
         def answer() -> None:

@@ -10,7 +10,7 @@ import pytest
 from harness.approvals.globs import escaped
 from harness.events import Operation
 from harness.events.operation import Command
-from harness.sources.loop.permissions import Denial, Permissions, matches, matches_any
+from harness.sources.loop.permissions import Denial, Permissions, matches, matches_any, proposed_call
 from harness.sources.tool import ToolPermission
 
 
@@ -185,9 +185,9 @@ def test_a_grant_for_once_is_used_up_by_the_line_it_helped_to_allow() -> None:
         allow_once=[ToolPermission("bash", {"command": "rm **"}), ToolPermission("read")],
     )
     line = "rm a; git log; rm b"
-    assert permissions.verdict("bash", {"command": line}, runs(line)).decision == "allow"
+    assert permissions.verdict(proposed_call("bash", {"command": line}, runs(line))).decision == "allow"
     assert permissions.allow_once == [ToolPermission("read")]
-    assert permissions.verdict("bash", {"command": line}, runs(line)).decision == "ask"
+    assert permissions.verdict(proposed_call("bash", {"command": line}, runs(line))).decision == "ask"
 
 
 @pytest.mark.parametrize(
@@ -227,19 +227,21 @@ def test_a_grant_for_once_is_used_up_by_the_line_it_helped_to_allow() -> None:
 )
 def test_a_denial_finds_a_command_wherever_it_is(line: str) -> None:
     denial = Denial(tool="bash", params={"command": "rm **"})
-    assert denial.covers("", "bash", {"command": line}, runs(line))
+    assert denial.covers(proposed_call("bash", {"command": line}, runs(line)))
     permissions = Permissions("allow", allowlist=[ToolPermission("bash")], deny=[denial])
-    assert permissions.verdict("bash", {"command": line}, runs(line)).decision == "deny"
+    assert permissions.verdict(proposed_call("bash", {"command": line}, runs(line))).decision == "deny"
 
 
 @pytest.mark.parametrize("line", ["git rm x", "ls rm", "docker run --rm x", "echo rm x", "rmdir x"])
 def test_a_denial_leaves_alone_what_only_names_it(line: str) -> None:
     assert not Denial(tool="bash", params={"command": "rm **"}).covers(
-        "", "bash", {"command": line}, runs(line)
+        proposed_call("bash", {"command": line}, runs(line))
     )
 
 
 def test_a_long_line_is_decided_soon() -> None:
     line = "sudo " + "a " * 200_000 + "; git log" * 20_000
     assert not is_allowed(line, "git **")
-    assert Denial(tool="bash", params={"command": "git **"}).covers("", "bash", {"command": line}, runs(line))
+    assert Denial(tool="bash", params={"command": "git **"}).covers(
+        proposed_call("bash", {"command": line}, runs(line))
+    )

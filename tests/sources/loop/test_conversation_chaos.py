@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from conversation_kit import Talk, in_loop
+from harness.approvals.call import ProposedCall
 from harness.events import Event, Message, RelayReply, Signal, TextDelta
 from harness.sources.loop.permissions import Permissions, PermissionVerdict
 from harness.sources.model import Ask, UserTurn
@@ -30,8 +31,8 @@ class Fickle(Permissions):
         super().__init__("allow")
         self._chance = chance
 
-    def verdict(self, *asked: Any) -> PermissionVerdict:
-        del asked
+    def verdict(self, call: ProposedCall) -> PermissionVerdict:
+        del call
         return PermissionVerdict(self._chance.choices(("allow", "ask", "deny"), (8, 2, 1))[0])
 
 

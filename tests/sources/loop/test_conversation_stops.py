@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from conversation_kit import Talk, in_loop
+from harness.approvals.call import ProposedCall
 from harness.events import (
     Event,
     Relay,
@@ -20,7 +21,7 @@ from harness.events import (
 )
 from harness.sources.loop import cancellation
 from harness.sources.loop import tool_calls as calls_module
-from harness.sources.loop.permissions import Permissions
+from harness.sources.loop.permissions import Permissions, PermissionVerdict
 from harness.sources.loop.turns import CUT_OFF, NOT_BEGUN
 from harness.sources.model import Ask, ToolTurn, UserTurn
 from harness.sources.tool import ToolContext
@@ -87,9 +88,8 @@ async def test_a_run_that_is_stopped_leaves_a_conversation_that_works(moment: st
         return "never"
 
     class Asking(Permissions):
-        def verdict(self, tool: str, *rest: Any) -> Any:
-            self.policy = "ask" if tool == "ask" else "allow"
-            return super().verdict(tool, *rest)
+        def verdict(self, call: ProposedCall) -> PermissionVerdict:
+            return PermissionVerdict("ask" if call.tool == "ask" else "allow")
 
     answer, event, results = MOMENTS[moment]
     talk = Talk(answer, says("here I am"), tools=(add, hang, ask), permissions=Asking())

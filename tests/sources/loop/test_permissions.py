@@ -9,7 +9,14 @@ import pytest
 
 from harness.events import Operation
 from harness.events.operation import Command, Fetch, Read, Search, Tasks, Write
-from harness.sources.loop.permissions import Denial, Permissions, matches, matches_any, permissions_for
+from harness.sources.loop.permissions import (
+    Denial,
+    Permissions,
+    matches,
+    matches_any,
+    permissions_for,
+    proposed_call,
+)
 from harness.sources.tool import ToolPermission, derived_permission
 
 
@@ -119,16 +126,16 @@ def test_a_denial_goes_before_everything_else() -> None:
         allowlist=[ToolPermission("bash")],
         deny=[Denial(tool="bash", params={"command": "rm **"}, reason="no"), Denial()],
     )
-    assert permissions.verdict("bash", {"command": "rm -rf /"})[:2] == ("deny", "no")
-    assert permissions.verdict("bash", {"command": "ls"}).decision == "allow"
+    assert permissions.verdict(proposed_call("bash", {"command": "rm -rf /"}))[:2] == ("deny", "no")
+    assert permissions.verdict(proposed_call("bash", {"command": "ls"})).decision == "allow"
 
 
 def test_a_grant_is_stored_once_and_takes_effect_at_once() -> None:
     permissions = Permissions("ask")
-    assert permissions.verdict("bash", {}).decision == "ask"
+    assert permissions.verdict(proposed_call("bash", {})).decision == "ask"
     permissions.grant(ToolPermission("bash"))
     permissions.grant(ToolPermission("bash"))
-    assert permissions.verdict("bash", {}).decision == "allow"
+    assert permissions.verdict(proposed_call("bash", {})).decision == "allow"
     assert len(permissions.allowlist) == 1
 
 
@@ -151,7 +158,7 @@ def test_modes_distinguish_reading_from_everything_else(
         ("agent-default", agent_default),
         ("full-access", "allow"),
     ):
-        verdict = permissions_for(mode).verdict("t", {}, operations)  # type: ignore[arg-type]
+        verdict = permissions_for(mode).verdict(proposed_call("t", {}, operations))  # type: ignore[arg-type]
         assert verdict.decision == expected
 
 
@@ -190,9 +197,12 @@ def test_a_denial_is_not_passed_by_a_symbolic_link(tmp_path: Path, path: str, gl
     rules = Permissions("allow", deny=[Denial(tool="read", params={"filePath": glob}, reason="no")])
     for text in (path, str(tmp_path / path)):
         operations = [Read(path=workspace.named(text))]
-        assert rules.verdict("read", {"filePath": text}, operations).decision == "deny", text
+        assert rules.verdict(proposed_call("read", {"filePath": text}, operations)).decision == "deny", text
     assert (
-        rules.verdict("read", {"filePath": "deep"}, [Read(path=workspace.named("deep"))]).decision == "allow"
+        rules.verdict(
+            proposed_call("read", {"filePath": "deep"}, [Read(path=workspace.named("deep"))])
+        ).decision
+        == "allow"
     )
 
 
@@ -201,20 +211,26 @@ def test_a_denial_is_not_passed_by_a_symbolic_link(tmp_path: Path, path: str, gl
 )
 def test_a_denial_finds_the_path_that_is_meant(path: str) -> None:
     denial = Denial(tool="write", params={"filePath": "secret/*"})
-    assert denial.covers("", "write", {"filePath": path}, [Write(path="/project/secret/x")])
+    assert denial.covers(proposed_call("write", {"filePath": path}, [Write(path="/project/secret/x")]))
     absolute = Denial(tool="write", params={"filePath": "/project/secret/*"})
-    assert absolute.covers("", "write", {"filePath": path}, [Write(path="/project/secret/x")])
+    assert absolute.covers(proposed_call("write", {"filePath": path}, [Write(path="/project/secret/x")]))
 
 
 def test_an_argument_is_found_under_each_name_that_a_tool_takes_for_it() -> None:
     both = {"file_path": "src/a", "filePath": "other/b"}
     assert not matches(ToolPermission("write", {"file_path": "src/*"}), "write", both)
     assert matches(ToolPermission("write", {"filePath": "src/*"}), "write", {"file_path": "src/a"})
-    assert Denial(tool="write", params={"file_path": "other/*"}).covers("", "write", both)
+    assert Denial(tool="write", params={"file_path": "other/*"}).covers(proposed_call("write", both))
 
 
 def test_no_one_is_asked_about_a_to_do_list_and_a_denial_still_holds() -> None:
-    assert Permissions("ask").verdict("todo", {}, [Tasks()]).decision == "allow"
-    assert Permissions("ask").verdict("todo", {}, [Tasks(), Command(command="ls")]).decision == "ask"
-    assert Permissions("ask", deny=[Denial(tool="todo")]).verdict("todo", {}, [Tasks()]).decision == "deny"
-    assert Permissions("deny").verdict("todo", {}, [Tasks()]).decision == "deny"
+    assert Permissions("ask").verdict(proposed_call("todo", {}, [Tasks()])).decision == "allow"
+    assert (
+        Permissions("ask").verdict(proposed_call("todo", {}, [Tasks(), Command(command="ls")])).decision
+        == "ask"
+    )
+    assert (
+        Permissions("ask", deny=[Denial(tool="todo")]).verdict(proposed_call("todo", {}, [Tasks()])).decision
+        == "deny"
+    )
+    assert Permissions("deny").verdict(proposed_call("todo", {}, [Tasks()])).decision == "deny"

@@ -13,6 +13,7 @@ import pytest
 import recorded_runs
 from conversation_kit import Talk, assert_consistent, assert_runs, in_loop
 from harness import FileStore, MemoryStore, Request, Run, start
+from harness.approvals.call import ProposedCall
 from harness.events import (
     Event,
     Message,
@@ -28,7 +29,7 @@ from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Fork, Metadata, Store, read_all
 from harness.sources.loop.history import history
-from harness.sources.loop.permissions import Permissions
+from harness.sources.loop.permissions import Permissions, PermissionVerdict
 from harness.sources.model import AssistantTurn, ToolTurn, UserTurn
 from harness.sources.tool import ToolContext
 from harness.sources.tools.function_tool import tool
@@ -188,9 +189,8 @@ async def test_a_loop_that_died_without_a_question_is_closed_as_interrupted(mome
     step = inner if moment == "call" else calls(("s", "ask_somebody", {"task": "t"}))
 
     class Asking(Permissions):
-        def verdict(self, tool: str, *rest: Any) -> Any:
-            self.policy = "ask" if moment == "nested relay" and tool == "hang" else "allow"
-            return super().verdict(tool, *rest)
+        def verdict(self, call: ProposedCall) -> PermissionVerdict:
+            return PermissionVerdict("ask" if moment == "nested relay" and call.tool == "hang" else "allow")
 
     talk = Talk(says("hi"), step, inner, tools=(hang, ask_somebody), permissions=Asking())
     await talk.send("first")

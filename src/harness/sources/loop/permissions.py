@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from harness.approvals.arguments import CallArguments
 from harness.approvals.call import (
@@ -55,11 +56,12 @@ def proposed_call(
     category: str = "",
     *,
     is_confined: bool = True,
+    id: str = "",
 ) -> ProposedCall:
     """A call of a tool of this process. Its own code says what it will do (`Tool.operations`).
 
     `category`: what its author states, for a tool that does not say what a call does. `is_confined`: it keeps to the
-    workspace by itself, as the built-in tools do.
+    workspace by itself, as the built-in tools do. `id`: the model's own of the call.
     """
     for kinds, found in _STRONGEST_FIRST:
         if any(isinstance(operation, kinds) for operation in operations):
@@ -71,12 +73,17 @@ def proposed_call(
                 command=commands[0] if len(commands) == 1 else "",
                 paths=tuple(each.path for each in operations if isinstance(each, _FILES) and each.path),
                 is_confined=is_confined and found in ("read", "edit"),
+                id=id,
             )
     stated = cast("Category", category) if category in CATEGORIES else "unknown"
-    server = tool.partition("__")[0] if stated == "mcp" else ""
-    return ProposedCall(
-        tool=tool, category=stated, input=dict(arguments), server=server, is_confined=stated != "unknown"
-    )
+    call = ProposedCall(tool=tool, input=dict(arguments), id=id)
+    return call if stated == "unknown" else stated_call(call, stated)
+
+
+def stated_call(call: ProposedCall, category: Category) -> ProposedCall:
+    """A call that is of this category because the author of its tool says so."""
+    server = call.tool.partition("__")[0] if category == "mcp" else ""
+    return replace(call, category=category, server=server, is_confined=True)
 
 
 class Denial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -88,14 +95,11 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     params: dict[str, str] | None = None
     reason: str = ""
 
-    def covers(
-        self, call_id: str, tool: str, arguments: Mapping[str, Any], operations: Sequence[Operation] = ()
-    ) -> bool:
+    def covers(self, call: ProposedCall) -> bool:
         if self.call_id:
-            return self.call_id == call_id
-        if self.tool != tool:
+            return self.call_id == call.id
+        if self.tool != call.tool:
             return False
-        call = proposed_call(tool, arguments, operations)
         return not self.params or CallArguments(call).touches(self.params)
 
 
@@ -110,75 +114,48 @@ _LISTED_ONLY = AccessMode(name="listed", answers=MappingProxyType(dict.fromkeys(
 _ASKING = AccessMode(name="asking", answers=MappingProxyType({"own": "allow"}))
 
 
+_BY_POLICY: Mapping[Policy, AccessMode] = {"allow": FULL_ACCESS, "ask": _ASKING, "deny": _LISTED_ONLY}
+
+
 class Permissions:
     """Changed in the thread of the loop alone."""
 
     def __init__(
         self,
-        policy: Policy = "ask",
+        mode: AccessMode | Policy = "ask",
         *,
         allowlist: Iterable[ToolPermission] = (),
         allow_once: Iterable[ToolPermission] = (),
         deny: Iterable[Denial] = (),
-        allows_reads: bool = False,
-        mode: AccessMode | None = None,
         folder: WorkFolder | None = None,
         rules: Iterable[Rule] = (),
     ) -> None:
-        self.policy: Policy = policy
+        self.mode = mode if isinstance(mode, AccessMode) else _BY_POLICY[mode]
         """For calls that nothing else decides."""
         self.allowlist = list(allowlist)
         self.allow_once = list(allow_once)
         """Each allows one call."""
         self.deny = list(deny)
-        self.allows_reads = allows_reads
-        """Allow what only reads, whatever the policy."""
         self.folder = folder or WorkFolder(root=os.path.realpath("."))
         self.rules = list(rules)
         """Of the user's settings, and what was granted since."""
-        self._mode = mode
 
-    @property
-    def mode(self) -> AccessMode:
-        if self._mode is not None:
-            return self._mode
-        if self.policy == "allow":
-            return FULL_ACCESS
-        if self.policy == "deny":
-            return READ_ONLY if self.allows_reads else _LISTED_ONLY
-        return ASK if self.allows_reads else _ASKING
-
-    def verdict(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        operations: Sequence[Operation] = (),
-        call_id: str = "",
-    ) -> PermissionVerdict:
+    def verdict(self, call: ProposedCall) -> PermissionVerdict:
         """Decide one call; a grant for once is used up by it."""
-        if (reason := self.denial(tool, arguments, operations, call_id)) is not None:
+        if (reason := self.denial(call)) is not None:
             return PermissionVerdict("deny", reason)
-        call = proposed_call(tool, arguments, operations)
         if not self.mode.is_fixed and self._is_granted_once(call):
             return PermissionVerdict("allow")
         answer, why = verdict_on(call, self.mode, [*self.rules, *map(rule_of, self.allowlist)], self.folder)
         return PermissionVerdict(answer, "" if answer == "allow" else why, call.category)
 
-    def denial(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        operations: Sequence[Operation] = (),
-        call_id: str = "",
-    ) -> str | None:
+    def denial(self, call: ProposedCall) -> str | None:
         """Why it is refused whatever else allows it; None when it is not. No grant is used up."""
         for denial in self.deny:
-            if denial.covers(call_id, tool, arguments, operations):
+            if denial.covers(call):
                 return denial.reason or "denied"
         if denials := [rule for rule in self.rules if rule.answer == "deny"]:
-            answer, why = verdict_on(
-                proposed_call(tool, arguments, operations), FULL_ACCESS, denials, self.folder
-            )
+            answer, why = verdict_on(call, FULL_ACCESS, denials, self.folder)
             return why if answer == "deny" else None
         return None
 
@@ -234,7 +211,7 @@ def permissions_for(
         root=os.path.realpath(cwd) if cwd else "",
         programs=free_programs(environ) if environ is not None else frozenset(),
     )
-    return Permissions(mode=_MODES.get(mode, ASK), folder=folder, rules=rules)
+    return Permissions(_MODES.get(mode, ASK), folder=folder, rules=rules)
 
 
 def matches(
@@ -268,23 +245,11 @@ class PermissionPolicy(Protocol):
         """Where the run works, for what "always" may offer."""
         ...
 
-    def verdict(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        operations: Sequence[Operation] = (),
-        call_id: str = "",
-    ) -> PermissionVerdict:
-        """Decide one call; `call_id` is the model's own."""
+    def verdict(self, call: ProposedCall) -> PermissionVerdict:
+        """Decide one call."""
         ...
 
-    def denial(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        operations: Sequence[Operation] = (),
-        call_id: str = "",
-    ) -> str | None:
+    def denial(self, call: ProposedCall) -> str | None:
         """Why it must not run whatever else was decided, asked right before it does; None when nothing forbids it."""
         ...
 

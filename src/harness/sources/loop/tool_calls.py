@@ -30,6 +30,7 @@ from harness.sources.loop.approval_choices import choices_of, granted, preview_o
 from harness.sources.loop.cancellation import settled
 from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.outbox import LogChannel
+from harness.sources.loop.permissions import proposed_call
 from harness.sources.loop.suspended_run import Resumption, SuspendedRun
 from harness.sources.loop.tool_messages import bounded, data_of, failure_words, problem_of
 from harness.sources.loop.turns import file_parts, tool_turn
@@ -266,7 +267,7 @@ class ToolExecutor:
         """Why it may not run, None when it may; and why it cannot be carried out anyway, without asking."""
         permissions = self._options.permissions
         arguments = call.input if isinstance(call.input, dict) else {}
-        verdict = permissions.verdict(call.name, arguments, operations, call.id)
+        verdict = permissions.verdict(proposed_call(call.name, arguments, operations, id=call.id))
         if verdict.decision == "allow" or problem:
             return None, problem
         if verdict.decision == "deny":
@@ -423,7 +424,8 @@ class ToolExecutor:
         """The permissions may have changed since the call was allowed."""
         arguments = admitted.arguments
         operations = _operations(admitted.tool, arguments)
-        return self._options.permissions.denial(admitted.call.name, arguments, operations, admitted.call.id)
+        call = proposed_call(admitted.call.name, arguments, operations, id=admitted.call.id)
+        return self._options.permissions.denial(call)
 
     def _end(self, call: Call, call_id: str, output: ToolOutput, duration_ms: int | None = None) -> ToolTurn:
         text, attachments = bounded(output, self._options.most_output_characters)
