@@ -27,7 +27,7 @@ from harness.config.prices import load as load_prices
 from harness.errors import BudgetExceeded, HarnessError, UsageError
 from harness.events import BudgetExtended, Event, Relay, RelayReply, Warning
 from harness.ledger import Charge, total
-from harness.log.store import Store, read_all
+from harness.log.store import Store, is_copy, read_all
 from harness.stored_accounts import StoredAccounts, day_of
 
 CATEGORY = "budget"
@@ -98,7 +98,7 @@ def _charges_under(
     if not limits:
         return []
     since = {limit.period: period_start_ms(limit.period, now_s) for limit in limits}
-    ledger = StoredAccounts.of(store).ledger(min(since.values()), includes_copies=False)
+    ledger = StoredAccounts.of(store).ledger(min(since.values()), leaves_out=is_copy)
     charges = {period: ledger.charges(prices, day_of, at_ms) for period, at_ms in since.items()}
     return [
         [charge for charge in charges[limit.period] if limit.includes(charge.project)] for limit in limits

@@ -9,7 +9,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from harness.events import Event
 from harness.ledger import WORDS, Account, Ledger
 from harness.log.private_files import open_private
 from harness.log.query import grep_events, is_active
-from harness.log.store import KEPT, Metadata, Query, Store, read_all
+from harness.log.store import Metadata, Query, Store, read_all
 from harness.log.stores.files import FileStore
 
 _KEPT_AS = "account 3"
@@ -74,10 +74,10 @@ class StoredAccounts:
         assert store is not None, "who asks for accounts has the store"
         return store
 
-    def ledger(self, since_ms: int = -1, *, includes_copies: bool = True) -> Ledger:
-        """Of all logs that were changed since then. Raises StoreError.
-
-        `includes_copies`: also those of sessions that agent programs recorded themselves.
+    def ledger(
+        self, since_ms: int = -1, *, leaves_out: Callable[[Metadata], bool] = lambda _log: False
+    ) -> Ledger:
+        """Of all logs that were changed since then, without those that are left out. Raises StoreError.
 
         A run that states the total of its session needs the runs before it: then every log is read.
         """
@@ -85,11 +85,7 @@ class StoredAccounts:
             self._catch_up(since_ms)
             if since_ms > 0 and any(_has_total(known.account) for known in self._known.values()):
                 self._catch_up(-1)
-            return Ledger(
-                known.account
-                for known in self._known.values()
-                if includes_copies or KEPT not in known.metadata.settings
-            )
+            return Ledger(known.account for known in self._known.values() if not leaves_out(known.metadata))
 
     def _catch_up(self, since_ms: int) -> None:
         """What changed long ago is known already, but that it was deleted is only noticed when everything is read."""

@@ -105,6 +105,11 @@ class Metadata(msgspec.Struct, kw_only=True, omit_defaults=True):
         return [*own, *((agent, session_id) for agent, _, session_id in more)]
 
 
+def is_copy(metadata: Metadata) -> bool:
+    """Whether a log is a copy of a session that an agent program recorded itself."""
+    return KEPT in metadata.settings
+
+
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """Which logs to find: all conditions must hold, and those left out do not matter.
 

@@ -91,8 +91,10 @@ def test_it_is_listed_once_by_its_own_name(mixed: CliMachine) -> None:
 def test_every_token_counts_once(mixed: CliMachine) -> None:
     total = mixed.call("usage", "--json").data["total"]
     assert (total["input"], total["output"]) == (300, 33)
-    rows = mixed.call("usage", "--by", "session", "--json").data["rows"]
-    assert sorted((row["session"] == SESSION, row["input"]) for row in rows) == [(False, 100), (True, 200)]
+    assert total["sessions"] == 1
+    (row,) = mixed.call("usage", "--by", "session", "--json").data["rows"]
+    (log_id,) = [path.stem for path in mixed.logs()]
+    assert (row["session"], row["input"]) == (log_id, 300)
 
 
 def test_showing_our_part_says_where_the_rest_is(mixed: CliMachine) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -57,6 +58,18 @@ def live(tmp_path: Path, home: Path) -> Iterator[LiveServer]:
     store = MachineStore(str(tmp_path / "sessions"), Histories())
     with LiveServer(tmp_path, store).serving_now() as serving:
         yield serving
+
+
+@pytest.fixture
+def cli_usage(home: Path) -> Any:
+    """What `harness usage --json` says of the stored sessions."""
+    del home
+
+    def ask(by: str) -> Any:
+        words = [sys.executable, "-m", "harness", "usage", "--json", "--by", by]
+        return json.loads(subprocess.run(words, capture_output=True, check=True).stdout)
+
+    return ask
 
 
 def sums(home: Path) -> dict[str, str]:
@@ -202,6 +215,38 @@ def test_a_name_leads_to_no_file(live: LiveServer, name: str) -> None:
         assert http.post(f"/api/sessions/{name}/keep", json={}).status_code in (404, 405)
         created = http.post("/api/sessions", json={"continues": name, "prompt": "x"})
         assert created.status_code in (400, 404)
+
+
+def test_what_agents_have_used_themselves_is_on_the_bill(live: LiveServer, cli_usage: Any) -> None:
+    """As `harness usage` counts it, however it is grouped; a copy of a session adds nothing."""
+    with live.http() as http:
+
+        def bill(**asked: str) -> dict[str, Any]:
+            answer: dict[str, Any] = http.get("/api/usage", params=asked).json()
+            assert answer["unread_sessions"] == 0
+            return answer
+
+        for by in ("agent", "day", "model", "project", "session"):
+            expected = cli_usage(by)
+            found = bill(by=by)
+            assert found["total"] == expected["total"]
+            if by != "session":
+                assert found["rows"] == expected["rows"]
+        assert expected["total"]["sessions"] >= len(CASES)
+        named = {row["session"]: row["input"] for row in found["rows"]}
+        assert NAME in named
+        split = bill(by="day", split="agent")
+        assert split["total"] == expected["total"]
+        assert sum(row["input"] for row in split["rows"]) == expected["total"]["input"]
+        only = bill(by="model", agent="claude")["total"]
+        (claude,) = [row for row in bill(by="agent")["rows"] if row["agent"] == "claude"]
+        assert {**claude, "agent": "claude"} == {**only, "agent": "claude"}
+        (project,) = bill(by="project", agent="claude")["rows"]
+        of_project = bill(by="agent", project=project["project"], agent="claude")
+        assert of_project["total"]["input"] == claude["input"]
+        assert bill(by="agent", project="/nowhere")["rows"] == []
+        assert http.post(f"/api/sessions/{NAME}/keep", json={}).status_code in (200, 201)
+        assert bill(by="agent")["total"] == expected["total"]
 
 
 def test_what_its_agent_writes_is_followed(live: LiveServer, home: Path) -> None:

@@ -12,7 +12,7 @@ from harness.config.prices import USUAL
 from harness.events import Usage
 from harness.interfaces.sessions.witnesses import JoinedUsage, RunTimes, join_usage, native_runs
 from harness.ledger import AccountedDelta, AccountedRun
-from harness.log.ids import new_run_id
+from harness.log.ids import new_run_id, time_of
 from harness.sources.imports.catalogue import Catalogue, CataloguedRun
 from harness.sources.imports.catalogue_usage import CataloguedUsage
 
@@ -92,27 +92,43 @@ def _count(joined: JoinedUsage) -> int:
     return sum(one.usage.input or 0 for one in joined.invocations)
 
 
-def _by_log(joined: JoinedUsage) -> dict[str, int]:
+def _by_run(joined: JoinedUsage) -> dict[str, int]:
+    """Those without Harness under the name of the session."""
     found: dict[str, int] = {}
     for one in joined.invocations:
-        found[one.log_id] = found.get(one.log_id, 0) + (one.usage.input or 0)
+        made_ms = time_of(one.run_id)
+        name = "thread" if made_ms is None else f"log {(made_ms - START + 500) // MINUTE}"
+        found[name] = found.get(name, 0) + (one.usage.input or 0)
     return found
 
 
 def test_runs_without_harness_before_between_and_after_count_beside_ours() -> None:
     stored = StoredRuns({0: 222, 10: 111, 20: 111, 30: 111, 40: 111})
     joined = _joined(stored, _ours(10, 111), _ours(30, 111))
-    assert _by_log(joined) == {"thread": 444, "log 10": 111, "log 30": 111}
+    assert _by_run(joined) == {"thread": 444, "log 10": 111, "log 30": 111}
+    assert {one.log_id for one in joined.invocations} == {"log 30"}  # it is one session
     assert joined.sessions == {NUMBER}
+
+
+def test_a_conversation_of_several_agents_keeps_its_own_part() -> None:
+    ours, other, later = _ours(10, 111), _ours(20, 5), _ours(30, 111)
+    other.log_id, other.session_id = ours.log_id, "another agent's"
+    joined = _joined(StoredRuns({0: 222, 10: 111, 30: 111}), ours, other, later)
+    assert sorted((one.log_id, one.usage.input) for one in joined.invocations) == [
+        ("log 10", 5),
+        ("log 10", 111),
+        ("log 30", 111),
+        ("log 30", 222),
+    ]
 
 
 def test_a_run_of_ours_without_usage_takes_that_of_the_store() -> None:
     joined = _joined(StoredRuns({0: 222, 10: 555}), _ours(10, 0))
-    assert _by_log(joined) == {"thread": 222, "log 10": 555}
+    assert _by_run(joined) == {"thread": 222, "log 10": 555}
 
 
 def test_a_run_of_which_the_store_says_nothing_counts_as_recorded() -> None:
-    assert _by_log(_joined(StoredRuns({0: 222, 10: 0}), _ours(10, 111))) == {"thread": 222, "log 10": 111}
+    assert _by_run(_joined(StoredRuns({0: 222, 10: 0}), _ours(10, 111))) == {"thread": 222, "log 10": 111}
 
 
 def test_of_two_accounts_the_fuller_one_counts() -> None:
@@ -129,7 +145,7 @@ def test_a_share_of_a_total_that_includes_what_happened_between_is_counted_as_st
     """It is what the total has grown by since the run of ours before."""
     stored = StoredRuns({0: 222, 10: 111, 20: 111, 30: 111})
     ours = _ours(10, 333, is_cumulative=True), _ours(30, 222)
-    assert _by_log(_joined(stored, *ours)) == {"thread": 333, "log 10": 111, "log 30": 111}
+    assert _by_run(_joined(stored, *ours)) == {"thread": 333, "log 10": 111, "log 30": 111}
 
 
 def test_a_total_without_a_store_stays_a_total() -> None:

@@ -26,6 +26,7 @@ from harness.events import Message
 from harness.log.stores.files import FileStore
 from harness.sources.imports.catalogue import Catalogue
 from harness.sources.imports.catalogue_search import SessionSearch
+from harness.sources.imports.catalogue_usage import UsageChoice
 from harness.sources.imports.history import AgentHistory, Home, StoredSession
 from harness.sources.imports.registry import load, names
 from harness.sources.imports.session_copy import keep
@@ -86,7 +87,7 @@ def _ask(catalogue: Catalogue, home: Home) -> None:
         for found in catalogue.search(asked):
             assert "\n" not in found.passage.text
     for by in ("agent", "day", "session"):
-        catalogue.usage.sums(by, 0, ())
+        catalogue.usage.sums((by,), UsageChoice(0))
 
 
 def _ask_all(agent: str, home: Home, path: str = "") -> Catalogue:
@@ -112,9 +113,9 @@ def _known(catalogue: Catalogue) -> Any:
         for one in catalogue.sessions()
         if not one.gone_ms
     }
-    sums = catalogue.usage.sums("session", 0, ())
+    sums = catalogue.usage.sums(("session",), UsageChoice(0))
     return rows, sorted(
-        (one.key, one.model, one.usage.input, one.usage.output) for one in sums if one.key in rows
+        (*one.keys, one.model, one.usage.input, one.usage.output) for one in sums if one.keys[0] in rows
     )
 
 

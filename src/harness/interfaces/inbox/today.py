@@ -8,7 +8,7 @@ from harness.config.budgets import money, own_value, period_start_ms
 from harness.config.prices import Prices
 from harness.errors import HarnessError
 from harness.ledger import rolled_up, total
-from harness.log.store import Store
+from harness.log.store import Store, is_copy
 from harness.sources.registry import load
 from harness.stored_accounts import StoredAccounts
 from harness.views.formatting.amounts import cost
@@ -40,7 +40,7 @@ class Today(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def today_in(store: Store, prices: Prices) -> Today:
     """From the logs that were written today, and the limit of `harness budget`. Raises StoreError."""
     since_ms = period_start_ms("day")
-    ledger = StoredAccounts.of(store).ledger(since_ms, includes_copies=False)
+    ledger = StoredAccounts.of(store).ledger(since_ms, leaves_out=is_copy)
     charges = ledger.charges(prices, lambda _at_ms: "", since_ms)
     amount = total(charges)
     return Today(

@@ -149,6 +149,14 @@ class Histories:
 
         return self.ask(work)
 
+    def read_for(self, longest_s: float) -> int:
+        """Look for sessions, and read those that are new or have changed, for so long; how many are left."""
+        deadline_s = time.monotonic() + longest_s
+        while self.refresh():
+            if time.monotonic() > deadline_s:
+                return self.ask(lambda sessions: sessions.count(SessionFilter(only_unread=True)))
+        return 0
+
     def rows(self, ours: RecordedSessions) -> dict[str, InboxRow]:
         """The sessions that were read and are none of `ours`, by name, without those of sub-agents."""
         live = self.live()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from harness.errors import UnknownSession, UsageError
 from harness.events import Event
 from harness.interfaces.sessions.ids import find_ours, may_be_of_history, unknown
-from harness.log.store import Metadata, Query, read_batches
+from harness.log.store import Metadata, Query, is_copy, read_batches
 from harness.log.stores.files import FileStore
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def find_session(store: FileStore, text: str) -> AnySession:
         return _ours(store, store.metadata(log_id))
     if not may_be_of_history(text):
         raise unknown(store, text)
-    from harness.interfaces.sessions.histories import HistorySessions, is_copy, mark_of_copy
+    from harness.interfaces.sessions.histories import HistorySessions, mark_of_copy
 
     recorded = _recorded(store, text)
     if recorded is not None and not is_copy(recorded):
@@ -101,8 +101,6 @@ def log_of_deleted(store: FileStore, session: CataloguedSession) -> Metadata:
 
     Raises UnknownSession where there is neither.
     """
-    from harness.interfaces.sessions.histories import is_copy
-
     name = session.agent, session.session_id
     logs = [one for one in store.find(Query()) if name in one.names_of_agents()]
     if not logs:
@@ -121,7 +119,7 @@ def deleted(session: CataloguedSession) -> UnknownSession:
 
 def is_deleted(session: AnySession) -> bool:
     """Whether this is a copy of a session that its agent does not have any more, and cannot resume."""
-    from harness.interfaces.sessions.histories import HistorySessions, is_copy
+    from harness.interfaces.sessions.histories import HistorySessions
 
     if not session.log_id or not is_copy(session.store.metadata(session.log_id)):
         return False
@@ -130,7 +128,6 @@ def is_deleted(session: AnySession) -> bool:
 
 
 def _ours(store: FileStore, metadata: Metadata) -> AnySession:
-    from harness.interfaces.sessions.histories import is_copy
 
     return AnySession(
         agent=metadata.agent_name,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from harness.config import cache_directory
 from harness.errors import UnknownAgent, UnknownSession
 from harness.interfaces.sessions.filters import SessionChoice
-from harness.log.store import KEPT, Metadata, Query
+from harness.log.store import KEPT, Metadata, Query, is_copy
 from harness.log.stores.files import FileStore
 from harness.sources.imports.catalogue import Catalogue, CatalogueDamaged, CataloguedSession
 from harness.sources.imports.catalogue_filter import EVERYTHING, SessionFilter
@@ -24,10 +24,7 @@ from harness.sources.imports.registry import load, load_all
 from harness.sources.registry import load as load_agent
 
 if TYPE_CHECKING:
-    from harness.config.prices import Prices
-    from harness.ledger import By, Charge, Ledger
     from harness.sources.imports.catalogue_search import FoundSession, SessionSearch
-    from harness.sources.imports.catalogue_usage import UsageSum
 
 _Answer = TypeVar("_Answer")
 _CATALOGUE = "histories.sqlite"
@@ -64,17 +61,6 @@ class MixedSession(NamedTuple):
     is_begun_natively: bool
 
 
-class UsedElsewhere(NamedTuple):
-    """The usage in the catalogue."""
-
-    charges: list[Charge]
-    """Sums over sessions."""
-    sessions: dict[str, int]
-    """How many sessions these are, by the key of the grouping."""
-    total: int
-    """And in all."""
-
-
 class HistorySessions:
     """All histories of this machine, looked at once."""
 
@@ -93,15 +79,7 @@ class HistorySessions:
             self.home = current_home(dict.fromkeys([os.getcwd(), *catalogue.projects()]))
             catalogue.refresh(self.home)
 
-        self._ask(look)
-
-    def _ask(self, question: Callable[[Catalogue], _Answer]) -> _Answer:
-        """What the catalogue knows. One whose file is damaged is rebuilt, and asked again."""
-        while True:
-            try:
-                return question(self._catalogue)
-            except CatalogueDamaged as error:
-                self._rebuild(error)
+        self.ask(look)
 
     def _rebuild(self, error: CatalogueDamaged) -> None:
         self._say(f"the catalogue of histories cannot be used ({error}): all sessions are read again")
@@ -116,14 +94,17 @@ class HistorySessions:
 
     def fingerprint(self) -> tuple[int, ...]:
         """Changes when a session was added or has changed."""
-        return self._ask(lambda catalogue: catalogue.fingerprint())
+        return self.ask(lambda catalogue: catalogue.fingerprint())
 
     def live(self) -> dict[tuple[str, str], Activity]:
         """The sessions that some process has open, by agent and id."""
         return live_in(self.home)
 
     def sessions(self, chosen: SessionFilter = EVERYTHING, limit: int = -1) -> list[CataloguedSession]:
-        return self._ask(lambda catalogue: catalogue.sessions(chosen, limit))
+        return self.ask(lambda catalogue: catalogue.sessions(chosen, limit))
+
+    def count(self, chosen: SessionFilter = EVERYTHING) -> int:
+        return self.ask(lambda catalogue: catalogue.count(chosen))
 
     def search(self, asked: SessionSearch, chosen: SessionFilter) -> Iterator[FoundSession]:
         """The sessions that match, the last changed first."""
@@ -142,26 +123,35 @@ class HistorySessions:
 
     def names(self) -> set[tuple[str, str]]:
         """Agent and id of all sessions."""
-        return {*self._ask(lambda catalogue: catalogue.names())}
+        return {*self.ask(lambda catalogue: catalogue.names())}
+
+    def has_original(self, log: Metadata) -> bool:
+        """Whether a log is a copy of a session that is known here too."""
+        if not is_copy(log):
+            return False
+        named = self.ask(lambda catalogue: catalogue.named(log.agent_session_id, log.agent_name))
+        return any(one.session_id == log.agent_session_id for one in named)
 
     def read(self, sessions: Iterable[CataloguedSession]) -> list[CataloguedSession]:
         wanted = list(sessions)
-        return self._ask(lambda catalogue: catalogue.read(wanted))
+        return self.ask(lambda catalogue: catalogue.read(wanted))
 
     def read_all(self, say: Callable[[str], object], chosen: SessionFilter = EVERYTHING) -> None:
         """Read all that may match and are not read yet; a message is printed when there are many."""
         unread = chosen.before_reading()
-        count = self._ask(lambda catalogue: catalogue.count(unread))
+        count = self.count(unread)
         if count > _MANY:
             say(f"reading {count} sessions of other programs, once")
         if count:
-            self._ask(lambda catalogue: catalogue.read_each(unread))
+            self.ask(lambda catalogue: catalogue.read_each(unread))
 
-    def used(self, ledger: Ledger, by: By, since_ms: int, prices: Prices) -> UsedElsewhere:
-        """What was used in all of them. Of the sessions that the ledger knows too, each run is then in the ledger, once;
-        all others are counted here.
-        """
-        return self._ask(lambda catalogue: _used(catalogue, ledger, by, since_ms, prices))
+    def ask(self, question: Callable[[Catalogue], _Answer]) -> _Answer:
+        """What the catalogue knows. One whose file is damaged is rebuilt, and asked again."""
+        while True:
+            try:
+                return question(self._catalogue)
+            except CatalogueDamaged as error:
+                self._rebuild(error)
 
     def listed(
         self, choice: SessionChoice, store: FileStore, limit: int, say: Callable[[str], object]
@@ -174,8 +164,8 @@ class HistorySessions:
         return HistoryList(
             [as_metadata(one, live.get((one.agent, one.session_id))) for one in found],
             rest,
-            self._ask(lambda catalogue: catalogue.similar_ids([one.session_id for one in found], _BEGINNING)),
-            self._ask(lambda catalogue: catalogue.count()),
+            self.ask(lambda catalogue: catalogue.similar_ids([one.session_id for one in found], _BEGINNING)),
+            self.count(),
             {one.session_id: one for one in found},
         )
 
@@ -189,7 +179,7 @@ class HistorySessions:
         session = self.exactly(*name)
         if session is None or not session.runs:
             return None
-        runs = self._ask(lambda catalogue: catalogue.runs([session.number])).get(session.number, [])
+        runs = self.ask(lambda catalogue: catalogue.runs([session.number])).get(session.number, [])
         logs = [one for one in store.find(Query()) if name in one.names_of_agents() and not is_copy(one)]
         native = native_runs(runs, times_in(store, logs, name))
         if not native:
@@ -242,13 +232,13 @@ class HistorySessions:
                 for one in read
                 if (choice.has_all or not one.is_child) and (not is_live or _has_outcome(one, choice, live))
             ]
-        rest = self._ask(lambda catalogue: catalogue.count(behind)) if behind is not chosen else 0
+        rest = self.count(behind) if behind is not chosen else 0
         rest += max(0, len(found) - (limit or len(found)))
         return found[: limit or None], rest
 
     def exactly(self, agent: str, session_id: str) -> CataloguedSession | None:
         """The session of that agent and id, read."""
-        named = self._ask(lambda catalogue: catalogue.named(session_id, agent))
+        named = self.ask(lambda catalogue: catalogue.named(session_id, agent))
         return next(iter(self.read(one for one in named if one.session_id == session_id)), None)
 
     def find(self, text: str) -> CataloguedSession | None:
@@ -259,7 +249,7 @@ class HistorySessions:
         agent, colon, wanted = text.strip().rpartition(":")
         name = _name_of(agent) if colon else ""
         is_meant = wanted and (name or not colon)
-        found = self._ask(lambda catalogue: catalogue.named(wanted, name)) if is_meant else []
+        found = self.ask(lambda catalogue: catalogue.named(wanted, name)) if is_meant else []
         if len(found) > 1:
             some = ", ".join(f"{session.agent}:{session.session_id}" for session in found[:_MOST_NAMED])
             hint = "give more characters of the id, or AGENT:ID"
@@ -290,39 +280,6 @@ def as_filter(choice: SessionChoice) -> SessionFilter:
         with_deleted=choice.has_all,
         never=bool(choice.tags),
     )
-
-
-def _used(catalogue: Catalogue, ledger: Ledger, by: By, since_ms: int, prices: Prices) -> UsedElsewhere:
-    from harness.interfaces.sessions.witnesses import join_usage
-    from harness.ledger import priced
-
-    ledger.invocations, without = join_usage(ledger.invocations, catalogue)
-    usage = catalogue.usage
-    charges = [priced(_charge_of(one, by), prices, one.rate) for one in usage.sums(by, since_ms, without)]
-    more = usage.sessions(by, since_ms, without)
-    return UsedElsewhere(charges, more, usage.count(since_ms, without))
-
-
-def _charge_of(summed: UsageSum, by: By) -> Charge:
-    from harness.ledger import Charge
-
-    return Charge(
-        session_id=summed.key if by == "session" else "",
-        started_ms=summed.latest_ms,
-        run_id="",
-        agent=summed.agent,
-        model=summed.model,
-        day=summed.key if by == "day" else "",
-        sub_agent="",
-        usage=summed.usage,
-        is_unpriced=False,
-        project=summed.key if by == "project" else "",
-    )
-
-
-def is_copy(metadata: Metadata) -> bool:
-    """Whether a log is a copy of a stored session, which the catalogue counts."""
-    return KEPT in metadata.settings
 
 
 def mark_of_copy(metadata: Metadata) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -154,8 +154,10 @@ def join_usage(invocations: Sequence[AccountedRun], catalogue: Catalogue) -> Joi
     for row in catalogue.usage.rows(numbers) if numbers else ():
         rows.setdefault((row.session, 0 if row.session in children else row.run), []).append(row)
     counted = [one for one in invocations if one.session not in names]
+    shared = _shared_logs(invocations)
     for session in sessions.values():
-        counted += _settled(session, rows)
+        settled = _settled(session, rows)
+        counted += _as_one(session, settled, shared) if session.native else settled
     return JoinedUsage(counted, frozenset(numbers))
 
 
@@ -219,6 +221,23 @@ def _settled(
         between = (one for one in native if before_ms <= one.started_ms < start_ms)
         yield from _fuller(group, rows, sum(_tokens(one.usage) for one in between))
         before_ms = start_ms
+
+
+def _shared_logs(invocations: Iterable[AccountedRun]) -> set[str]:
+    """The logs of conversations in which several sessions of agents take part."""
+    sessions: dict[str, set[tuple[str, str]]] = {}
+    for one in invocations:
+        sessions.setdefault(one.log_id, set()).add(one.session)
+    return {log_id for log_id, those in sessions.items() if len(those) > 1}
+
+
+def _as_one(
+    session: _JoinedSession, runs: Iterable[AccountedRun], shared: Collection[str]
+) -> Iterator[AccountedRun]:
+    """A session that was used with Harness and without it is one session: that of the newest log, as it is listed."""
+    log_id = session.times.runs[-1].log_id
+    for one in runs:
+        yield one if one.log_id in shared else replace(one, log_id=log_id)
 
 
 def _fuller(

@@ -18,13 +18,14 @@ from harness.interfaces.conversations.backend import ConversationStatus, Setup
 from harness.interfaces.conversations.local_socket import LocalSocketServer
 from harness.interfaces.conversations.log_tail import LogTail
 from harness.interfaces.inbox.source import FileInbox
+from harness.interfaces.sessions.histories import HistorySessions
+from harness.interfaces.sessions.usage import UsageQuestion, make_bill
 from harness.interfaces.tui.fleet_data import LocalFleets
 from harness.interfaces.tui.source_data import LISTED, SourceData
 from harness.interfaces.workspaces.folders import FileSearch
-from harness.ledger import rolled_up, total
 from harness.log.store import Query, read_all
 from harness.log.stores.files import FileStore
-from harness.stored_accounts import StoredAccounts
+from harness.stored_accounts import StoredAccounts, day_of
 from harness.views.formatting.usage_table import table
 
 if TYPE_CHECKING:
@@ -142,6 +143,9 @@ class FileScreenData(SourceData):
         return self._files.find(folder, beginning, _MOST_OFFERED)
 
     def usage(self) -> str:
-        charges = StoredAccounts.of(self._store).ledger().charges(self._prices, lambda _at_ms: "", -1)
-        rows = [(row.key, row.amount) for row in rolled_up(charges, "agent")]
-        return table("agent", rows, total(charges)) if rows else "No usage was recorded."
+        histories = HistorySessions()
+        histories.read_all(lambda _text: None)
+        ledger = StoredAccounts.of(self._store).ledger(leaves_out=histories.has_original)
+        bill = make_bill(UsageQuestion("agent"), ledger, histories, self._prices, day_of)
+        rows = [(row.key, row.amount) for row in bill.rows]
+        return table("agent", rows, bill.total) if rows else "No usage was recorded."

@@ -38,8 +38,20 @@ class CataloguedUsage(NamedTuple):
     usage: Usage
 
 
+class UsageChoice(NamedTuple):
+    """What is to be summed up."""
+
+    since_ms: int = -1
+    without: Collection[int] = ()
+    """Sessions, by their numbers."""
+    agent: str = ""
+    folders: Collection[str] | None = None
+    """Only what was used in one of these; None: anywhere."""
+
+
 class UsageSum(NamedTuple):
-    key: str
+    keys: tuple[str, ...]
+    """One for each name that it was grouped by."""
     agent: str
     model: str
     rate: Rate
@@ -65,41 +77,50 @@ class CatalogueUsage:
                 rate = Rate(speed, over)
                 yield CataloguedUsage(session, run, agent, session_id, cwd, at_ms, model, rate, usage)
 
-    def sums(self, by: str, since_ms: int, without: Collection[int]) -> list[UsageSum]:
-        """Since then, without these sessions, by agent and model, and by one thing more."""
+    def sums(self, names: Sequence[str], chosen: UsageChoice) -> list[UsageSum]:
+        """By agent and model, and by everything that is named."""
         counts = ", ".join(f"sum({name})" for name in COUNTS)
-        condition, values = _condition(since_ms, without)
+        keys = "".join(f"{_KEYS[name]}, " for name in names)
+        condition, values = _condition(chosen)
+        groups = ", ".join(str(number) for number in range(1, len(names) + 2))
         rows = self._ask(
-            f"SELECT {_KEYS[by]}, agent, {_MODEL}, max(at_ms), {counts} FROM {_JOINED}{condition}"
-            " GROUP BY 1, 2, models.number",
+            f"SELECT {keys}agent, {_MODEL}, max(at_ms), {counts} FROM {_JOINED}{condition}"
+            f" GROUP BY {groups}, models.number",
             values,
         )
-        found = (
-            UsageSum(key, agent, model, Rate(speed, over), latest_ms, _usage_of(sums))
-            for key, agent, model, speed, over, latest_ms, *sums in rows
-        )
-        return [one for one in found if one.usage]
+        found: list[UsageSum] = []
+        for row in rows:
+            agent, model, speed, over, latest_ms, *sums = row[len(names) :]
+            if usage := _usage_of(sums):
+                rate = Rate(speed, over)
+                found.append(UsageSum(row[: len(names)], agent, model, rate, latest_ms, usage))
+        return found
 
-    def sessions(self, by: str, since_ms: int, without: Collection[int]) -> dict[str, int]:
-        """How many sessions have used something, of the same."""
-        condition, values = _condition(since_ms, without)
-        statement = f"SELECT {_KEYS[by]}, count(DISTINCT session) FROM {_JOINED}{condition} GROUP BY 1"
-        return dict(self._ask(statement, values))
-
-    def count(self, since_ms: int, without: Collection[int]) -> int:
-        """The same of all together."""
-        condition, values = _condition(since_ms, without)
-        return int(self._ask(f"SELECT count(DISTINCT session) FROM used{condition}", values)[0][0])
+    def sessions(self, names: Sequence[str], chosen: UsageChoice) -> dict[tuple[str, ...], int]:
+        """How many sessions have used something, by everything that is named."""
+        condition, values = _condition(chosen)
+        keys = "".join(f"{_KEYS[name]}, " for name in names)
+        groups = ", ".join(str(number) for number in range(1, len(names) + 1))
+        grouping = f" GROUP BY {groups}" if groups else ""
+        statement = f"SELECT {keys}count(DISTINCT session) FROM {_JOINED}{condition}{grouping}"
+        return {row[:-1]: row[-1] for row in self._ask(statement, values)}
 
 
 _SOMETHING = " OR ".join(f"{name} > 0" for name in COUNTS)
 
 
-def _condition(since_ms: int, without: Collection[int]) -> tuple[str, tuple[int | str, ...]]:
-    condition = f" WHERE at_ms >= ? AND ({_SOMETHING})"
-    if not without:
-        return condition, (since_ms,)
-    return f"{condition} AND session NOT IN (SELECT value FROM json_each(?))", (since_ms, as_json(without))
+def _condition(chosen: UsageChoice) -> tuple[str, tuple[int | str, ...]]:
+    conditions, values = [f"at_ms >= ? AND ({_SOMETHING})"], list[int | str]([chosen.since_ms])
+    if chosen.without:
+        conditions.append("session NOT IN (SELECT value FROM json_each(?))")
+        values.append(as_json(chosen.without))
+    if chosen.agent:
+        conditions.append("agent = ?")
+        values.append(chosen.agent)
+    if chosen.folders is not None:
+        conditions.append("cwd IN (SELECT value FROM json_each(?))")
+        values.append(as_json(chosen.folders))
+    return f" WHERE {' AND '.join(conditions)}", tuple(values)
 
 
 def _usage_of(counts: Sequence[Any]) -> Usage:

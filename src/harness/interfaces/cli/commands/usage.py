@@ -17,7 +17,8 @@ from harness.interfaces.sessions.filters import moment_ms
 
 if TYPE_CHECKING:
     from harness.interfaces.sessions.histories import HistorySessions
-    from harness.ledger import Amount, Charge, Ledger, Row
+    from harness.interfaces.sessions.usage import UsageBill
+    from harness.ledger import Charge, Ledger, Row
     from harness.log.stores.files import FileStore
 
 SUMMARY = "tokens and cost of all sessions"
@@ -45,7 +46,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli import preferences
     from harness.interfaces.cli.output import write_json, write_text
     from harness.interfaces.sessions.histories import HistorySessions
-    from harness.ledger import Ledger, rolled_up, total
+    from harness.interfaces.sessions.usage import UsageQuestion, make_bill
+    from harness.ledger import Ledger
     from harness.sources.imports.catalogue_filter import SessionFilter
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
@@ -55,20 +57,17 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     histories = HistorySessions(say=console.warning)
     _read(store, ledger, histories, console)
     histories.read_all(console.say, SessionFilter(since_ms=max(0, arguments.since)))
-    theirs = histories.used(ledger, arguments.by, arguments.since, prices)
-    charges = [*ledger.charges(prices, _day_of, arguments.since), *theirs.charges]
-    more = 0 if arguments.by == "session" else theirs.total
-    rows = rolled_up(charges, arguments.by, theirs.sessions if more else {})
-    amount = total(charges, more)
+    bill = make_bill(UsageQuestion(arguments.by, arguments.since), ledger, histories, prices, _day_of)
+    charges = bill.charges
     if arguments.json:
         silent = ledger.silent(arguments.since)
-        data = _as_data(arguments.by, rows, amount, prices.date)
+        data = _as_data(bill, prices.date)
         unpriced = {"models_without_price": _unpriced(charges)}
         write_json({**data, **unpriced, "sessions_without_usage": silent})
     elif not charges:
         console.say(f"no usage was recorded in {store.directory}")
     else:
-        write_text(_as_table(arguments.by, rows, amount, charges, store))
+        write_text(_as_table(bill, store))
         _explain(charges, ledger, prices.date, console)
     if not arguments.json and (silent := ledger.silent(arguments.since)):
         noun = "session has" if silent == 1 else "sessions have"
@@ -79,7 +78,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 def _read(store: FileStore, ledger: Ledger, histories: HistorySessions, console: Console) -> None:
     """Every log of the store but replays and copies of stored sessions: nothing was used a second time."""
     from harness.interfaces.installed_agents import player
-    from harness.interfaces.sessions.histories import is_copy
     from harness.interfaces.sessions.ids import all_ids
     from harness.ledger import WORDS
     from harness.log.private_files import open_private
@@ -87,12 +85,11 @@ def _read(store: FileStore, ledger: Ledger, histories: HistorySessions, console:
 
     log_ids = all_ids(store)
     replays = player() if log_ids else None
-    names = histories.names() if log_ids else set()
     for log_id in reversed(log_ids):
         metadata = store.metadata(log_id)
         if replays is not None and metadata.agent_name == replays.name:
             continue
-        if is_copy(metadata) and (metadata.agent_name, metadata.agent_session_id) in names:
+        if histories.has_original(metadata):
             continue
         try:
             with os.fdopen(open_private(store.path(log_id), os.O_RDONLY), "rb", buffering=0) as file:
@@ -110,23 +107,27 @@ def _day_of_quarter(number: int) -> str:
     return time.strftime("%Y-%m-%d", time.localtime(number * _QUARTER_HOUR_MS / 1000))
 
 
-def _as_data(by: str, rows: list[Row], amount: Amount, prices_date: str) -> dict[str, Any]:
+def _as_data(bill: UsageBill, prices_date: str) -> dict[str, Any]:
     from msgspec.structs import asdict
 
-    name = by.replace("-", "_")
     return {
-        "by": by,
-        "rows": [{name: row.key or None, **asdict(row.amount)} for row in rows],
-        "total": asdict(amount),
+        "by": bill.question.by,
+        "rows": list(bill.as_rows()),
+        "total": asdict(bill.total),
         "prices_date": prices_date,
     }
 
 
-def _as_table(by: str, rows: list[Row], amount: Amount, charges: list[Charge], store: FileStore) -> str:
+def _as_table(bill: UsageBill, store: FileStore) -> str:
     from harness.interfaces.sessions.ids import abbreviated, all_ids, in_order
     from harness.views.formatting.usage_table import table
 
-    known = in_order([*all_ids(store), *(charge.session_id for charge in charges)]) if by == "session" else []
+    by = bill.question.by
+    known = (
+        in_order([*all_ids(store), *(charge.session_id for charge in bill.charges)])
+        if by == "session"
+        else []
+    )
 
     def name_of(row: Row) -> str:
         if by == "session":
@@ -134,7 +135,7 @@ def _as_table(by: str, rows: list[Row], amount: Amount, charges: list[Charge], s
             return " ".join((abbreviated(row.key, known), started, *row.agents))
         return row.key or ("(the agents themselves)" if by == "sub-agent" else "")
 
-    return table(by, [(name_of(row), row.amount) for row in rows], amount)
+    return table(by, [(name_of(row), row.amount) for row in bill.rows], bill.total)
 
 
 def _unpriced(charges: list[Charge]) -> list[str]:

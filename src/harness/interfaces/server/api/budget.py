@@ -31,7 +31,7 @@ from harness.config.prices import load as load_prices
 from harness.config.repositories import repository_of
 from harness.errors import UsageError
 from harness.interfaces.server.api.responses import json_response, read_body, with_errors
-from harness.log.store import Store
+from harness.log.store import Store, is_copy
 from harness.stored_accounts import StoredAccounts, day_of
 
 _MOST_PROJECTS = 50
@@ -129,7 +129,7 @@ class BudgetApi:
     def _projects(self, prices: Prices) -> list[str]:
         """Where something was spent this month, the most expensive first."""
         since_ms = period_start_ms("month")
-        ledger = StoredAccounts.of(self._store).ledger(since_ms, includes_copies=False)
+        ledger = StoredAccounts.of(self._store).ledger(since_ms, leaves_out=is_copy)
         spent: dict[str, float] = {}
         for charge in ledger.charges(prices, day_of, since_ms):
             if charge.project:

@@ -8,8 +8,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import asdict
 from starlette.requests import Request
@@ -19,7 +18,6 @@ from starlette.routing import Route
 from harness.config import Settings, data_directory, model_names
 from harness.config.prices import Prices
 from harness.config.prices import load as load_prices
-from harness.config.repositories import listed_folder
 from harness.errors import UsageError
 from harness.interfaces import installed_agents
 from harness.interfaces.conversations.backend import Setup
@@ -28,7 +26,8 @@ from harness.interfaces.server.api.schemas import Demonstration, StoredHistories
 from harness.interfaces.server.machine_store import MachineStore
 from harness.interfaces.sessions.filters import moment_ms
 from harness.interfaces.sessions.histories import HistorySessions
-from harness.ledger import By, Charge, Ledger, grouped, total
+from harness.interfaces.sessions.usage import GROUPINGS, UsageQuestion, make_bill
+from harness.ledger import Ledger
 from harness.log.private_files import make_private_directory
 from harness.log.store import Store
 from harness.sources.agent import Agent
@@ -40,13 +39,14 @@ from harness.stored_accounts import StoredAccounts, day_of
 from harness.version import __version__
 
 _MOST_MADE = 50
-_GROUPINGS = ("agent", "model", "day", "project", "session", "sub-agent")
+_READING_S = 5.0
+"""So long sessions of agents are read before the answer."""
 _AGENTS_KNOWN_S = 30.0
 
 
 class MachineApi:
     def __init__(self, store: Store, settings: Settings, default: Setup, modes: list[dict[str, str]]) -> None:
-        self._bills = UsageReports(store, settings)
+        self._reports = UsageReports(store, settings)
         self._settings = settings
         self._default = default
         self._modes = modes
@@ -114,16 +114,16 @@ class MachineApi:
     async def _usage(self, request: Request) -> Response:
         by: Any = request.query_params.get("by", "agent")
         split: Any = request.query_params.get("split", "")
-        if by not in _GROUPINGS or split not in ("", *_GROUPINGS) or split == by:
-            raise UsageError(f"by is one of {', '.join(_GROUPINGS)}; split is another of them, or absent")
+        if by not in GROUPINGS or split not in ("", *GROUPINGS) or split == by:
+            raise UsageError(f"by is one of {', '.join(GROUPINGS)}; split is another of them, or absent")
         since = request.query_params.get("since", "")
         try:
             since_ms = moment_ms(since) if since else -1
         except argparse.ArgumentTypeError as error:
             raise UsageError(str(error)) from error
         agent, project = request.query_params.get("agent", ""), request.query_params.get("project", "")
-        wanted = BillQuery(by, since_ms, split or None, agent, project)
-        return json_response(await asyncio.to_thread(self._bills.bill, wanted))
+        question = UsageQuestion(by, since_ms, split or None, agent, project)
+        return json_response(await asyncio.to_thread(self._reports.report, question))
 
 
 def _all_agents() -> list[dict[str, Any]]:
@@ -204,74 +204,64 @@ def _provider_models(prices: Prices) -> list[dict[str, Any]]:
     ] + [demo]
 
 
-class BillQuery(NamedTuple):
-    by: By
-    since_ms: int = -1
-    split: By | None = None
-    """With it, there is a row for each value of both."""
-    agent: str = ""
-    """Only this one; empty: all."""
-    project: str = ""
-
-    def includes(self, agent: str, project: str) -> bool:
-        return self.agent in ("", agent) and self.project in ("", listed_folder(project))
-
-
 class UsageReports:
     """Contract: thread-safe."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
-        self._store = store
         self._accounts = StoredAccounts.of(store)
+        self._histories = store.histories if isinstance(store, MachineStore) else None
         self._settings = settings
         self._lock = threading.Lock()
-        self._number = 0
-        self._made: dict[BillQuery, dict[str, Any]] = {}
+        self._state: object = None
+        """What the reports were made of."""
+        self._made: dict[UsageQuestion, dict[str, Any]] = {}
 
-    def bill(self, wanted: BillQuery) -> dict[str, Any]:
+    def report(self, question: UsageQuestion) -> dict[str, Any]:
         """As `harness usage --json`. Raises StoreError."""
         with self._lock:
-            ledger = self._accounts.ledger()
-            if self._number != self._accounts.number or len(self._made) > _MOST_MADE:
-                self._made.clear()
-                self._number = self._accounts.number
-            if wanted not in self._made:
-                self._made[wanted] = self._make(wanted, ledger)
-            return self._made[wanted]
+            histories = self._histories
+            if histories is None:
+                return self._known(question, None, 0)
+            unread = histories.read_for(_READING_S)
+            return histories.ask(lambda sessions: self._known(question, sessions, unread))
 
-    def _make(self, wanted: BillQuery, ledger: Ledger) -> dict[str, Any]:
+    def _known(
+        self, question: UsageQuestion, sessions: HistorySessions | None, unread: int
+    ) -> dict[str, Any]:
+        ledger = self._accounts.ledger(
+            leaves_out=sessions.has_original if sessions is not None else lambda _log: False
+        )
+        state = self._accounts.number, unread, None if sessions is None else sessions.fingerprint()
+        if self._state != state or len(self._made) > _MOST_MADE:
+            self._made.clear()
+            self._state = state
+        if question not in self._made:
+            self._made[question] = {**self._make(question, ledger, sessions), "unread_sessions": unread}
+        return self._made[question]
+
+    def _make(
+        self, question: UsageQuestion, ledger: Ledger, sessions: HistorySessions | None
+    ) -> dict[str, Any]:
         prices = load_prices(self._settings, "")
-        charges = [
-            charge
-            for charge in ledger.charges(prices, day_of, wanted.since_ms)
-            if wanted.includes(charge.agent, charge.project)
-        ]
+        outcomes = _outcomes(ledger, question)
+        bill = make_bill(question, ledger, sessions, prices, day_of, "{}:{}".format)
         return {
-            "by": wanted.by,
-            "rows": [*_rows(charges, wanted.by, wanted.split)],
-            "total": asdict(total(charges)),
+            "by": question.by,
+            "rows": [*bill.as_rows()],
+            "total": asdict(bill.total),
             "prices_date": prices.date,
-            "outcomes": _outcomes(ledger, wanted),
+            "outcomes": outcomes,
         }
 
 
-def _outcomes(ledger: Ledger, wanted: BillQuery) -> list[dict[str, Any]]:
+def _outcomes(ledger: Ledger, question: UsageQuestion) -> list[dict[str, Any]]:
     """How the runs of each agent ended, those with the most runs first."""
     counts: dict[str, Counter[str]] = {}
-    for (agent, project, outcome), count in ledger.outcomes(wanted.since_ms).items():
-        if wanted.includes(agent, project):
+    for (agent, project, outcome), count in ledger.outcomes(question.since_ms).items():
+        if question.includes(agent, project):
             counts.setdefault(agent, Counter())[outcome or "unfinished"] += count
     found = sorted(counts.items(), key=lambda one: (-one[1].total(), one[0]))
     return [{"agent": agent, "runs": of.total(), "outcomes": dict(of.most_common())} for agent, of in found]
-
-
-def _rows(charges: list[Charge], by: By, split: By | None) -> Iterator[dict[str, Any]]:
-    name = by.replace("-", "_")
-    for row, group in grouped(charges, by):
-        if split is None:
-            yield {name: row.key or None, **asdict(row.amount)}
-        else:
-            yield from ({name: row.key or None, **inner} for inner in _rows(group, split, None))
 
 
 # `/api/histories` and `/api/demonstration`: for the first start.

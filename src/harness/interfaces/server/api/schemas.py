@@ -261,6 +261,8 @@ class UsageTotals(msgspec.Struct):
     prices_date: str
     outcomes: list[AgentOutcomes]
     """How the runs of each agent ended."""
+    unread_sessions: int = 0
+    """So many sessions that agents have stored are not read yet, and not counted."""
 
 
 class Done(msgspec.Struct):
