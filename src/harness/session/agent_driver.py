@@ -26,7 +26,7 @@ from harness.sources.translation.run_cost import prices_of
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore
-    from harness.sources.loop.budget_gate import LoopGate
+    from harness.sources.loop.loop_gate import LoopGate
 
 
 class AgentDriver(Protocol):
@@ -220,7 +220,7 @@ class NativeDriver:
         if thread is None or not has_limits(session.working_directory):
             return None
         from harness.budget import guard_of  # only here: most conversations have no limit
-        from harness.sources.loop.budget_gate import LoopGate
+        from harness.sources.loop.loop_gate import LoopGate
 
         context.outbox.flush()
         guard = guard_of(session.working_directory, thread.store, thread.id, asks=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -14,6 +15,9 @@ from harness.sources.worker import Worker
 if TYPE_CHECKING:
     from harness.sources.driver import Driver
     from harness.sources.formats.toolset import Toolset
+
+Work: TypeAlias = Callable[[Any, Any, Any, bool], Worker]
+"""(launch, hub, on_end, redact) → the worker of a run."""
 
 Version = tuple[int, ...]
 """Numbers of a version, `(2, 1, 325)`; empty when it is not known."""
@@ -114,8 +118,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """Names in its folder by which it starts programs or asks less; of an agent that is not in `approvals/protected.py`."""
     leaves_settings: bool = False
     """Whether its command obeys nothing of these with `folder_settings="none"`. Otherwise only a wall can hide them."""
-    work: Callable[[Any, Any, Any, bool], Worker] | None = None
-    """For an agent that runs in this process: (launch, hub, on_end, redact) → its worker. It needs no binary."""
+    work: Work | str | None = None
+    """For an agent that runs in this process, which needs no binary. As text, `package.module:function`: it is imported
+    with the first run, so that its name alone, which every list needs, loads no loop."""
     two_way: TwoWay | None = None
     """For a program that takes more than one prompt: how it is approved, steered and interrupted."""
     aliases: tuple[str, ...] = ()
@@ -132,3 +137,12 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """What its stream shows and what it hides, for the documentation: deltas, reasoning, sub-agents, usage, cost …"""
     derived: bool = False
     """Written from its documentation alone, never seen running."""
+
+
+def work_of(agent: Agent) -> Work | None:
+    """What runs the agent in this process; None where it is a program."""
+    if not isinstance(agent.work, str):
+        return agent.work
+    module, _, function = agent.work.partition(":")
+    work: Work = getattr(import_module(module), function)
+    return work

@@ -26,6 +26,7 @@ from harness.log.raw import RawWriter
 from harness.log.store import Metadata, Store
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
+from harness.sources.agent import work_of
 from harness.sources.process.launch import Launch, prepare
 from harness.sources.process.process_worker import ProcessWorker
 from harness.sources.process.recorder import Recorder
@@ -282,8 +283,8 @@ def start(
     on_end: OnEnd = lambda result, session: _finish(  # noqa: E731
         store, metadata, result, session, is_program=is_program
     )
-    if launch.agent.work is not None:
-        run = Run(launch, store, hub, _worker(launch.agent.work, launch, hub, on_end, redact=redact))
+    if (work := work_of(launch.agent)) is not None:
+        run = Run(launch, store, hub, _worker(work, launch, hub, on_end, redact=redact))
     else:
         if isinstance(store, FileStore):
             recorder.open(store.path(run_id, ".raw"))
@@ -349,8 +350,8 @@ def _start_in(
 ) -> Run:
     """Begin a run in a log that outlives it."""
     launch = _within_budget(launch, store, hub.log_id)
-    if launch.agent.work is not None:
-        worker = launch.agent.work(launch, hub, _ignore, redact)
+    if (work := work_of(launch.agent)) is not None:
+        worker = work(launch, hub, _ignore, redact)
     else:
         recorder = Recorder(launch, redact=redact)
         if isinstance(store, FileStore):

@@ -13,8 +13,8 @@ from harness.sources.imports.catalogue import Catalogue
 from harness.sources.imports.catalogue_filter import EVERYTHING, SessionFilter
 from harness.sources.imports.catalogue_search import FoundSession, SessionSearch, parts_of
 from harness.sources.imports.history import Home
+from harness.sources.imports.reading import commits_in
 from harness.sources.imports.registry import load_all
-from harness.sources.imports.summary import commits_in
 
 TOOLS = [case for case in cases() if str(case).endswith("/tools")]
 

@@ -11,8 +11,9 @@ from stored_corpus import Corpus
 from stored_homes import HomeCase, cases, sessions
 
 from harness.sources.imports.history import AgentHistory, Home, StoredSession
+from harness.sources.imports.reading import CannotScan, Reading
 from harness.sources.imports.registry import load, load_all
-from harness.sources.imports.summary import CannotScan, Reading, read_whole
+from harness.sources.imports.summary import read_whole
 
 SCANNED = [history.agent for history in load_all() if history.scanner is not None]
 READ_WHOLE = {"claude/2.1.325/handed-over", "codex/0.166.0/handed-over"}

@@ -27,8 +27,8 @@ from harness.sources.imports.catalogue_search import (
     SessionSearch,
     shortened,
 )
+from harness.sources.imports.reading import commits_in, makes_commit
 from harness.sources.imports.stored_log import StoredLog
-from harness.sources.imports.summary import commits_in, makes_commit
 from harness.sources.workspace.git_calls import GitCalls, GitFailed
 from harness.views.formatting.columns import cut
 from harness.views.formatting.escapes import single_line

@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from harness.sources.agent import Agent
 from harness.sources.formats.command_line import no_program
 from harness.sources.translator import Translator
-from harness.sources.worker import Worker
-
-
-def work(launch: Any, hub: Any, on_end: Any, redact: bool) -> Worker:
-    from harness.sources.loop.native import start
-
-    return start(launch, hub, on_end, redact)
-
 
 AGENT = Agent(
     name="native",
@@ -22,7 +12,7 @@ AGENT = Agent(
     binaries=(),
     command=no_program,
     translator=Translator,
-    work=work,
+    work="harness.sources.loop.native:start",
     supports=frozenset(
         {
             "model",

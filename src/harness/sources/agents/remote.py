@@ -6,22 +6,10 @@ native), --cwd DIR (the workspace there), and --token-file FILE (or the token it
 
 from __future__ import annotations
 
-from typing import Any
-
 from harness.sources.agent import Agent
 from harness.sources.formats.command_line import no_program
 from harness.sources.request import REMOTE_AGENT
 from harness.sources.translator import Translator
-from harness.sources.worker import Worker
-
-
-def work(launch: Any, hub: Any, on_end: Any, redact: bool) -> Worker:
-    """What the runner emits is redacted there."""
-    del redact
-    from harness.sources.remotes.remote_run import start
-
-    return start(launch, hub, on_end)
-
 
 AGENT = Agent(
     name=REMOTE_AGENT,
@@ -29,7 +17,7 @@ AGENT = Agent(
     binaries=(),
     command=no_program,
     translator=Translator,
-    work=work,
+    work="harness.sources.remotes.remote_run:start",
     supports=frozenset(
         {
             "extra_args",

@@ -6,19 +6,9 @@ After `--`: --max-depth N, --sub-model NAME, --exec-timeout S, --time-limit S, -
 
 from __future__ import annotations
 
-from typing import Any
-
 from harness.sources.agent import Agent
 from harness.sources.formats.command_line import no_program
 from harness.sources.translator import Translator
-from harness.sources.worker import Worker
-
-
-def work(launch: Any, hub: Any, on_end: Any, redact: bool) -> Worker:
-    from harness.sources.rlm.rlm_loop import start
-
-    return start(launch, hub, on_end, redact)
-
 
 AGENT = Agent(
     name="rlm",
@@ -26,7 +16,7 @@ AGENT = Agent(
     binaries=(),
     command=no_program,
     translator=Translator,
-    work=work,
+    work="harness.sources.rlm.rlm_loop:start",
     supports=frozenset(
         {
             "model",

@@ -37,7 +37,7 @@ from harness.sources.imports.history import AgentHistory, Home, StoredSession
 if TYPE_CHECKING:
     from harness.sources.imports.catalogue_search import FoundSession, SessionSearch
     from harness.sources.imports.catalogue_usage import CatalogueUsage
-    from harness.sources.imports.summary import Reading, SessionSummary
+    from harness.sources.imports.reading import Reading, SessionSummary
 
 _FOUND = ("path", "mark", "changed_ms", "size")
 """The fields that every search for sessions finds."""

@@ -22,7 +22,7 @@ from harness.log.private_files import make_private_directory, open_private
 
 if TYPE_CHECKING:
     from harness.sources.imports.catalogue import CataloguedSession
-    from harness.sources.imports.summary import Document, Reading, UsedTokens
+    from harness.sources.imports.reading import Document, Reading, UsedTokens
 _VERSION = 5
 """A file of another version is deleted and rebuilt."""
 _TABLES = """

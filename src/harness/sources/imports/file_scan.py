@@ -17,8 +17,7 @@ from typing import Annotated, Generic, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from harness.sources.imports.history import StoredSession
-from harness.sources.imports.store_files import LONGEST_LINE_BYTES, open_file
-from harness.sources.imports.summary import (
+from harness.sources.imports.reading import (
     CannotScan,
     Document,
     Reading,
@@ -26,6 +25,7 @@ from harness.sources.imports.summary import (
     StoredRun,
     UsedTokens,
 )
+from harness.sources.imports.store_files import LONGEST_LINE_BYTES, open_file
 from harness.sources.imports.times import milliseconds
 from harness.sources.translation.json_lines import DECODE_ERRORS
 

@@ -11,8 +11,8 @@ import msgspec
 from harness.sources.translator import Record
 
 if TYPE_CHECKING:
+    from harness.sources.imports.reading import Reading
     from harness.sources.imports.rewording import Rewording
-    from harness.sources.imports.summary import Reading
 
 Activity: TypeAlias = Literal["busy", "waiting", "idle", "open"]
 """What an agent does in a session that it has open. `waiting`: for an answer, in its own screen; `open`: it has the

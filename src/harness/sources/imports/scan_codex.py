@@ -25,16 +25,16 @@ from harness.sources.imports.file_scan import (
     time_of,
 )
 from harness.sources.imports.history import StoredSession, StoredText, StoreScanner
-from harness.sources.imports.stores.codex import PATCHED, SHELLS
-from harness.sources.imports.summary import (
+from harness.sources.imports.reading import (
     LONGEST_PROMPT,
     CannotScan,
     Document,
     Reading,
     StoredRun,
     UsedTokens,
-    masked,
 )
+from harness.sources.imports.stores.codex import PATCHED, SHELLS
+from harness.sources.imports.summary import masked
 from harness.sources.translation.json_lines import DECODE_ERRORS
 
 _matters = re.compile(

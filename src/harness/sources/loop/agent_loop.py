@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from harness.events import Error, Outcome, Warning
+from harness.sources.limits import LIMITS
 from harness.sources.loop.approvals import is_budget_question
 from harness.sources.loop.cancellation import check_stopped
 from harness.sources.loop.compactor import Compactor
@@ -38,7 +39,6 @@ from harness.sources.loop.tool_calls import ToolExecutor
 from harness.sources.loop.transcript import LoopTranscript
 from harness.sources.loop.turns import StepContext
 from harness.sources.model import Call, ToolSpec, Turn
-from harness.sources.translation.run_lifecycle import LIMITS
 
 SUMMARISE = (
     "The limit of model calls for this task is reached, and no more tools can be used. Sum up what was done, "
@@ -199,7 +199,7 @@ class AgentLoop:
         asked = [relay for relay in resumption.pending.relays if is_budget_question(relay)]
         if not asked:
             return False
-        from harness.sources.loop.budget_gate import continues  # only here: most runs have no limit
+        from harness.sources.loop.loop_gate import continues  # only here: most runs have no limit
 
         replies, gate = resumption.replies, self._options.gate
         answered = [(relay, replies[relay.id]) for relay in asked if relay.id in replies]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
 from harness.events import Error
+from harness.sources.limits import LIMITS
 from harness.sources.loop.loop_context import LoopContext
 from harness.sources.request import Limits
-from harness.sources.translation.run_lifecycle import LIMITS
 
 GRACE_S = 3.0
 """How long what is cancelled may take to clean up."""

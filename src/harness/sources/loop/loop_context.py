@@ -25,7 +25,7 @@ from harness.sources.tools.file_times import FileTimes
 from harness.system.contract import system
 
 if TYPE_CHECKING:
-    from harness.sources.loop.budget_gate import LoopGate
+    from harness.sources.loop.loop_gate import LoopGate
 
 
 class LoopContext:

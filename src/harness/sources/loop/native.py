@@ -34,7 +34,7 @@ from harness.sources.tool import Tool
 from harness.sources.worker import OnEnd
 
 if TYPE_CHECKING:
-    from harness.sources.loop.budget_gate import LoopGate
+    from harness.sources.loop.loop_gate import LoopGate
     from harness.sources.mcp.servers import Servers
 
 MAX_ITERATIONS = 200
@@ -82,7 +82,7 @@ def gate_of(launch: Launch, context: LoopContext) -> LoopGate | None:
     """What asks at the limits of `harness budget`; None without limits."""
     if launch.budget is None:
         return None
-    from harness.sources.loop.budget_gate import LoopGate  # only here: most runs have no limit
+    from harness.sources.loop.loop_gate import LoopGate  # only here: most runs have no limit
 
     return LoopGate(launch.budget, context)
 

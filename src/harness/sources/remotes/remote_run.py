@@ -323,8 +323,9 @@ class RemoteRun:
 _OPTIONS = ("--runner", "--agent", "--cwd", "--token-file")
 
 
-def start(launch: Launch, hub: Hub, on_end: OnEnd) -> RemoteRun:
+def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> RemoteRun:
     """The worker of a run. Raises UsageError when the address of the runner is not given."""
+    del redact  # the runner has masked what it sends
     return RemoteRun(launch, hub, on_end, place_of(launch))
 
 

@@ -39,6 +39,7 @@ from harness.events import (
     Warning,
 )
 from harness.log.hub import Hub
+from harness.sources.limits import LIMITS
 from harness.sources.loop.approvals import answering
 from harness.sources.loop.cancellation import GRACE_S, stoppable
 from harness.sources.loop.inbox import Inbox, not_taken
@@ -56,7 +57,6 @@ from harness.sources.rlm.exec_tool import Exec, error_feedback, extract, output_
 from harness.sources.rlm.options import MAX_ITERATIONS, RlmOptions, parse
 from harness.sources.rlm.repl import CodeResult, Repl, Stream
 from harness.sources.tool import ToolFailure, ToolOutput
-from harness.sources.translation.run_lifecycle import LIMITS
 from harness.sources.worker import OnEnd
 
 _MOST_LOGGED_CHARACTERS = 100_000

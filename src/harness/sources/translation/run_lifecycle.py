@@ -26,7 +26,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from harness.events import (
@@ -47,28 +46,13 @@ from harness.events import (
     Warning,
 )
 from harness.log.raw import RawControl, RawExit, RawStart
+from harness.sources.limits import LIMITS
 
 # How a run ended: one table for what we did, one decision for what the agent did.
 #
 # Exit codes and success flags of agents lie in both directions, so neither decides alone: what the
 # harness did to the run comes first, then the agent's own last word, then how its process ended.
 
-
-class Limit(msgspec.Struct, frozen=True):
-    outcome: Outcome
-    code: str = ""
-    message: str = ""
-
-
-LIMITS: dict[str, Limit] = {
-    "stop": Limit("interrupted"),
-    "timeout": Limit("timed_out", "timeout", "timed out after {}"),
-    "first_output": Limit("stalled", "stalled", "the agent wrote nothing for {} after it was started"),
-    "inactivity": Limit("stalled", "stalled", "the agent wrote nothing for {}"),
-    "turns": Limit("limit_exceeded", "max_turns", "stopped after {} turns"),
-    "budget": Limit("limit_exceeded", "max_budget", "stopped: the budget of {} is used up"),
-    "spending": Limit("limit_exceeded", "spending_limit", "stopped: {}"),
-}
 
 _STOPPING_SIGNALS = {int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGHUP)}
 _STOPPED_BY_SIGNAL_CODES = {128 + number for number in _STOPPING_SIGNALS}
