@@ -433,7 +433,7 @@ def _entry_of(session: StoredSession) -> dict[str, Any]:
     if row["path"] != session.path:
         row["path"] = os.fsencode(session.path)
     if session.title:
-        from harness.sources.imports.summary import masked
+        from harness.sources.imports.reading import masked
 
         row["title"] = masked(row["title"])
     return row

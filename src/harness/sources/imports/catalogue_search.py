@@ -17,7 +17,7 @@ from harness.sources.imports.catalogue import CATALOGUED_COLUMNS, IN_ORDER, Cata
 from harness.sources.imports.catalogue_filter import SessionFilter
 from harness.sources.imports.catalogue_writer import SEPARATOR
 from harness.sources.imports.history import AgentHistory, StoredSession, StoredText
-from harness.sources.imports.summary import masked
+from harness.sources.imports.reading import masked
 
 _WORD = re.compile(r"[^\W_]+")
 _MOST_TERMS = 200

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -146,3 +148,17 @@ def counts_of(usage: Usage) -> TokenCounts:
         usage.cache_write_1h,
         usage.cost_usd,
     )
+
+
+@cache
+def _secrets() -> dict[str, str]:
+    from harness.log.redact.redactor import secrets_in
+
+    return secrets_in(os.environ)
+
+
+def masked(text: str) -> str:
+    """The text without secrets."""
+    from harness.log.redact.redactor import redact_text
+
+    return redact_text(text, _secrets())

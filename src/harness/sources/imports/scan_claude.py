@@ -36,10 +36,10 @@ from harness.sources.imports.reading import (
     StoredRun,
     UsedTokens,
     counts_of,
+    masked,
 )
 from harness.sources.imports.store_files import files_in
 from harness.sources.imports.stores.claude import UNFINISHED, prompt_of, words_of
-from harness.sources.imports.summary import masked
 from harness.sources.translation.json_lines import DECODE_ERRORS
 
 _TITLES = frozenset({"custom-title", "ai-title", "summary"})

@@ -32,9 +32,9 @@ from harness.sources.imports.reading import (
     Reading,
     StoredRun,
     UsedTokens,
+    masked,
 )
 from harness.sources.imports.stores.codex import PATCHED, SHELLS
-from harness.sources.imports.summary import masked
 from harness.sources.translation.json_lines import DECODE_ERRORS
 
 _matters = re.compile(

@@ -6,10 +6,8 @@ last position only. `readings` uses the faster `scan` where the agent's store ha
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import cache
 
 from harness.config.prices import rate_of
 from harness.events import Event, Message, Result, SessionStart, ToolEnd, ToolStart, UsageDelta
@@ -24,6 +22,7 @@ from harness.sources.imports.reading import (
     StoredRun,
     UsedTokens,
     counts_of,
+    masked,
 )
 
 _LONGEST_DOCUMENT = 1_000_000
@@ -131,20 +130,6 @@ class _Fold:
 
 
 _BETWEEN = "\0\n"
-
-
-@cache
-def _secrets() -> dict[str, str]:
-    from harness.log.redact.redactor import secrets_in
-
-    return secrets_in(os.environ)
-
-
-def masked(text: str) -> str:
-    """The text without secrets."""
-    from harness.log.redact.redactor import redact_text
-
-    return redact_text(text, _secrets())
 
 
 def _masked(reading: Reading) -> Reading:

@@ -21,16 +21,13 @@ import threading
 import time
 from collections import deque
 from math import inf
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
+from typing import Literal, NamedTuple, Self, TypeAlias
 
 import msgspec
 
 from harness.errors import SpawnFailed
-from harness.sources.process.invocation import Invocation, pack, start_failure
+from harness.sources.process.invocation import Invocation, StandingWall, pack, start_failure
 from harness.system.contract import SYSTEM_FILE, system
-
-if TYPE_CHECKING:
-    from harness.sources.sandbox.walled_programs import BuiltWall
 
 # The pipes of one child process: made out of its way, watched together, closed exactly once.
 
@@ -231,13 +228,9 @@ class Child:
         self._rung = -1
         self._rung_ends = inf
         self._watchdog = 0
-        self._wall: BuiltWall | None = None
+        self._wall: StandingWall | None = None
         if invocation.wall is not None:
-            from harness.sources.sandbox.walled_programs import (
-                wall_around,  # only here: most programs have none
-            )
-
-            invocation, self._wall = wall_around(invocation, invocation.wall)
+            invocation, self._wall = invocation.wall.build(invocation)
         try:
             request = pack(invocation)
             self._launch(invocation)

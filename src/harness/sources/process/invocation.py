@@ -10,11 +10,27 @@ import errno
 import os
 import sys
 from collections.abc import Mapping
+from typing import Protocol
 
 import msgspec
 
 from harness.errors import AgentNotFound, HarnessError, InvalidDirectory, SpawnFailed
-from harness.sources.sandbox.wall import Wall
+
+
+class StandingWall(Protocol):
+    """Around a program that was started."""
+
+    def take_down(self) -> list[str]:
+        """After everything behind it has ended. Returns what had to be switched off, as text."""
+        ...
+
+
+class Enclosure(Protocol):
+    """What is to be built around a program before it starts; `sandbox.wall.Wall` is one."""
+
+    def build(self, invocation: Invocation) -> tuple[Invocation, StandingWall]:
+        """What to start instead. Raises UsageError where it cannot be built."""
+        ...
 
 
 class Invocation(msgspec.Struct, frozen=True):
@@ -30,7 +46,7 @@ class Invocation(msgspec.Struct, frozen=True):
     """`Child.write` adds to stdin, until `Child.close_stdin`."""
     confinement: str = ""
     """The policy that `sandbox.rungs` writes and the watchdog enforces. Empty: not confined."""
-    wall: Wall | None = None
+    wall: Enclosure | None = None
     """What is to be built around it, by the strongest means that work here; it is not started without."""
 
 

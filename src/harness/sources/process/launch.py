@@ -220,10 +220,11 @@ def _behind_wall(launch: Launch) -> Launch:
     if not launch.sandbox or launch.agent.work is not None:
         return launch
     from harness.sources.process.agent_wall import agent_wall, has_settings
+    from harness.sources.sandbox.wall import Wall
 
     agent, invocation = launch.agent, launch.invocation
     wall = agent_wall(agent, (*invocation.argv, *launch.request.mcp), invocation.cwd, invocation.env)
-    if (untrusted := invocation.wall) is not None:  # the settings of the folder are not to be seen
+    if isinstance(untrusted := invocation.wall, Wall):  # the settings of the folder are not to be seen
         blank = (
             os.path.join(place, name) for place in untrusted.workspaces for name in untrusted.protected or ()
         )

@@ -12,9 +12,13 @@ to be switched off.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
+
+if TYPE_CHECKING:
+    from harness.sources.process.invocation import Invocation
+    from harness.sources.sandbox.walled_programs import BuiltWall
 
 Network: TypeAlias = Literal["none", "host"]
 """`none`: a network of its own, in which there is only the loopback; with Landlock none at all."""
@@ -48,3 +52,11 @@ class Wall(msgspec.Struct, frozen=True, kw_only=True):
     end where they cannot write to a folder of their own settings. With Landlock it is refused all the same."""
     protected: tuple[str, ...] | None = None
     """Names in the workspaces; None: all of `protected_paths.PROTECTED`."""
+
+    def build(self, invocation: Invocation) -> tuple[Invocation, BuiltWall]:
+        """For `Child`: what to start instead, and the wall itself. Raises UsageError where none can be built."""
+        from harness.sources.sandbox.walled_programs import (
+            wall_around,  # only here: most programs have no wall
+        )
+
+        return wall_around(invocation, self)
