@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { alikeIn, allowsSeveral, arranged, askedIn, choicesIn, choicesOf, cost, dayOf, fieldsOf, groupsOf, inboxAddress, limitOf, NO_FILTER, numberedLines, openAsks, parse, partnersOf, projectOf, replacesAll, reviewAddress, roughly, sectionsOf, sessionAddress, stepsOf } from "./dist/subject.js";
+import { alikeIn, allowsSeveral, arranged, askedIn, choicesIn, choicesOf, cost, dayOf, fieldsOf, groupsOf, inboxAddress, limitOf, NO_FILTER, numberedLines, openAsks, parse, partnersOf, passes, projectOf, refusedWords, replacesAll, reviewAddress, roughly, sectionsOf, sessionAddress, stateWords, stepsOf } from "./dist/subject.js";
 
 const NOW = new Date(2026, 10, 16, 14, 30).getTime();
 const HOUR = 3_600_000;
@@ -139,4 +139,15 @@ test("a reached limit is read from its question, and from no other", () => {
   assert.deepEqual(limitOf({ category: "budget", payload: { budget } }), { period: "day", project: "", limitUsd: 1, spentUsd: 1.02 });
   assert.equal(limitOf({ category: "", payload: { budget } }), null);
   for (const payload of [null, [], {}, { budget: "1" }, { budget: { ...budget, limitUsd: "1" } }, { budget: { ...budget, period: "year" } }]) assert.equal(limitOf({ category: "budget", payload }), null);
+});
+
+test("a row says what was refused, and which program stopped it", () => {
+  assert.equal(refusedWords(row("a", { refused: 2 })), "2 refused");
+  assert.equal(refusedWords(row("a", { refused: 0 })) + refusedWords(row("old")), "");
+  const closed = row("b", { state: "interrupted", failure: { code: "program_closed", text: "the program that ran it was closed" } });
+  assert.equal(stateWords(closed), "Stopped: the program that ran it was closed");
+  const expired = row("d", { state: "failed", failure: { code: "failed", text: "Failed to authenticate.", hint: "Log in again: codex login" } });
+  assert.equal(stateWords(expired), "Failed to authenticate. Log in again: codex login");
+  assert.ok(passes(closed, { ...NO_FILTER, state: "failed" }));
+  assert.ok(!passes(row("c", { state: "interrupted", failure: null }), { ...NO_FILTER, state: "failed" }));
 });

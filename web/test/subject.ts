@@ -20,12 +20,14 @@ export { completed as completedPrompt, tokenAt } from "../src/prompt/completion.
 export { partnersOf, numberedLines, replacesAll } from "../src/inbox/patch.js";
 export { allowsSeveral, choicesOf, fieldsOf, limitOf, stepsOf } from "../src/inbox/question.js";
 export { alikeIn, arranged, askedIn, choicesIn, dayOf, groupsOf, openAsks, passes, projectOf, sectionsOf } from "../src/inbox/sections.js";
+export { refusedWords, stateWords } from "../src/inbox/row_state.js";
+export { monogram } from "../src/inbox/agent_badge.js";
 export { continuingAddress, fleetAddress, inboxAddress, NO_FILTER, parse, reviewAddress, sessionAddress } from "../src/route.js";
 export { SharedHub } from "../src/socket/shared_hub.js";
 export { PageSocket } from "../src/socket/page_socket.js";
 export { SessionTransport } from "../src/socket/session_transport.js";
 export { abilitiesOf, branchFor, nearestMode } from "../src/start/abilities.js";
-export { ceilingOf, csvOf, dollarsOf, endingsOf, lastDays, seriesOf, sourceOf, sumOf } from "../src/usage/bill.js";
+export { ceilingOf, csvOf, dollarsOf, endingsOf, lastDays, seriesOf, sourceOf, sumOf, tintsOf, unpricedIn } from "../src/usage/bill.js";
 export { changeStarts, splitLines, unifiedLines } from "../src/changes/diff_lines.js";
 export { noteText } from "../src/changes/line_note.js";
 export { effectOf } from "../src/changes/effects.js";

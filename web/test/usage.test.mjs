@@ -1,7 +1,7 @@
 // What is made of the bill: unknown stays unknown, and nothing is counted twice.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ceilingOf, csvOf, dollarsOf, endingsOf, lastDays, seriesOf, sourceOf, sumOf } from "./dist/subject.js";
+import { ceilingOf, csvOf, dollarsOf, endingsOf, lastDays, monogram, seriesOf, sourceOf, sumOf, tintsOf, unpricedIn } from "./dist/subject.js";
 
 const row = (over) => ({ sessions: 1, input: null, cache_read: null, cache_write: null, output: null, reasoning: null, cost_usd: null, cost_source: null, is_cost_complete: true, ...over });
 
@@ -48,4 +48,23 @@ test("runs are counted by how they ended, and an outcome without a word of its o
 test("a limit is an amount of dollars, or none", () => {
   assert.deepEqual(["$20.00", "5,5", " 7 ", ""].map(dollarsOf), [20, 5.5, 7, null]);
   for (const wrong of ["-1", "0", "much", "1e999"]) assert.ok(Number.isNaN(dollarsOf(wrong)), wrong);
+});
+
+test("no two series have the same colour, and the larger one keeps its own", () => {
+  const series = ["opencode", "pi", "claude"].map((key) => ({ key, isOthers: false, values: [1], total: 1 }));
+  const wanted = { opencode: 3, pi: 3, claude: 1 };
+  const tints = tintsOf([...series, { key: "others", isOthers: true, values: [1], total: 1 }], (key) => wanted[key]);
+  assert.deepEqual([tints[0], tints[2], tints[3]], [3, 1, 0]);
+  assert.equal(new Set(tints).size, 4);
+  assert.equal(new Set(tintsOf(series, () => 0)).size, 3);
+});
+
+test("what was used without a price is named beside a plot of costs", () => {
+  const rows = [row({ day: "2026-11-01", agent: "qwen", input: 9 }), row({ day: "2026-11-01", agent: "pi", input: 9, cost_usd: 1 }), row({ day: "2026-10-01", agent: "old", input: 9 })];
+  assert.deepEqual(unpricedIn(rows, ["2026-11-01"], "agent"), ["qwen"]);
+});
+
+test("agents are told apart by their letters", () => {
+  const names = ["claude", "cline", "codex", "continue", "copilot", "kilo", "kimi", "opencode", "native"];
+  assert.equal(new Set(names.map((name) => monogram(name, name).letters)).size, names.length);
 });

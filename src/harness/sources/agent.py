@@ -128,6 +128,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """Environment variables that may hold its credentials."""
     install: str = ""
     """One line on how to get it."""
+    login: str = ""
+    """What a person types in a terminal to log in to it."""
     version_args: tuple[str, ...] = ("--version",)
     needs_version: bool = False
     """Whether `command` depends on the version, so that it must be probed before a run."""

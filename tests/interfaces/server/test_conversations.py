@@ -279,6 +279,19 @@ def test_a_run_of_a_server_that_died_is_interrupted(tmp_path: Path) -> None:
         assert run_to_end(live, session, runs=2)["messages"][-1]["content"] == "Yes."
 
 
+def test_a_run_that_is_stopped_with_its_server_says_so(tmp_path: Path) -> None:
+    live = LiveServer(tmp_path)
+    with live.serving_now():
+        words = [{"type": "text", "content": "word " * 500, "pieces": 500}]
+        session = live.create(model=live.script(words, pause_ms=20), prompt="go")["id"]
+        torn(live, session, lambda state: len(state["messages"]) > 1 and state["messages"][1]["content"])
+    with live.serving_now(), live.http() as http:
+        row = http.get("/api/inbox").json()["rows"][0]
+        assert (row["state"], row["failure"]["code"]) == ("interrupted", "program_closed")
+        assert row["isUnseen"]
+        assert http.get("/api/inbox").json()["counts"]["failed"] == 1
+
+
 def test_a_question_outlives_the_server_that_asked_it(tmp_path: Path) -> None:
     live = LiveServer(tmp_path)
     with live.serving_now():

@@ -379,3 +379,79 @@ def test_all_of_a_change_that_cannot_be_drawn_is_listed() -> None:
     asked = Relay(id="q", call_id="c", tool_name="write", input=given, category="edit")
     ask = ask_of(asked, cwd="/w", project="p")
     assert (ask.preview, ask.more) == (None, (("content", '["odd"]'), ("mode", "0777")))
+
+
+def test_calls_that_were_not_allowed_are_counted_however_they_were_refused() -> None:
+    by_agent = Warning(message="permission denied: Edit", code="permission_denied")
+    by_rule = RelayReply(id="another call", approved=False, by="policy", reason="a rule")
+    found = row(START, by_agent, CALL, ASK, RelayReply(id="q", approved=False), by_rule, Result(success=True))
+    assert (found.state, found.refused) == ("succeeded", 3)
+    allowed = row(START, CALL, ASK, RelayReply(id="q", approved=True), Result(success=True))
+    assert allowed.refused == 0
+    again = row(START, by_agent, Result(success=True), msgspec.structs.replace(START, run_id="r2"))
+    assert again.refused == 0, "of the last run alone"
+
+
+def test_a_question_that_nobody_answers_is_no_refused_call() -> None:
+    question = Relay(id="q", kind="question", question="Which?")
+    assert row(START, question, RelayReply(id="q", approved=False), Result(success=True)).refused == 0
+
+
+def test_changes_are_at_least_so_many_once_a_command_may_have_changed_more() -> None:
+    write = ToolStart(
+        call_id="w",
+        tool_name="Write",
+        input={"file_path": "/w/a", "content": "one\n"},
+        operations=[Write(path="/w/a")],
+    )
+    written = (START, write, ToolEnd(call_id="w", tool_name="Write", success=True))
+
+    def is_complete(command: str, **end: Any) -> bool:
+        call = ToolStart(call_id="c", tool_name="Bash", operations=[Command(command=command)])
+        found = row(*written, call, ToolEnd(call_id="c", tool_name="Bash", **end))
+        assert found.changes is not None
+        return found.changes.is_complete
+
+    assert is_complete("ls -l src && git status", success=True, output="")
+    assert not is_complete("git mv a b", success=True, output="")
+    assert not is_complete("cat a > b", success=True, output="")
+    assert is_complete("rm -r build"), "it never ran"
+
+
+def test_a_run_that_ended_with_its_program_says_so() -> None:
+    closed = Warning(message="the program that ran it was closed", code="program_closed")
+    end = Result(success=False, outcome="interrupted")
+    found = row(START, CALL, closed, Error(message="cancelled"), end, around=Surroundings())
+    assert found.state == "interrupted"
+    assert found.is_unseen
+    assert found.failure is not None
+    assert found.failure.text == "the program that ran it was closed"
+    by_hand = row(START, CALL, end, around=Surroundings())
+    assert by_hand.failure is None
+    assert not by_hand.is_unseen
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Failed to authenticate. API Error: 401 … Please log in again",
+        "Not logged in · Please run /login",
+        "unexpected status 401 Unauthorized: token expired",
+        "Invalid API key · Fix external API key",
+    ],
+)
+def test_an_expired_login_says_how_to_log_in(message: str) -> None:
+    fold = InboxFold(Metadata(session_id="s", agent_name="claude"), login_of=lambda name: f"{name} login")
+    events = [START, Error(message=message), Result(success=False, outcome="failed")]
+    for number, event in enumerate(events):
+        fold.feed(msgspec.structs.replace(event, seq=number, run_id="r", timestamp_ms=number + 1))
+    failure = fold.value.failure
+    assert failure is not None
+    assert failure.hint == "Log in again: claude login"
+
+
+def test_a_failure_does_not_repeat_that_it_failed() -> None:
+    end = Result(success=False, outcome="failed")
+    failure = row(START, Error(message="Failed: the disk is full"), end).failure
+    assert failure is not None
+    assert failure.text == "the disk is full"

@@ -11,8 +11,8 @@ export function Delta({ added, removed, isAtLeast = false }: DeltaProps) {
   return (
     <span className="changes-delta" aria-label={`${isAtLeast ? "at least " : ""}${added} added, ${removed} removed`} role="img">
       {isAtLeast && <span className="faint">≥</span>}
-      {added > 0 && <span className="changes-plus">+{added}</span>}
-      {removed > 0 && <span className="changes-minus">−{removed}</span>}
+      {added > 0 && <span className="changes-plus">+{added.toLocaleString("en")}</span>}
+      {removed > 0 && <span className="changes-minus">−{removed.toLocaleString("en")}</span>}
     </span>
   );
 }

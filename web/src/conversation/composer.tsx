@@ -9,6 +9,7 @@ import { PromptField } from "../prompt/prompt_field.js";
 import { continuingAddress } from "../route.js";
 import { Icon } from "../shell/icon.js";
 import { useConversation } from "./context.js";
+import { ContinueBar } from "./continue_bar.js";
 import { Queue } from "./queue.js";
 import { isOfHistory, StoredBar } from "./stored_bar.js";
 import { StopButton } from "./stop_button.js";
@@ -24,6 +25,7 @@ export function Composer(props: ComposerProps) {
   if (!state.capabilities.submit && !state.capabilities.steer) return <ReadOnly state={state} />;
   return (
     <div className="composer-area" {...props.chosen.target}>
+      <ContinueBar state={state} />
       <Queue state={state} />
       <ChosenList chosen={props.chosen} />
       <Writing {...props} />

@@ -4,7 +4,7 @@ import { cost, tokens } from "../amounts.js";
 import { AgentBadge } from "../inbox/agent_badge.js";
 import { ContextUsed, whereOf } from "../inbox/facts.js";
 import { useInboxRow } from "../inbox/inbox_store.js";
-import { stateWords } from "../inbox/row_state.js";
+import { refusedWords, stateWords } from "../inbox/row_state.js";
 import type { Replay } from "../replay/replay.js";
 import { Icon } from "../shell/icon.js";
 import { inOneLine } from "../text/unseen.js";
@@ -27,7 +27,7 @@ export function ConversationHeader({ state, agentTitle, isLoaded, replay, onMenu
   const waits = (state.isLive || state.capabilities.answer) && state.relays.some((relay) => relay.status === "pending");
   const mark = waits ? "waiting" : state.status === "running" ? "running" : state.status === "error" ? "error" : "idle";
   const row = useInboxRow(useConversation().sessionId);
-  const facts = [row ? stateWords(row) : "", agentTitle || state.agent, state.model, state.mode, row ? whereOf(row) : shortened(state.cwd), row?.history ? `in ${row.history}’s own history` : ""];
+  const facts = [row ? stateWords(row) : "", row ? refusedWords(row) : "", agentTitle || state.agent, state.model, state.mode, row ? whereOf(row) : shortened(state.cwd), row?.history ? `in ${row.history}’s own history` : ""];
   return (
     <header className="header">
       <button type="button" className="quiet round menu-button" onClick={onMenu} aria-label="Show conversations">

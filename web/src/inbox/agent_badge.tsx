@@ -8,13 +8,16 @@ interface Monogram {
   readonly tint: 0 | 1 | 2 | 3 | 4 | 5;
 }
 
-/** Letters that people know an agent by. Any other agent has the first two of its name, and a tint by its name. */
+/** Letters that people know an agent by, the same as in the terminal. Any other agent has the first two of its name, and a tint by its name. */
 const KNOWN: { readonly [name: string]: Monogram } = {
   claude: { letters: "Cl", tint: 1 },
   codex: { letters: "Cx", tint: 2 },
   opencode: { letters: "Oc", tint: 3 },
   gemini: { letters: "Ge", tint: 4 },
   native: { letters: "H", tint: 5 },
+  cline: { letters: "Cn", tint: 4 },
+  kimi: { letters: "Km", tint: 2 },
+  continue: { letters: "Ct", tint: 3 },
 };
 
 export function monogram(agentName: string, title: string): Monogram {

@@ -4,11 +4,20 @@ import { useEffect, useState } from "react";
 import { cost, moment, roughly, share } from "../amounts.js";
 import { inOneLine } from "../text/unseen.js";
 import { needsYou, works, type InboxRow } from "./row.js";
+import { refusedWords } from "./row_state.js";
 
-export function Delta({ added, removed }: { readonly added: number; readonly removed: number }) {
+interface DeltaProps {
+  readonly added: number;
+  readonly removed: number;
+  /** False: commands may have changed more. */
+  readonly isComplete?: boolean;
+}
+
+export function Delta({ added, removed, isComplete = true }: DeltaProps) {
   if (!added && !removed) return null;
   return (
-    <span className="delta">
+    <span className="delta" title={isComplete ? undefined : "Edits of the agent; its commands may have changed more"}>
+      {!isComplete && <span className="faint">≥</span>}
       {added > 0 && <span className="plus">+{added.toLocaleString("en")}</span>}
       {removed > 0 && <span className="minus">−{removed.toLocaleString("en")}</span>}
     </span>
@@ -17,6 +26,16 @@ export function Delta({ added, removed }: { readonly added: number; readonly rem
 
 export function Cost({ row }: { readonly row: InboxRow }) {
   return <span className="num fact-cost">{cost(row.costUsd, row.isCostComplete)}</span>;
+}
+
+/** Calls that were not allowed: said wherever the row says how it ended. */
+export function Refused({ row }: { readonly row: InboxRow }) {
+  const words = refusedWords(row);
+  return words ? (
+    <span className="fact-refused" title="Calls that were not allowed: by you, by a rule, or by the agent’s own settings">
+      {words}
+    </span>
+  ) : null;
 }
 
 const ALMOST_FULL = 85;

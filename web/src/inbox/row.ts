@@ -81,16 +81,18 @@ export interface InboxRow {
   readonly state: InboxState;
   readonly stateSinceMs: number;
   readonly isLive: boolean;
-  readonly failure: { readonly code: string; readonly text: string } | null;
+  readonly failure: { readonly code: string; readonly text: string; /** What to do next, where that is known. */ readonly hint?: string } | null;
   readonly lastOperation: RowOperation | null;
   readonly asks: readonly RowAsk[];
   readonly children: readonly RowChild[];
   readonly context: { readonly used: number; readonly limit: number | null } | null;
-  readonly changes: { readonly files: number; readonly added: number; readonly removed: number; /** A person has opened it since. */ readonly isReviewed: boolean } | null;
+  readonly changes: { readonly files: number; readonly added: number; readonly removed: number; /** False: commands may have changed more. */ readonly isComplete?: boolean; /** Committed since, or called reviewed. */ readonly isReviewed: boolean } | null;
   readonly costUsd: number | null;
   readonly isCostComplete: boolean;
   readonly tokens: number | null;
   readonly queued: number;
+  /** Calls of its last run that were not allowed. */
+  readonly refused?: number;
   readonly startedMs: number;
   readonly updatedMs: number;
   readonly isUnseen: boolean;
@@ -123,6 +125,12 @@ export interface InboxPage {
 
 /** Whether any of its calls hides something: then it is allowed by a second press, never by a key. */
 export const isMarked = ({ marks, further }: RowAsk): boolean => marks.length > 0 || further.some((call) => call.marks.length > 0);
+
+/** The code of a failure: the program that ran it was closed. */
+export const PROGRAM_CLOSED = "program_closed";
+
+/** Ended without its work being done, and not because a person stopped it. */
+export const hasFailed = ({ state, failure }: InboxRow): boolean => state === "failed" || state === "lost" || (state === "interrupted" && failure?.code === PROGRAM_CLOSED);
 
 export const needsYou = ({ state }: InboxRow): boolean => state === "needs-approval" || state === "asks";
 export const works = ({ state }: InboxRow): boolean => state === "running" || state === "background";

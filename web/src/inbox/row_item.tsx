@@ -8,8 +8,8 @@ import { Icon, type IconName } from "../shell/icon.js";
 import { inOneLine } from "../text/unseen.js";
 import { AgentBadge } from "./agent_badge.js";
 import type { Passage } from "../api.js";
-import { ContextUsed, Cost, Delta, HistoryMark, titleOf, whereOf } from "./facts.js";
-import { works, type InboxRow, type RowChild, type RowOperation } from "./row.js";
+import { ContextUsed, Cost, Delta, HistoryMark, Refused, titleOf, whereOf } from "./facts.js";
+import { hasFailed, works, type InboxRow, type RowChild, type RowOperation } from "./row.js";
 import { StateSign, stateWords } from "./row_state.js";
 
 const ICONS: { readonly [kind: string]: IconName } = {
@@ -62,8 +62,9 @@ export const RunningItem = memo(function RunningItem({ row, isAt, now_ms, action
           <HistoryMark row={row} />
         </span>
         <span className="facts">
+          <Refused row={row} />
           {row.queued > 0 && <span className="fact-queued">{row.queued} queued</span>}
-          {row.changes && <Delta added={row.changes.added} removed={row.changes.removed} />}
+          {row.changes && <Delta {...row.changes} />}
           <Cost row={row} />
           <ContextUsed row={row} />
           <span className="num fact-time">{roughly(now_ms - row.startedMs)}</span>
@@ -114,21 +115,22 @@ interface EarlierItemProps extends RowItemProps {
 }
 
 export const EarlierItem = memo(function EarlierItem({ row, isAt, now_ms, passage = null }: EarlierItemProps) {
-  const isBad = row.state === "failed";
+  const isBad = row.state === "failed" || (row.state === "interrupted" && hasFailed(row));
   return (
     <a className={row.isUnseen ? "item tight new" : "item tight"} href={sessionAddress(row.id)} data-stop={row.id} tabIndex={isAt ? 0 : -1}>
       <StateSign state={row.state} />
       <AgentBadge agentName={row.agentName} title={row.agent} />
       <span className="row">
         <span className="title clip">{titleOf(row)}</span>
-        <span className={isBad ? "small bad clip item-state" : "small faint clip item-state"}>
+        <span className={isBad ? "small bad clip item-state" : "small faint clip item-state"} title={isBad ? inOneLine(stateWords(row)) : undefined}>
           {inOneLine(stateWords(row))}
           {row.isUnseen && <span className="unseen">, not opened yet</span>}
         </span>
         <HistoryMark row={row} />
       </span>
       <span className="facts">
-        {row.changes && <Delta added={row.changes.added} removed={row.changes.removed} />}
+        <Refused row={row} />
+        {row.changes && <Delta {...row.changes} />}
         <Cost row={row} />
         <span className="num fact-moment">{moment(passage?.atMs ?? row.updatedMs, now_ms)}</span>
       </span>

@@ -31,9 +31,16 @@ export function StateSign({ state }: { readonly state: InboxState }) {
   );
 }
 
+/** “2 refused”: calls of the last run that were not allowed; empty: all were. */
+export function refusedWords({ refused = 0 }: InboxRow): string {
+  return refused ? `${refused.toLocaleString("en")} refused` : "";
+}
+
 /** “Failed: timed out after 30 min”, “Lost contact: …”, “Done”. */
 export function stateWords({ state, failure }: InboxRow): string {
   const { word } = SHOWN[state] ?? SHOWN.idle;
-  const why = failure?.text && (state === "failed" || state === "lost") ? `: ${failure.text}` : "";
-  return `${word}${why}`;
+  if (!failure?.text || !(state === "failed" || state === "lost" || state === "interrupted")) return word;
+  const isSaid = failure.text.toLowerCase().startsWith(word.toLowerCase());
+  const why = failure.hint ? `${failure.text.replace(/\.$/, "")}. ${failure.hint}` : failure.text;
+  return isSaid ? why : `${word}: ${why}`;
 }

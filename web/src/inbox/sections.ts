@@ -1,7 +1,7 @@
 /** Which rows are where: needs you, running, earlier by project and day; and what a search asks for. Pure. */
 
 import type { InboxFilter } from "../route.js";
-import { needsYou, works, type InboxRow, type RowAsk } from "./row.js";
+import { hasFailed, needsYou, works, type InboxRow, type RowAsk } from "./row.js";
 
 export interface Group {
   readonly key: string;
@@ -38,11 +38,11 @@ const order = (left: InboxRow, right: InboxRow): number => (left.id < right.id ?
 const STATES: { readonly [State in Exclude<InboxFilter["state"], "">]: (row: InboxRow) => boolean } = {
   "needs-you": needsYou,
   running: works,
-  failed: ({ state }) => state === "failed" || state === "lost",
+  failed: hasFailed,
   "to-review": isToReview,
 };
 
-/** At rest, and with changes that came after a person last opened it. */
+/** At rest, and with changes that were neither committed nor called reviewed. */
 export function isToReview(row: InboxRow): boolean {
   return !!row.changes && !row.changes.isReviewed && !needsYou(row) && !works(row);
 }

@@ -29,7 +29,7 @@ export function Summary({ inbox }: { readonly inbox: Inbox }) {
               <div key={row.id} className="review-item">
                 <a href={changesAddress(row.id)}>
                   <span className="clip">{titleOf(row)}</span>
-                  <Delta added={row.changes!.added} removed={row.changes!.removed} />
+                  <Delta {...row.changes!} />
                   <span className="faint">{reviewFacts(row)}</span>
                 </a>
                 <button type="button" className="quiet round" title="Reviewed: take it from this list" aria-label={`Reviewed: ${titleOf(row)}`} onClick={() => inboxStore().markReviewed(row.id)}>

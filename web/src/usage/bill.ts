@@ -117,6 +117,23 @@ export function seriesOf(rows: readonly UsageRow[], days: readonly string[], spl
   return [...series.slice(0, SERIES_MAX), { key: "others", isOthers: true, values, total: values.reduce((sum, value) => sum + value, 0) }];
 }
 
+const TINTS = 5;
+
+/** A colour for each series, from 1; 0 for all others. No two are the same: the wanted one goes to the larger series. */
+export function tintsOf(series: readonly Series[], wanted: (key: string) => number): readonly number[] {
+  const chosen = series.slice(0, TINTS).map(({ key, isOthers }) => (isOthers ? 0 : wanted(key)));
+  const tints = chosen.map((tint, index) => (chosen.indexOf(tint) === index ? tint : 0));
+  const free = Array.from({ length: TINTS }, (_, index) => index + 1).filter((tint) => !tints.includes(tint));
+  return series.map(({ isOthers }, index) => (isOthers ? 0 : tints[index] || (free.shift() ?? 0)));
+}
+
+/** What was used without any price: it has no place in a plot of costs, and is named beside it. */
+export function unpricedIn(rows: readonly UsageRow[], days: readonly string[], split: Split): readonly string[] {
+  const ofDays = rows.filter((row) => days.includes(row.day ?? "") && row[split]);
+  const priced = new Set(ofDays.filter((row) => row.cost_usd !== null).map((row) => row[split]));
+  return [...new Set(ofDays.filter((row) => tokensOf(row) > 0).map((row) => row[split]!))].filter((key) => !priced.has(key)).sort();
+}
+
 /** A round number at or above the highest, in quarters that are round as well. */
 export function ceilingOf(highest: number): number {
   if (highest <= 0) return 1;

@@ -2,7 +2,7 @@ import { useState } from "react";
 import { monogram } from "../inbox/agent_badge.js";
 import { Segments } from "../shell/segments.js";
 import { inOneLine } from "../text/unseen.js";
-import { lastFolder, seriesOf, type Bill, type Measure, type Series, type Split } from "./bill.js";
+import { lastFolder, seriesOf, tintsOf, unpricedIn, type Bill, type Measure, type Series, type Split } from "./bill.js";
 import { amount, dayName, StackedDays } from "./stacked_days.js";
 
 const SPLITS: readonly (readonly [Split, string])[] = [
@@ -33,11 +33,9 @@ export function ByDay({ bill, days, split, measure, titles, onSplit, onMeasure }
     const name = split === "agent" ? (titles.get(key) ?? key) : split === "project" ? lastFolder(key) : key;
     return inOneLine(name, "code") || "unknown";
   };
-  const colourOf = ({ key, isOthers }: Series, index: number) => {
-    if (isOthers) return "var(--ink-faint)";
-    const tint = split === "agent" ? monogram(key, titles.get(key) ?? key).tint : 0;
-    return `var(--agent-${tint || (index % 5) + 1})`;
-  };
+  const tints = tintsOf(series, (key) => (split === "agent" ? monogram(key, titles.get(key) ?? key).tint : 0));
+  const colourOf = (_one: Series, index: number) => (tints[index] ? `var(--agent-${tints[index]})` : "var(--ink-faint)");
+  const unpriced = measure === "cost" ? unpricedIn(bill.rows, days, split) : [];
   return (
     <section className="usage-panel usage-days" aria-labelledby="usage-days">
       <div className="usage-head">
@@ -48,7 +46,7 @@ export function ByDay({ bill, days, split, measure, titles, onSplit, onMeasure }
       {isTable ? (
         <Table days={days} series={series} measure={measure} nameOf={nameOf} />
       ) : (
-        <div className="usage-plot" tabIndex={0} role="group" aria-label="By day, as a plot">
+        <div className="usage-plot" ref={showNewest} tabIndex={0} role="group" aria-label="By day, as a plot">
           <StackedDays days={days} series={series} measure={measure} nameOf={nameOf} colourOf={colourOf} />
         </div>
       )}
@@ -59,12 +57,23 @@ export function ByDay({ bill, days, split, measure, titles, onSplit, onMeasure }
             {nameOf(one)}
           </span>
         ))}
+        {unpriced.map((key) => (
+          <span key={key} className="faint">
+            <i className="no-price" />
+            {nameOf({ key, isOthers: false, values: [], total: 0 })}: no price is known
+          </span>
+        ))}
         <button type="button" className="link" aria-pressed={isTable} onClick={() => setTable(!isTable)}>
           {isTable ? "As a plot" : "As a table"}
         </button>
       </div>
     </section>
   );
+}
+
+/** Where there is no room for all days, today is what is seen first. */
+function showNewest(plot: HTMLDivElement | null): void {
+  if (plot) plot.scrollLeft = plot.scrollWidth;
 }
 
 interface TableProps {

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from harness.errors import UsageError
-from harness.events import FollowUpsChanged, Relay
+from harness.events import FollowUpsChanged, Relay, Warning
 from harness.interfaces.commands import AnswerCommand, Approve, Attached, Configuration, Deny, Submit
 from harness.interfaces.conversations.backend import ConversationStatus, Setup
 from harness.interfaces.conversations.presets import (
@@ -34,9 +34,11 @@ from harness.sources.process.launch import installed_two_way
 from harness.sources.registry import load
 from harness.sources.request import OWN_AGENT
 from harness.views.inbox.asks import check_shown
+from harness.views.inbox.failures import PROGRAM_CLOSED
 
 MOST_QUEUED = 100
 _ANSWERED_THERE = "It is answered in the session that this one continues."
+_CLOSED = "the program that ran it was closed"
 
 
 class HostedConversation:
@@ -241,6 +243,8 @@ class HostedConversation:
 
     async def close(self) -> None:
         """An open question can still be answered after the conversation is opened again."""
+        if self.is_running:  # so that nobody looks for who stopped it
+            self._core.append(Warning(message=_CLOSED, code=PROGRAM_CLOSED))
         await self._harness.destroy()
         for task in self._tasks:
             task.cancel()

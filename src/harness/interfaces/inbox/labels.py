@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Literal
 
-from harness.views.formatting.amounts import age, cost, share
+from harness.views.formatting.amounts import age, changed_lines, cost, share
+from harness.views.formatting.escapes import single_line
 from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, InboxState
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -35,6 +36,33 @@ STATE_WORDS: dict[InboxState, str] = {
     "interrupted": "stopped",
     "lost": "lost contact",
 }
+
+
+def ended_words(row: InboxRow) -> str:
+    """How its last run ended: what it changed, why it failed, and what it was not allowed."""
+    words = STATE_WORDS[row.state]
+    if row.failure is not None and row.state == "failed":
+        words = single_line(row.failure.text or row.failure.code.replace("_", " "))
+        if row.failure.hint:
+            words = f"{words.rstrip('.')}. {row.failure.hint}"
+    elif row.failure is not None and row.state == "interrupted":
+        words = f"{words}: {single_line(row.failure.text)}"
+    elif row.state in ("succeeded", "idle") and changes_of(row):
+        words = changes_of(row)
+    return f"{words} · {refusals_of(row)}" if row.refused else words
+
+
+def refusals_of(row: InboxRow) -> str:
+    """`2 refused`; empty: nothing was."""
+    return f"{row.refused:,} refused" if row.refused else ""
+
+
+def changes_of(row: InboxRow) -> str:
+    """`+12 −3`; empty: nothing is known to have changed."""
+    changes = row.changes
+    if changes is None or not changes.files:
+        return ""
+    return changed_lines(changes.added, changes.removed, is_complete=changes.is_complete)
 
 
 def agent_code(row: InboxRow) -> str:

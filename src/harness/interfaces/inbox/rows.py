@@ -155,7 +155,7 @@ class RowCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     needs_you: int = 0
     running: int = 0
     failed: int = 0
-    """Unseen ones."""
+    """Unseen ones, with those that ended because their program was closed."""
     to_review: int = 0
     """At rest, with changed files that were neither committed nor called reviewed."""
 
@@ -520,7 +520,8 @@ class InboxRows:
 def _completed(row: InboxRow, metadata: Metadata, around: Surroundings) -> InboxRow:
     """A saved row with what the reader knows."""
     is_resting = row.state == "succeeded" and around.is_live and metadata.kind == "thread"
-    is_over = not around.is_working and row.state in ("succeeded", "failed", "lost")
+    is_over = row.state in ("succeeded", "failed", "lost") or row.failure is not None
+    is_over = is_over and not around.is_working
     changes = row.changes
     return replace(
         row,
@@ -541,7 +542,7 @@ def _counted(row: InboxRow) -> tuple[bool, ...]:
     return (
         row.state in NEEDS_YOU,
         row.state in WORKS,
-        row.is_unseen and row.state == "failed",
+        row.is_unseen and (row.state == "failed" or (row.state == "interrupted" and row.failure is not None)),
         is_at_rest and row.changes is not None and not row.changes.is_reviewed,
     )
 

@@ -19,11 +19,12 @@ from harness.errors import HarnessError
 from harness.log.store import Metadata, Store, read_all
 from harness.log.stores.files import FileStore
 from harness.sources.models.registry import known_window
+from harness.sources.registry import load
 from harness.views.inbox.fold import InboxFold
 from harness.views.inbox.row import InboxRow
 
 _ROW, _FOLD = "inbox", "inbox-fold"
-_VERSION = 2
+_VERSION = 3
 _AT_REST_MS = 5_000
 """A log that has changed within this time may still be written: its row is not saved."""
 _LONG_EVENTS = 2_000
@@ -89,7 +90,7 @@ class StoredRows:
         return fold
 
     def _new(self, metadata: Metadata) -> InboxFold:
-        return InboxFold(metadata, prices=self._prices, limit_of=known_window)
+        return InboxFold(metadata, prices=self._prices, limit_of=known_window, login_of=_login_of)
 
     def _restored(self, metadata: Metadata) -> InboxFold | None:
         if metadata.fork is not None:
@@ -134,6 +135,12 @@ class StoredRows:
             else:
                 for log_id, seq, data in new:
                     self._store.save_snapshot(log_id, name, seq, data)
+
+
+def _login_of(agent: str) -> str:
+    with suppress(HarnessError):  # an agent that is not known here
+        return load(agent).login
+    return ""
 
 
 _decoder = msgspec.json.Decoder(_SavedRow)

@@ -9,12 +9,15 @@ from harness.interfaces.inbox.labels import (
     STATE_SIGNS,
     STATE_WORDS,
     agent_code,
+    changes_of,
     context_of,
     cost_of,
+    ended_words,
+    refusals_of,
     when,
 )
 from harness.interfaces.tui.lines import Line, Part, aligned, fitted, length, rule
-from harness.views.formatting.amounts import age, changed_lines
+from harness.views.formatting.amounts import age
 from harness.views.formatting.columns import cut
 from harness.views.formatting.escapes import single_line
 from harness.views.inbox.row import NEEDS_YOU, WORKS, InboxRow, RowChild
@@ -139,30 +142,29 @@ def state_words(row: InboxRow, *, is_wide: bool) -> str:
             return _one_line(question) if is_wide and question else "asks"
         case "running":
             return _doing(row.last_operation.text) if row.last_operation is not None else "running"
-        case "succeeded" | "idle" if row.changes is not None and row.changes.files:
-            return changed_lines(row.changes.added, row.changes.removed)
-        case "failed" if row.failure is not None:
-            return _one_line(row.failure.text or row.failure.code.replace("_", " "))
         case "lost" if not is_wide:
             return "lost"
-        case state:
-            return STATE_WORDS[state]
+        case _:
+            return ended_words(row)
 
 
 def head_lines(row: InboxRow, width: int, now_ms: int) -> list[Line]:
     """The head of the conversation: title, place, state and cost."""
-    place = [row.agent_name or row.agent, row.model, home_path(row.cwd), row.branch or row.worktree]
+    place = [row.agent or row.agent_name, row.model, home_path(row.cwd), row.branch or row.worktree]
     since = (
         f" {age(now_ms - row.state_since_ms)}"
         if row.state in NEEDS_YOU | WORKS and row.state_since_ms
         else ""
     )
     style, _ = STATE_SIGNS[row.state]
-    state = state_words(row, is_wide=False) if row.state == "failed" else STATE_WORDS[row.state]
+    state = ended_words(row) if row.failure is not None else STATE_WORDS[row.state]
     facts: list[Part] = [(style, f"{state}{since}")]
+    if row.refused and row.failure is None:
+        facts.append(("yellow", f" · {refusals_of(row)}"))
     facts += [("dim", f" · {fact}") for fact in _facts(row)]
-    if row.changes is not None and row.changes.files:
-        facts += [("dim", " · "), ("green", f"+{row.changes.added:,}"), ("red", f" −{row.changes.removed:,}")]
+    if changed := changes_of(row):
+        added, _, removed = changed.rpartition(" ")
+        facts += [("dim", " · "), ("green", added), ("red", f" {removed}")]
     if row.queued:
         facts.append(("dim", f" · {row.queued} queued"))
     agent = " ".join(single_line(one) for one in place[:2] if one)

@@ -441,6 +441,7 @@ AGENT = Agent(
     since=_SINCE,
     key_variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     install="npm install -g @anthropic-ai/claude-code",
+    login="claude, and in it /login",
     needs_version=True,
     delta_keys=("text", "partial_json", "thinking"),
     reveals={

@@ -441,6 +441,7 @@ AGENT = Agent(
     screen_resume=("--resume", "{id}"),
     key_variables=("CURSOR_API_KEY",),
     install="curl https://cursor.com/install -fsS | bash",
+    login="cursor-agent login",
     needs_version=True,
     delta_keys=("text",),
     reveals={

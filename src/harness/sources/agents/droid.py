@@ -502,6 +502,7 @@ AGENT = Agent(
     screen_resume=("--resume", "{id}"),
     key_variables=("FACTORY_API_KEY",),
     install="npm install -g @factory/cli",
+    login="droid, and in it /login",
     reveals={
         "deltas": "none: messages come whole",
         "reasoning": "yes, whole",

@@ -497,6 +497,7 @@ AGENT = Agent(
     needs_version=True,
     key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     install="npm install -g @google/gemini-cli",
+    login="gemini, and in it /auth",
     delta_keys=("content",),
     reveals={
         "deltas": "text",

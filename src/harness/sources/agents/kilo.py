@@ -67,6 +67,7 @@ AGENT = Agent(
     ),
     key_variables=("KILO_API_KEY", "OPENROUTER_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
     install="npm install -g @kilocode/cli",
+    login="kilo auth login",
     reveals={
         "deltas": "none: text comes whole; in a conversation in pieces",
         "reasoning": "whole",

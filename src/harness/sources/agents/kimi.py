@@ -527,6 +527,7 @@ AGENT = Agent(
     screen_resume=("--session", "{id}"),
     key_variables=("KIMI_API_KEY", "KIMI_MODEL_API_KEY", "MOONSHOT_API_KEY"),
     install="npm install -g @moonshot-ai/kimi-code",
+    login="kimi login",
     reveals={
         "deltas": "none: messages come whole; output of commands live on stderr",
         "reasoning": "never",

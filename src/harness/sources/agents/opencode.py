@@ -90,6 +90,7 @@ AGENT = Agent(
         "GOOGLE_GENERATIVE_AI_API_KEY",
     ),
     install="npm install -g opencode-ai",
+    login="opencode auth login",
     needs_version=True,
     reveals={
         "deltas": "none: text comes whole; in a conversation in pieces",

@@ -51,9 +51,9 @@ def age(elapsed_ms: int) -> str:
     return f"{seconds} s"
 
 
-def changed_lines(added: int, removed: int) -> str:
-    """`+1,200 −3`."""
-    return f"+{added:,} −{removed:,}"
+def changed_lines(added: int, removed: int, *, is_complete: bool = True) -> str:
+    """`+1,200 −3`, `≥ +5 −0` when commands may have changed more."""
+    return f"{'' if is_complete else '≥ '}+{added:,} −{removed:,}"
 
 
 def duration(duration_ms: int) -> str:

@@ -27,6 +27,7 @@ from harness.events import (
     Message,
     ModelChanged,
     Relay,
+    RelayReply,
     ReplInput,
     Result,
     SessionStart,
@@ -39,6 +40,7 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
+from harness.events.operation import Command as CommandOperation
 from harness.events.usage import CLASSES, Usage
 from harness.ledger import Account, Ledger, total
 from harness.log.run_tree import RunNode, RunTree
@@ -47,7 +49,9 @@ from harness.views.changes.fold import ChangedFiles, FileTotals
 from harness.views.formatting.calls import words
 from harness.views.formatting.escapes import single_line
 from harness.views.inbox.asks import ask_of
+from harness.views.inbox.failures import LOST, PROGRAM_CLOSED, failure_text, login_hint
 from harness.views.inbox.previews import TextReader
+from harness.views.inbox.reading_commands import may_change_files
 from harness.views.inbox.row import (
     NEEDS_YOU,
     InboxRow,
@@ -64,7 +68,7 @@ from harness.views.inbox.row import (
 
 _LONGEST_WORDS = 400
 _LONGEST_OPERATION = 160
-_LONGEST_FAILURE = 300
+_LONGEST_ERROR = 1_200
 _LONGEST_TITLE = 80
 _BACKGROUND_FLAGS = ("run_in_background", "is_background", "background", "isBackground")
 """Arguments with which agents start a command that outlives its call."""
@@ -75,17 +79,8 @@ _ENDS: Mapping[str, InboxState] = {
     "": "idle",
 }
 """Every other outcome is a failure."""
-_FAILURES = {
-    "timed_out": "timed out",
-    "stalled": "stopped: it wrote nothing",
-    "limit_exceeded": "reached its limit",
-    "agent_not_found": "the agent is not installed",
-    "spawn_failed": "the agent could not be started",
-    "failed": "failed",
-}
-_TIMED = frozenset(("timed_out", "stalled"))
-_LOST_CODE = "lost"
-"""Of the `Error` with which the log of a process that died is completed."""
+_REFUSED = "permission_denied"
+"""The code of the `Warning` for a call that the agent itself was not allowed."""
 
 
 class _RunFacts(msgspec.Struct, omit_defaults=True):
@@ -128,6 +123,10 @@ class _InboxFacts(msgspec.Struct, omit_defaults=True):
     session_id: str = ""
     changed_ms: int = 0
     """When a file was changed last."""
+    has_commands: bool = False
+    """Whether a command ran that may have changed files: what it changed is not in the log."""
+    refused: int = 0
+    """Calls of the last top run, and below it, that were not allowed."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,11 +157,15 @@ class InboxFold:
         *,
         prices: Prices | None = None,
         limit_of: Callable[[str], int | None] = lambda _model: None,
+        login_of: Callable[[str], str] = lambda _agent: "",
     ) -> None:
-        """`limit_of`: the size of a model's context window, where it is known."""
+        """`limit_of`: the size of a model's context window, where it is known. `login_of`: how one logs in to an
+        agent, by its name.
+        """
         self.metadata = metadata
         self._prices = prices or Prices("", {})
         self._limit_of = limit_of
+        self._login_of = login_of
         self._runs = RunTree()
         self._facts = _InboxFacts()
         self._account = Account(runs=None)
@@ -238,7 +241,8 @@ class InboxFold:
         state, since_ms = self._state(around)
         asks = self._asks(around) if state in NEEDS_YOU else ()
         cost_usd, is_complete, tokens = self._costs()
-        is_over = state in ("succeeded", "failed", "lost")
+        failure = self._failure(state)
+        is_over = state in ("succeeded", "failed", "lost") or failure is not None
         model = facts.model or metadata.model
         return InboxRow(
             id=metadata.session_id,
@@ -254,7 +258,7 @@ class InboxFold:
             state=state,
             state_since_ms=since_ms,
             is_live=around.is_live,
-            failure=self._failure(state),
+            failure=failure,
             last_operation=self._last_operation(),
             asks=asks,
             children=self._children(),
@@ -264,6 +268,7 @@ class InboxFold:
             is_cost_complete=is_complete,
             tokens=tokens,
             queued=facts.queued,
+            refused=facts.refused,
             started_ms=facts.started_ms or metadata.created_ms,
             updated_ms=max(facts.updated_ms, metadata.updated_ms),
             is_unseen=is_over and since_ms > around.seen_ms,
@@ -300,10 +305,10 @@ class InboxFold:
         )
 
     def _failure(self, state: InboxState) -> RowFailure | None:
-        if state == "failed":
+        if state in ("failed", "interrupted"):
             return self._facts.failure
         if state == "lost":
-            return RowFailure(code=_LOST_CODE, text="its process ended without a result")
+            return RowFailure(code=LOST, text="its process ended without a result")
         return None
 
     def _last_operation(self) -> RowOperation | None:
@@ -395,6 +400,7 @@ class InboxFold:
             added=changed.added,
             removed=changed.removed,
             changed_ms=at_ms,
+            is_complete=not self._facts.has_commands,
             is_reviewed=at_ms <= reviewed_ms,
         )
 
@@ -412,7 +418,7 @@ class InboxFold:
         if not run.depth:
             facts.since_ms = event.timestamp_ms
             facts.started_ms = facts.started_ms or event.timestamp_ms
-            facts.outcome, facts.failure, facts.is_lost = "", None, False
+            facts.outcome, facts.failure, facts.is_lost, facts.refused = "", None, False, 0
 
     def _end(self, run: RunNode, event: Event) -> None:
         facts = self._facts
@@ -424,11 +430,14 @@ class InboxFold:
             return  # another run has followed it
         facts.since_ms = event.timestamp_ms
         facts.outcome = run.outcome
-        facts.is_lost = run.outcome == "interrupted" and known.error_code == _LOST_CODE
+        facts.is_lost = run.outcome == "interrupted" and known.error_code == LOST
         if run.outcome not in _ENDS:
             duration_ms = event.duration_ms if isinstance(event, Result) else None
-            text = _failure_text(run.outcome, known.error, duration_ms)
-            facts.failure = RowFailure(code=run.outcome, text=text)
+            login = self._login_of(self.metadata.agent_name or facts.agent)
+            text = failure_text(run.outcome, known.error, duration_ms)
+            facts.failure = RowFailure(code=run.outcome, text=text, hint=login_hint(known.error, login))
+        elif run.outcome == "interrupted" and known.error_code == PROGRAM_CLOSED:
+            facts.failure = RowFailure(code=PROGRAM_CLOSED, text=known.error)
 
     def _run_facts(self, run: RunNode) -> _RunFacts:
         found = self._facts.runs.get(run.id)
@@ -482,6 +491,10 @@ class InboxFold:
         given = start.input if start is not None else None
         if isinstance(given, dict) and any(given.get(name) is True for name in _BACKGROUND_FLAGS):
             self._run_facts(run).jobs += event.success is not False
+        operations = event.operations or (start.operations if start is not None else None) or ()
+        commands = [one.command for one in operations if isinstance(one, CommandOperation)]
+        if commands and not self._facts.has_commands and (event.output is not None or event.success):
+            self._facts.has_commands = any(map(may_change_files, commands))
 
     def _on_activity(self, _event: Event, run: RunNode) -> None:
         self._run_facts(run).is_resting = False
@@ -500,12 +513,22 @@ class InboxFold:
 
     def _on_error(self, event: Error, run: RunNode) -> None:
         facts = self._run_facts(run)
-        facts.error, facts.error_code = event.message[: _LONGEST_FAILURE * 4], event.code
+        if facts.error_code != PROGRAM_CLOSED:  # what follows that is its effect
+            facts.error, facts.error_code = event.message[:_LONGEST_ERROR], event.code
 
     def _on_notice(self, event: Info | Warning, run: RunNode) -> None:
         facts = self._run_facts(run)
         if event.code == "background_task" and facts.jobs:
             facts.jobs -= 1
+        elif event.code == _REFUSED:
+            self._facts.refused += 1
+        elif event.code == PROGRAM_CLOSED:
+            facts.error, facts.error_code = event.message[:_LONGEST_ERROR], event.code
+
+    def _on_reply(self, event: RelayReply, _run: RunNode) -> None:
+        # A policy refuses without a question: the reply then has the id of the call.
+        is_of_call = any(relay.kind == "permission" for relay in self._runs.relays) or event.by == "policy"
+        self._facts.refused += is_of_call and not event.approved
 
     def _on_queue(self, event: FollowUpsChanged, _run: RunNode) -> None:
         self._facts.queued = len(event.pending)
@@ -514,25 +537,6 @@ class InboxFold:
 def _tokens(usage: Usage) -> int | None:
     counts = [count for name in CLASSES if (count := getattr(usage, name)) is not None]
     return sum(counts) if counts else None
-
-
-def _failure_text(outcome: str, error: str, duration_ms: int | None) -> str:
-    text = _FAILURES.get(outcome, outcome.replace("_", " "))
-    if outcome in _TIMED:
-        return f"{text} after {_rough(duration_ms)}" if duration_ms else text
-    reason = _shortened(_first_line(error), _LONGEST_FAILURE)
-    if outcome == "failed":
-        return reason or text
-    return f"{text}: {reason}" if reason else text
-
-
-def _rough(duration_ms: int) -> str:
-    """30 min, 45 s, 2 h 05 min."""
-    seconds = round(duration_ms / 1000)
-    if seconds < 60:
-        return f"{seconds} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min"
 
 
 def _first_line(text: str) -> str:
@@ -567,5 +571,6 @@ _HANDLERS: Mapping[type[Event], Callable[[InboxFold, Any, RunNode], None]] = {
     Error: InboxFold._on_error,
     Info: InboxFold._on_notice,
     Warning: InboxFold._on_notice,
+    RelayReply: InboxFold._on_reply,
     FollowUpsChanged: InboxFold._on_queue,
 }

@@ -38,6 +38,8 @@ class RowFailure(_Shown, frozen=True, kw_only=True):
     """An outcome that is no success: `timed_out`, `limit_exceeded` …"""
     text: str = ""
     """For people, one line: "timed out after 30 min"."""
+    hint: str = ""
+    """What to do next, where that is known: "Log in again: codex login"."""
 
 
 class RowOperation(_Shown, frozen=True, kw_only=True):
@@ -73,6 +75,8 @@ class RowChanges(_Shown, frozen=True, kw_only=True):
     removed: int = 0
     changed_ms: int = 0
     """When the last of them was changed."""
+    is_complete: bool = True
+    """False: at least so much; commands ran that may have changed more."""
     is_reviewed: bool = False
     """A person has committed them since, or called them reviewed."""
 
@@ -171,6 +175,8 @@ class InboxRow(_Shown, frozen=True, kw_only=True):
     """False: at least so much."""
     tokens: int | None = None
     queued: int = 0
+    refused: int = 0
+    """Calls of its last run that were not allowed, by a person, a rule, or the agent's own settings."""
     started_ms: int = 0
     updated_ms: int = 0
     is_unseen: bool = False

@@ -8,16 +8,16 @@ from typing import NamedTuple
 from harness.interfaces.inbox.key_answers import has_marks, is_command, options_of, plan_text, relay_of
 from harness.interfaces.inbox.labels import (
     STATE_SIGNS,
-    STATE_WORDS,
     agent_code,
     context_of,
     cost_of,
+    ended_words,
     when,
 )
 from harness.interfaces.inbox.rows import InboxPage
 from harness.interfaces.inbox.today import Today
 from harness.interfaces.inbox.typed_answers import Asking
-from harness.views.formatting.amounts import age, changed_lines
+from harness.views.formatting.amounts import age
 from harness.views.formatting.columns import columns, cut, pieces, wrapped
 from harness.views.formatting.escapes import revealed, single_line
 from harness.views.formatting.terminal import Segment, Style
@@ -224,11 +224,7 @@ def _doing(row: InboxRow) -> str:
         return revealed(f"{who}{first.title}{more}", is_line=True)
     if row.state in WORKS and row.state != "background":
         return revealed(row.last_operation.text, is_line=True) if row.last_operation else "working"
-    if row.failure is not None and row.state == "failed":
-        return single_line(row.failure.text)
-    if row.state == "succeeded" and row.changes is not None:
-        return changed_lines(row.changes.added, row.changes.removed)
-    return STATE_WORDS[row.state]
+    return ended_words(row)
 
 
 def _numbers(row: InboxRow) -> str:

@@ -525,6 +525,7 @@ AGENT = Agent(
     ),
     key_variables=("CLINE_API_KEY", "OPENROUTER_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
     install="npm install -g cline",
+    login="cline auth",
     delta_keys=("text", "reasoning", "chunk"),
     reveals={
         "deltas": "text and reasoning, from 3.0 on; of sub-agents that speak at once only whole messages",

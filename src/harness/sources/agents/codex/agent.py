@@ -427,6 +427,7 @@ AGENT = Agent(
     ),
     key_variables=("CODEX_API_KEY", "OPENAI_API_KEY"),
     install="npm install -g @openai/codex",
+    login="codex login",
     reveals={
         "deltas": "none: messages come whole",
         "reasoning": "summaries; never the reasoning itself",

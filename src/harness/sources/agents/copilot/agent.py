@@ -370,6 +370,7 @@ AGENT = Agent(
         "COPILOT_PROVIDER_BEARER_TOKEN",
     ),
     install="npm install -g @github/copilot",
+    login="copilot login",
     delta_keys=("deltaContent", "inputDelta", "text"),
     reveals={
         "deltas": "text, reasoning and tool input, also of sub-agents",

@@ -443,6 +443,7 @@ AGENT = Agent(
         "DATABRICKS_TOKEN",
     ),
     install="npm install -g @aaif/goose-acp",
+    login="goose configure",
     delta_keys=("text", "thinking"),
     reveals={
         "deltas": "text, and reasoning where the provider streams it",

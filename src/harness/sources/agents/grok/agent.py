@@ -420,6 +420,7 @@ AGENT = Agent(
     screen_resume=("--resume", "{id}"),
     key_variables=("XAI_API_KEY", "GROK_API_KEY"),
     install="npm install -g @xai-official/grok",
+    login="grok login",
     delta_keys=("data", "text", "thinking", "partial_json"),
     reveals={
         "deltas": "text and reasoning",

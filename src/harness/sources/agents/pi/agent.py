@@ -569,6 +569,7 @@ AGENT = Agent(
         "DEEPSEEK_API_KEY",
     ),
     install="npm install -g @earendil-works/pi-coding-agent",
+    login="pi, and in it /login",
     delta_keys=("delta",),
     reveals={
         "deltas": "text, reasoning and tool input",

@@ -464,6 +464,7 @@ AGENT = Agent(
     needs_version=True,
     key_variables=("OPENAI_API_KEY", "DASHSCOPE_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"),
     install="npm install -g @qwen-code/qwen-code",
+    login="qwen, and in it /auth",
     delta_keys=("text", "partial_json", "thinking"),
     reveals={
         "deltas": "text, reasoning and tool input, of the main agent",
