@@ -16,7 +16,7 @@ from harness.sources.model import Ask
 from harness.sources.tools.function_tool import tool
 
 TITLE = "Harness"
-PACKAGE = "harness"
+PACKAGE = "harness-agents"
 INSTALL: tuple[str, ...] = ()
 IMPORT = "import harness.sources.loop.orchestrator"
 PERSISTS = "files, every event"

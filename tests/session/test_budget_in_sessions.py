@@ -16,7 +16,7 @@ from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode
 
 __all__ = ["storage"]
-MILLION = {"inputTokens": 1_000_000, "outputTokens": 0}
+MILLION = {"inputTokens": 0, "outputTokens": 1_000_000}
 
 
 @pytest.fixture(autouse=True)

@@ -38,6 +38,8 @@ class SessionStart(Event, frozen=True, kw_only=True):
     """The sandbox runner in which it happens, by its name or address; empty: it happens here."""
     sandbox: str = ""
     """What confines it, or its commands: namespaces, bubblewrap or landlock; empty: nothing does."""
+    facts: str = ""
+    """What the system prompt of Harness's own agent says about the place; a session that continues keeps it."""
 
 
 class Result(Event, frozen=True, kw_only=True):

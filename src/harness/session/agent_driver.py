@@ -201,6 +201,7 @@ class NativeDriver:
             more_tools=more,
             permissions=session.permissions.of(tools, is_main=True, more=more),
             system_prompt=agent.instructions,
+            conversation_id=self.conversation.context.hub.log_id,
             max_iterations=min(agent.max_steps, limits.max_turns or agent.max_steps),
             max_budget_usd=limits.max_budget_usd,
             gate=await self._gate(),

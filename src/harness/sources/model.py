@@ -94,6 +94,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """How much to reason: low, medium, high; empty is the provider's default."""
     schema: dict[str, Any] | None = None
     """Answer with JSON of this schema."""
+    conversation_id: str = ""
+    """The same for every request of a conversation, also after a restart; empty where there is none."""
 
 
 class Model(Protocol):

@@ -21,11 +21,11 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.sources.loop.compaction import is_summary, tail_start
+from harness.sources.loop.compaction import is_summary, tail_start, tokens_of, tokens_of_tools
 from harness.sources.loop.history import history
 from harness.sources.loop.loop_context import AgentOptions
 from harness.sources.loop.turns import TranscriptEntry
-from harness.sources.model import Ask, AssistantTurn, Call, SystemTurn, ToolTurn, Turn, UserTurn
+from harness.sources.model import Ask, AssistantTurn, Call, SystemTurn, ToolSpec, ToolTurn, Turn, UserTurn
 from harness.sources.models.registry import USUAL, window_of
 from harness.sources.tool import ToolContext
 from harness.sources.tools.function_tool import tool
@@ -326,11 +326,50 @@ def test_a_sub_agent_is_held_within_the_window_as_well() -> None:
 
 
 def test_what_another_one_chooses_to_send_is_left_alone() -> None:
-    async def all_of_it(_context: Any) -> None:
-        return None
+    async def all_of_it(context: Any) -> list[Turn]:
+        return [entry.turn for entry in context.entries]
 
     played = run(reads("a"), reads("b"), reads("c"), answers("done"), before_step=all_of_it)
     assert not played.of(Compacted)
+
+
+def test_where_nobody_chooses_what_is_sent_it_is_summed_up() -> None:
+    async def nothing(_context: Any) -> None:
+        return None
+
+    played = run(
+        reads("a"), reads("b"), reads("c"), answers("the goal is X"), answers("done"), before_step=nothing
+    )
+    assert [event.summary for event in played.of(Compacted)] == ["the goal is X"]
+    assert played.result.text == "done"
+
+
+@in_loop
+async def test_the_next_message_knows_how_long_the_provider_said_the_conversation_is() -> None:
+    talk = Talk(
+        answers("hello", usage=Usage(input=900, output=1)),
+        answers("short", usage=Usage(input=9, output=1)),
+        answers("done"),
+        context_window=WINDOW,
+    )
+    await talk.send("hi there, you and all the others")
+    await talk.send("and now?")
+    [event] = talk.of(Compacted)
+    assert event.before_tokens > 900
+
+
+def test_a_summary_longer_than_what_it_sums_up_is_not_taken() -> None:
+    played = run(reads("a"), reads("b"), reads("c"), answers("word " * 5_000), answers("done"), prompt="do X")
+    assert [event.summary for event in played.of(Compacted)] == [""]
+    assert any("longer than what it sums up" in event.message for event in played.of(Warning))
+    assert played.result.text == "done"
+
+
+def test_half_a_character_in_a_tool_or_a_call_breaks_no_count() -> None:
+    half = "\ud83d"
+    call = AssistantTurn("", (Call("a", "read", {"path": half}),))
+    assert tokens_of(call) > 0
+    assert tokens_of_tools([ToolSpec("read", half, {"type": "object"})]) > 0
 
 
 def test_the_last_turns_never_begin_with_a_result() -> None:

@@ -91,6 +91,31 @@ def test_it_continues_where_it_was(how: str, world: World, asked: list[list[Any]
     assert isinstance(events[-1], Result)
 
 
+def test_a_new_file_in_the_folder_changes_nothing_of_what_the_model_has_read(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.sources.models.scripted import Scripted
+
+    asks: list[Ask] = []
+    answer = Scripted.answer
+
+    def remembering(self: Scripted, ask: Ask) -> Any:
+        asks.append(ask)
+        return answer(self, ask)
+
+    monkeypatch.setattr(Scripted, "answer", remembering)
+    first = world.run("one", "1")
+    (world.folder / "work" / "new.txt").write_text("")
+    second = world.run("two", "2", resume=first.id)
+    world.run("three", "3", resume=second.id)
+    assert "new.txt" not in asks[0].turns[0].text
+    assert {ask.turns[0].text for ask in asks} == {asks[0].turns[0].text}
+    assert {ask.conversation_id for ask in asks} == {first.id}
+    world.run("other", "4")
+    assert "new.txt" in asks[-1].turns[0].text
+    assert asks[-1].conversation_id != first.id
+
+
 def test_it_knows_its_to_do_list_when_it_continues(world: World, asked: list[list[Any]]) -> None:
     todos = [{"content": "Look", "status": "completed"}, {"content": "Mend", "status": "in_progress"}]
     first = world.run(

@@ -43,6 +43,8 @@ from harness.events.usage import Usage
 from harness.lab.script_run import ScriptRun
 from harness.lab.server import LabServer
 from harness.sources.model import Ask, AssistantTurn, Attachment, Call, SystemTurn, ToolTurn, Turn, UserTurn
+from harness.sources.models.http import ModelEndpoint
+from harness.sources.models.responses import Responses
 from harness.sources.models.script_file import parse_script
 
 Lab = Callable[..., LabServer]
@@ -122,7 +124,7 @@ def test_what_the_model_reasoned_goes_back_to_it_and_to_no_one_else(api: Api, la
 
 def test_reasoning_written_as_text_goes_back_to_servers_that_want_it(lab: Lab) -> None:
     from harness.sources.models.chat import ChatCompletions, Habits
-    from harness.sources.models.http import HttpModel, ModelEndpoint
+    from harness.sources.models.http import HttpModel
 
     server = lab(LOOKING, {"text": "Done."})
     endpoint = ModelEndpoint(provider="deepseek", model="some", url=f"{server.url}/v1", key=KEY)
@@ -403,3 +405,16 @@ def test_a_key_is_in_no_event(api: Api, lab: Lab) -> None:
     assert len(events) > 3
     assert KEY not in msgspec.json.encode(events).decode()
     assert KEY not in repr((model, vars(model)))
+
+
+def test_one_conversation_is_named_alike_by_every_model_object() -> None:
+    """OpenAI finds what it has read by this name: a new one with every message is a cache that is never hit."""
+
+    def key(conversation_id: str) -> str:
+        endpoint = ModelEndpoint(provider="openai", model="gpt-5", url="http://localhost")
+        asked = Responses(endpoint).prepare(Ask(turns=(UserTurn("hi"),), conversation_id=conversation_id))
+        return str(msgspec.json.decode(asked.body)["prompt_cache_key"])
+
+    assert key("a" * 100) == key("a" * 100)
+    assert len({key("a" * 100), key("b"), key(""), key("")}) == 4
+    assert len(key("a" * 100)) <= 64

@@ -114,18 +114,20 @@ class AgentLoop:
     async def _ask(self, tools: Sequence[ToolSpec]) -> ModelStep:
         """One model call. Its answer is in the transcript when this returns."""
         check_stopped(self._context)
-        if self._options.before_step is None:
+        before_step = self._options.before_step
+        chosen = await self._chosen_turns(before_step) if before_step is not None else None
+        if chosen is None:
             return await self._compactor.ask(tools)
-        return await self.steps.ask(await self._chosen_turns(self._options.before_step), tools)
+        return await self.steps.ask(chosen, tools)
 
-    async def _chosen_turns(self, before_step: BeforeStep) -> Sequence[Turn]:
-        """What `before_step` chooses of the transcript, and what was added to it meanwhile."""
+    async def _chosen_turns(self, before_step: BeforeStep) -> Sequence[Turn] | None:
+        """What `before_step` chooses of the transcript, and what was added to it meanwhile; None: it chooses nothing."""
         turns = self._transcript.turns
         known = len(turns)
         chosen = await before_step(self._step_context())
         check_stopped(self._context)
         if chosen is None:
-            return turns
+            return None
         seen = {id(turn) for turn in chosen}
         new = [turn for turn in turns[known:] if id(turn) not in seen]
         return [*self._transcript.prompt, *chosen, *new]

@@ -148,6 +148,7 @@ class AgentRun:
                 cwd=self.context.cwd,
                 version=options.version,
                 sandbox=self.context.sandbox,
+                facts="" if self._parent_id else options.facts,
                 name=self._name,
                 parent_id=self._parent_id,
                 session_id=self._session_id,

@@ -8,6 +8,7 @@ Rules
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -102,7 +103,7 @@ def tokens_of(turn: Turn) -> int:
     """An estimate: only the provider knows the exact number."""
     size = _bytes(turn.text)
     for call in getattr(turn, "calls", ()):
-        size += len(call.name) + len(msgspec.json.encode(call.input))
+        size += len(call.name) + len(encoded(call.input))
     attachments: tuple[Attachment, ...] = getattr(turn, "attachments", ())
     files = sum(
         _TOKENS_OF_AN_IMAGE
@@ -114,7 +115,15 @@ def tokens_of(turn: Turn) -> int:
 
 
 def tokens_of_tools(tools: Sequence[ToolSpec]) -> int:
-    return len(msgspec.json.encode(tools)) // _BYTES_PER_TOKEN
+    return len(encoded(tools)) // _BYTES_PER_TOKEN
+
+
+def encoded(value: object) -> bytes:
+    """As JSON. A model or a server may have written half a character, which only escapes can show."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(value)).encode("ascii")
 
 
 def _bytes(text: str) -> int:

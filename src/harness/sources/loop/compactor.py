@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-import msgspec
 from msgspec.structs import replace
 
 from harness.events import Compacted, Error, Event, UsageDelta, Warning
@@ -21,7 +20,7 @@ from harness.sources.loop.compaction import is_summary, tail_start, tokens_in
 from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.model_calls import ModelStep, ModelSteps, call_model
 from harness.sources.loop.run_recorder import RunRecorder
-from harness.sources.loop.transcript import LoopTranscript
+from harness.sources.loop.transcript import LoopTranscript, Measured
 from harness.sources.model import AssistantTurn, SystemTurn, ToolSpec, ToolTurn, Turn, UserTurn
 from harness.sources.models.failure import is_too_long, stated_window
 from harness.sources.models.registry import window_of
@@ -71,12 +70,9 @@ class Compactor:
         self._transcript = transcript
         self._put = recorder.put
         self._window = options.context_window or window_of(options.model.name)
-        self._measured = 0
-        """Tokens of the first `_measured_turns`, as the provider counted them."""
-        self._measured_turns = 0
         self._added = 0
-        """Estimated tokens added since, in the turns before `_counted_turns`."""
-        self._counted_turns = 0
+        """Estimated tokens added since the provider last counted, in the turns before `_counted_turns`."""
+        self._counted_turns = transcript.measured.turns
         self._try_at = 0.0
         """The next compaction is not tried before the conversation has this many tokens."""
 
@@ -116,16 +112,16 @@ class Compactor:
         used = step.usage
         reported = (used.input or 0) + (used.cache_read or 0) + (used.cache_write or 0)
         if reported:
-            self._measured, self._measured_turns = reported, sent
+            self._transcript.measured = Measured(reported, sent)
             self._added, self._counted_turns = 0, sent
 
     def _size(self, tools: Sequence[ToolSpec]) -> int:
-        turns = self._transcript.turns
+        turns, measured = self._transcript.turns, self._transcript.measured
         if self._counted_turns < len(turns):
             self._added += tokens_in(turns[self._counted_turns :])
             self._counted_turns = len(turns)
-        unmeasured = 0 if self._measured_turns else compaction.tokens_of_tools(tools)
-        return self._measured + self._added + unmeasured
+        unmeasured = 0 if measured.turns else compaction.tokens_of_tools(tools)
+        return measured.tokens + self._added + unmeasured
 
     async def _compact(self, trigger: str, size: int, tools: Sequence[ToolSpec]) -> bool:
         """False when there was nothing to leave out."""
@@ -165,7 +161,7 @@ class Compactor:
         self._context.outbox.flush()
         stamped = self._context.outbox.last
         self._transcript.compact(stamped if isinstance(stamped, Compacted) else event)
-        self._measured = self._measured_turns = self._added = self._counted_turns = 0
+        self._added = self._counted_turns = 0
         return True
 
     async def _summary(self, turns: Sequence[Turn], most_tokens: int) -> str:
@@ -177,8 +173,10 @@ class Compactor:
             self._context, self._options, [SystemTurn(_SUMMARISE), asked], self._put_notice, self._count
         )
         summary = answered.message.text.strip() if answered.message is not None else ""
+        why = answered.failure or "the model gave no answer"
+        if summary and tokens_in([UserTurn(summary)]) > tokens_in(turns):
+            summary, why = "", "its summary is longer than what it sums up"
         if not summary:
-            why = answered.failure or "the model gave no answer"
             self._put(
                 Warning(
                     message=f"the conversation could not be summed up: {why}; long outputs are shortened instead",
@@ -235,4 +233,4 @@ def _in_words(turn: Turn) -> str:
 
 
 def _input(value: object) -> str:
-    return compaction.without_middle(msgspec.json.encode(value).decode(), _LONGEST_SHOWN)
+    return compaction.without_middle(compaction.encoded(value).decode(), _LONGEST_SHOWN)

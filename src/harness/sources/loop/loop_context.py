@@ -110,6 +110,10 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Called before every step: more tools besides `tools`, whose names take precedence."""
     permissions: PermissionPolicy = msgspec.field(default_factory=Permissions)
     system_prompt: str = ""
+    facts: str = ""
+    """What the system prompt says about the place, for the log."""
+    conversation_id: str = ""
+    """Of the conversation over all its runs, for providers that keep what they have read by such a name."""
     max_iterations: int = 10
     """Model calls; when they are used up, one more asks for a summary, without tools."""
     max_depth: int = 3
@@ -128,7 +132,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is longer is shortened in its middle, for the model and the log."""
     context_window: int | None = None
     """How many tokens the model can read; None: looked up by its name. A conversation that comes near it is
-    summed up, unless `before_step` is there to choose what is sent."""
+    summed up, unless `before_step` chooses what is sent."""
     max_output_tokens: int | None = None
     temperature: float | None = None
     effort: str = ""
@@ -144,7 +148,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     on_output: Callable[[str, ToolOutput], None] | None = None
     """Called with every output and the call's id, for programs that want `ToolOutput.result`."""
     before_step: BeforeStep | None = None
-    """Asked before every model call; may give the turns to send instead of all, without the system prompt.
+    """Asked before every model call; may give the turns to send, without the system prompt. None: all of them, summed
+    up when they become too many.
     Turns that are passed on unchanged should be the same objects: they are encoded once."""
     after_answer: Callable[[str], Awaitable[str | Signal | None]] | None = None
     """Asked when the run would end, with the answer; a text is put to the model as a reminder, or a signal as it
@@ -165,4 +170,5 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
             max_output_tokens=self.max_output_tokens,
             temperature=self.temperature,
             effort=self.effort,
+            conversation_id=self.conversation_id,
         )

@@ -26,7 +26,7 @@ from harness.sources.loop.inbox import Inbox
 from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.loop_worker import Job, LoopWorker
 from harness.sources.loop.permissions import permissions_for
-from harness.sources.loop.system_prompt import find_instructions, system_prompt
+from harness.sources.loop.system_prompt import facts, find_instructions, system_prompt
 from harness.sources.model import Model, Turn
 from harness.sources.process.launch import Launch
 from harness.sources.request import Request
@@ -54,13 +54,16 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
         if instructions:
             paths = ", ".join(one.path + (" (shortened)" if one.is_cut else "") for one in instructions)
             put(Info(message=f"the model is given the instructions in {paths}", code="instructions"))
+        before = earlier_session(launch.request, hub)
+        known = "" if launch.request.system_prompt else _facts(launch.request.cwd, hub.clock(), before.facts)
         options = replace(
             _options(launch, redact=redact),
-            system_prompt=system_prompt(launch.request, hub.clock(), instructions),
+            system_prompt=system_prompt(launch.request, instructions, known),
+            facts=known,
+            conversation_id=before.session_id or hub.log_id,
             on_ask=answering(launch.request.on_ask, put),
             gate=gate_of(launch, context),
         )
-        before = earlier_session(launch.request, hub)
 
         def open_run(more: MoreTools) -> AgentRun:
             equipped = replace(options, more_tools=more)
@@ -168,6 +171,8 @@ class EarlierSession(NamedTuple):
     session_id: str = ""
     """The session that the run continues; empty when it begins one."""
     turns: tuple[Turn, ...] = ()
+    facts: str = ""
+    """What the system prompt of its last run said about the place."""
 
 
 def earlier_session(request: Request, hub: Hub) -> EarlierSession:
@@ -179,16 +184,16 @@ def earlier_session(request: Request, hub: Hub) -> EarlierSession:
     if not request.resume and not request.continue_last:
         return EarlierSession()
     if request.resume and _is_in(hub, request.resume):
-        return EarlierSession(request.resume, tuple(history(read_all(hub.store, hub.log_id)).turns))
+        return _earlier(request.resume, hub.store, [hub.log_id])
     known = [one for one in hub.store.list() if one.session_id != hub.log_id]
     found = _resumed(request, known) if request.resume else _last(request, known)
     if found.kind == "thread" or found.agent_name != request.agent:
-        return EarlierSession("", _turns_in(hub.store, [found.session_id]))
+        return _earlier("", hub.store, [found.session_id])
     session_id = _session_of(found)
     logs = [
         one.session_id for one in known if one.agent_name == request.agent and _session_of(one) == session_id
     ]
-    return EarlierSession(session_id, _turns_in(hub.store, sorted(logs)))
+    return _earlier(session_id, hub.store, sorted(logs))
 
 
 def _is_in(hub: Hub, session_id: str) -> bool:
@@ -226,8 +231,22 @@ def _session_of(metadata: Metadata) -> str:
     return metadata.agent_session_id or metadata.session_id
 
 
-def _turns_in(store: Store, log_ids: list[str]) -> tuple[Turn, ...]:
+def _earlier(session_id: str, store: Store, log_ids: list[str]) -> EarlierSession:
     turns: list[Turn] = []
+    known = ""
     for log_id in log_ids:
-        turns = history(read_all(store, log_id), turns).turns
-    return tuple(turns)
+        events = list(read_all(store, log_id))
+        turns = history(events, turns).turns
+        stated = [event.facts for event in events if isinstance(event, SessionStart) and event.facts]
+        known = stated[-1] if stated else known
+    return EarlierSession(session_id, tuple(turns), known)
+
+
+def _facts(cwd: str, now_ms: int, before: str) -> str:
+    """What the model is told about the place.
+
+    A session that continues on the same day keeps what it was told: everything after a changed system prompt would have
+    to be read anew, at the full price, for one new file in the folder.
+    """
+    now = facts(cwd, os.environ, now_ms)
+    return before if before.partition("\n")[0] == now.partition("\n")[0] else now

@@ -44,14 +44,14 @@ class Instructions(msgspec.Struct, frozen=True):
 
 
 def system_prompt(
-    request: Request, now_ms: int | None = None, instructions: Sequence[Instructions] | None = None
+    request: Request, instructions: Sequence[Instructions] | None = None, known: str | None = None
 ) -> str:
-    """`instructions`: the instructions of user and project; looked for when they are not given."""
+    """`instructions`: those of user and project; `known`: the facts. Both are looked for when they are not given."""
     if request.system_prompt:
         own = [request.system_prompt]
     else:
         instructions = find_instructions(request.cwd) if instructions is None else instructions
-        known = facts(request.cwd, os.environ, now_ms)
+        known = facts(request.cwd, os.environ, None) if known is None else known
         own = [_PROMPT.format(cwd=request.cwd, system=platform.system()), known, in_words(instructions)]
     return "\n\n".join(part for part in (*own, request.append_system_prompt) if part)
 

@@ -56,6 +56,14 @@ class Paused(NamedTuple):
     additions: tuple[TranscriptEntry, ...]
 
 
+class Measured(NamedTuple):
+    """How long the provider said that a conversation is, when it was last asked."""
+
+    tokens: int = 0
+    turns: int = 0
+    """How many there were."""
+
+
 class LoopTranscript:
     def __init__(self, entries: Sequence[TranscriptEntry] = (), *, is_recorded: bool = True) -> None:
         """`is_recorded`: whether the entries are needed."""
@@ -63,6 +71,7 @@ class LoopTranscript:
         self.turns: list[Turn] = [entry.turn for entry in entries]
         """What the model is sent: the system prompt, if there is one, and then one for each entry."""
         self.call_ids: set[str] = ids_in(self.turns)
+        self.measured = Measured()
         self.is_recorded = is_recorded
         self._order = TurnOrder(self._place)
         self._has_unanswered = False
@@ -202,6 +211,7 @@ class LoopTranscript:
         assert not self.is_recorded or not self._unsettled, "what is in the log is settled"
         left = compacted(self.listed(), event)
         self.turns[:] = [*self.prompt, *(entry.turn for entry in left)]
+        self.measured = Measured()
         if self.is_recorded:
             self.entries[:] = left
 

@@ -9,6 +9,7 @@ this file, the request below it.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from typing import Any, TypeAlias
@@ -269,6 +270,16 @@ def _usage(reported: dict[str, Any]) -> Usage:
 _REASONS = re.compile(r"(o\d|gpt-[5-9]|gpt-\d\d|codex)")
 """Reasoning models, by the beginning of their names."""
 
+
+def _cache_key(conversation_id: str) -> str:
+    """Requests with one key reach a machine that has read their beginning. Not the id itself: the key is the provider's to
+    see, and may be no longer than 64 characters.
+    """
+    return (
+        f"harness-{hashlib.blake2b(conversation_id.encode('utf-8', 'replace'), digest_size=12).hexdigest()}"
+    )
+
+
 _CALL_ID = r"[!-~]{1,64}"
 
 
@@ -276,7 +287,7 @@ class Responses:
     def __init__(self, endpoint: ModelEndpoint) -> None:
         self._endpoint = endpoint
         self._does_reason = _REASONS.match(endpoint.model.rpartition("/")[2]) is not None
-        self._cache_key = f"harness-{os.urandom(8).hex()}"
+        self._own_id = os.urandom(8).hex()
         self._turns = EncodedOnce[Turn, bytes](self._turn)
         self._tools = EncodedOnce[ToolSpec, bytes](_tool)
 
@@ -306,7 +317,7 @@ class Responses:
             "model": self._endpoint.model,
             "stream": True,
             "store": False,
-            "prompt_cache_key": self._cache_key,
+            "prompt_cache_key": _cache_key(ask.conversation_id or self._own_id),
         }
         if self._does_reason:
             fields["include"] = ["reasoning.encrypted_content"]
