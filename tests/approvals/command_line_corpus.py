@@ -4,6 +4,15 @@ from __future__ import annotations
 
 _DOING_MORE = r"""
 cat /etc/passwd
+cd deep/.. && cat ../secret
+cd deep/../ && head -n 1 ../secret
+cd deep/.. && cat link-out
+cat deep/../../secret
+diff left right
+diff -s left right
+diff left/passwd right
+od -c -w 16
+od -w 16 a
 cat ../secret
 cat ~/x
 cat $HOME/x

@@ -55,6 +55,13 @@ class HostileFolder:
         (self.path / "link-out").symlink_to("/etc/passwd")
         (self.path / "dir-out").symlink_to("/etc")
         (self.path / "sub/link-up").symlink_to("../..")
+        (self.path / "d1/d2/d3/d4").mkdir(parents=True)
+        (self.path / "deep").symlink_to("d1/d2/d3/d4")
+        (self.path / "16").symlink_to("/etc/passwd")
+        for folder in ("left", "right"):
+            (self.path / folder).mkdir()
+        (self.path / "left/passwd").write_text("1\n")
+        (self.path / "right/passwd").symlink_to("/etc/passwd")
         for option in ("-delete", "--pre=evil", "-i"):
             (self.path / option).write_text("")
 

@@ -55,6 +55,8 @@ def workspace(tmp_path: Path) -> WorkFolder:
     (root / ".git/hooks").mkdir(parents=True)
     (root / "src/a.py").write_text("1\n")
     (root / "out").symlink_to("/etc")
+    (root / "d1/d2/d3/d4").mkdir(parents=True)
+    (root / "deep").symlink_to("d1/d2/d3/d4")
     os.link(root / "src/a.py", root / "src/second-name.py")
     (root / "b.py").write_text("1\n")
     return WorkFolder(root=os.path.realpath(root), programs=free_programs({"PATH": "/usr/bin:/bin"}))
@@ -170,6 +172,21 @@ def test_a_patch_whose_files_cannot_be_read_is_asked_about(workspace: WorkFolder
         "/dev/tcp/x/1",
         "\\\\x\\y",
         "",
+        " /etc/passwd",
+        "\u00a0/etc/passwd",
+        "\ufeff/etc/passwd",
+        "/etc/passwd ",
+        "@/etc/passwd",
+        " @~/.ssh/id_rsa",
+        "@../x",
+        "$HOME/x",
+        "${HOME}/x",
+        "file:/etc/passwd",
+        "'/etc/passwd'",
+        "..\\x",
+        "b.py\n/etc/passwd",
+        "deep/../../x",
+        "deep/../../../etc/passwd",
     ],
 )
 def test_a_path_that_is_not_certainly_below_the_folder_is_asked_about(
@@ -309,3 +326,54 @@ def test_rules_for_another_agent_do_not_count(workspace: WorkFolder) -> None:
     call = [TABLE.call("Bash", {"command": "git push"})]
     assert Approver(FULL_ACCESS, workspace, [rule], agent="claude").decide(call).answer == "allow"
     assert Approver(FULL_ACCESS, workspace, [rule], agent="codex").decide(call).answer == "deny"
+
+
+def test_an_edit_of_what_others_obey_is_asked_about_in_every_reading_of_the_path(
+    workspace: WorkFolder,
+) -> None:
+    for path in ("@.git/hooks/x", " .git/hooks/x", "deep/../.git/hooks/x", ".git\\hooks\\x"):
+        call = TABLE.call("Edit", {"file_path": path})
+        assert decide([call], ACCEPT_EDITS, (), workspace).answer == "ask", path
+
+
+def test_a_denied_path_is_denied_in_every_reading(workspace: WorkFolder) -> None:
+    rule = Rule(answer="deny", path="b.py")
+    for path in ("@b.py", " b.py", "deep/../b.py", "src\\..\\b.py"):
+        call = TABLE.call("Read", {"file_path": path})
+        assert decide([call], FULL_ACCESS, [rule], workspace).answer == "deny", path
+
+
+def test_a_rule_for_a_path_allows_only_what_is_meant_in_every_reading(workspace: WorkFolder) -> None:
+    rule = Rule(answer="allow", category="edit", path="src/")
+    for path in ("@src/../../x", "deep/../../src/x"):
+        call = TABLE.call("Edit", {"file_path": path})
+        assert decide([call], ASK, [rule], workspace).answer == "ask", path
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"env": {"LD_PRELOAD": "./x.so"}},
+        {"environment": ["A=b"]},
+        {"shell": "./evil"},
+        {"workdir": "/etc"},
+        {"working_dir": "deep/../.."},
+        {"directory": "/etc", "cwd": "."},
+    ],
+)
+def test_a_free_command_with_an_argument_that_changes_it_is_asked_about(
+    beside: dict[str, object], workspace: WorkFolder
+) -> None:
+    call = TABLE.call("Bash", {"command": "ls", **beside})
+    assert decide([call], ASK, (), workspace).answer == "ask"
+
+
+def test_a_free_command_stays_free_with_a_description_a_time_and_a_switch(workspace: WorkFolder) -> None:
+    beside = {
+        "description": "look",
+        "timeout": 5,
+        "run_in_background": False,
+        "riskLevel": "low",
+        "cwd": "src",
+    }
+    assert decide([TABLE.call("Bash", {"command": "ls", **beside})], ASK, (), workspace).answer == "allow"

@@ -141,6 +141,16 @@ def test_a_program_of_the_folder_that_comes_first_on_the_path_is_not_free(tmp_pa
     assert "ls" in found
 
 
+def test_a_grep_or_a_shell_of_the_folder_is_not_free_under_another_name_either(tmp_path: Path) -> None:
+    program = tmp_path / "grep"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    assert not {"grep", "egrep", "fgrep"} & free_programs(environ)
+    program.rename(tmp_path / "bash")
+    assert free_programs(environ) == frozenset()
+
+
 def test_nothing_but_what_the_shell_has_itself_is_free_on_a_relative_path() -> None:
     assert "cat" not in free_programs({"PATH": "bin:/usr/bin"})
 
@@ -157,3 +167,8 @@ def test_a_line_is_parsed_into_words_without_their_quotes() -> None:
     assert plain is not None
     assert plain.commands == [["grep", "-rn", "a bc", "."], ["head", "-3"]]
     assert plain.joins == ["|"]
+
+
+def test_a_variable_that_programs_only_look_for_counts_without_a_value() -> None:
+    assert free_programs({**CLEAN, "POSIXLY_CORRECT": ""}) == frozenset()
+    assert "cat" in free_programs({**CLEAN, "CDPATH": ""})

@@ -202,3 +202,18 @@ def test_nothing_is_offered_that_could_not_be_kept_or_read(
     calls: list[ProposedCall], workspace: WorkFolder
 ) -> None:
     assert [one.id for one in choices_for(calls, workspace)] == ["once", "reject"]
+
+
+@pytest.mark.parametrize(
+    ("line", "later"), [("rm -rf *", "rm -rf src"), ("sh *", "sh evil.sh"), ("npm test *", "npm test a")]
+)
+def test_a_line_that_ends_with_a_glob_is_granted_exactly(
+    line: str, later: str, workspace: WorkFolder
+) -> None:
+    approvals = after(bash(line), "always", workspace)
+    assert approvals.decide([bash(line)]).answer == "allow"
+    assert approvals.decide([bash(later)]).answer == "ask"
+
+
+def test_a_line_that_looks_like_a_form_is_not_granted(workspace: WorkFolder) -> None:
+    assert labels(bash("bash …"), workspace) == []

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from harness.approvals.call import AccessMode, Answer, Decision, ProposedCall
 from harness.approvals.free_commands import why_asked
-from harness.approvals.rules import Rule, covering, first_touching
+from harness.approvals.rules import Rule, changing_argument, covering, first_touching
 from harness.approvals.work_folder import WorkFolder
 
 _WEIGHT: dict[Answer, int] = {"allow": 0, "ask": 1, "deny": 2}
@@ -84,7 +84,9 @@ def _by_mode(call: ProposedCall, mode: AccessMode, workspace: WorkFolder) -> tup
             return "ask", _why_outside(call, workspace)
         case "execute" if answer == "ask" and mode.answer("read") == "allow" and call.command:
             # Proved to read only: what holds for reading holds for it.
-            reason = why_asked(call.command, workspace, call.cwd)
+            argument = changing_argument(call)
+            reason = f"it has the argument {argument}" if argument else ""
+            reason = reason or why_asked(call.command, workspace, call.cwd)
             return ("ask", reason) if reason else ("allow", "it is proved to read only, below the folder")
     if answer == "allow":
         return "allow", _ALLOWED.get(call.category, "this kind of call is allowed")

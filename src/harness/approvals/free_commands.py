@@ -6,7 +6,8 @@ of the table with options of the table alone, and every path that it names lies 
 
 What is left out on purpose, because it writes, runs a program, follows links outwards or reads paths from a file:
 `ls -L`, `tail -f`, `wc --files0-from`, `grep -f -R -d`, `rg --pre --hostname-bin -z -f -L`, `find -exec -delete -fprint`,
-all of sed but printing lines, `sort -o -T`, `uniq IN OUT`, `diff -r`, `tree -o -l`, `date -s -f -r`. GNU programs take
+all of sed but printing lines, `sort -o -T`, `uniq IN OUT`, `diff -r` and folders (links in them are followed), `od -w` (a
+number after it is a file), `tree -o -l`, `date -s -f -r`. GNU programs take
 options after operands and abbreviated long options, so a word that begins with `-` counts wherever it stands, and long
 options count only when spelled out. git is never free: a repository's own configuration makes reading commands run
 programs (`core.fsmonitor`, filters, `remote.*.uploadpack` …).
@@ -23,7 +24,7 @@ from harness.approvals.command_grammar import names, parse
 from harness.approvals.work_folder import WorkFolder
 from harness.system.file_names import HAS_POSIX_SHELL
 
-_Operands = Literal["paths", "pattern and paths", "one path", "words", "none", "format", "names"]
+_Operands = Literal["paths", "files", "pattern and paths", "one path", "words", "none", "format", "names"]
 
 
 class _Program(NamedTuple):
@@ -96,10 +97,13 @@ _PROGRAMS: Mapping[str, _Program] = {
     ),
     "tree": _Program("adfihpsugDFC", "L", "PI", names("--dirsfirst --noreport --gitignore --prune")),
     "diff": _Program(
-        "abBiqsuwy", "UC", longs=names("--brief --side-by-side --ignore-all-space --color=never")
+        "abBiqsuwy",
+        "UC",
+        longs=names("--brief --side-by-side --ignore-all-space --color=never"),
+        operands="files",
     ),
     "cmp": _Program("bls", "n"),
-    "od": _Program("abcdosvx", "jNw", "tA"),
+    "od": _Program("abcdosvx", "jN", "tA"),
     "pwd": _Program("LP", operands="none"),
     "true": _Program(operands="none"),
     "false": _Program(operands="none"),
@@ -111,6 +115,9 @@ _PROGRAMS: Mapping[str, _Program] = {
 }
 _OF_THE_SHELL = frozenset({"echo", "pwd", "true", "false"})
 """Shells have these themselves: no file of that name is started."""
+_SHELLS = ("sh", "bash", "dash", "zsh", "fish")
+_SCRIPTS_OF_GREP = ("egrep", "fgrep")
+"""Scripts, on many systems, that start the first `grep` on PATH."""
 _OTHERS = frozenset({"find", "sed"})
 """With a grammar of their own."""
 _FIND_TESTS = names(
@@ -224,6 +231,8 @@ def _objection_to_operands(
             return "" if is_plain else f"{name} is given a path"
         case "one path" if len(operands) > 1:
             return f"{name} writes to its second file"
+        case "files" if any(_is_folder(word, workspace, cwd) for word in operands):
+            return f"{name} follows links in a folder"
         case "pattern and paths" if not has_pattern:
             operands = operands[1:]
     return _objection_to_paths(operands, workspace, cwd)
@@ -259,6 +268,10 @@ def _is_below(path: str, workspace: WorkFolder, cwd: str) -> bool:
     return workspace.holds(f"./{path}" if path.startswith("~") else path, cwd)
 
 
+def _is_folder(path: str, workspace: WorkFolder, cwd: str) -> bool:
+    return any(map(os.path.isdir, workspace.reals(path, cwd)))
+
+
 _FOLDERS = frozenset({"/usr/bin", "/bin", "/usr/local/bin", "/opt/homebrew/bin"})
 _CHANGES_PROGRAMS = names(
     "BASH_ENV ENV CDPATH GLOBIGNORE SHELLOPTS BASHOPTS POSIXLY_CORRECT PROMPT_COMMAND PS4 ZDOTDIR RIPGREP_CONFIG_PATH"
@@ -274,12 +287,16 @@ def free_programs(environ: Mapping[str, str]) -> frozenset[str]:
     """
     if not HAS_POSIX_SHELL:
         return frozenset()
-    is_changed = any(environ.get(name) for name in _CHANGES_PROGRAMS)
+    # One that is empty is off, but for that which GNU programs only look for.
+    is_changed = "POSIXLY_CORRECT" in environ or any(environ.get(name) for name in _CHANGES_PROGRAMS)
     if is_changed or any(name.startswith(("BASH_FUNC_", "DYLD_")) for name in environ):
         return frozenset()
     folders = environ.get("PATH", "").split(os.pathsep)
+    if any(_folder_of(shell, folders) not in ("", *_FOLDERS) for shell in _SHELLS):
+        return frozenset()
     names = {*_PROGRAMS, *_OTHERS}
-    return frozenset({*_OF_THE_SHELL, *(name for name in names if _folder_of(name, folders) in _FOLDERS)})
+    found = {name for name in names if _folder_of(name, folders) in _FOLDERS}
+    return frozenset({*_OF_THE_SHELL, *found} - ({*_SCRIPTS_OF_GREP} if "grep" not in found else set()))
 
 
 def _folder_of(name: str, folders: list[str]) -> str:

@@ -27,7 +27,7 @@ from harness.approvals.arguments import spelled
 from harness.approvals.call import ProposedCall
 from harness.approvals.command_grammar import names, parse
 from harness.approvals.globs import escaped
-from harness.approvals.rules import DESCRIPTIVE, Rule, is_plain_operand, other_arguments
+from harness.approvals.rules import DESCRIPTIVE, FORM_END, Rule, is_plain_operand, other_arguments
 from harness.approvals.work_folder import WorkFolder
 from harness.events import Grant, RelayChoice
 from harness.system.file_names import NOT_FILES
@@ -135,6 +135,8 @@ def _command_offers(call: ProposedCall, workspace: WorkFolder) -> list[_Offer]:
     line = call.command
     if len(line) > LONGEST_LABEL or not line.isprintable() or not workspace.holds(call.cwd or "."):
         return []
+    if line.endswith(FORM_END):  # which would make a form of it
+        return []
     others = other_arguments(call)
     beside = f" ({_listed(others)})" if others else ""
     exact = _rule(tool=escaped(call.tool), command=line, params=others or None)
@@ -168,21 +170,21 @@ def _form(words: Sequence[str], call: ProposedCall, others: dict[str, str]) -> R
         return None
     return _rule(
         tool=escaped(call.tool),
-        command=f"{' '.join(beginning)} …",
+        command=f"{' '.join(beginning)}{FORM_END}",
         options=tuple(dict.fromkeys(options)),
         params=others or None,
     )
 
 
 def _shown_form(rule: Rule) -> str:
-    words = rule.command.removesuffix(" …")
+    words = rule.command.removesuffix(FORM_END)
     return " ".join((words, *rule.options, "…"))
 
 
 def _edit_offers(call: ProposedCall, workspace: WorkFolder) -> list[_Offer]:
     if not call.paths or not all(workspace.may_edit(path, call.cwd) for path in call.paths):
         return []
-    reals = [workspace.real(path, call.cwd) or "" for path in call.paths]
+    reals = [real for path in call.paths for real in workspace.reals(path, call.cwd)]
     shown = ", ".join(os.path.relpath(real, workspace.root) for real in dict.fromkeys(reals))
     rules = [_rule(category="edit", path=escaped(real)) for real in dict.fromkeys(reals)]
     # A call with several files needs one rule that covers all of them: only single files are offered.
@@ -192,9 +194,10 @@ def _edit_offers(call: ProposedCall, workspace: WorkFolder) -> list[_Offer]:
 def _read_offers(call: ProposedCall, workspace: WorkFolder) -> list[_Offer]:
     if len(call.paths) != 1:
         return []
-    real = workspace.real(call.paths[0], call.cwd)
-    if real is None or real.startswith(NOT_FILES):
+    reals = workspace.reals(call.paths[0], call.cwd)
+    if len(reals) != 1 or reals[0].startswith(NOT_FILES):
         return []
+    [real] = reals
     folder = real if os.path.isdir(real) else os.path.dirname(real)
     is_private = any(name.startswith(".") for name in folder.split("/")) or folder in (
         "/",
@@ -241,7 +244,7 @@ def _listed(arguments: Mapping[str, str]) -> str:
 def words_of(rule: Rule) -> str:
     """What a grant allows, as a list of grants shows it."""
     if rule.command:
-        return _shown_form(rule) if rule.command.endswith(" …") else f"exactly: {rule.command}"
+        return _shown_form(rule) if rule.command.endswith(FORM_END) else f"exactly: {rule.command}"
     if rule.path:
         act = "reading" if rule.category == "read" else "edits"
         return f"{act} below {rule.path}" if rule.path.endswith("/") else f"{act} of {rule.path}"

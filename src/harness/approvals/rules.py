@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -31,7 +31,9 @@ from harness.approvals.globs import matches
 from harness.approvals.work_folder import WorkFolder, is_below
 
 RuleSource: TypeAlias = Literal["user", "project", "option", "session", "grant"]
-_ANY_OPERANDS = (" *", " …")
+FORM_END = " …"
+"""At the end of a command that was granted as a form: names and paths may follow. A line that is granted has no such end."""
+_ANY_OPERANDS = (" *", FORM_END)
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -123,14 +125,36 @@ _BOUNDS = names("cwd directory max_output_tokens timeout timeout_ms timeoutMs wo
 """Arguments of a shell tool that say where it runs, which `ProposedCall.cwd` has, and how long it may take."""
 
 
+_RISKS = names("riskLevel riskLevelReason security_risk")
+"""Arguments with which a model says how dangerous it takes a command for."""
+
+
 def other_arguments(call: ProposedCall) -> dict[str, str]:
     """Of a command: the arguments besides the line that could change what it does, such as one that asks for more rights."""
+    return {name: spelled(value) for name, value in _others(call)}
+
+
+def changing_argument(call: ProposedCall) -> str:
+    """Of a command: an argument by which the same line could do something else (`env`, `shell`); empty: there is none.
+
+    A number or a switch says how long or where in the background it runs, not what.
+    """
+    return next(
+        (
+            name
+            for name, value in _others(call)
+            if not isinstance(value, int | float | None) and name not in _RISKS
+        ),
+        "",
+    )
+
+
+def _others(call: ProposedCall) -> Iterator[tuple[str, Any]]:
     arguments = call.input if isinstance(call.input, dict) else {}
-    return {
-        name: spelled(value)
-        for name, value in arguments.items()
-        if value != call.command and name not in DESCRIPTIVE and name not in _BOUNDS
-    }
+    for name, value in arguments.items():
+        is_line = value in (call.command, [call.command])
+        if not is_line and name not in DESCRIPTIVE and name not in _BOUNDS:
+            yield name, value
 
 
 def _is_alike(rule: Rule, call: ProposedCall, workspace: WorkFolder) -> bool:
@@ -151,7 +175,8 @@ def is_form(rule: Rule, words: Sequence[str]) -> bool:
 
     A word with `=` before any slash could be an assignment or a setting, and one that climbs could lead anywhere.
     """
-    has_room = rule.command.endswith(_ANY_OPERANDS)
+    # What a person granted exactly may end with a glob of the shell.
+    has_room = rule.command.endswith(FORM_END if rule.source == "grant" else _ANY_OPERANDS)
     beginning = rule.command[:-2].split() if has_room else rule.command.split()
     rest = words[len(beginning) :]
     if list(words[: len(beginning)]) != beginning or (rest and not has_room):
@@ -216,10 +241,10 @@ def _touches_path(glob: str, call: ProposedCall, workspace: WorkFolder) -> bool:
 
 
 def _is_path(glob: str, path: str, call: ProposedCall, workspace: WorkFolder) -> bool:
-    """Narrowly: where the path really leads."""
-    real = workspace.real(path, call.cwd)
-    return real is not None and any(
-        _is_glob_of(each, real, is_broad=False) for each in _globs(glob, workspace)
+    """Narrowly: where the path really leads, however it is read."""
+    reals = workspace.reals(path, call.cwd)
+    return bool(reals) and all(
+        any(_is_glob_of(each, real, is_broad=False) for each in _globs(glob, workspace)) for real in reals
     )
 
 
@@ -236,8 +261,7 @@ def _forms(path: str, call: ProposedCall, workspace: WorkFolder) -> Iterator[str
     """A path as written, as meant, and where it leads."""
     yield os.path.normpath(path)
     yield os.path.normpath(os.path.join(workspace.root, call.cwd, os.path.expanduser(path)))
-    real = workspace.real(path, call.cwd)
-    if real is not None:
+    for real in workspace.reals(path, call.cwd):
         yield real
         if is_below(real, workspace.root):
             yield os.path.relpath(real, workspace.root)

@@ -28,6 +28,10 @@ PathsOf: TypeAlias = Callable[[Arguments], "Sequence[str] | None"]
 """The paths in the arguments; None when they cannot be read with certainty."""
 _PLACES = re.compile(r"path$|^dest|target|_to$|^to$|rename|new_name", re.IGNORECASE)
 """Names of arguments that are places, whatever else the tool is known to act by."""
+_WORK_PLACES = re.compile(
+    r"(?:cwd|dir|directory|dir_?path|folder|work_?dir|working_?dir(?:ectory)?)$", re.IGNORECASE
+)
+"""Names of arguments that say where a command runs, by whichever of them the tool goes."""
 _ODD_ARGUMENTS = "its arguments are not those of this tool"
 
 
@@ -122,7 +126,13 @@ def call_of(tool: str, use: ToolUse, arguments: Any, cwd: str = "", doubt: str =
         more = _texts(arguments, places_besides)
         paths = None if more is None else [*paths, *more]
     commands = _texts(arguments, use.commands)
-    places = _texts(arguments, use.directories)
+    directories = use.directories
+    if use.commands:
+        directories = (
+            *directories,
+            *(n for n in arguments if n not in directories and _WORK_PLACES.match(n)),
+        )
+    places = _texts(arguments, directories)
     is_odd = paths is None or commands is None or places is None
     is_odd = is_odd or len({*(commands or ())}) > 1 or len({*(places or ())}) > 1
     if use.is_optional and not paths and paths is not None:

@@ -2,17 +2,20 @@
 
 Rules
 1. Paths are compared as the file system sees them: every symbolic link is followed first, `..` afterwards.
-2. What is not certain is outside: a path with a NUL byte, `~user`, an address, a device, a process.
-3. A decision is about a path as it is now. Our own tools open it without following links that came later; an agent
+2. Programs read a path each in their own way. Some take `..` off the text before any link is followed, as shells do for
+   `cd`; some take off blanks around it, or an `@` before it. A path is below the folder only in all these readings.
+3. What is not certain is outside: a path with a control character, `~user`, `$HOME`, an address, a device, a process.
+4. A decision is about a path as it is now. Our own tools open it without following links that came later; an agent
    program opens it by itself, and only a wall holds it to the decision.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -29,30 +32,36 @@ class WorkFolder(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a path, from the folder on, is one that others obey."""
 
     def real(self, path: str, cwd: str = "") -> str | None:
-        """Where a path leads; None when that is not certain."""
-        if not path or "\0" in path or "://" in path or path.startswith("\\\\"):
-            return None
-        if path.startswith("~"):
-            if path != "~" and not path.startswith("~/"):
-                return None
-            path = os.path.expanduser(path)
-            if path.startswith("~"):
-                return None
-        try:
-            real = os.path.realpath(os.path.join(self.root or "/", cwd, path))
-        except (OSError, ValueError):
-            return None
-        return _plain(real)
+        """Where a path leads as it is written; None when that is not certain."""
+        reals = self.reals(path, cwd)
+        return reals[0] if reals else None
+
+    def reals(self, path: str, cwd: str = "") -> tuple[str, ...]:
+        """Where a path leads in each way that a program may read it, first as it is written; none: that is not certain."""
+        found: dict[str, None] = {}
+        for reading in _readings(path):
+            place = _expanded(reading)
+            if place is None:
+                return ()
+            for whole in _without_climbing(self.root or "/", cwd, place):
+                try:
+                    found[_plain(os.path.realpath(whole))] = None
+                except (OSError, ValueError):
+                    return ()
+        return tuple(found)
 
     def holds(self, path: str, cwd: str = "") -> bool:
         """Whether a path is the folder or below it."""
-        real = self.real(path, cwd)
-        return real is not None and is_below(real, self.root) and not _is_device(real)
+        reals = self.reals(path, cwd)
+        return bool(reals) and all(is_below(real, self.root) and not _is_device(real) for real in reals)
 
     def may_edit(self, path: str, cwd: str = "") -> bool:
         """Below the folder, not a name that others obey, and not another name of a file elsewhere."""
-        real = self.real(path, cwd)
-        if real is None or not is_below(real, self.root) or real == _plain(self.root):
+        reals = self.reals(path, cwd)
+        return bool(reals) and all(map(self._may_edit, reals))
+
+    def _may_edit(self, real: str) -> bool:
+        if not is_below(real, self.root) or real == _plain(self.root):
             return False
         if self.guard(os.path.relpath(real, _plain(self.root))):
             return False
@@ -63,6 +72,44 @@ class WorkFolder(msgspec.Struct, frozen=True, kw_only=True):
         except OSError:
             return False
         return stat.S_ISDIR(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink == 1)
+
+
+_BLANKS = "\ufeff\u200b\u2060" + "".join(
+    map(chr, (*range(0x21), 0x7F, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B)))
+)
+_BLANKS += "\u2028\u2029\u202f\u205f\u3000"
+"""What programs in some language take off the ends of a text."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_UNCERTAIN = re.compile(r"[$%'\"]|\\\\|[A-Za-z][\w+.-]+:|.*://", re.DOTALL)
+"""How a path begins that a program may take for a variable, a quoted text or an address."""
+
+
+def _readings(path: str) -> list[str]:
+    """A path as it is written, and in other ways that programs take a text for a path."""
+    stripped = path.strip(_BLANKS)
+    readings = [path, stripped, stripped.removeprefix("@").strip(_BLANKS)]
+    readings += [each.replace("\\", "/") for each in readings if "\\" in each]
+    return list(dict.fromkeys(readings))
+
+
+def _expanded(path: str) -> str | None:
+    """The path with `~` written out; None when it is not certain what it is."""
+    if not path or _CONTROL.search(path) or _UNCERTAIN.match(path):
+        return None
+    if not path.startswith("~"):
+        return path
+    place = os.path.expanduser(path) if path == "~" or path.startswith("~/") else path
+    return None if place.startswith("~") else place
+
+
+def _without_climbing(root: str, cwd: str, path: str) -> Iterator[str]:
+    """The whole path; with `..` also as programs read it that take it off the text, before any link is followed."""
+    whole = os.path.join(root, cwd, path)
+    yield whole
+    if ".." in whole:
+        yield os.path.join(root, os.path.normpath(cwd) if cwd else "", path)
+        yield os.path.join(root, cwd, os.path.normpath(path))
+        yield os.path.normpath(whole)
 
 
 def is_below(path: str, folder: str) -> bool:

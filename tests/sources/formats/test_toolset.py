@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from harness.events.operation import Operation, Read, Write
 from harness.sources.formats.toolset import (
     Input,
@@ -10,8 +14,10 @@ from harness.sources.formats.toolset import (
     no_operation,
     reading,
     running,
+    searching,
     writing,
 )
+from harness.sources.registry import load
 
 RECORD = {"type": "call"}
 
@@ -71,3 +77,38 @@ def test_a_result_may_know_better() -> None:
     assert OTTER.operations_after(call, {"new": True}, "") == [Write(path="/w/a.py", change="create")]
     assert OTTER.operations_after(call, {}, "") is None
     assert OTTER.operations_after(PendingCall("c2", "sh", {}, "", "/w"), {"new": True}, "") is None
+
+
+_HOSTILE_PATCH = "*** Begin Patch\n*** Add File: .claude/settings.json\n+x\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    ("agent", "tool", "arguments", "path"),
+    [
+        ("opencode", "apply_patch", {"patchText": _HOSTILE_PATCH, "path": "a"}, ".claude/settings.json"),
+        ("kilo", "patch", {"patchText": _HOSTILE_PATCH, "filePath": "a"}, ".claude/settings.json"),
+        ("cline", "apply_patch", {"input": _HOSTILE_PATCH, "path": "a"}, ".claude/settings.json"),
+        ("cline", "read_files", {"files": [{"path": "a"}], "paths": ["/etc/passwd"]}, "/etc/passwd"),
+        ("kimi", "Glob", {"pattern": "*", "path": ".", "directory": "/etc"}, "/etc"),
+    ],
+)
+def test_all_paths_of_a_call_count_whichever_argument_names_them(
+    agent: str, tool: str, arguments: dict[str, Any], path: str
+) -> None:
+    two_way = load(agent).two_way
+    assert two_way is not None
+    assert path in two_way.tools.call(tool, arguments, "/w").paths
+
+
+@pytest.mark.parametrize("glob", [".{.,}/.{.,}/etc/passwd", ".\\./x", "{.,a}{.,b}/x", "@(.).(.)/x"])
+def test_a_glob_that_may_climb_is_in_doubt(glob: str) -> None:
+    table = Toolset(tools={"glob": searching("pattern", globs=("pattern",))})
+    assert table.call("glob", {"pattern": glob}, "/w").doubt
+
+
+@pytest.mark.parametrize(
+    "glob", ["**/*.{ts,tsx}", "src/**", ".github/**/*.yml", "**/.*", "{.github,.vscode}/*"]
+)
+def test_a_glob_that_stays_below_its_folder_is_certain(glob: str) -> None:
+    table = Toolset(tools={"glob": searching("pattern", globs=("pattern",))})
+    assert not table.call("glob", {"pattern": glob}, "/w").doubt

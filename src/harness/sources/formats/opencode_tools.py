@@ -15,7 +15,6 @@ from harness.approvals.tool_table import (
     EXECUTES,
     NETWORK,
     OWN,
-    Arguments,
     edits,
     edits_by,
     reads,
@@ -167,11 +166,6 @@ def _spawn(input: Input, _cwd: str) -> list[Operation] | None:
     return [Spawn(agent_id=agent_id, name=name, task=task)] if agent_id or name else None
 
 
-def _patched(asked: Arguments) -> list[str] | None:
-    named = [path for name in PATHS if isinstance(path := asked.get(name), str) and path]
-    return named or patched_files(*_PATCHES)(asked)
-
-
 OPENCODE = Toolset(
     tools={
         "background_process": KnownTool(_run_in_background, runs("command", directories=("workdir", "cwd"))),
@@ -183,7 +177,9 @@ OPENCODE = Toolset(
         "write": KnownTool(_write, edits(*PATHS)),
         "codesearch": KnownTool(_search, NETWORK),
         "glob": KnownTool(_search, globbing("pattern", "glob", paths=DIRECTORIES)),
-        **dict.fromkeys(("apply_patch", "patch"), KnownTool(_patch, edits_by(_patched))),
+        **dict.fromkeys(
+            ("apply_patch", "patch"), KnownTool(_patch, edits_by(patched_files(*_PATCHES, beside=PATHS)))
+        ),
         **dict.fromkeys(("grep", "semantic_search"), KnownTool(_search, searches(*DIRECTORIES))),
         **dict.fromkeys(("edit", "multiedit"), KnownTool(_edit, edits(*PATHS))),
         **dict.fromkeys(("webfetch", "websearch"), fetching),

@@ -236,14 +236,23 @@ def patching(*patches: str) -> KnownTool:
     return KnownTool(mapping, edits_by(patched_files(*patches)))
 
 
-def patched_files(*patches: str) -> Callable[[Arguments], list[str] | None]:
-    """The files that a patch in one of these arguments names; None when that is not certain."""
+def patched_files(*patches: str, beside: tuple[str, ...] = ()) -> Callable[[Arguments], list[str] | None]:
+    """The files that a patch in one of these arguments names; None when that is not certain.
+
+    `beside`: arguments that name the file where the tool takes a change of one file instead. With a patch, both count.
+    """
 
     def paths_of(asked: Arguments) -> list[str] | None:
         from harness.sources.formats.patches import paths_of_patch
 
         texts = [asked[name] for name in patches if asked.get(name)]
-        return paths_of_patch(texts[0]) if len(texts) == 1 and isinstance(texts[0], str) else None
+        named = [asked[name] for name in beside if asked.get(name)]
+        if not all(isinstance(text, str) for text in (*texts, *named)):
+            return None
+        if named and not any("***" in text for text in texts):
+            return named
+        found = paths_of_patch(texts[0]) if len(texts) == 1 else None
+        return None if found is None else [*named, *found]
 
     return paths_of
 
@@ -267,6 +276,8 @@ def globbing(*globs: str, paths: tuple[str, ...] = ()) -> ToolUse:
     return ToolUse(category="read", paths_of=_matched_places(globs, paths))
 
 
+_MADE_OF_DOTS = re.compile(r"(?:^|/)\.[{(@+]|[{,|(]\.[},|)]")
+"""Choices that may make `..` of single dots: `.{.,}/x`."""
 _GLOB_MARK = re.compile(r"[*?\[{(!\\]")
 
 
@@ -282,7 +293,7 @@ def _matched_places(
         ]
         if not all(isinstance(value, str) for value in values):
             return None
-        places = list(_texts(dict(asked), paths)) or ["."]
+        places = [place for name in paths for place in _texts(dict(asked), (name,))] or ["."]
         roots = [_root_of(glob) for name in globs for glob in _texts(dict(asked), (name,))]
         if any(root is None for root in roots):
             return None
@@ -303,7 +314,14 @@ def _root_of(glob: str) -> str | None:
     if mark is None:
         return glob
     fixed, rest = glob[: mark.start()], glob[mark.start() :]
-    if ".." in rest or "~" in rest or "{/" in rest or ",/" in rest:
+    if (
+        ".." in rest
+        or "~" in rest
+        or "{/" in rest
+        or ",/" in rest
+        or "\\" in rest
+        or _MADE_OF_DOTS.search(glob)
+    ):
         return None
     folder, slash, _ = fixed.rpartition("/")
     return f"{folder}{slash}"

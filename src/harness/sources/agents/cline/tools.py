@@ -152,7 +152,8 @@ def _nothing(_asked: Input, _cwd: str) -> Groups:
 
 def _files_of(asked: Arguments) -> list[str] | None:
     """Every file that is asked for: by its path, or by an object with one."""
-    listed = _each(dict(asked), "files", "file_paths", "paths") or [dict(asked)]
+    lists = (_each(dict(asked), name) for name in ("files", "file_paths", "paths"))
+    listed = [file for files in lists for file in files] or [dict(asked)]
     paths: list[str] = []
     for file in listed:
         named = (
@@ -166,11 +167,6 @@ def _files_of(asked: Arguments) -> list[str] | None:
     return paths
 
 
-def _patched(asked: Arguments) -> list[str] | None:
-    named = [path for name in PATHS if isinstance(path := asked.get(name), str) and path]
-    return named or patched_files("input", "patch", "diff", "content")(asked)
-
-
 _READS = ToolUse(category="read", paths_of=_files_of)
 _RUNS = runs("commands", "command", "cmd", "script")
 
@@ -180,7 +176,7 @@ _TOOLS: dict[str, tuple[GroupMapping, ToolUse]] = {
     **dict.fromkeys(("editor", "write_to_file", "replace_in_file"), (_write, edits(*PATHS))),
     # A rule is an instruction to every later session.
     "new_rule": (_write, EXECUTES),
-    "apply_patch": (_patch, edits_by(_patched)),
+    "apply_patch": (_patch, edits_by(patched_files("input", "patch", "diff", "content", beside=PATHS))),
     **dict.fromkeys(("search_codebase", "search_files"), (_search, searches(*DIRECTORIES))),
     "list_files": (_list, searches(*DIRECTORIES)),
     **dict.fromkeys(("fetch_web_content", "web_fetch", "web_search"), (_fetch, NETWORK)),
