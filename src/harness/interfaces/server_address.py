@@ -121,18 +121,22 @@ def own_server(token_file: str = "") -> tuple[str, str]:
     The file with the address stays behind when a server is killed, and anything may listen there by then: before it
     is sent the token, it must prove that it knows it.
     """
+    from urllib.error import HTTPError
+
     url, token = address_of(""), token_of(token_file)
-    challenge = token_hex(16)
+    challenge, proof = token_hex(16), None
     try:
         with opened(url, f"/healthz?challenge={challenge}", {}, None) as answer:
             proof = json.loads(answer.read(1_000)).get("proof")
+    except HTTPError as error:
+        error.close()
     except OSError as error:
         reason = getattr(error, "reason", None) or error
         raise HarnessError(
             f"no server answers at {url}: {reason}", hint="`harness serve` starts one"
         ) from error
     except (ValueError, AttributeError):
-        proof = None
+        pass  # no answer of ours
     if not isinstance(proof, str) or not compare_digest(
         proof.encode(), proof_of(token, challenge, url).encode()
     ):
@@ -194,7 +198,10 @@ def _not_ours(url: str) -> HarnessError:
 def opened(
     url: str, path: str, headers: Mapping[str, str], body: bytes | None, timeout_s: float = _TIMEOUT_S
 ) -> Any:
-    """The answer of a server. A proxy is not asked for one on this machine. Raises OSError, ValueError."""
+    """The answer of a server. A proxy is not asked for one on this machine. Raises OSError, ValueError.
+
+    An HTTPError is an answer too: whoever catches it closes it.
+    """
     from urllib.parse import urlsplit
     from urllib.request import ProxyHandler, Request, build_opener
 
@@ -259,6 +266,8 @@ def _refused(error: HTTPError) -> HarnessError:
         return UsageError(str(refusal["message"]), hint=str(refusal.get("hint") or ""))
     except (ValueError, LookupError, TypeError, OSError):
         return HarnessError(f"the server refused the request ({error.code})", hint="check the token")
+    finally:
+        error.close()
 
 
 def _read(path: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -16,15 +17,19 @@ from live_server import LiveServer
 from harness.errors import HarnessError, UsageError
 from harness.interfaces.server_address import (
     TOKEN_VARIABLE,
+    ServerCalls,
     address_of,
     forget_address,
     leave_address,
     own_server,
 )
+from harness.interfaces.tui.server_data import ServerScreenData
 
 
 @contextmanager
-def foreign_server(answer: object, relayed_to: str = "") -> Iterator[tuple[str, list[dict[str, str]]]]:
+def foreign_server(
+    answer: object, relayed_to: str = "", status: int = 200
+) -> Iterator[tuple[str, list[dict[str, str]]]]:
     """A program that listens where a server was; what it is sent, in headers."""
     seen: list[dict[str, str]] = []
 
@@ -35,7 +40,7 @@ def foreign_server(answer: object, relayed_to: str = "") -> Iterator[tuple[str, 
             if relayed_to:
                 with urlopen(relayed_to + self.path) as real:
                     data = real.read()
-            self.send_response(200)
+            self.send_response(status)
             self.end_headers()
             self.wfile.write(data)
 
@@ -71,9 +76,12 @@ def test_the_server_proves_that_it_knows_the_token(live: LiveServer, monkeypatch
 @pytest.mark.parametrize(
     "answer", [{"status": "ok"}, {"proof": "0" * 64}, {"proof": 3}, [], "ok", {"proof": "ü"}]
 )
-def test_another_program_on_its_port_gets_no_token(answer: object, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("status", [200, 404])
+def test_another_program_on_its_port_gets_no_token(
+    answer: object, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(TOKEN_VARIABLE, "the token of programs")
-    with foreign_server(answer) as (url, seen):
+    with foreign_server(answer, status=status) as (url, seen):
         leave_address(url)
         with pytest.raises(HarnessError, match="is not the server of this machine"):
             own_server()
@@ -98,3 +106,20 @@ def test_the_address_goes_with_the_server_that_left_it() -> None:
     forget_address("http://127.0.0.1:1")
     with pytest.raises(UsageError, match="no server was started"):
         address_of("")
+
+
+def test_a_refusal_leaves_no_connection_open() -> None:
+    refusal = {"error": {"message": "no such session", "hint": "list them"}}
+    with foreign_server(refusal, status=404) as (url, _), pytest.raises(UsageError) as raised:
+        ServerCalls(url, "secret").get("/api/sessions/none")
+    assert str(raised.value) == "no such session"
+    assert isinstance(raised.value.__cause__, HTTPError)
+    assert raised.value.__cause__.closed
+
+
+def test_a_stream_that_is_refused_leaves_no_connection_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # which is not asked for what is on this machine
+    with foreign_server({}, status=404) as (url, _), pytest.raises(UsageError) as raised:
+        list(ServerScreenData(url, "secret").read("none"))
+    assert isinstance(raised.value.__cause__, HTTPError)
+    assert raised.value.__cause__.closed

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
-from urllib.request import Request, urlopen
 
 import msgspec
 
@@ -16,7 +15,7 @@ from harness.errors import HarnessError, UsageError
 from harness.events import Event
 from harness.interfaces.conversations.backend import Setup
 from harness.interfaces.inbox.served_inbox import ServedInbox
-from harness.interfaces.server_address import ServerCalls
+from harness.interfaces.server_address import ServerCalls, opened
 from harness.interfaces.tui.fleet_data import RemoteFleets
 from harness.interfaces.tui.source_data import LISTED, SourceData
 from harness.ledger import Amount
@@ -145,10 +144,10 @@ def _stream(calls: ServerCalls, session: str, first: int, *, is_followed: bool) 
     follow = "" if is_followed else "&follow=false"
     path = f"/api/sessions/{quote(session, safe='')}/events?view=log&from={first}{follow}"
     headers = {"Authorization": f"Bearer {calls.token}"}
-    request = Request(f"{calls.url}{path}", headers=headers)  # noqa: S310 # the user named it
     try:
-        return urlopen(request, timeout=_SILENT_S)  # noqa: S310
+        return opened(calls.url, path, headers, None, _SILENT_S)
     except HTTPError as error:
+        error.close()
         raise UsageError(f"the server refused the log ({error.code})") from error
     except (URLError, OSError) as error:
         raise HarnessError(f"no server answers at {calls.url}") from error
