@@ -39,13 +39,13 @@ demo: $(if $(MODEL)$(wildcard $(READY)),$(READY),$(DEMO_READY)) ## let the agent
 	@$(dir $<)bin/python examples/demo.py $(MODEL)
 
 test: $(READY) ## run all tests, on all cores; narrow with ARGS="tests/log -k replay"
-	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+	@$(BIN)/python tests/run.py $(PARALLEL) $(ARGS)
 
 agreement: $(READY) ## all views agree on LOGS changed recordings (LOGS=40000)
 	@HARNESS_CHANGED_LOGS=$(or $(LOGS),40000) $(BIN)/python -m pytest -n auto -o timeout=0 tests/views/test_views_agree.py
 
 test-portable: $(READY) ## run the process, log and command line tests without the calls that only Linux has
-	@HARNESS_SYSTEM=posix $(BIN)/python -m pytest $(PARALLEL) $(PORTABLE) $(ARGS)
+	@HARNESS_SYSTEM=posix $(BIN)/python tests/run.py $(PARALLEL) $(PORTABLE) $(ARGS)
 
 check: $(READY) ## format, lint, types, layers, shape rules, documents current
 	$(BIN)/ruff format --check .
