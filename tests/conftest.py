@@ -12,6 +12,7 @@ from functools import cache
 import pytest
 from hypothesis import HealthCheck, settings
 
+import lacking
 import surroundings
 from harness.system.contract import system
 
@@ -80,3 +81,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if marker := item.get_closest_marker("needs_linux_calls"):
             item.add_marker(pytest.mark.skip(reason=marker.args[0]))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reasons = [
+        report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", [])
+    ]
+    for line in lacking.lines_of(reasons):
+        terminalreporter.write_line(line)

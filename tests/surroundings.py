@@ -8,20 +8,37 @@ import shutil
 import tempfile
 import time
 
+import pytest
+
 _SWITCHES = ("HARNESS_SYSTEM", "HARNESS_CHANGED_LOGS", "HARNESS_REWRITE", "HARNESS_MUTATIONS", "HARNESS_KILLS", "HARNESS_CHAOS", "HARNESS_SHOTS", "HARNESS_AGENT_CACHE")  # fmt: skip
 """What the tests themselves are told by."""
 _SETTINGS = (
-    "HARNESS_", "XDG_", "GIT_", "CLAUDE", "CODEX_", "OPENCODE", "KILO", "GOOSE_", "GEMINI_", "QWEN_", "KIMI_", "COPILOT_",
+    "BASH_FUNC_", "HARNESS_", "XDG_", "GIT_", "CLAUDE", "CODEX_", "OPENCODE", "KILO", "GOOSE_", "GEMINI_", "QWEN_", "KIMI_", "COPILOT_",
     "CLINE_", "DROID_", "FACTORY_", "GROK_", "PI_", "AIDER_", "CURSOR_", "MSWEA_", "ANTHROPIC_", "OPENAI_", "RAY_",
 )  # fmt: skip
 """How people tell Harness, git and agents where their files are, and who they are."""
-_OF_A_TERMINAL = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "EDITOR", "VISUAL", "PAGER", "LANGUAGE", "CDPATH", "ENV", "BASH_ENV")  # fmt: skip
+_OF_A_TERMINAL = (
+    "COLUMNS",
+    "LINES",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "CLICOLOR_FORCE",
+    "EDITOR",
+    "VISUAL",
+    "PAGER",
+    "LANGUAGE",
+)
+_OF_A_SHELL = (
+    "CDPATH", "ENV", "BASH_ENV", "GLOBIGNORE", "SHELLOPTS", "BASHOPTS", "POSIXLY_CORRECT", "PROMPT_COMMAND", "PS4", "ZDOTDIR",
+    "RIPGREP_CONFIG_PATH", "GREP_OPTIONS", "LESSOPEN", "LD_PRELOAD", "LD_AUDIT", "GCONV_PATH", "LOCPATH", "TREE_COLORS", "MAGIC",
+)  # fmt: skip
+"""By which a shell and its programs do something else than they say. A function that a shell exports is one as well."""
 
 
 def prepare() -> None:
     """For this process and all that it starts. Each worker has a folder of its own."""
     for name in list(os.environ):
-        if (name.startswith(_SETTINGS) and name not in _SWITCHES) or name in _OF_A_TERMINAL:
+        if (name.startswith(_SETTINGS) and name not in _SWITCHES) or name in (*_OF_A_TERMINAL, *_OF_A_SHELL):
             del os.environ[name]
     home = tempfile.mkdtemp(prefix="harness-home-")
     atexit.register(_remove, home, os.getpid())
@@ -48,3 +65,9 @@ def _visible(folder: str) -> str:
 def _remove(home: str, process_id: int) -> None:
     if os.getpid() == process_id:  # not a child of the tests
         shutil.rmtree(home, ignore_errors=True)
+
+
+def use_programs_of_the_system(patch: pytest.MonkeyPatch) -> None:
+    """For a test of what is known of `ls` and `cat`: another folder of PATH may have its own."""
+    patch.setenv("PATH", "/usr/bin:/bin")
+    patch.delenv("LD_LIBRARY_PATH", raising=False)

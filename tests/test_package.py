@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness.version import __version__
+from lacking import lacking
 from source_tree import ROOT
 
 PLAN = f"harness-agents-{__version__}"
@@ -63,7 +64,7 @@ def python(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     interpreter = str(folder / "bin" / "python")
     installed = _run(*_pip(interpreter, dist), "harness-agents")
     if installed.returncode:
-        pytest.skip(f"no package index can be reached: {installed.stderr.strip()[-200:]}")
+        pytest.skip(lacking("package index", installed.stderr.strip()[-200:]))
     return interpreter
 
 

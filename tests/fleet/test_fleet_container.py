@@ -26,6 +26,7 @@ from harness.fleet.fleet import Fleet
 from harness.fleet.plan import ContainerSettings, FleetTask, RunLimits, Variant
 from harness.fleet.tasks.load import load_tasks
 from harness.fleet.work import DONE, NO_RESULT, store_lost, work
+from lacking import lacking
 
 RECORDING = Path(__file__).parents[1] / "agents/claude/2.1.325/hello/stdout.jsonl"
 IMAGE = "localhost/harness-test:1"
@@ -62,7 +63,7 @@ def engine() -> Iterator[str]:
     """A Podman with a storage of its own, which has a small image."""
     podman, busybox = shutil.which("podman"), shutil.which("busybox")
     if podman is None or busybox is None:
-        pytest.skip("podman or busybox is not installed")
+        pytest.skip(lacking("podman or busybox"))
     with _storage() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("CONTAINERS_CONF", _write(folder / "containers.conf", _settings()))
         storage = f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/storage"\nrunroot = "{folder}/run"\n'
@@ -74,7 +75,7 @@ def engine() -> Iterator[str]:
             [podman, "run", "--rm", IMAGE, "true"], capture_output=True, check=False, timeout=100
         )
         if tried.returncode != 0:
-            pytest.skip(f"podman cannot run containers here: {tried.stderr.decode()[-300:]}")
+            pytest.skip(lacking("podman that can run containers", tried.stderr.decode()[-300:]))
         yield podman
         container.container_engine.cache_clear()
         subprocess.run([podman, "rm", "-fa"], capture_output=True, check=False, timeout=100)

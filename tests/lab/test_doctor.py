@@ -24,6 +24,7 @@ from harness.lab.scenario import load_scenario
 from harness.lab.scenario_run import AgentUnderTest, run_scenario
 from harness.sources.registry import load
 from harness.testing.golden import check, find_cases, rewrite
+from lacking import lacking
 
 
 def _examine(
@@ -309,7 +310,7 @@ def test_the_real_pi_is_examined_end_to_end(tmp_path: Path) -> None:
     try:
         program, version = lab_agents.pi()
     except lab_agents.NotThere as reason:
-        pytest.skip(f"no real Pi to examine: {reason}")
+        pytest.skip(lacking("real Pi", str(reason)))
     node = shutil.which("node")
     assert node is not None
     path = f"{Path(program).parent}:{Path(node).parent}:/usr/bin:/bin"

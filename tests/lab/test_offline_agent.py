@@ -25,6 +25,7 @@ from harness.events.operation import Command, Operation, Read, Search, Skill, Wr
 from harness.events.operation import List as Listing
 from harness.lab import OfflineAgent, parse_script
 from harness.lab.wire import AnswerText, ModelRequest
+from lacking import lacking
 
 pytestmark = pytest.mark.timeout(lab_agents.INSTALL_S + 60)
 
@@ -37,7 +38,7 @@ def pi() -> tuple[str, str]:
     try:
         return lab_agents.pi()
     except lab_agents.NotThere as reason:
-        pytest.skip(f"no real Pi to try the lab on: {reason}")
+        pytest.skip(lacking("real Pi", str(reason)))
 
 
 @pytest.fixture

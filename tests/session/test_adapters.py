@@ -26,6 +26,7 @@ from harness.session.locking import FileThreadLock
 from harness.session.services import AvailableModel, ModelAuthStatus
 from harness.sources.model import Ask, UserTurn
 from harness.sources.tool import ToolContext, ToolFailure
+from lacking import lacking
 
 
 def test_what_is_published_reaches_the_subscribers_of_its_topic() -> None:
@@ -169,7 +170,7 @@ def test_a_lock_has_no_name_that_leads_elsewhere(tmp_path: Path) -> None:
 _BROWSER = next((path for name in PROGRAMS if (path := shutil.which(name))), "")
 
 
-@pytest.mark.skipif(not _BROWSER, reason="there is no Chromium here to open a page with")
+@pytest.mark.skipif(not _BROWSER, reason=lacking("Chromium"))
 def test_a_browser_reads_what_a_page_becomes_and_takes_its_picture(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("<p id=p>before</p><script>p.textContent='af' + 'ter'</script>")
 

@@ -14,6 +14,7 @@ from harness.lab import OfflineAgent, parse_script
 from harness.log.stores.files import FileStore
 from harness.session.config import CommandAgent, Mode
 from harness.sources.translation.audit import check as audit
+from lacking import lacking
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "lab"))
 
@@ -27,7 +28,7 @@ def pi() -> str:
     try:
         return lab_agents.pi()[0]
     except lab_agents.NotThere as reason:
-        pytest.skip(f"no real Pi to try a session with: {reason}")
+        pytest.skip(lacking("real Pi", str(reason)))
 
 
 SCRIPT = {

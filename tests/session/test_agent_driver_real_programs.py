@@ -16,6 +16,7 @@ from harness.lab import OfflineAgent, parse_script
 from harness.log.stores.files import FileStore
 from harness.session.config import CommandAgent, Mode
 from harness.sources.translation.audit import check as audit
+from lacking import lacking
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -28,7 +29,7 @@ class Stage:
     def __init__(self, name: str, folder: Path, *answers: str) -> None:
         program = shutil.which(name)
         if program is None:
-            pytest.skip(f"{name} is not installed here: a real one is needed to try this with")
+            pytest.skip(lacking("real agent", name))
         self._record = folder / f"{name}-requests.jsonl"
         cwd = folder / "project"
         cwd.mkdir(exist_ok=True)

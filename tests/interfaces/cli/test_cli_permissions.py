@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from surroundings import use_programs_of_the_system
+
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    use_programs_of_the_system(monkeypatch)
     (tmp_path / "work").mkdir()
     return tmp_path / "work"
 

@@ -13,6 +13,7 @@ import pytest
 from cli_machine import COMMAND, CliMachine
 
 from harness import config
+from harness.config import files
 from harness.config.settings import TABLE
 
 SCRIPT = """
@@ -296,11 +297,13 @@ def test_a_budget_is_kept_by_the_users_prices(cli: CliMachine) -> None:
 
 
 def test_trust_of_a_project_file_ends_when_a_program_of_the_project_that_it_names_changes(
-    cli: CliMachine,
+    cli: CliMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evil(cli)
-    project(cli, '[agents.claude]\nbinary = "./evil.sh"\n')
+    long_ago = project(cli, '[agents.claude]\nbinary = "./evil.sh"\n')
+    monkeypatch.setattr(files, "stamp_of", lambda path: (0, 0, 0, 0, 0) if path == str(long_ago) else None)
     cli.call("trust", "--yes")
+    assert cli.call("config", "show").err == ""
     (cli.project / "evil.sh").write_text("#!/bin/sh\necho other\n")
     assert "changed since" in cli.call("trust", "list").out
     assert "is not trusted" in cli.call("config", "show").err

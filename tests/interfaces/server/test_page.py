@@ -12,6 +12,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from lacking import lacking
+
 _WEB = Path(__file__).parents[3] / "web"
 _BROWSER = os.environ.get("CHROMIUM") or shutil.which("chromium") or ""
 _DRIVER = _WEB / "node_modules" / "playwright-core"
@@ -55,7 +57,7 @@ _CHOSEN_OF_HISTORIES = (
 )
 _needs_browser = pytest.mark.skipif(
     not (_BROWSER and shutil.which("node") and _DRIVER.is_dir()),
-    reason="the page is tried with Chromium, node and what `npm install` fetches into web/",
+    reason=lacking("Chromium, node or web/node_modules"),
 )
 
 

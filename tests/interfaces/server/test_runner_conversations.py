@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -128,7 +129,9 @@ def test_a_program_behind_a_runner_continues_its_own_session(
     recording = Path(__file__).parents[2] / "agents" / "claude" / "2.1.325" / "hello" / "stdout.jsonl"
     program = tmp_path / "bin" / "claude"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\n[ "$1" = --version ] || echo "$@" >> {tmp_path}/argv\ncat {recording}\n')
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] || echo "$@" >> {tmp_path}/argv\ncat {quote(str(recording))}\n'
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     with driven(tmp_path, "box") as (live, _runner):

@@ -17,6 +17,7 @@ import pytest
 from harness.errors import HarnessError
 from harness.log.redact import self_check, split_secrets
 from harness.log.redact.redactor import Redactor
+from lacking import lacking
 from planted_secrets import KNOWN, PEM, PEM_BODY, assert_unseen, delta, json_line
 from source_tree import ROOT, modules
 
@@ -49,7 +50,7 @@ def _pythons_of_the_same_language() -> list[str]:
 def test_other_releases_of_this_python_mask_as_well() -> None:
     others = _pythons_of_the_same_language()
     if not others:
-        pytest.skip("this machine has only one Python of this version")
+        pytest.skip(lacking("second Python of this version"))
     folders = [str(ROOT / "tests" / "log"), str(ROOT / "src"), sysconfig.get_path("platlib")]
     program = _CHECKS.format(folders=folders)
     for python in others:

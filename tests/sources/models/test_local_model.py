@@ -13,9 +13,10 @@ from harness.events import Error, Message, StepEnd, UsageDelta
 from harness.sources.model import Ask, UserTurn
 from harness.sources.models.local import has_weights
 from harness.sources.models.registry import open_model
+from lacking import lacking
 
 needs_weights = pytest.mark.skipif(
-    find_spec("xllamacpp") is None or not has_weights(), reason="run `harness models fetch local`"
+    find_spec("xllamacpp") is None or not has_weights(), reason=lacking("weights of the local model")
 )
 PERSON = {
     "type": "object",

@@ -27,6 +27,7 @@ from harness.errors import UsageError
 from harness.events import Error, Event, Relay, RelayReply
 from harness.sources.process import launch
 from harness.sources.request import Request
+from surroundings import use_programs_of_the_system
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +83,10 @@ def test_no_command_runs_where_a_run_may_only_read(talk: Talk, line: str) -> Non
     assert replies(events) == [(False, "policy")]
 
 
-def test_a_command_that_is_proved_to_read_is_not_asked_about(talk: Talk) -> None:
+def test_a_command_that_is_proved_to_read_is_not_asked_about(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_programs_of_the_system(monkeypatch)
     assert replies(denied(talk, *called("c1", "ls -la"), ANSWER)) == [(True, "policy")]
 
 

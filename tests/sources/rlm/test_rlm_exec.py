@@ -15,6 +15,7 @@ from harness.sources.loop.permissions import Permissions, permissions_for
 from harness.sources.rlm.repl import ReplLimits
 from harness.sources.sandbox.ladder import best_wall
 from harness.sources.tool import ToolPermission
+from lacking import lacking
 from played_model import PlayedModel
 from played_rlm import Reaction, Stage, code, follow, play
 
@@ -191,7 +192,7 @@ def test_cancelling_kills_the_command(tmp_path: Path) -> None:
 def test_commands_are_confined_when_that_was_asked_for(tmp_path: Path) -> None:
     rung = best_wall()
     if rung is None:
-        pytest.skip("no sandbox here")
+        pytest.skip(lacking("wall"))
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     top = inside if rung.hides else inside / "sub"  # Landlock lets nothing new into the top
     top.mkdir(parents=True)

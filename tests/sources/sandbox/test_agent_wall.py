@@ -19,6 +19,7 @@ from harness.sources.registry import load, names
 from harness.sources.request import Request
 from harness.sources.run import start
 from harness.sources.sandbox.ladder import best_wall
+from lacking import lacking
 
 
 class Place:
@@ -51,7 +52,7 @@ class Place:
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     if (rung := best_wall()) is None or not rung.hides:
-        pytest.skip("no wall of mounts here")
+        pytest.skip(lacking("wall of mounts"))
     place = Place(monkeypatch)
     yield place
     shutil.rmtree(place.folder)
@@ -75,7 +76,7 @@ def test_a_program_is_confined_and_the_log_says_by_what(place: Place) -> None:
 
 def test_what_had_to_be_switched_off_is_a_warning_at_the_end(place: Place) -> None:
     if not shutil.which("git"):
-        pytest.skip("git is not installed")
+        pytest.skip(lacking("git"))
     events = place.run("git init -q sub; mkdir -p sub/.git/hooks; echo evil > sub/.git/hooks/pre-commit")
     warnings = [event.message for event in events if isinstance(event, Warning) and event.code == "sandbox"]
     assert [text.partition(" was switched off")[0] for text in warnings] == [f"{place.work}/sub/.git"]

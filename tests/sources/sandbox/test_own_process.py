@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from harness.log.redact.withheld import withheld_from_tools
+from lacking import lacking
 from other_user import NOBODY, interpreter, libraries, process_user
 from source_tree import ROOT
 
@@ -51,10 +52,10 @@ def folder() -> Iterator[Path]:
 @pytest.mark.parametrize("is_root", [False, True])
 def test_no_key_can_be_read_from_harness(folder: Path, is_root: bool) -> None:
     if is_root and os.geteuid() != 0:
-        pytest.skip("this is not root")
+        pytest.skip(lacking("root"))
     uid = 0 if is_root else (os.geteuid() or NOBODY)
     if not (python := interpreter(uid)):
-        pytest.skip("this user can run no Python here")
+        pytest.skip(lacking("Python for nobody"))
     look = LOOK if not is_root else LOOK.partition("for p in")[0] + "echo looked >> looked"
     call = {"type": "tool_call", "name": "bash", "input": {"command": look}}
     script = {"responses": [{"events": [call]}, {"events": [{"type": "text", "content": "Done."}]}]}

@@ -27,6 +27,7 @@ from harness.errors import UsageError
 from harness.sources.sandbox import git_directories
 from harness.sources.sandbox.ladder import best_wall
 from harness.sources.sandbox.protected_paths import PROTECTED, guards, survey
+from lacking import lacking
 from other_user import NOBODY, interpreter
 
 MOUNTING = ("namespaces", "bubblewrap")
@@ -156,11 +157,11 @@ def place() -> Iterator[Place]:
 
 def need(engine: str) -> None:
     if not interpreter(USER):
-        pytest.skip("this user can run no Python here")
+        pytest.skip(lacking("Python for nobody"))
     if not is_usable(engine):
-        pytest.skip(f"no {engine} here")
+        pytest.skip(lacking(engine))
     if not shutil.which("git"):
-        pytest.skip("git is not installed")
+        pytest.skip(lacking("git"))
 
 
 DULL = {"objects", "refs", "logs", "info", "branches"}
@@ -287,7 +288,7 @@ def test_a_linked_worktree_keeps_its_repository(place: Place, engine: str) -> No
     tree = place.root / "tree"
     place.git("-C", str(place.root), "worktree", "add", "-q", str(tree))
     for path in (tree, *tree.rglob("*")):
-        os.chown(path, place.uid, place.uid)
+        os.chown(path, place.uid, -1)
     before = (tree / ".git").read_text()
     it = PLANT + "rm -f .git; mv .git x; git init -q; plant .git"
     as_user(place.uid, [SCRIPT], json.dumps({**place.asked(engine, it=it), "root": str(tree)}))
@@ -438,7 +439,7 @@ def test_file_tools_write_nothing_that_is_protected(tmp_path: Path, monkeypatch:
     from harness.sources.tools.registry import default_tools
 
     if best_wall() is None:
-        pytest.skip("no sandbox here")
+        pytest.skip(lacking("wall"))
     bench = Bench(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for part in ("bare/objects", "bare/refs", ".git/refs"):

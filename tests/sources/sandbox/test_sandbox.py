@@ -32,6 +32,7 @@ from harness.sources.process.invocation import Invocation
 from harness.sources.sandbox import ladder
 from harness.sources.sandbox.ladder import best_wall, find_sandbox
 from harness.sources.sandbox.rungs import bubblewrap
+from lacking import lacking
 from other_user import NOBODY, interpreter
 
 USERS = [os.geteuid(), *([NOBODY] if os.geteuid() == 0 else [])]
@@ -46,9 +47,9 @@ def attempt() -> Callable[[str, int], tuple[set[str], dict[str, str]]]:
 
     def attempt(engine: str, uid: int) -> tuple[set[str], dict[str, str]]:
         if not interpreter(uid):
-            pytest.skip("this user can run no Python here")
+            pytest.skip(lacking("Python for nobody"))
         if not is_usable(engine):
-            pytest.skip(f"no {engine} here")
+            pytest.skip(lacking(engine))
         if (engine, uid) not in tried:
             world = World(uid)
             try:
@@ -77,7 +78,7 @@ def test_every_escape_works_where_nothing_is_confined(attempt: Attempt, uid: int
 @pytest.mark.parametrize("engine", ENGINES)
 def test_no_escape_works_in_the_sandbox(attempt: Attempt, engine: str, uid: int, name: str) -> None:
     if name in ONLY_ROOT and uid != 0:
-        pytest.skip("only root could even try")
+        pytest.skip(lacking("root"))
     worked, outputs = attempt(engine, uid)
     assert name not in worked, outputs[name]
 
@@ -102,7 +103,7 @@ def places() -> Iterator[Path]:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_ordinary_work_continues_in_the_sandbox(engine: str, places: Path) -> None:
     if not is_usable(engine):
-        pytest.skip(f"no {engine} here")
+        pytest.skip(lacking(engine))
     top = "sub" if engine == "landlock" else "."
     commands = {
         "files": f"cd {top}; echo a > new && mkdir d && mv new d/ && rm -r d && echo done > x && cat x && rm x",
@@ -126,7 +127,7 @@ def test_ordinary_work_continues_in_the_sandbox(engine: str, places: Path) -> No
 @pytest.mark.parametrize("engine", ENGINES)
 def test_version_control_cannot_be_moved_away(engine: str, places: Path) -> None:
     if not is_usable(engine):
-        pytest.skip(f"no {engine} here")
+        pytest.skip(lacking(engine))
     (places / ".git" / "hooks").mkdir(parents=True)
     command = (
         "mv .git moved; rm -rf .git; mkdir -p .git/hooks; echo x > .git/hooks/post-commit; ln -s / sub/.git"
@@ -180,7 +181,7 @@ def test_the_ladder_is_climbed_down_by_what_works(forbidden: set[str]) -> None:
 
 def test_what_cannot_hide_is_refused_where_something_has_to_be_hidden(forbidden: set[str]) -> None:
     if not is_usable("landlock"):
-        pytest.skip("no landlock here")
+        pytest.skip(lacking("landlock"))
     forbidden.discard("landlock")
     with pytest.raises(UsageError, match="Landlock cannot hide anything"):
         find_sandbox({"PATH": ""}, hides=True)
@@ -237,7 +238,7 @@ def test_a_run_says_when_the_weaker_sandbox_is_used(tmp_path: Path, forbidden: s
     from harness.sources.request import Request
 
     if not is_usable("landlock"):
-        pytest.skip("no landlock here")
+        pytest.skip(lacking("landlock"))
     forbidden.discard("landlock")
     launch = prepare(Request(agent="native", prompt="x", cwd=str(tmp_path), sandbox=True))
     assert "--sandbox uses Landlock here" in launch.warnings[-1]
@@ -257,7 +258,7 @@ def test_a_confined_run_fetches_nothing_and_changes_no_settings(tmp_path: Path) 
     from harness.sources.tools.registry import default_tools
 
     if best_wall() is None:
-        pytest.skip("no sandbox here")
+        pytest.skip(lacking("wall"))
     bench = Bench(tmp_path)
     tools = {tool.spec.name: tool for tool in default_tools(str(bench.root), sandbox=True)}
     assert "fetch" not in tools

@@ -22,6 +22,7 @@ from harness.sources.process.child import Child
 from harness.sources.process.invocation import Invocation
 from harness.sources.sandbox.ladder import best_wall
 from harness.sources.sandbox.wall import Wall
+from lacking import lacking
 from other_user import NOBODY, interpreter
 
 USERS = [os.geteuid(), *([NOBODY] if os.geteuid() == 0 else [])]
@@ -45,7 +46,7 @@ class Place:
         (self.work / "harness.toml").write_text("evil = 1")
         (self.work / "file.txt").write_text("file")
         for path in (self.folder, *self.folder.rglob("*")):
-            os.chown(path, uid, uid)
+            os.chown(path, uid, -1)
 
     def run(self, command: str, **wall: Any) -> dict[str, Any]:
         parts = {
@@ -73,14 +74,14 @@ class Place:
 @pytest.fixture(params=MOUNTING)
 def engine(request: pytest.FixtureRequest) -> str:
     if not is_usable(request.param):
-        pytest.skip(f"no {request.param} here")
+        pytest.skip(lacking(request.param))
     return str(request.param)
 
 
 @pytest.fixture(params=USERS)
 def place(engine: str, request: pytest.FixtureRequest) -> Iterator[Place]:
     if not interpreter(request.param):
-        pytest.skip("this user can run no Python here")
+        pytest.skip(lacking("Python for nobody"))
     place = Place(engine, request.param)
     yield place
     shutil.rmtree(place.folder)
@@ -143,11 +144,11 @@ def test_what_is_written_to_settings_can_be_thrown_away_instead_of_refused(place
 
 def test_an_absent_file_reads_as_empty_and_git_sees_nothing_of_it(place: Place) -> None:
     if not shutil.which("git"):
-        pytest.skip("git is not installed")
+        pytest.skip(lacking("git"))
     subprocess.run(["git", "init", "-q", str(place.work)], check=True)
     subprocess.run(["git", "-c", "safe.directory=*", "-C", str(place.work), "add", "-A"], check=True)
     for path in (place.work, *place.work.rglob("*")):
-        os.chown(path, place.uid, place.uid)
+        os.chown(path, place.uid, -1)
     before = place.names()
     answer = place.run(
         "cat opencode.json kilo.jsonc .aider.conf.yml && echo read; echo x > opencode.json; rm opencode.json;"
@@ -268,11 +269,11 @@ def test_a_program_that_is_missing_is_said_to_be(place: Place) -> None:
 
 def test_a_new_repository_with_hooks_and_a_rebase_that_runs_something_are_named(place: Place) -> None:
     if not shutil.which("git"):
-        pytest.skip("git is not installed")
+        pytest.skip(lacking("git"))
     git = "git -c user.name=a -c user.email=a@b -c safe.directory=*"
     subprocess.run(["git", "init", "-q", str(place.work)], check=True)
     for path in (place.work, *place.work.rglob("*")):
-        os.chown(path, place.uid, place.uid)
+        os.chown(path, place.uid, -1)
     answer = place.run(
         f"echo x > new.txt; {git} add new.txt && {git} commit -qm first && git init -q sub && echo x > sub/.git/hooks/pre-commit;"
         "mkdir .git/rebase-merge && echo 'exec evil' > .git/rebase-merge/git-rebase-todo"
@@ -311,7 +312,7 @@ def folder() -> Iterator[Path]:
 def behind(folder: Path, command: str) -> Child:
     rung = best_wall()
     if rung is None or not rung.hides:
-        pytest.skip("no wall of mounts here")
+        pytest.skip(lacking("wall of mounts"))
     wall = Wall(workspaces=(str(folder),))
     return Child(Invocation(("/bin/sh", "-c", command), {"PATH": os.environ["PATH"]}, str(folder), wall=wall))
 

@@ -30,6 +30,7 @@ from harness.sources.tool import ToolFailure, ToolOutput
 from harness.sources.tools.bash import BashTool
 from harness.sources.tools.bash_output import MOST_AT_ONCE, BackgroundCommands, BashOutputTool
 from harness.sources.workspace import async_process
+from lacking import lacking
 from python_programs import PYTHON
 
 SERVER = """\
@@ -209,7 +210,7 @@ def test_under_a_sandbox_it_is_confined_as_any_command(bench: Bench) -> None:
     try:
         confinement = find_sandbox(os.environ)
     except UsageError as error:
-        pytest.skip(f"no sandbox here: {error}")
+        pytest.skip(lacking("wall", str(error)))
     outside = Path("/var/tmp") / f"harness-escape-{bench.root.parent.name}"
     (bench.root / "sub").mkdir()
 

@@ -11,6 +11,7 @@ from tool_kit import Bench
 from harness.sources.tools import grep as grep_module
 from harness.sources.tools.grep import GrepTool
 from harness.sources.tools.grep_pattern import NotUnderstood, translated
+from lacking import lacking
 
 RIPGREP = shutil.which("rg") or ""
 
@@ -20,7 +21,7 @@ def even_for_few_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grep_module, "FEW_FILES", 1)
 
 
-needs_ripgrep = pytest.mark.skipif(not RIPGREP, reason="there is no ripgrep to compare with")
+needs_ripgrep = pytest.mark.skipif(not RIPGREP, reason=lacking("ripgrep"))
 
 NAMES = ["a.py", "B.py", "sub", "Zed", ".hid", "x y", "ü.txt", "n\nl", ".git", "z.min.js", "[1]"]
 WORDS = [

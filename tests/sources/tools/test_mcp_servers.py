@@ -28,6 +28,7 @@ from harness.sources.mcp.config import load_servers
 from harness.sources.mcp.servers import usable_name
 from harness.sources.tool import Tool, ToolFailure
 from harness.sources.tools.registry import mcp_tools
+from lacking import lacking
 from python_programs import PYTHON
 
 SERVER = str(Path(__file__).with_name("mcp_server.py"))
@@ -540,7 +541,7 @@ def test_in_a_sandbox_servers_are_confined_as_commands_are(connected: Connected)
     from harness.sources.sandbox.ladder import best_wall
 
     if best_wall() is None:
-        pytest.skip("no sandbox here")
+        pytest.skip(lacking("wall"))
     if sys.executable.startswith("/tmp/"):
         pytest.skip(
             "a sandbox has a /tmp of its own, and the interpreter for the server is in that of the machine"

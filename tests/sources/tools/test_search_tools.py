@@ -19,11 +19,12 @@ from harness.sources.tools.grep import GrepTool
 from harness.sources.tools.list import ListTool
 from harness.sources.workspace import tree
 from harness.sources.workspace.tree import Glob
+from lacking import lacking
 
 RIPGREP = shutil.which("rg") or ""
 ENGINES = [
     pytest.param("", id="own"),
-    pytest.param(RIPGREP, id="ripgrep", marks=pytest.mark.skipif(not RIPGREP, reason="no ripgrep here")),
+    pytest.param(RIPGREP, id="ripgrep", marks=pytest.mark.skipif(not RIPGREP, reason=lacking("ripgrep"))),
 ]
 
 
@@ -224,7 +225,7 @@ NAMES = [
 
 def test_ignore_files_hold_for_what_is_below_them(bench: Bench) -> None:
     if not shutil.which("git"):
-        pytest.skip("git is the judge here")
+        pytest.skip(lacking("git"))
     bench.write(".gitignore", "\n".join(RULES))
     bench.write("sub/.gitignore", "local\n!any\n")
     for name in NAMES:

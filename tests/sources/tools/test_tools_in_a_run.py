@@ -17,6 +17,7 @@ from harness.log.stores.memory import MemoryStore
 from harness.sources.request import Limits, Request
 from harness.sources.run import start
 from harness.sources.sandbox import ladder
+from lacking import lacking
 from python_programs import PYTHON
 
 INJECTION = """\
@@ -169,7 +170,7 @@ def test_sub_agents_share_what_was_read_and_what_is_allowed(runs: Runs) -> None:
 def test_a_confined_run_is_confined(runs: Runs) -> None:
     rung = ladder.best_wall()
     if rung is None:
-        pytest.skip("no sandbox here")
+        pytest.skip(lacking("wall"))
     inside = "inside.txt" if rung.hides else "sub/inside.txt"  # Landlock lets nothing new into the top
     (runs.bench.root / "sub").mkdir()
     outside = Path("/var/tmp") / f"harness-escape-{runs.bench.root.parent.name}"
@@ -185,7 +186,7 @@ def test_a_confined_run_is_confined(runs: Runs) -> None:
 
 def test_a_run_that_cannot_be_confined_does_not_begin(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ladder, "best_wall", lambda _environ: None)
-    with pytest.raises(UsageError, match="no sandbox here"):
+    with pytest.raises(UsageError, match=lacking("wall")):
         runs.run([call("bash", command="touch ran")], sandbox=True)
     assert not (runs.bench.root / "ran").exists()
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.views.page_state.object_stream import BadOperation, Merger, Operation, apply, diff, merge
+from lacking import lacking
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab", max_size=3),
@@ -187,7 +188,7 @@ def ours(state: Any, operation: Any) -> Any:
 
 
 def test_the_python_library_of_assistant_ui_sees_the_same_on_ten_thousand_lists() -> None:
-    pytest.importorskip("assistant_stream", reason="pip install assistant-stream==0.0.36 to compare with it")
+    pytest.importorskip("assistant_stream", reason=lacking("assistant-stream (Python)"))
     from assistant_stream.state import AssistantState
 
     for operations in random_cases():
@@ -206,7 +207,7 @@ def test_the_python_library_of_assistant_ui_sees_the_same_on_ten_thousand_lists(
 def test_the_javascript_library_of_assistant_ui_sees_the_same_on_ten_thousand_lists(tmp_path: Path) -> None:
     module = _javascript_library()
     if module is None:
-        pytest.skip("npm install assistant-stream in web/, or set ASSISTANT_STREAM_JS, to compare with it")
+        pytest.skip(lacking("assistant-stream (npm)"))
     cases = random_cases()
     (tmp_path / "cases.json").write_text(json.dumps(cases))
     script = tmp_path / "witness.mjs"
