@@ -305,31 +305,38 @@ def read_toml(path: str) -> dict[str, Any]:
 def read_file(path: str, *, is_personal: bool) -> Layer:
     """Every setting in it, whether it counts or not. The caller may change the layer."""
     stamp = stamp_of(path)
-    if stamp is None:
-        return _parsed(path, is_personal=is_personal)
-    layer = _parsed_once(path, stamp, is_personal=is_personal)
+    data, layer = (
+        _parsed(path, is_personal=is_personal)
+        if stamp is None
+        else _parsed_once(path, stamp, is_personal=is_personal)
+    )
+    # Of the very bytes that count: the file may be another one by now. And each time: programs that it names may change
+    # while it stays the same.
+    digest = "" if is_personal or data is None else digest_with_programs(data, os.path.dirname(path))
     return layer._replace(
-        values=dict(layer.values), problems=list(layer.problems), ignored=dict(layer.ignored)
+        digest=digest,
+        values=dict(layer.values),
+        problems=list(layer.problems),
+        ignored=dict(layer.ignored),
     )
 
 
 @lru_cache(maxsize=32)
-def _parsed_once(path: str, stamp: FileStamp, *, is_personal: bool) -> Layer:
+def _parsed_once(path: str, stamp: FileStamp, *, is_personal: bool) -> tuple[bytes | None, Layer]:
     del stamp
     return _parsed(path, is_personal=is_personal)
 
 
-def _parsed(path: str, *, is_personal: bool) -> Layer:
+def _parsed(path: str, *, is_personal: bool) -> tuple[bytes | None, Layer]:
+    """Its content, None when it cannot be read, and what it sets."""
     import tomllib
 
+    data = None
     layer = Layer(path, "", {}, [], {})
     trouble = ""
     try:
         with open(path, "rb") as file:
             data = file.read()
-        # Of the very bytes that count: the file may be another one by now.
-        digest = "" if is_personal else digest_with_programs(data, os.path.dirname(path))
-        layer = layer._replace(digest=digest)
         layer = layer._replace(text=data.decode("utf-8-sig"))
         tables = tomllib.loads(layer.text)
     except OSError as error:
@@ -342,7 +349,7 @@ def _parsed(path: str, *, is_personal: bool) -> Layer:
         layer.problems.append(ConfigProblem(path, "", f"{trouble}; the file is ignored", is_error=False))
     else:
         _take_table(layer, tables, (), is_personal=is_personal)
-    return layer
+    return data, layer
 
 
 def _take_table(layer: Layer, table: Mapping[str, Any], above: tuple[str, ...], *, is_personal: bool) -> None:
