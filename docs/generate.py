@@ -42,6 +42,7 @@ OPTIONS = (
     "max_budget_usd",
     "system_prompt",
     "append_system_prompt",
+    "effort",
     "read-only",
     "agent-default",
 )
@@ -150,7 +151,7 @@ def agents_page() -> str:
         marks = " | ".join("✓" if option in agent.supports else "" for option in OPTIONS)
         parts.append(f"| {agent.name} | {marks} |")
     parts.append(
-        "\nAn option that an agent lacks gives one warning and is dropped; `--permissions read-only` is refused\n"
+        "\nAn option that an agent lacks gives one warning and is dropped; what `--permissions` narrows is refused\n"
         "instead. Limits on turns and money that an agent does not know are enforced by Harness itself."
     )
     parts += _conversations(agents)

@@ -55,7 +55,7 @@ def test_a_prompt_of_one_word_is_not_taken_for_a_command() -> None:
 
 
 def test_nothing_is_promised_that_this_mode_cannot_do() -> None:
-    assert AGENT.supports == {"agent-default", "model", "system_prompt"}
+    assert AGENT.supports == {"agent-default", "effort", "model", "system_prompt"}
 
 
 OUTCOMES = {

@@ -42,7 +42,7 @@ def test_every_option_of_a_request_has_its_argument() -> None:
     assert asked.stdin == b"-Hi"
     resumed = command(Request(agent="copilot", prompt="Hi", resume="s-1", permissions="agent-default"), ())
     assert resumed.args == (*ALWAYS, "--resume=s-1")
-    assert {"resume", "continue_last", "model", "read-only", "agent-default"} == AGENT.supports
+    assert {"resume", "continue_last", "effort", "model", "read-only", "agent-default"} == AGENT.supports
 
 
 def test_read_only_forbids_commands_and_writing() -> None:

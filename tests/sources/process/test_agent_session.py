@@ -159,6 +159,9 @@ def test_a_resumed_copilot_has_the_id_it_was_resumed_with() -> None:
         ),
         ("qwen", "0.24.4", {"append_system_prompt": "Be brief."}, "--append-system-prompt", ""),
         ("gemini", "0.61.0", {"permissions": "read-only"}, "plan", ""),
+        ("copilot", "1.0.3", {"effort": "high"}, "--output-format", "--effort"),
+        ("opencode", "1.1.0", {"effort": "high"}, "--format", "--effort"),
+        ("goose", "1.37.0", {"effort": "high"}, "run", "--effort"),
     ],
 )
 def test_a_version_is_asked_only_for_what_it_takes(
@@ -177,6 +180,14 @@ def test_a_version_is_asked_only_for_what_it_takes(
 def test_rights_that_a_version_cannot_narrow_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"Gemini CLI 0\.20\.0 has no read-only mode"):
         launched("gemini", "0.20.0", tmp_path, permissions="read-only")
+
+
+@pytest.mark.parametrize("permissions", ["agent-default", "read-only"])
+def test_an_agent_without_rules_of_its_own_does_not_get_all_rights_instead(
+    permissions: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="mini-SWE-agent has no"):
+        launched("mini-swe-agent", "2.4.6", tmp_path, permissions=permissions)
 
 
 def test_claude_is_given_the_files_of_mcp_servers(tmp_path: Path) -> None:

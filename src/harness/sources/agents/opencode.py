@@ -13,6 +13,7 @@ from harness.sources.request import Request
 _THINKING_SINCE: Version = (1, 2)
 _SKIP_PERMISSIONS_SINCE: Version = (1, 4)
 _AUTO_SINCE: Version = (1, 17, 12)
+_VARIANT_SINCE: Version = (1, 2)
 _SERVE_SINCE: Version = (1, 18)
 
 
@@ -59,6 +60,7 @@ AGENT = Agent(
     without_settings={"OPENCODE_DISABLE_PROJECT_CONFIG": "1"},
     command=command,
     translator=OpencodeTranslator,
+    since={"effort": _VARIANT_SINCE},
     supports=frozenset({"agent-default", "read-only", *FLAGS}),
     command_files=(
         CommandFiles(

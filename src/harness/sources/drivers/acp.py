@@ -73,6 +73,10 @@ _MODES = {"plan": "read-only", "build": "ask", "default": "ask"}
 """What a session of ours calls its modes → the permissions that an agent's mode stands for."""
 
 
+SUPPORTS = frozenset({"agent-default", "model", "read-only", "resume"})
+"""What every program takes of a request."""
+
+
 class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
     """How one agent differs from the protocol, and from the others."""
 
@@ -106,7 +110,7 @@ class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
         command: Callable[[Request, Version], CommandLine],
         *,
         since: Version,
-        supports: frozenset[str] = frozenset({"agent-default", "model", "read-only", "resume"}),
+        supports: frozenset[str] = SUPPORTS,
         unasked: str = "",
     ) -> TwoWay:
         """How an agent that is started with `command` is held in a conversation over this protocol."""

@@ -266,6 +266,8 @@ class OpencodeServe(Driver):
             body["model"] = {"providerID": provider, "modelID": name}
         if self._agent:
             body["agent"] = self._agent
+        if self.request.effort:
+            body["variant"] = self.request.effort
         if is_steering:
             self._sent_prompts.append(prompt)
 

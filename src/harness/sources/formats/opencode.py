@@ -301,7 +301,7 @@ def _error_of(record: Record) -> Error:
     return Error(message=message, code=f"http_{status}" if status else name or "error")
 
 
-FLAGS = {"model": "--model", "resume": "--session", "continue_last": "--continue"}
+FLAGS = {"model": "--model", "effort": "--variant", "resume": "--session", "continue_last": "--continue"}
 _READ_ONLY_AGENT = "plan"
 _READ_ONLY_RULES = '{"edit":"deny","bash":"deny"}'
 """That agent may still run commands, and where it is missing another takes its place; so no agent

@@ -33,6 +33,11 @@ _OPTIONAL = (
 _NOT_SAID: tuple[Any, ...] = ("", (), None, False)
 _DEFAULTS = {field.name: field.default for field in fields(Request)}
 _LIMITS = ("max_turns", "max_budget_usd")
+_LACKS = {
+    "read-only": "has no read-only mode",
+    "agent-default": "has no rules of its own for what it may do: it runs every command unasked",
+}
+"""Permissions → what an agent that is not held to them is missing."""
 _WEAKER_SANDBOX = (
     "--sandbox uses Landlock here, since the system refuses namespaces and there is no bubblewrap that works: commands "
     "can create nothing at the top of the workspace and cannot commit, but can change modes and times of files outside"
@@ -410,7 +415,7 @@ def dropped_options(request: Request, environ: Mapping[str, str] | None = None) 
     version = _version_of(agent, binary, is_two_way=False)
     supports = _supported(agent, None, parse_version(version))
     kept, warnings = _drop_unsupported(agent, request, supports, version)
-    changed = [name for name in (*_OPTIONAL, "permissions") if getattr(kept, name) != getattr(request, name)]
+    changed = [name for name in _OPTIONAL if getattr(kept, name) != getattr(request, name)]
     return dict(zip(changed, warnings, strict=True))
 
 
@@ -435,13 +440,11 @@ def _drop_unsupported(
             hint="--fork needs --resume ID, and an agent with `fork` in `harness agents capabilities`",
         )
     if request.permissions not in ("full-access", *supports):
-        if request.permissions == "read-only":
-            # Dropping this one silently would give an agent more rights than it was granted.
-            raise UsageError(
-                f"{title} has no read-only mode", hint="use --permissions full-access or another agent"
-            )
-        warnings.append(f"{title} does not support --permissions {request.permissions}: dropped")
-        request = replace(request, permissions="full-access")
+        # Dropping this one would give an agent more rights than it was granted.
+        raise UsageError(
+            f"{title} {_LACKS.get(request.permissions, f'does not support --permissions {request.permissions}')}",
+            hint="use --permissions full-access or another agent",
+        )
     return request, tuple(warnings)
 
 

@@ -68,7 +68,7 @@ _ENVIRONMENT = {
 }
 _RECORDS_SINCE: Version = (3,)
 """Before that its stream is the messages of its chat, and its options have other names."""
-_FLAGS = {"model": "--model", "system_prompt": "--system"}
+_FLAGS = {"model": "--model", "system_prompt": "--system", "effort": "--thinking"}
 _OUTCOMES: dict[str, Outcome] = {"completed": "completed", "max_iterations": "limit_exceeded"}
 """How `run_result` says that it ended. Other reasons are failures, except an abort by a user."""
 _STOPPED_CHILD = {"agent_end": "completed", "agent_error": "failed", "agent_abort": "interrupted"}
@@ -512,7 +512,7 @@ AGENT = Agent(
     translator=ClineTranslator,
     two_way=TWO_WAY,
     supports=frozenset({"agent-default", *_FLAGS}),
-    since={"system_prompt": _RECORDS_SINCE},
+    since={"effort": _RECORDS_SINCE, "system_prompt": _RECORDS_SINCE},
     needs_version=True,
     session_files=SessionFiles(
         folders=(

@@ -18,7 +18,7 @@ from harness.events.operation import List, Operation, Read, Write
 from harness.log.raw import RawStart
 from harness.sources.agent import CommandLine, Version
 from harness.sources.agents.copilot.calls import COPILOT, exit_status_of, operations_after, output_of_result
-from harness.sources.drivers.acp import AcpProgram
+from harness.sources.drivers.acp import SUPPORTS, AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd, usage_of
 from harness.sources.formats.acp_calls import ENDS, AcpCall, named_by_input
 from harness.sources.formats.command_line import flags_of
@@ -183,7 +183,13 @@ def acp_command(request: Request, version: Version) -> CommandLine:
     """Its tool that asks the user fails in this mode, so the model does not get it."""
     del version
     args = ["--acp", "--no-auto-update", "--no-ask-user", *_PERMISSIONS.get(request.permissions, ())]
-    return CommandLine(args=(*args, *flags_of(request, {"model": "--model"}), *request.extra_args))
+    return CommandLine(
+        args=(
+            *args,
+            *flags_of(request, {"model": "--model", "effort": "--reasoning-effort"}),
+            *request.extra_args,
+        )
+    )
 
 
-TWO_WAY = PROGRAM.two_way(acp_command, since=(1, 0, 102))
+TWO_WAY = PROGRAM.two_way(acp_command, since=(1, 0, 102), supports=SUPPORTS | {"effort"})

@@ -54,6 +54,7 @@ _PERMISSIONS: dict[str, list[str]] = {
 }
 _FLAGS = {
     "model": "--model",
+    "effort": "--reasoning-effort",
     "resume": "--resume=",
     "session_id": "--session-id=",
     "continue_last": "--continue",
@@ -361,6 +362,7 @@ AGENT = Agent(
     supports=frozenset({"agent-default", "read-only", *(_FLAGS.keys() - {"session_id"})}),
     screen_resume=("--resume={id}",),
     names_sessions_since=(1, 0, 60),
+    since={"effort": (1, 0, 4)},
     needs_version=True,
     key_variables=(
         "COPILOT_GITHUB_TOKEN",

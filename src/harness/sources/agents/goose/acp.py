@@ -24,7 +24,7 @@ from harness.sources.agents.goose.tools import (
     own_name,
     todo_list_of,
 )
-from harness.sources.drivers.acp import AcpProgram
+from harness.sources.drivers.acp import SUPPORTS, AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd, usage_of
 from harness.sources.formats.acp_calls import ENDS, AcpCall, exit_code_in
 from harness.sources.formats.fields import amount_of, output_of, record_of, text_of
@@ -130,11 +130,17 @@ PROGRAM = AcpProgram(
 )
 
 
+def effort_of(request: Request) -> dict[str, str]:
+    """How much the model is to reason, which Goose takes from its environment alone."""
+    return {"GOOSE_THINKING_EFFORT": request.effort} if request.effort else {}
+
+
 def acp_command(request: Request, version: Version) -> CommandLine:
     del version
     mode = PROGRAM.modes.get(request.permissions)
     args = ["acp", *(("--with-builtin", "developer") if mode not in (None, "chat") else ())]
-    return CommandLine(args=(*args, *request.extra_args), env={"GOOSE_MODE": mode} if mode else {})
+    env = {**({"GOOSE_MODE": mode} if mode else {}), **effort_of(request)}
+    return CommandLine(args=(*args, *request.extra_args), env=env)
 
 
-TWO_WAY = PROGRAM.two_way(acp_command, since=(1, 52))
+TWO_WAY = PROGRAM.two_way(acp_command, since=(1, 52), supports=SUPPORTS | {"effort"})

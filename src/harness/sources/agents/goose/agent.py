@@ -36,7 +36,7 @@ from harness.events import (
 )
 from harness.log.raw import RawStart
 from harness.sources.agent import Agent, CommandLine, Version
-from harness.sources.agents.goose.acp import TWO_WAY
+from harness.sources.agents.goose.acp import TWO_WAY, effort_of
 from harness.sources.agents.goose.notices import (
     INTERRUPTED,
     INTERRUPTION,
@@ -136,7 +136,7 @@ def command(request: Request, version: Version) -> CommandLine:
     mode = _MODES[request.permissions]
     return CommandLine(
         args=(*args, *request.extra_args, "--instructions", "-"),
-        env={"GOOSE_MODE": mode} if mode else {},
+        env={**({"GOOSE_MODE": mode} if mode else {}), **effort_of(request)},
         stdin=request.prompt_bytes,
     )
 
@@ -430,7 +430,9 @@ AGENT = Agent(
     command=command,
     translator=GooseTranslator,
     two_way=TWO_WAY,
-    supports=frozenset({"agent-default", "continue_last", "read-only", "resume", *_FLAGS}),
+    supports=frozenset({"agent-default", "continue_last", "effort", "read-only", "resume", *_FLAGS}),
+    since={"effort": (1, 52)},
+    needs_version=True,
     screen_resume=("session", "--resume", "--session-id", "{id}"),
     key_variables=(
         "ANTHROPIC_API_KEY",

@@ -140,7 +140,7 @@ PROGRAM = AcpProgram(
 
 def acp_command(request: Request, version: Version) -> CommandLine:
     del version
-    args = ["agent", "--no-leader", *flags_of(request, {"model": "--model"})]
+    args = ["agent", "--no-leader", *flags_of(request, {"model": "--model", "effort": "--reasoning-effort"})]
     if request.permissions == "full-access":
         args.append("--always-approve")
     return CommandLine(args=(*args, *request.extra_args, "stdio"))
@@ -149,6 +149,6 @@ def acp_command(request: Request, version: Version) -> CommandLine:
 TWO_WAY = PROGRAM.two_way(
     acp_command,
     since=(1, 0, 41),
-    supports=frozenset({"agent-default", "model", "resume"}),
+    supports=frozenset({"agent-default", "effort", "model", "resume"}),
     unasked="it decides itself which calls need no permission, some that create files among them",
 )

@@ -118,6 +118,7 @@ _FLAGS = {
     "max_turns": "--max-turns",
     "system_prompt": "--system-prompt-override",
     "append_system_prompt": "--rules",
+    "effort": "--reasoning-effort",
     "resume": "--resume",
     "continue_last": "--continue",
 }
