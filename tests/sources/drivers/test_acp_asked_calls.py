@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.events import Error
+from harness.events import Error, Relay
 from harness.sources.driver import Asked, AskedCall, Notice, TurnEnded
 from harness.sources.drivers.acp import AcpDriver
 from harness.sources.registry import load
@@ -130,3 +130,52 @@ def test_refusals_end() -> None:
     assert end.outcome == "failed"
     assert isinstance(notice.event, Error)
     assert notice.event.code == "refused_too_often"
+
+
+_SPAWN: dict[str, dict[str, Any]] = {
+    "copilot": {"kind": "other", "rawInput": {"agent_type": "explore", "prompt": "look", "mode": "sync"}},
+    "kimi": {"title": "Agent", "rawInput": {"subagent_type": "explore", "prompt": "look"}},
+}
+"""Agent → the call by which it spawns a sub-agent."""
+
+
+def ask_as_subagent(peer: Peer, agent: str) -> Relay:
+    """A sub-agent's call: Copilot announces it with a mark, Kimi does not announce it."""
+    if agent == "copilot":
+        mark = {"github.com/copilot": {"agentId": "a1"}}
+        announce(peer, "sub", kind="execute", rawInput={"command": "make"}, _meta=mark)
+    asked(peer, toolCallId="sub", title="Bash", rawInput={"command": "make"})
+    [question] = peer.has(Asked)
+    return question.relay  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("agent", _SPAWN)
+def test_a_question_of_a_sub_agent_says_whose_it_is(agent: str) -> None:
+    peer = peer_of(agent)
+    announce(peer, "own", title="Bash", kind="execute", rawInput={"command": "ls"})
+    announce(peer, "spawn", **_SPAWN[agent])
+    relay = ask_as_subagent(peer, agent)
+
+    assert (relay.subagent, relay.spawn_call_id) == ("explore", "spawn")
+
+
+@pytest.mark.parametrize("agent", _SPAWN)
+@pytest.mark.parametrize("spawns", [0, 2])
+def test_where_it_is_not_certain_which_sub_agent_asks_it_is_not_guessed(agent: str, spawns: int) -> None:
+    peer = peer_of(agent)
+    for number in range(spawns):
+        announce(peer, f"spawn{number}", **_SPAWN[agent])
+    relay = ask_as_subagent(peer, agent)
+
+    assert (relay.subagent, relay.spawn_call_id) == ("sub-agent", "")
+
+
+@pytest.mark.parametrize("agent", _SPAWN)
+def test_a_question_of_the_main_agent_has_no_mark(agent: str) -> None:
+    peer = peer_of(agent)
+    announce(peer, "spawn", **_SPAWN[agent])
+    announce(peer, "own", title="Bash", kind="execute", rawInput={"command": "ls"})
+    asked(peer, toolCallId="own", title="Bash", rawInput={"command": "ls"})
+    [question] = peer.has(Asked)
+
+    assert (question.relay.subagent, question.relay.spawn_call_id) == ("", "")

@@ -464,6 +464,11 @@ class KimiAcp(AcpTranslator):
         return text_of(called.get("title"))
 
     @staticmethod
+    def is_of_subagent(call: AcpCall, *, is_announced: bool) -> bool:
+        del call
+        return not is_announced
+
+    @staticmethod
     def input_of(call: AcpCall) -> Any:
         asked = call.input or record_of(arguments_of(call.text))
         # Of a sub-agent's call there is only what the question says.

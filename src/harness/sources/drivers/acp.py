@@ -455,7 +455,7 @@ class AcpDriver(JsonRpcDriver):
         call.update(called)
         call.content = content or call.content
         names = self.program.translator
-        relay = permission_relay(asked.params, call, names.name_of(call), names.input_of(call))
+        relay = permission_relay(asked.params, call, names, self._calls)
         if relay.kind != "permission":
             return [self._ask(asked, relay)]
         calls = [self._asked_call(called, announced, call)]

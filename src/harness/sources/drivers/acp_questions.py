@@ -6,14 +6,16 @@ the user's. A form (`elicitation/create`) is a JSON Schema; each of its properti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from harness.events import Relay, RelayReply
+from harness.events.operation import Spawn
 from harness.sources.driver import AskedQuestion, Choice, answers_of, question_relay
 from harness.sources.drivers.json_rpc import RpcRequest
+from harness.sources.formats.acp import AcpTranslator
 from harness.sources.formats.acp_calls import AcpCall, text_of_content
 from harness.sources.formats.fields import first_text, items_of, record_of, text_of
 from harness.sources.translator import Record
@@ -56,8 +58,11 @@ def called_in(params: Record) -> Record:
     return record_of(params.get("toolCall")) or record_of(record_of(params.get("subject")).get("toolCall"))
 
 
-def permission_relay(params: Record, call: AcpCall, name: str, asked: Any) -> Relay:
-    called, meta = called_in(params), call.meta
+def permission_relay(
+    params: Record, call: AcpCall, names: type[AcpTranslator], calls: Mapping[str, AcpCall]
+) -> Relay:
+    """`calls`: those that were announced and have not ended."""
+    called, name, asked = called_in(params), names.name_of(call), names.input_of(call)
     title = first_text(params, "title") or text_of(called.get("title")) or call.title
     if title in ("", name):
         title = text_of_content(items_of(called.get("content"))) or title
@@ -67,6 +72,7 @@ def permission_relay(params: Record, call: AcpCall, name: str, asked: Any) -> Re
     text = text_of(_option(params, "allow_once").get("name"))
     if text and text.lower() not in _PLAIN_WORDS:
         title = f"{title} ({text})" if title else text
+    subagent, spawn_call_id = _asker(call, names, calls)
     return Relay(
         id="",
         kind="permission",
@@ -74,9 +80,27 @@ def permission_relay(params: Record, call: AcpCall, name: str, asked: Any) -> Re
         tool_name=name,
         input=asked,
         question=title,
-        subagent=text_of(meta.get("subagentType")),
-        spawn_call_id=text_of(meta.get("parentToolCallId")),
+        subagent=subagent,
+        spawn_call_id=spawn_call_id,
     )
+
+
+def _asker(call: AcpCall, names: type[AcpTranslator], calls: Mapping[str, AcpCall]) -> tuple[str, str]:
+    """Which sub-agent asks, and the call that spawned it: where several work at once, only that it is one of them."""
+    if name := text_of(call.meta.get("subagentType")):
+        return name, text_of(call.meta.get("parentToolCallId"))
+    if not names.is_of_subagent(call, is_announced=call.id in calls):
+        return "", ""
+    started = (
+        (each.id, names.tools.start(each.id, names.name_of(each), names.input_of(each), "", {})[0].operation)
+        for each in calls.values()
+        if not names.is_of_subagent(each, is_announced=True)
+    )
+    spawns = [(id, spawn) for id, spawn in started if isinstance(spawn, Spawn)]
+    if len(spawns) != 1:
+        return "sub-agent", ""
+    ((id, spawn),) = spawns
+    return spawn.name or "sub-agent", id
 
 
 def is_for_several(params: Record) -> bool:

@@ -223,6 +223,12 @@ class AcpTranslator(Translator):
         return text_of(called.get("name"))
 
     @staticmethod
+    def is_of_subagent(call: AcpCall, *, is_announced: bool) -> bool:
+        """Whether a sub-agent asks, where the question does not name it."""
+        del call, is_announced
+        return False
+
+    @staticmethod
     def stated_input(called: Record) -> Any:
         """The arguments in a question, as the tool takes them; None: it does not repeat them."""
         return called.get("rawInput")

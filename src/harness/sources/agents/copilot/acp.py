@@ -82,9 +82,14 @@ class CopilotAcp(AcpTranslator):
         # A patch comes as mere text.
         return {"input": call.input} if isinstance(call.input, str) else call.input
 
+    @staticmethod
+    def is_of_subagent(call: AcpCall, *, is_announced: bool) -> bool:
+        del is_announced
+        return bool(_agent_in(call.meta))
+
     def run_of(self, params: Record, update: Record) -> str:
         """Calls of a sub-agent name it; its words do not."""
-        agent = text_of(record_of(record_of(update.get("_meta")).get("github.com/copilot")).get("agentId"))
+        agent = _agent_in(record_of(update.get("_meta")))
         if not agent:
             is_call = "toolCallId" in update
             return "" if is_call else super().run_of(params, update)
@@ -157,6 +162,10 @@ class CopilotAcp(AcpTranslator):
 
     def result(self, outcome: Outcome, reason: str) -> Result:
         return super().result("failed" if outcome == "completed" and self._has_failed else outcome, reason)
+
+
+def _agent_in(meta: Record) -> str:
+    return text_of(record_of(meta.get("github.com/copilot")).get("agentId"))
 
 
 def _as_shown(operation: Operation, diff: str) -> Operation:
