@@ -245,6 +245,16 @@ def test_the_files_of_the_page_are_compressed_for_clients_that_take_it(live: Liv
         assert int(small.headers["content-length"]) < len(plain.content) / 2
 
 
+def test_answers_are_compressed_for_clients_that_take_it(live: LiveServer) -> None:
+    with live.http() as http:
+        plain = http.get("/api/agents", headers={"accept-encoding": "gzip;q=0"})
+        small = http.get("/api/agents", headers={"accept-encoding": "gzip"})
+        assert "content-encoding" not in plain.headers
+        assert small.headers["content-encoding"] == "gzip"
+        assert small.json() == plain.json()
+        assert int(small.headers["content-length"]) < len(plain.content) / 2
+
+
 def test_the_openapi_document_names_every_route(live: LiveServer) -> None:
     from test_security import routes
 

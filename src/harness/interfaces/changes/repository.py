@@ -23,6 +23,7 @@ _BASES = ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master", "r
 _STAT = re.compile(
     rb"  ctime: \d+:\d+\n  mtime: (\d+):(\d+)\n[^\n]*\n[^\n]*\n  size: (\d+)\tflags: [0-9a-f]+\n"
 )
+_COMMITTER = re.compile(r"^committer .*> (\d+) [+-]\d+$", re.MULTILINE)
 _REGULAR = ("100644", "100755")
 _MOST_CHANGED = 2_000
 
@@ -105,6 +106,18 @@ class Repository:
         others = self._calls.ask("ls-files", "-z", "--others", "--exclude-standard")
         found |= {name: None for name in _names(others) if name not in found}
         return dict([*found.items()][:_MOST_CHANGED])
+
+    def head_time_s(self) -> int:
+        """When the last commit was made; 0 before the first."""
+        text = self._text("cat-file", "commit", head) if (head := self.head()) else ""
+        found = _COMMITTER.search(text)
+        return int(found[1]) if found is not None else 0
+
+    def differing(self, names: Iterable[str]) -> list[str]:
+        """Those of these files that are not as in the last commit."""
+        wanted = list(names)
+        committed, folder = self._entries(self.head(), wanted), RunFolder(self.top)
+        return [name for name in wanted if not _is_as(committed.get(name), folder, name)]
 
     def blobs(self, commit: str, names: Iterable[str]) -> dict[str, bytes]:
         """The content of files in a commit; those that it has not, or that are no files, are left out."""
@@ -258,6 +271,13 @@ class Repository:
 
     def _text(self, *arguments: str, stdin: bytes | None = None, index: str = "") -> str:
         return os.fsdecode(self._calls.ask(*arguments, stdin=stdin, index=index)).strip()
+
+
+def _is_as(committed: CommittedFile | None, folder: RunFolder, name: str) -> bool:
+    """Whether a file of the working tree is as it was committed; None: it was not."""
+    if committed is None:
+        return not os.path.lexists(os.path.join(folder.root, name))
+    return folder.has(name) and _is_blob(folder.read(name).data, committed.blob)
 
 
 def _is_blob(data: bytes | None, blob: str) -> bool:

@@ -392,6 +392,12 @@ class InboxRows:
             fold = self._stored.fold(self._store.metadata(log_id)) if followed is None else followed.fold
             return fold.whole_ask(ask_id, self._around(fold.metadata, is_unfinished=fold.is_open))
 
+    def changed_paths(self, log_id: str) -> list[str]:
+        """The files that the edits of a session changed. Raises HarnessError."""
+        followed = self._followed.get(log_id)
+        fold = self._stored.fold(self._store.metadata(log_id)) if followed is None else followed.fold
+        return fold.changed_paths
+
     def close(self) -> None:
         with self._lock:
             self._is_closed = True

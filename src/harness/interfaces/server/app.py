@@ -16,10 +16,13 @@ from mimetypes import guess_type
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from harness.config import Settings
@@ -126,7 +129,7 @@ class ServerApp:
     def guarded(self) -> RequestGuard:
         plan = self.plan
         return RequestGuard(
-            self._routed,
+            Compressed(self._routed),
             access=plan.access,
             names=plan.names,
             is_public=self._is_public,
@@ -260,6 +263,19 @@ async def _error_response(request: Request, error: Exception) -> Response:
     return plain_error(error.status_code, error.detail, error.headers)
 
 
+class Compressed:
+    """Answers in gzip for clients that take it. Streams of events are sent as they come, and sockets as they are."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._compressing = GZipMiddleware(app, minimum_size=_SMALLEST_COMPRESSED, compresslevel=6)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        accepted = Headers(scope=scope).get("accept-encoding", "") if scope["type"] == "http" else ""
+        app = self._compressing if _takes_gzip(accepted) else self._app
+        await app(scope, receive, send)
+
+
 class PageFiles:
     """Contract: sends nothing that was not in its folder when it was made."""
 
@@ -301,6 +317,7 @@ class PageFiles:
         )
 
 
+_SMALLEST_COMPRESSED = 1_000
 _COMPRESSIBLE = (".js", ".css", ".html", ".svg", ".md", ".json", ".ttf")
 
 

@@ -183,6 +183,11 @@ class InboxFold:
         return self._runs.open_top is not None
 
     @property
+    def changed_paths(self) -> list[str]:
+        """The files that its edits changed, as the agent named them."""
+        return list(self._changes.state)
+
+    @property
     def urgent(self) -> object:
         """Changes with what a person must see at once: what is asked, and which run is open."""
         top = self._runs.top

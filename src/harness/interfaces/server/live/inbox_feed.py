@@ -13,6 +13,7 @@ from harness.config.budgets import own_value, period_start_ms
 from harness.config.prices import load as load_prices
 from harness.errors import HarnessError
 from harness.interfaces.commands import Command
+from harness.interfaces.inbox.committed import CommittedChanges
 from harness.interfaces.inbox.rows import InboxRows, RowStatus
 from harness.interfaces.inbox.store_watch import StoreWatch
 from harness.interfaces.inbox.today import Today, today_in
@@ -35,6 +36,7 @@ _BETWEEN_S = 0.25
 _LOOK_EVERY_S = 1.0
 _TODAY_EVERY_S = 10.0
 _OTHERS_EVERY_S = 2.0
+_COMMITS_EVERY_S = 3.0
 _OTHERS_SHARE = 20
 """Looking for sessions that agents have stored takes at most one part in so many of the time."""
 
@@ -87,7 +89,7 @@ class InboxFeed:
 
     def open(self) -> None:
         self._watch = StoreWatch(self._store, self._notified)
-        for work in (self._load(), self._look(), self._refresh_today_now_and_then()):
+        for work in (self._load(), self._look(), self._refresh_today_now_and_then(), self._follow_commits()):
             self._do(work)
         if isinstance(self._store, MachineStore):
             self._do(self._follow_histories(self._store.histories))
@@ -270,6 +272,16 @@ class InboxFeed:
         if log_id not in self._completed:
             self._completed.add(log_id)
             self._do(asyncio.to_thread(complete, self._store, log_id))
+
+    async def _follow_commits(self) -> None:
+        """What was committed outside of Harness needs no review any more."""
+        committed = CommittedChanges(self.rows.changed_paths)
+        await self.is_loaded.wait()
+        while True:
+            if self.takers:
+                for log_id in await asyncio.to_thread(committed.found, list(self.rows.rows.values())):
+                    self.mark_reviewed(log_id)
+            await asyncio.sleep(_COMMITS_EVERY_S)
 
     async def _refresh_today_now_and_then(self) -> None:
         while True:

@@ -1,1 +1,0 @@
-export{t as Markdown}from"./markdown-00RWkz0a.js";

@@ -1,1 +1,0 @@
-import{n as e}from"./jsx-runtime-C3cWAN_r.js";var t=e(),n=`(max-width: 767.98px)`;function r(){return(0,t.useSyncExternalStore)(e=>{let t=window.matchMedia(n);return t.addEventListener(`change`,e),()=>t.removeEventListener(`change`,e)},()=>window.matchMedia(n).matches)}export{r as t};

@@ -1,1 +1,0 @@
-import{n as e,t}from"./jsx-runtime-C3cWAN_r.js";import{i as n}from"./unseen-xZPdZZan.js";var r=e(),i=t(),a=(0,r.memo)(function({text:e,kind:t=`code`}){let r=n(e,t);return r.length===1&&!r[0].mark?e:r.map(({text:e,mark:t},n)=>t?(0,i.jsx)(`span`,{className:`unseen-mark`,children:t},n):e)});export{a as t};
