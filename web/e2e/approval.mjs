@@ -72,7 +72,7 @@ test("a tall command is folded with a count, and unfolded with a button", async 
   await shot(visitor.page, "approval-tall");
   const counted = Number.parseInt(await more.innerText());
   assert.ok(counted > 20 && Math.abs(counted - (await hiddenLines())) <= 1, `${counted} lines`);
-  assert.match(await dock.locator(".always-first .always-label").innerText(), /^Always allow bash: echo line 0␊[^]*… \(\d+ more characters, as in the call\) in this conversation$/);
+  assert.equal(await dock.locator(".always-first").count(), 0, "what was not all on the screen is not allowed for longer");
   await more.click();
   assert.equal(await hiddenLines(), 0);
   await dock.getByRole("button", { name: "Show less" }).waitFor();
@@ -113,13 +113,11 @@ test("an overwrite shows what goes away", async () => {
 test("always allows what its button says, and that can be revoked", async () => {
   const visitor = await asked("ALWAYS", ".dock .always-first");
   const { page } = visitor;
-  await page.getByRole("button", { name: "Choose how far “always” reaches" }).click();
-  assert.deepEqual(await page.locator(".dock .always-label").allInnerTexts(), ["Always allow bash: echo one in this conversation", "Always allow bash: echo … in this conversation"]);
-  assert.ok(await page.locator(".dock .menu").evaluate(isInSight), "out of sight");
+  assert.deepEqual(await page.locator(".dock .always-label").allInnerTexts(), ["Always allow exactly: echo one in this conversation"]);
   await shot(page, "approval-always");
   assert.deepEqual(await violations(page), []);
-  await answer(page, /Always allow bash: echo …/);
-  await page.locator(".dock .command", { hasText: "touch other" }).waitFor();
+  await answer(page, /Always allow exactly: echo one/);
+  await page.locator(".dock .command", { hasText: "echo two" }).waitFor();
   await page.locator(".grants li", { hasText: "echo" }).first().waitFor();
   await shot(page, "grants");
   const count = await page.locator(".grants li").count();
