@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from lacking import lacking, lines_of
+
 RUN = str(Path(__file__).with_name("run.py"))
 DETACHED = """
 import os, subprocess, time
@@ -47,3 +49,11 @@ def test_a_killed_run_is_a_failure(tmp_path: Path) -> None:
     argv = [sys.executable, RUN, "-p", "no:cacheprovider", "test_small.py"]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, check=False, timeout=100)
     assert done.returncode == 128 + signal.SIGKILL
+
+
+def test_what_was_skipped_is_counted_with_what_would_let_it_run() -> None:
+    reasons = [lacking("root"), lacking("ripgrep"), lacking("root")]
+    assert [*lines_of(reasons)] == [
+        "     2 skipped: no root: run the tests as root",
+        "     1 skipped: no ripgrep: install the package ripgrep",
+    ]
