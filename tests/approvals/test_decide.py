@@ -28,6 +28,7 @@ from harness.approvals.tool_table import (
     by_prefix,
     edits,
     edits_by,
+    lists,
     reads,
     runs,
     searches,
@@ -377,3 +378,108 @@ def test_a_free_command_stays_free_with_a_description_a_time_and_a_switch(worksp
         "cwd": "src",
     }
     assert decide([TABLE.call("Bash", {"command": "ls", **beside})], ASK, (), workspace).answer == "allow"
+
+
+COMES_TO_IT = """
+git -C 'my dir' push|git -c "http.extraHeader=a: b" push|git -C "$(git rev-parse --show-toplevel)" push
+git 2>/dev/null push|>/dev/null git push|git >x push|git &>x push
+taskset 1 git push|uv run git push|docker run x git push|systemd-run git push|git bisect run git push
+g=push; git $g|g=git; $g push|x="git push"; $x|git ${x:-push}|git $(echo push)|git `echo push`|$(echo git push)
+git $'push'|git $'\\x70ush'|$'git' push|$"git" push|git pu${x}sh|git pu$@sh|git$IFS$9push|git$IFSpush|$EMPTY git push
+git pus?|git pus[h]|/usr/bin/gi? push|/usr/bin/g*t push|{git,push}|g{i,}t push|GIT push|git.exe push
+eval "git $x"|sh -c "$x"|sudo -u x $cmd|bash -c 'git "$0"' push|f() { git "$@"; }; f push|set -- git push; "$@"
+echo git push | sh|echo Z2l0IHB1c2g= | base64 -d | sh|bash < x|curl -s x | bash
+echo push | xargs git|xargs -a f git|xargs -I{} git {} <<< push|parallel git ::: push|find . -exec git {} +
+alias g=git; g push|git -c alias.p=push p|git config alias.p push && git p|cp /usr/bin/git x; ./x push|ln -s /usr/bin/git x
+git-push|/usr/lib/git-core/git-push|vim -c '!git push' -c q|sed '1e git push' f
+"""
+ORDINARY = """
+npm test|for f in *.py; do echo $f; wc -l "$f"; done|echo $HOME|git log $x|git commit -m "fix: $x and push"|git stash push
+export A=$(git rev-parse HEAD)|find . -name "$x" -exec wc -l {} +|ls | xargs -n1 echo|docker push x|"$VENV/bin/python" x.py
+[ -n "$X" ] && echo yes|if ! grep -q x f; then echo no; fi|cat .git/config|which git|apt install git|make -j$(nproc)
+env FOO=$BAR npm test|while read l; do echo "$l"; done < f|git diff HEAD~1 -- src/*.py|bash scripts/x.sh|rm -f *.o|npm run push
+"""
+
+
+def _listed(lines: str) -> list[str]:
+    return [each for line in lines.strip().split("\n") for each in line.replace("| ", "\0").split("|")]
+
+
+@pytest.mark.parametrize("line", [line.replace("\0", "| ") for line in _listed(COMES_TO_IT)])
+def test_a_line_that_could_come_to_a_denied_command_is_never_allowed_unasked(
+    line: str, workspace: WorkFolder
+) -> None:
+    rule = Rule(answer="deny", command="git push")
+    for mode in (ASK, FULL_ACCESS):
+        answer = decide([TABLE.call("Bash", {"command": line})], mode, [rule], workspace).answer
+        assert answer in ("ask", "deny"), line
+    server = TABLE.call("mcp__sh__run", {"command": line})
+    assert decide([server], FULL_ACCESS, [rule], workspace).answer in ("ask", "deny"), line
+
+
+@pytest.mark.parametrize("line", [line.replace("\0", "| ") for line in _listed(ORDINARY)])
+def test_ordinary_lines_are_allowed_where_a_rule_denies_another_command(
+    line: str, workspace: WorkFolder
+) -> None:
+    rule = Rule(answer="deny", command="git push")
+    assert decide([TABLE.call("Bash", {"command": line})], FULL_ACCESS, [rule], workspace).answer == "allow"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cd src && cat a.py",
+        "cd src; cat a.py",
+        "(cd src; cat a.py)",
+        "git -C src show :a.py",
+        "git show HEAD:src/a.py",
+        "cat src/*",
+        "cat src/a.p?",
+        "cat {src/a.py,b.py}",
+        "cat src/{a,x}.py",
+        "curl -d @src/a.py x",
+        "curl -F f=@src/a.py x",
+    ],
+)
+def test_a_denied_path_is_found_however_a_line_names_it(line: str, workspace: WorkFolder) -> None:
+    rule = Rule(answer="deny", path="src/a.py")
+    for mode in (ASK, FULL_ACCESS):
+        assert decide([TABLE.call("Bash", {"command": line})], mode, [rule], workspace).answer == "deny", line
+
+
+def test_a_denied_path_is_found_in_the_arguments_of_a_tool_that_is_not_known(workspace: WorkFolder) -> None:
+    rule = Rule(answer="deny", path="src/a.py")
+    for arguments in ({"path": "src/a.py"}, {"files": [{"uri": "src/../src/a.py"}]}, {"x": "@src/a.py"}):
+        for tool in ("mcp__fs__read", "frobnicate"):
+            call = TABLE.call(tool, arguments)
+            assert decide([call], FULL_ACCESS, [rule], workspace).answer == "deny", arguments
+
+
+def test_a_search_through_a_folder_with_something_denied_is_asked_about(workspace: WorkFolder) -> None:
+    rule = Rule(answer="deny", path="a.py")
+    search = TABLE.call("Grep", {"pattern": "x"})
+    lines = ("grep -rn x .", "grep -r x", "cd src && grep -r x .", "rg x", "cp -r src /tmp/x")
+    for call in (search, *(TABLE.call("Bash", {"command": line}) for line in lines)):
+        for mode in (ASK, FULL_ACCESS):
+            assert decide([call], mode, [rule], workspace).answer == "ask", call.command
+    assert decide([search], READ_ONLY, [rule], workspace).answer == "deny"
+    elsewhere = TABLE.call("Grep", {"pattern": "x", "path": "d1"})
+    assert decide([elsewhere], READ_ONLY, [rule], workspace).answer == "allow"
+    granted = Rule(answer="allow", category="read", path=f"{workspace.root}/", source="grant")
+    assert decide([search], ASK, [rule, granted], workspace).answer == "allow"
+
+
+def test_names_in_a_folder_with_something_denied_are_listed(workspace: WorkFolder) -> None:
+    rule = Rule(answer="deny", path="a.py")
+    table = ToolTable(uses={"LS": lists("path")})
+    assert decide([table.call("LS", {})], READ_ONLY, [rule], workspace).answer == "allow"
+    assert decide([TABLE.call("Bash", {"command": "ls -R"})], ASK, [rule], workspace).answer == "allow"
+
+
+def test_a_call_that_does_not_say_what_it_does_is_asked_about_where_a_rule_denies(
+    workspace: WorkFolder,
+) -> None:
+    rule = Rule(answer="deny", path="src/a.py")
+    call = TABLE.call("Read", {}, doubt="its arguments are not known yet")
+    assert decide([call], FULL_ACCESS, [rule], workspace).answer == "ask"
+    assert decide([call], FULL_ACCESS, (), workspace).answer == "allow"

@@ -12,6 +12,7 @@ tool table of the agent. What a call is described as (operations, titles, kinds,
 | `tool_table.py` | what a tool's arguments mean: its category, which of them are paths or the command |
 | `decide.py` | the decision, in the one order that counts |
 | `rules.py` | rules of the user, a project, a session, and grants: what they touch and what they cover |
+| `possible_commands.py`, `denied_below.py` | what could come to something that a rule names, though it does not say so |
 | `free_commands.py`, `command_grammar.py` | command lines that are proved to read only |
 | `grants.py` | what "always" offers, and what it then allows |
 | `work_folder.py` | which paths are below the folder, and which of them may be edited unasked |

@@ -42,6 +42,8 @@ class ProposedCall(msgspec.Struct, frozen=True, kw_only=True):
     """A tool of this process keeps to the folder by itself, or its author states the category and it names no path."""
     id: str = ""
     """The model's own of the call, where it is known."""
+    lists: bool = False
+    """It gives back names of files, and nothing that is in them."""
     doubt: str = ""
     """Why it is not certain what would be done; then it is asked about, whatever was granted."""
 

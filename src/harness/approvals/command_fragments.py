@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from harness.approvals.command_grammar import names
 
-_BETWEEN_COMMANDS = re.compile(r"[;&|\n\r()`<>]+|(?<!\S)[{}](?!\S)")
-_BETWEEN_ALSO_QUOTED_COMMANDS = re.compile(r"[;&|\n\r()`<>'\"]+|(?<!\S)[{}](?!\S)")
+BETWEEN_COMMANDS = re.compile(r"[;&|\n\r()`<>]+|(?<!\S)[{}](?!\S)")
+BETWEEN_ALSO_QUOTED_COMMANDS = re.compile(r"[;&|\n\r()`<>'\"]+|(?<!\S)[{}](?!\S)")
 _QUOTING = re.compile(r"\\\n|[\\'\"]")
 _BLANK_IN_DISGUISE = re.compile(r"\$IFS\b|\$\{IFS\}|(?<=\w),(?=[^\s{}]*\})|(?<!\S)\{(?=\w+,)")
 """`{rm,x}` and `rm${IFS}x` are both `rm x`."""
@@ -39,13 +39,34 @@ def says_what_runs(word: str) -> bool:
     return not is_empty and ASSIGNMENT.match(word) is None and not set(word) & set("\\'\"$~*?[]{}#!=")
 
 
+_SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`")
+_REDIRECTION = re.compile(
+    r"(?:&>>?|\d*(?:>>|>\||[<>]&|<>|[<>]))(?![<>(])[ \t]*(?:\"[^\"]*\"|'[^']*'|[^\s;&|<>()'\"]+)+"
+)
+_QUOTED = re.compile(r"\$?\"((?:[^\"\\]|\\.)*)\"|(?<!\$)'([^']*)'|\\(.)", re.DOTALL)
+_BREAKS_A_WORD = re.compile(r"[\s;&|()<>]")
+
+
+def with_whole_words(line: str) -> str:
+    """The line with each word in one piece: what is quoted has no blank, and a substitution or a redirection is none.
+
+    `git -C 'my dir' push 2>x` is `git -C my_dir push`; what a substitution gives is not known, as if it were a variable.
+    """
+    text, before = line.replace("\\\n", ""), ""
+    while text != before:
+        text, before = _SUBSTITUTION.sub("$_", text), text
+    text = _REDIRECTION.sub(" ", text)
+    return _QUOTED.sub(lambda part: _BREAKS_A_WORD.sub("_", part[1] or part[2] or part[3] or ""), text)
+
+
 def fragments_of(line: str) -> Iterator[str]:
     """Everything in a line that could be a command, in each way it may be meant; first the line itself."""
     yield line
     unquoted = _BLANK_IN_DISGUISE.sub(" ", _QUOTING.sub("", line))
     for text, between in (
-        (line, _BETWEEN_ALSO_QUOTED_COMMANDS),
-        (unquoted, _BETWEEN_COMMANDS),
+        (line, BETWEEN_ALSO_QUOTED_COMMANDS),
+        (unquoted, BETWEEN_COMMANDS),
+        (with_whole_words(line), BETWEEN_COMMANDS),
     ):
         for part in between.split(text):
             words = part.split()

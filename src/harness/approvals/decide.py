@@ -3,7 +3,8 @@
 1. a rule that denies it: denied, in every mode;
 2. a mode that is fixed (read-only, plan) allows what reads below the folder and what only concerns the conversation;
    everything else is denied, whatever was granted;
-3. a rule that asks about it: asked about, also in full access;
+3. a rule that asks about it: asked about, also in full access; so is what could come to something that a rule names, though
+   it does not say so (`git $x`);
 4. full access: allowed;
 5. doubt about what would be done: asked about;
 6. a rule or grant that covers all of it: allowed; of a project's file, no rule allows;
@@ -17,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.approvals.call import AccessMode, Answer, Decision, ProposedCall
+from harness.approvals.denied_below import first_below
 from harness.approvals.free_commands import why_asked
-from harness.approvals.rules import Rule, changing_argument, covering, first_touching
+from harness.approvals.rules import Rule, changing_argument, covering, first_possible, first_touching
 from harness.approvals.work_folder import WorkFolder
 
 _WEIGHT: dict[Answer, int] = {"allow": 0, "ask": 1, "deny": 2}
@@ -65,14 +67,25 @@ def verdict_on(
         return "deny", rule.reason or f"a rule denies it: {_named(rule)}"
     if mode.is_fixed:
         is_free = mode.answer(call.category) == "allow" and not call.doubt and _is_inside(call, workspace)
+        if is_free and (rule := first_below(rules, call, workspace)):
+            return "deny", _has_below(rule)
         return ("allow", _ALLOWED[call.category]) if is_free else ("deny", _READS_ONLY)
     if rule := first_touching(rules, "ask", call, workspace):
         return "ask", rule.reason or f"a rule asks about it: {_named(rule)}"
+    if rule := first_possible(rules, call):
+        return "ask", f"it cannot be seen whether it is what a rule names: {_named(rule)}"
+    if call.doubt and not call.input and any(rule.answer != "allow" for rule in rules):
+        return "ask", call.doubt
+    used = None
+    if not call.doubt:
+        used = covering([rule for rule in rules if rule.source != "project"], call, workspace)
+    if not used and (rule := first_below(rules, call, workspace)):
+        return "ask", _has_below(rule)
     if mode.name == "full-access":
         return "allow", "everything is allowed in this run"
     if call.doubt:
         return "ask", call.doubt
-    if used := covering([rule for rule in rules if rule.source != "project"], call, workspace):
+    if used:
         return "allow", f"a rule allows it: {', '.join(dict.fromkeys(map(_named, used)))}"
     return _by_mode(call, mode, workspace)
 
@@ -112,6 +125,10 @@ def _why_outside(call: ProposedCall, workspace: WorkFolder) -> str:
         return f"{outside[0]} is outside of the folder"
     guarded = next(path for path in call.paths if not workspace.may_edit(path, call.cwd))
     return f"{guarded} is obeyed by an agent, an editor, git or a shell, or has a second name"
+
+
+def _has_below(rule: Rule) -> str:
+    return f"it reads a folder in which something lies that a rule names: {_named(rule)}"
 
 
 def _named(rule: Rule) -> str:

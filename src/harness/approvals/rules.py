@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, pairwise
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -28,6 +29,7 @@ from harness.approvals.call import Answer, ProposedCall
 from harness.approvals.command_fragments import fragments_of
 from harness.approvals.command_grammar import names, parse
 from harness.approvals.globs import matches
+from harness.approvals.possible_commands import could_run
 from harness.approvals.work_folder import WorkFolder, is_below
 
 RuleSource: TypeAlias = Literal["user", "project", "option", "session", "grant"]
@@ -65,6 +67,15 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
         return f"{self.answer} {', '.join(named) or 'everything'}"
 
+    def is_about(self, call: ProposedCall) -> bool:
+        """Whether tool, category and server are those that it names."""
+        return _is_named(self, call)
+
+
+def is_path_of(glob: str, path: str, workspace: WorkFolder) -> bool:
+    """Broadly: whether a whole path is one that a glob of a rule means."""
+    return any(_is_glob_of(each, path, is_broad=True) for each in _globs(glob, workspace))
+
 
 def first_touching(
     rules: Iterable[Rule], answer: Answer, call: ProposedCall, workspace: WorkFolder
@@ -82,6 +93,20 @@ def touches(rule: Rule, call: ProposedCall, workspace: WorkFolder) -> bool:
     if rule.command and not _touches_command(rule.command, call):
         return False
     return not rule.path or _touches_path(rule.path, call, workspace)
+
+
+def first_possible(rules: Iterable[Rule], call: ProposedCall) -> Rule | None:
+    """The first rule that denies or asks about something which a command could come to, though it does not say so."""
+    lines = [line for line in _lines(call, is_certain=False) if line]
+    return next(
+        (
+            rule
+            for rule in rules
+            if rule.answer != "allow" and rule.command and _is_named(rule, call)
+            if any(could_run(line, _words(rule.command)) for line in lines)
+        ),
+        None,
+    )
 
 
 def covering(rules: Sequence[Rule], call: ProposedCall, workspace: WorkFolder) -> list[Rule] | None:
@@ -192,17 +217,29 @@ def is_plain_operand(word: str) -> bool:
 
 
 def _touches_command(command: str, call: ProposedCall) -> bool:
-    wanted = command.removesuffix(" *").removesuffix(" …").split()
+    wanted = _words(command)
     return any(_begins(fragment.split(), wanted) for text in _lines(call) for fragment in fragments_of(text))
 
 
-def _lines(call: ProposedCall) -> Iterator[str]:
-    """The command line, and every text that could be one where it is not known what the call does."""
+def _words(command: str) -> list[str]:
+    return command.removesuffix(" *").removesuffix(FORM_END).split()
+
+
+_IS_A_LINE = re.compile(r"command|cmd|script|code|shell|exec|line", re.IGNORECASE)
+
+
+def _lines(call: ProposedCall, *, is_certain: bool = True) -> Iterator[str]:
+    """The command line, and every text that could be one where it is not known what the call does.
+
+    `is_certain` False: only texts that are called so. Any other would have to be a command to be looked at more closely.
+    """
     if call.command:
         yield call.command
     if call.category in ("execute", "mcp", "unknown"):
-        values = call.input.values() if isinstance(call.input, dict) else (call.input,)
-        yield from (spelled(value) for value in values if isinstance(value, str | list))
+        arguments = call.input if isinstance(call.input, dict) else {"command": call.input}
+        for name, value in arguments.items():
+            if isinstance(value, str | list) and (is_certain or _IS_A_LINE.search(name)):
+                yield spelled(value)
 
 
 def _begins(words: list[str], wanted: list[str]) -> bool:
@@ -228,16 +265,59 @@ _QUOTES = re.compile(r"[\\'\"]")
 
 
 def _touches_path(glob: str, call: ProposedCall, workspace: WorkFolder) -> bool:
-    paths = [*call.paths]
-    if call.command:
-        paths += (_QUOTES.sub("", word) for word in _WORDS.findall(call.command))
-        paths += (word.rpartition("=")[2] for word in paths if "=" in word)
+    globs = list(_globs(glob, workspace))
     return any(
         _is_glob_of(each, form, is_broad=True)
-        for path in paths
-        for form in _forms(path, call, workspace)
-        for each in _globs(glob, workspace)
+        for path, cwd in _named_paths(call, workspace)
+        for form in _forms(path, cwd, workspace)
+        for each in globs
     )
+
+
+def _named_paths(call: ProposedCall, workspace: WorkFolder) -> Iterator[tuple[str, str]]:
+    """Everything in a call that may be a path, and the folders from which it may be meant."""
+    for path in call.paths:
+        yield path, call.cwd
+    if call.category in ("mcp", "unknown") or (call.category == "execute" and not call.command):
+        yield from ((text, call.cwd) for text in _texts_in(call.input) if len(text) < _LONGEST_PATH)
+    if not call.command:
+        return
+    words = [_QUOTES.sub("", word) for word in _WORDS.findall(call.command)]
+    # `x=@.env`, `HEAD:.env`
+    words += [part for word in words for mark in "=:" if mark in word and (part := word.rpartition(mark)[2])]
+    words += [word.lstrip("@") for word in words if word.startswith("@")]
+    places = [after for before, after in pairwise(words) if before in _CHANGES_FOLDER]
+    for cwd in (call.cwd, *(os.path.join(call.cwd, place) for place in places)):
+        for word in words:
+            yield word, cwd
+            yield from ((path, cwd) for path in _matched(word, cwd, workspace))
+
+
+_LONGEST_PATH = 4096
+_MOST_MATCHES = 1000
+_CHANGES_FOLDER = names("cd chdir pushd -C --chdir --cwd --directory --prefix")
+_CHOICES = re.compile(r"\{([^{},]*(?:,[^{},]*)+)\}")
+
+
+def _matched(word: str, cwd: str, workspace: WorkFolder) -> Iterator[str]:
+    """The files that a shell would put in the place of a word with a glob or with choices."""
+    from glob import iglob
+
+    if choice := _CHOICES.search(word):
+        for part in choice[1].split(","):
+            one = word[: choice.start()] + part + word[choice.end() :]
+            yield one
+            yield from _matched(one, cwd, workspace)
+    elif re.search(r"[*?\[]", word):
+        yield from islice(iglob(os.path.join(workspace.root, cwd, os.path.expanduser(word))), _MOST_MATCHES)
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts_in(one)
 
 
 def _is_path(glob: str, path: str, call: ProposedCall, workspace: WorkFolder) -> bool:
@@ -257,11 +337,11 @@ def _globs(glob: str, workspace: WorkFolder) -> Iterator[str]:
         yield glob
 
 
-def _forms(path: str, call: ProposedCall, workspace: WorkFolder) -> Iterator[str]:
+def _forms(path: str, cwd: str, workspace: WorkFolder) -> Iterator[str]:
     """A path as written, as meant, and where it leads."""
     yield os.path.normpath(path)
-    yield os.path.normpath(os.path.join(workspace.root, call.cwd, os.path.expanduser(path)))
-    for real in workspace.reals(path, call.cwd):
+    yield os.path.normpath(os.path.join(workspace.root, cwd, os.path.expanduser(path)))
+    for real in workspace.reals(path, cwd):
         yield real
         if is_below(real, workspace.root):
             yield os.path.relpath(real, workspace.root)

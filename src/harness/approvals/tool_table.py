@@ -45,6 +45,8 @@ class ToolUse(msgspec.Struct, frozen=True, kw_only=True):
     """Instead, for paths that are part of a text, such as a patch."""
     is_optional: bool = False
     """Without a path it acts on the folder in which it runs."""
+    lists: bool = False
+    """It gives back names of files alone."""
     commands: tuple[str, ...] = ()
     """Arguments that are the command line."""
     directories: tuple[str, ...] = ()
@@ -58,6 +60,11 @@ def reads(*paths: str) -> ToolUse:
 def searches(*paths: str) -> ToolUse:
     """Reads below a folder; without one, below that in which the agent works."""
     return ToolUse(category="read", paths=paths, is_optional=True)
+
+
+def lists(*paths: str) -> ToolUse:
+    """Names what is in a folder; without one, in that in which the agent works."""
+    return ToolUse(category="read", paths=paths, is_optional=True, lists=True)
 
 
 def edits(*paths: str) -> ToolUse:
@@ -144,6 +151,7 @@ def call_of(tool: str, use: ToolUse, arguments: Any, cwd: str = "", doubt: str =
         command=commands[0] if commands else "",
         paths=tuple(paths or ()),
         cwd=_joined(cwd, places[0]) if places else cwd,
+        lists=use.lists,
         doubt=doubt or (_ODD_ARGUMENTS if is_odd else ""),
     )
 

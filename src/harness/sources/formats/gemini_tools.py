@@ -107,7 +107,7 @@ _NAMED_AGENTS = ("codebase_investigator", "cli_help", "generalist", "browser_age
 GEMINI = Toolset(
     tools={
         "read_file": KnownTool(read_file, reads(*_PATHS)),
-        "read_many_files": KnownTool(_read_many, globbing("include", "paths")),
+        "read_many_files": KnownTool(_read_many, globbing("include", "paths", lists=False)),
         "write_file": KnownTool(write_file, edits(*_PATHS)),
         "replace": writing(*_PATHS, change="update"),
         "grep_search": searching("pattern", paths=_DIRECTORIES),

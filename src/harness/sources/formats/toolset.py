@@ -36,6 +36,7 @@ from harness.approvals.tool_table import (
     ToolUse,
     edits,
     edits_by,
+    lists,
     reads,
     runs,
     searches,
@@ -271,9 +272,12 @@ def searching(*queries: str, paths: tuple[str, ...] = ("path",), globs: tuple[st
     return KnownTool(mapping, globbing(*globs, paths=paths) if globs else searches(*paths))
 
 
-def globbing(*globs: str, paths: tuple[str, ...] = ()) -> ToolUse:
-    """The use of a tool that reads what patterns of paths match, below a place if one is named."""
-    return ToolUse(category="read", paths_of=_matched_places(globs, paths))
+def globbing(*globs: str, paths: tuple[str, ...] = (), lists: bool = True) -> ToolUse:
+    """The use of a tool that finds what patterns of paths match, below a place if one is named.
+
+    `lists`: it gives back their names alone.
+    """
+    return ToolUse(category="read", paths_of=_matched_places(globs, paths), lists=lists)
 
 
 _MADE_OF_DOTS = re.compile(r"(?:^|/)\.[{(@+]|[{,|(]\.[},|)]")
@@ -331,7 +335,7 @@ def listing(*paths: str) -> KnownTool:
     def mapping(asked: Input, cwd: str) -> list[Operation]:
         return [List(path=absolute(first_text(asked, *paths), cwd))]
 
-    return KnownTool(mapping, searches(*paths))
+    return KnownTool(mapping, lists(*paths))
 
 
 def running(*commands: str, directory: str = "cwd") -> KnownTool:

@@ -21,6 +21,7 @@ from harness.approvals.tool_table import (
     ToolUse,
     edits,
     edits_by,
+    lists,
     runs,
     searches,
 )
@@ -178,7 +179,7 @@ _TOOLS: dict[str, tuple[GroupMapping, ToolUse]] = {
     "new_rule": (_write, EXECUTES),
     "apply_patch": (_patch, edits_by(patched_files("input", "patch", "diff", "content", beside=PATHS))),
     **dict.fromkeys(("search_codebase", "search_files"), (_search, searches(*DIRECTORIES))),
-    "list_files": (_list, searches(*DIRECTORIES)),
+    "list_files": (_list, lists(*DIRECTORIES)),
     **dict.fromkeys(("fetch_web_content", "web_fetch", "web_search"), (_fetch, NETWORK)),
     **dict.fromkeys(("skills", "use_skill"), (_skill, EXECUTES)),
     SPAWNER: (_spawn, EXECUTES),

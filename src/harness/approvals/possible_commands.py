@@ -1,0 +1,183 @@
+"""Whether a line could run a command that it does not plainly state: for rules that deny or ask.
+
+`command_fragments` finds a command that stands in a line. A shell has other ways to come to one: a variable (`git $x`), a
+glob (`/usr/bin/gi?`), a program that runs another and that nobody knows (`taskset 1 git push`), an alias, a pipe into a
+shell. What such a line does is not known before it runs, so it is asked about. Lines that can be read and say something
+else are not: `git log $x`, `echo $HOME`.
+
+What a script or a program does by itself cannot be seen here either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from harness.approvals.command_fragments import (
+    ASSIGNMENT,
+    BETWEEN_ALSO_QUOTED_COMMANDS,
+    BETWEEN_COMMANDS,
+    RUNS_ANOTHER,
+    with_whole_words,
+)
+from harness.approvals.command_grammar import names
+from harness.approvals.globs import matches
+
+_SHELLS = names("ash bash dash fish ksh sh zsh")
+_KEYWORDS = names("! builtin command coproc do elif else exec eval if then time until while")
+"""The word after these is the command."""
+_APPENDS = names("alias parallel xargs")
+"""What these run gets more words than are seen."""
+_UNKNOWN = re.compile(
+    r"\$'(?:[^'\\]|\\.)*'|\$\{[^}]*\}|\$\w+|\$[@*#?!$-]|\{[^{}\s]*\}|\[[^\]\s]*\]|[*?`]", re.DOTALL
+)
+"""Parts of a word that are not known before it runs."""
+_NUMBER = re.compile(r"[\d.]+[smhd]?")
+
+
+def could_run(line: str, wanted: Sequence[str]) -> bool:
+    """Whether a line could come to run a command that begins with these words."""
+    whole = with_whole_words(line)
+    plainly = (part.split() for part in BETWEEN_COMMANDS.split(whole))
+    if any(_could_come_to(words, wanted) for words in plainly if words):
+        return True
+    # A text in quotes is often no command, but one that begins as it would is enough.
+    quoted = (part.split() for part in BETWEEN_ALSO_QUOTED_COMMANDS.split(line))
+    return any(_has_it_somewhere(words, wanted) for words in quoted if words)
+
+
+def _could_come_to(words: list[str], wanted: Sequence[str]) -> bool:
+    if _has_it_somewhere(words, wanted) or _renames_it(words, wanted):
+        return True
+    for start in _commands_in(words):
+        name = _name(words[start])
+        has_script = any(not word.startswith("-") or "c" in word for word in words[start + 1 :])
+        if name in _SHELLS and not has_script:
+            return True  # its commands come from elsewhere
+        if name == "-".join(wanted[:2]) and len(wanted) > 1:
+            return True  # git-push
+        if _UNKNOWN.search(words[start]) and _unknown_could_be(words, start, wanted):
+            return True
+    return False
+
+
+def _unknown_could_be(words: list[str], start: int, wanted: Sequence[str]) -> bool:
+    """Whether a command that begins with a word which is not known may be the wanted one."""
+    word = words[start]
+    if _UNKNOWN.sub("", word) == "" or _could_be(word, " ".join(wanted)):
+        return True  # it may be all of it
+    if start and _could_be(word.partition("_")[0], wanted[0]):
+        return True  # a text for a shell
+    return _could_be(word, wanted[0]) and (bool(start) or _continues(words[start + 1 :], wanted[1:]))
+
+
+def _has_it_somewhere(words: list[str], wanted: Sequence[str]) -> bool:
+    """The program by its name, at any place: whatever stands before it may run it."""
+    is_open = any(_name(word) in _APPENDS for word in words)
+    for start, word in enumerate(words):
+        if _UNKNOWN.search(word) or not _could_be(word.lstrip("!+"), wanted[0]):
+            continue
+        if start and len(wanted) == 1 and "/" not in word and not _is_run_by(words[:start]):
+            continue  # one word may stand anywhere
+        if (is_open and start) or _continues(words[start + 1 :], wanted[1:]):
+            return True
+    return False
+
+
+def _is_run_by(words: list[str]) -> bool:
+    """Whether what follows these words may be a program that they run, and not a name that they are about."""
+    return _name(words[0]) not in _TAKES_TEXT
+
+
+_TAKES_TEXT = names(
+    "cat cd cp echo git grep head less ls man mkdir mv printf rg rm sed tail test touch type whence which"
+)
+"""Known programs whose operands are files and texts."""
+
+
+def _renames_it(words: list[str], wanted: Sequence[str]) -> bool:
+    """The program is given another name: `cp /usr/bin/git x`, `alias g=git`, `git config alias.p push`."""
+    if any("/" in word and _could_be(word, wanted[0]) and not _UNKNOWN.search(word) for word in words[1:]):
+        return True
+    if not any("alias" in word for word in words):
+        return False
+    parts = {part for word in words for part in re.split(r"[=!:]", word)}
+    return any(
+        _could_be(part, word) for part in parts for word in wanted if part and not _UNKNOWN.search(part)
+    )
+
+
+def _commands_in(words: list[str]) -> Iterator[int]:
+    """Where a command may begin: first, or after programs that run another, their options and the options' values."""
+    start = _after_assignments(words, 0)
+    while start < len(words):
+        yield start
+        name = _name(words[start])
+        if name not in RUNS_ANOTHER:
+            return
+        if name == "find":
+            yield from (place + 1 for place, word in enumerate(words[:-1]) if re.match("-(?:exec|ok)", word))
+            return
+        start = _after_assignments(words, start + 1)
+        while name not in _KEYWORDS and start < len(words) and _is_setting(words, start):
+            start += 1
+            if start < len(words):
+                yield start
+
+
+def _is_setting(words: list[str], place: int) -> bool:
+    word, before = words[place], words[place - 1]
+    if word.startswith("-") or _NUMBER.fullmatch(word) or ASSIGNMENT.match(word):
+        return True
+    return before.startswith("-") and len(before) == 2
+
+
+def _after_assignments(words: list[str], start: int) -> int:
+    while start < len(words) and ASSIGNMENT.match(words[start]):
+        start += 1
+    return start
+
+
+def _continues(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether these words may be the wanted ones, with options and their values between them."""
+    place = 0
+    for want in wanted:
+        while True:
+            if place == len(words):
+                return False
+            word = words[place]
+            if _UNKNOWN.sub("", word) == "":
+                return True  # any number of words
+            if _could_be(word, want):
+                break
+            if not word.startswith("-"):
+                return False
+            follows = words[place + 1] if place + 1 < len(words) else ""
+            has_value = follows and not follows.startswith("-") and not _could_be(follows, want)
+            place += 2 if has_value else 1
+        place += 1
+    return True
+
+
+def _could_be(word: str, wanted: str) -> bool:
+    """Whether a word may turn out to be this one: by its last name, without regard to case."""
+    name = _name(word)
+    pattern = "".join(
+        ".*" if number % 2 else re.escape(part) for number, part in enumerate(_split_unknown(name.casefold()))
+    )
+    if matches(wanted.casefold(), name.casefold()):
+        return True
+    return ".*" in pattern and re.fullmatch(pattern, wanted.casefold()) is not None
+
+
+def _split_unknown(name: str) -> list[str]:
+    """Known and unknown parts in turn."""
+    parts, end = [], 0
+    for found in _UNKNOWN.finditer(name):
+        parts += [name[end : found.start()], found[0]]
+        end = found.end()
+    return [*parts, name[end:]]
+
+
+def _name(word: str) -> str:
+    return word.rpartition("/")[2].removesuffix(".exe")
