@@ -123,6 +123,8 @@ def _conversations(agents: list[Agent]) -> list[str]:
         if (two_way := agent.two_way) is not None:
             marks = " | ".join("✓" if name in two_way.capabilities else "" for name in TWO_WAY)
             since = ".".join(map(str, two_way.since)) or "–"
+            if two_way.asks_since:
+                since += f" (`ask`: {'.'.join(map(str, two_way.asks_since))})"
             parts.append(f"| {agent.name} | {since} | {marks} |")
     return parts
 

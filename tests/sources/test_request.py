@@ -12,8 +12,8 @@ from harness import Limits, Request, UsageError
 @pytest.mark.parametrize(
     ("field", "value", "wanted"),
     [
-        ("permissions", "readonly", "one of full-access, read-only, agent-default, ask"),
-        ("permissions", None, "one of full-access, read-only, agent-default, ask"),
+        ("permissions", "readonly", "one of full-access, read-only, agent-default, ask, accept-edits, plan"),
+        ("permissions", None, "one of full-access, read-only, agent-default, ask, accept-edits, plan"),
         ("on_ask", "yes", "one of wait, deny, allow, None"),
         ("prompt", None, "a text"),
         ("model", 5, "a text"),

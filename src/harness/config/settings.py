@@ -12,11 +12,12 @@ PERMISSION_SPELLINGS = {
     "default": "full-access",
     "read-only": "read-only",
     "readonly": "read-only",
-    "plan": "read-only",
+    "plan": "plan",
     "agent-default": "agent-default",
     "ask": "ask",
+    "accept-edits": "accept-edits",
 }
-_NARROW_FIRST = ("read-only", "ask", "agent-default", "full-access")
+_NARROW_FIRST = ("read-only", "plan", "ask", "agent-default", "accept-edits", "full-access")
 LOG_LEVELS = ("error", "warn", "info", "debug")
 
 
@@ -140,8 +141,9 @@ TABLE = (
         "default_permissions",
         "text",
         "anyone",
-        "What an agent may do: full-access, read-only, ask (before it changes or runs anything), or agent-default "
-        "(whatever the agent itself is set to).",
+        "What an agent may do: full-access, read-only, ask (before it changes or runs anything), accept-edits (ask, but "
+        "edit files below the folder), plan (read-only until its plan is approved), or agent-default (whatever the agent "
+        "itself is set to).",
         "full-access",
         default="full-access",
         choices=tuple(PERMISSION_SPELLINGS),

@@ -125,9 +125,10 @@ def permission_modes(agent: Agent) -> dict[str, str]:
     """The modes of `permissionMode` → why the installed version cannot be held to it; empty: it can."""
     version = installed_version(agent) if agent.two_way is not None or agent.needs_version else ""
     asks, reads = refusal_to_ask(agent, version), refusal_to_read_only(agent, version)
+    edits = refusal_to_ask(agent, version, "accept-edits")
     if agent.name == OWN_AGENT:
-        asks = reads = None
-    refusals = {"default": asks, "acceptEdits": asks, "readOnly": reads, "fullAuto": None}
+        asks = reads = edits = None
+    refusals = {"default": asks, "acceptEdits": edits, "readOnly": reads, "fullAuto": None}
     return {mode: "" if refusal is None else refusal.message for mode, refusal in refusals.items()}
 
 

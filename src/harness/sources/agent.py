@@ -56,6 +56,17 @@ class CommandFiles(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a prompt that begins with `/name` is the command; else its text must be the prompt."""
 
 
+class TrustingSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the user that an agent obeys more than what it was told to ask about."""
+
+    files: tuple[str, ...]
+    """`~` and variables (`$NAME`) are those of its environment; a relative path is the folder's."""
+    pattern: str
+    """A regular expression that only settings of this kind fit."""
+    what: str
+    """What it does then, for `ask … does not ask about everything: …`; `{path}` is the file."""
+
+
 class TwoWay(msgspec.Struct, frozen=True, kw_only=True):
     """How an agent program is held in a conversation: started once, prompted, asked, answered and steered over pipes.
 
@@ -76,8 +87,12 @@ class TwoWay(msgspec.Struct, frozen=True, kw_only=True):
     """As `Agent.supports`, where a two-way conversation takes other parts of a request."""
     unasked: str = ""
     """What it does without asking although it was to ask about everything: then it is never run with `ask`."""
+    trusting: TrustingSettings | None = None
+    """Settings by which it does something without asking although it was to ask: with them, `ask` is refused."""
     since: Version = ()
     """The first version that can be driven in this way."""
+    asks_since: Version = ()
+    """The first version that asks about everything when it is to; empty: all of them do."""
     delta_keys: tuple[str, ...] | None = None
     """As `Agent.delta_keys`, where its two-way stream has other ones."""
     transport: Literal["stdio", "http"] = "stdio"

@@ -16,9 +16,13 @@ OWN_AGENT = "native"
 REMOTE_AGENT = "remote"
 """The agent that stands for whatever agent a sandbox runner runs."""
 
-Permissions: TypeAlias = Literal["full-access", "read-only", "agent-default", "ask"]
-"""`ask`: every call that changes something or runs a command waits for an answer, whatever the agent itself would
-ask about. Only agents that can be answered take it."""
+Permissions: TypeAlias = Literal["full-access", "read-only", "agent-default", "ask", "accept-edits", "plan"]
+"""
+- `ask`: every call that changes something or runs a command waits for an answer, whatever the agent itself would ask
+  about. Only agents that can be answered take it
+- `accept-edits`: the same, but files below the folder are edited without asking
+- `plan`: as `read-only`, until its plan is approved; then as `ask`
+"""
 FolderSettingsUse: TypeAlias = Literal["use", "none", ""]
 """Of the settings that the folder brings for the agent. Empty: used if the folder is trusted, or with full access."""
 OnAsk: TypeAlias = Literal["wait", "deny", "allow"]
@@ -59,7 +63,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     Otherwise it ends there, or is refused before it begins."""
     two_way: bool = False
     """Hold a conversation with the agent program, where it can: it is then steered, asked and interrupted while it
-    runs. `permissions="ask"` needs this and sets it."""
+    runs. `permissions="ask"` and `"accept-edits"` need this and set it."""
     attachments: tuple[Attachment, ...] = ()
     """Images and documents beside the prompt, for agents that take them."""
     folder_settings: FolderSettingsUse = ""

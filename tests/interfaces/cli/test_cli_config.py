@@ -202,7 +202,7 @@ def test_everything_that_init_proposes_is_accepted(cli: CliMachine, words: list[
         ("default_timeout_secs = -5", "a number of seconds above 0 was expected, not the value -5"),
         ("default_timeout_secs = true", "a number of seconds above 0 was expected, not the truth value true"),
         ("default_timeout_secs = nan", "a number of seconds above 0 was expected"),
-        ("default_permissions = 'read-onli'", "default_permissions: one of full-access, full, yolo, default, read-only, readonly, plan, agent-default, ask was expected, not the string 'read-onli'"),
+        ("default_permissions = 'read-onli'", "default_permissions: one of full-access, full, yolo, default, read-only, readonly, plan, agent-default, ask, accept-edits was expected, not the string 'read-onli'"),
         ("log_level = 'loud'", "log_level: one of error, warn, info, debug was expected"),
         ("[agents.claude]\nextra_args = 'x'", "harness.toml:2: agents.claude.extra_args: a list of strings was expected, not the string 'x'"),
         ("[agents.claude]\nextra_args = [1]", "agents.claude.extra_args: a list of strings was expected, not a list"),

@@ -69,7 +69,11 @@ def operations(events: list[Event]) -> list[Any]:
             CURRENT,
             ("--include-partial-messages", "--forward-subagent-text"),
         ),
-        (Request(agent="claude", permissions="read-only"), (1, 0, 60), ("--permission-mode", "plan")),
+        (
+            Request(agent="claude", permissions="read-only"),
+            (1, 0, 60),
+            ("--disallowedTools", "Bash", "--permission-mode", "plan"),
+        ),
         (
             Request(
                 agent="claude", permissions="agent-default", limits=Limits(max_budget_usd=5.0, max_turns=3)

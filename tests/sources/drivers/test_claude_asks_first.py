@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.events import RelayReply
 from harness.sources.driver import Send
 from harness.sources.drivers.claude_control import ClaudeControl
 from harness.sources.request import Permissions, Request
@@ -57,6 +58,27 @@ def test_all_that_acts_is_asked_about(tool: str) -> None:
 def test_what_only_concerns_the_conversation_is_not(tool: str) -> None:
     [answer] = written(driver("ask").receive(callback(tool)))
     assert answer["response"]["response"] == {}
+
+
+@pytest.mark.parametrize(
+    "tool", ["Bash", "Write", "Skill", "Agent", "SendMessage", "WebFetch", "mcp__a__b", "New"]
+)
+def test_what_does_more_than_read_is_denied_where_it_may_only_read(tool: str) -> None:
+    """Earlier versions run `ls` and `git status` although they are told to ask."""
+    [answer] = written(driver("read-only").receive(callback(tool)))
+    assert answer["response"]["response"]["hookSpecificOutput"]["permissionDecision"] == "deny"
+    [answer] = written(driver("read-only").receive(callback("Read")))
+    assert answer["response"]["response"]["hookSpecificOutput"]["permissionDecision"] == "ask"
+
+
+def test_commands_are_asked_about_once_its_plan_is_approved() -> None:
+    claude = driver("read-only")
+    plan = {"subtype": "can_use_tool", "tool_name": "ExitPlanMode", "input": {"plan": "1. Run it."}}
+    claude.receive({"type": "control_request", "request_id": 7, "request": plan})
+    [relay_id] = claude.open
+    claude.answer(RelayReply(id=relay_id, approved=True))
+    [answer] = written(claude.receive(callback("Bash")))
+    assert answer["response"]["response"]["hookSpecificOutput"]["permissionDecision"] == "ask"
 
 
 def callback(tool: str) -> dict[str, Any]:

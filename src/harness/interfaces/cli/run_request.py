@@ -126,14 +126,14 @@ def _own_agent(model: str) -> Agent:
 
 def _on_ask(arguments: argparse.Namespace, agent: Agent, permissions: Permissions) -> OnAsk | None:
     """Without a terminal there is no waiting for an answer, unless that is wanted."""
-    asks = permissions == "ask"
-    if arguments.on_ask is not None or not (asks or "on_ask" in agent.supports):
+    asks = permissions in ("ask", "accept-edits")
+    if arguments.on_ask is not None or not (asks or permissions == "plan" or "on_ask" in agent.supports):
         return cast("OnAsk | None", arguments.on_ask)
     if can_answer():
         return "wait"
     if asks and not arguments.dry_run:
         raise UsageError(
-            "--permissions ask needs a terminal to ask in, and there is none",
+            f"--permissions {permissions} needs a terminal to ask in, and there is none",
             hint="--on-ask deny refuses what would be asked, --on-ask allow allows it,\n"
             "  --on-ask wait waits until `harness attach` answers it in another terminal",
         )

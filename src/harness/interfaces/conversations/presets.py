@@ -12,9 +12,9 @@ from harness.session.config import BUILTIN_TOOLS, BackingAgent, CommandAgent, Mo
 from harness.sources.models.registry import any_model
 from harness.sources.process.launch import find_sandbox_for, installed_version, refusal_to_ask
 from harness.sources.registry import load
-from harness.sources.request import OWN_AGENT, REMOTE_AGENT, Request
+from harness.sources.request import OWN_AGENT, REMOTE_AGENT, Permissions, Request
 
-AgentAccess = Literal["full-access", "read-only", "agent-default", "ask"]
+AgentAccess = Literal["full-access", "read-only", "ask"]
 
 BUILD, PLAN = "build", "plan"
 MODES = ({"id": BUILD, "name": "Build"}, {"id": PLAN, "name": "Plan"})
@@ -68,7 +68,11 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
     agent = load(setup.agent)
     if agent.name != OWN_AGENT:
         access = _ACCESS[setup.permission_mode]
-        if access == "ask" and (refusal := refusal_to_ask(agent, installed_version(agent))) is not None:
+        named: Permissions = "accept-edits" if setup.permission_mode == "acceptEdits" else "ask"
+        if (
+            access == "ask"
+            and (refusal := refusal_to_ask(agent, installed_version(agent), named)) is not None
+        ):
             raise refusal
         return CommandAgent(
             name=agent.name,

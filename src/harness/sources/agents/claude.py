@@ -86,7 +86,8 @@ _MODEL_USAGE_SINCE: Version = (2, 0)
 
 _PERMISSIONS: dict[str, list[str]] = {
     "full-access": ["--dangerously-skip-permissions"],
-    "read-only": ["--permission-mode", "plan"],
+    # Its plan mode runs commands that it takes for reading. What follows the list of tools must be an option.
+    "read-only": ["--disallowedTools", "Bash", "--permission-mode", "plan"],
     "agent-default": [],
 }
 _FLAGS = {
@@ -127,7 +128,14 @@ def command(request: Request, version: Version) -> CommandLine:
 
 _CONVERSATION_SINCE: Version = (2, 1, 20)
 """Before it, a call that is to be asked about runs all the same."""
-_CONVERSATION_PERMISSIONS: dict[str, list[str]] = {**_PERMISSIONS, "ask": ["--permission-mode", "default"]}
+_ASKS_SINCE: Version = (2, 1, 197)
+"""Seen up to 2.1.74: commands that it takes for reading (`git status`) run although they are to be asked about."""
+_CONVERSATION_PERMISSIONS: dict[str, list[str]] = {
+    **_PERMISSIONS,
+    "ask": ["--permission-mode", "default"],
+    # Commands are denied by the hook: after its plan was approved it needs them.
+    "read-only": ["--permission-mode", "plan"],
+}
 
 
 def conversation_command(request: Request, version: Version) -> CommandLine:
@@ -437,6 +445,7 @@ AGENT = Agent(
         capabilities=ClaudeControl.capabilities,
         tools=CLAUDE,
         since=_CONVERSATION_SINCE,
+        asks_since=_ASKS_SINCE,
     ),
     since=_SINCE,
     key_variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),

@@ -34,7 +34,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Spawn
-from harness.sources.agent import Agent, CommandFiles, CommandLine, Version
+from harness.sources.agent import Agent, CommandFiles, CommandLine, TrustingSettings, Version
 from harness.sources.drivers.acp import AcpProgram
 from harness.sources.formats.acp import AcpTranslator, CallEnd
 from harness.sources.formats.acp_calls import ENDS, AcpCall, written
@@ -463,7 +463,19 @@ PROGRAM = AcpProgram(
 
 
 _ASK = f"{__file__.removesuffix('gemini.py')}gemini_ask.toml"
-"""Rules beside those of the user: what it would run without asking, and writes, is denied."""
+"""Rules over those of the user: it asks about everything but reading below its folder."""
+_TRUSTING = TrustingSettings(
+    files=(
+        "$GEMINI_CLI_SYSTEM_SETTINGS_PATH",
+        "/etc/gemini-cli/settings.json",
+        "$GEMINI_CLI_HOME/.gemini/settings.json",
+        "~/.gemini/settings.json",
+        ".gemini/settings.json",
+    ),
+    pattern=r'"trust"\s*:\s*true',
+    what='it calls tools of the MCP servers that have "trust": true in {path}',
+)
+"""Tools of such a server are called without asking, whatever its rules say."""
 
 
 def acp_command(request: Request, version: Version) -> CommandLine:
@@ -477,7 +489,7 @@ def acp_command(request: Request, version: Version) -> CommandLine:
     return CommandLine(args=(*args, *request.extra_args), env=env)
 
 
-TWO_WAY = PROGRAM.two_way(acp_command, since=(0, 61))
+TWO_WAY = PROGRAM.two_way(acp_command, since=(0, 61), trusting=_TRUSTING)
 
 
 AGENT = Agent(

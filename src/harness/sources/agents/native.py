@@ -31,6 +31,7 @@ AGENT = Agent(
             "append_system_prompt",
             "read-only",
             "agent-default",
+            "accept-edits",
         }
     ),
     key_variables=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),

@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.events import Error, RelayReply, Warning
-from harness.sources.agent import CommandLine, TwoWay, Version
+from harness.sources.agent import CommandLine, TrustingSettings, TwoWay, Version
 from harness.sources.driver import (
     AskedCall,
     Move,
@@ -112,6 +112,7 @@ class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
         since: Version,
         supports: frozenset[str] = SUPPORTS,
         unasked: str = "",
+        trusting: TrustingSettings | None = None,
     ) -> TwoWay:
         """How an agent that is started with `command` is held in a conversation over this protocol."""
         return TwoWay(
@@ -122,6 +123,7 @@ class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
             tools=self.translator.tools,
             supports=supports,
             unasked=unasked,
+            trusting=trusting,
             since=since,
             delta_keys=("text",),
         )

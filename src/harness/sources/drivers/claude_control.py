@@ -49,7 +49,16 @@ ENVIRONMENT = {"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"}
 _QUESTION, _PLAN, _PLAN_TITLE = "AskUserQuestion", "ExitPlanMode", "Implementation Plan"
 _HARMLESS = CLAUDE.names_of("own")
 """Tools that only concern the conversation: all others are asked about, and decided here."""
+_READING = _HARMLESS | CLAUDE.names_of("read")
 _ASK_FIRST = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask"}}
+_ONLY_READS = {
+    "hookSpecificOutput": {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": "deny",
+        "permissionDecisionReason": "this run may only read files below its folder",
+    }
+}
+"""Earlier versions run commands that they take for reading although they are told to ask; a denial all of them keep."""
 _ABILITIES = {"ask": _QUESTION, "plan": _PLAN}
 """The tools without which it cannot: versions differ in what they offer over this channel."""
 _MODES = {"plan": "plan", "build": "default", "default": "default"}
@@ -81,6 +90,8 @@ class ClaudeControl(Driver):
         """Call → its plan: the question has it only where the model wrote it into a file."""
         self._result: Record | None = None
         self._says_states = self._is_idle = False
+        self._only_reads = request.permissions == "read-only"
+        """Until its plan is approved."""
 
     def begin(self) -> Moves:
         hooks = None
@@ -120,6 +131,7 @@ class ClaudeControl(Driver):
         if model:
             moves.append(self._control(subtype="set_model", model=model))
         if mode:
+            self._only_reads = mode == "plan"
             moves.append(self._control(subtype="set_permission_mode", mode=_MODES.get(mode, mode)))
         return moves
 
@@ -260,13 +272,17 @@ class ClaudeControl(Driver):
         request_id, request = record.get("request_id"), record_of(record.get("request"))
         if request.get("subtype") == "hook_callback":
             name = text_of(record_of(request.get("input")).get("tool_name"))
-            decision = {} if name in _HARMLESS else _ASK_FIRST
-            return [_response(request_id, subtype="success", response=decision)]
+            return [_response(request_id, subtype="success", response=self._hook_decision(name))]
         # An id that is used again can be given one answer only: that to the later question.
         replaced = self._withdraw_request(request_id)
         if request.get("subtype") != "can_use_tool":
             return [*replaced, _response(request_id, subtype="error", error="unsupported")]
         return [*replaced, self._asked_about(request_id, request)]
+
+    def _hook_decision(self, tool: str) -> Record:
+        if tool in _HARMLESS:
+            return {}
+        return _ONLY_READS if self._only_reads and tool not in _READING else _ASK_FIRST
 
     def _withdraw_request(self, request_id: Any) -> list[Move]:
         """Close the question of that id. 0, false and "0" are different ids."""
@@ -315,6 +331,8 @@ class ClaudeControl(Driver):
             message = reply.reason or "The user does not want this."
             return _permission(native, behavior="deny", message=message)
         given = native["input"]
+        if native["tool"] == _PLAN:
+            self._only_reads = False  # from here on each call is decided by what was granted for the work
         if native["tool"] == _QUESTION:
             answers = answers_of(native["questions"], reply.answer)
             joined = {question: ", ".join(chosen) for question, chosen in answers.items()}

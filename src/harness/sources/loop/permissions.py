@@ -21,6 +21,7 @@ from harness.approvals.call import (
     ASK,
     CATEGORIES,
     FULL_ACCESS,
+    PLAN,
     READ_ONLY,
     AccessMode,
     Category,
@@ -201,6 +202,7 @@ def rule_of(permission: ToolPermission) -> Rule:
 _MODES: Mapping[str, AccessMode] = {
     "full-access": FULL_ACCESS,
     "read-only": READ_ONLY,
+    "plan": PLAN,
     "accept-edits": ACCEPT_EDITS,
 }
 

@@ -500,6 +500,7 @@ class Dialogue:
         if decided is None and self._is_interrupted:
             decided = RelayReply(id=relay.id, approved=False, by="policy", reason=_STOPPED)
         if decided is not None:
+            decided = of_plan(decided, self._approver) if relay.kind == "plan" else decided
             self._note_refusal(decided)
             # As in the built-in loop, the log has no question then, only the answer under the id of the call.
             self._give(replace(decided, id=relay.call_id or relay.id))
@@ -517,7 +518,7 @@ class Dialogue:
 
     def _answer(self, line: Line, relay: Relay, reply: RelayReply) -> None:
         if relay.kind == "plan":
-            reply = of_plan(reply)
+            reply = of_plan(reply, self._approver)
         moves = self._moves(lambda: line.driver.answer(reply))
         if moves is None:
             return  # it was withdrawn in the meantime, which is in the log

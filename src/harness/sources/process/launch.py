@@ -16,6 +16,7 @@ from harness.errors import AgentNotFound, InvalidDirectory, UsageError
 from harness.sources.agent import Agent, CommandLine, TwoWay, Version
 from harness.sources.process.folder_trust import FolderUse, decide_use
 from harness.sources.process.invocation import Invocation
+from harness.sources.process.trusting_settings import require_asking
 from harness.sources.process.version_probe import parse_version, probe_version
 from harness.sources.registry import load
 from harness.sources.request import Permissions, Request
@@ -45,6 +46,8 @@ _WEAKER_SANDBOX = (
 _HIDES_NOTHING = "; the agent can read your home"
 _BY_DIALOGUE = frozenset({"ask", "on_ask", "ask_timeout_s"})
 """What works with every agent that is held in a conversation."""
+_STARTED_AS: Mapping[Permissions, Permissions] = {"accept-edits": "ask", "plan": "read-only"}
+"""How a program is started for what is decided here: it asks about everything, and is answered by the mode."""
 _ENFORCED_BY_US = frozenset(_LIMITS)
 """Limits that the harness itself watches where the agent cannot."""
 
@@ -105,12 +108,12 @@ def prepare(
     request, rules = _under_rules(agent, request, cwd, binary)
     wants_two_way = _wants_conversation(agent, request)
     version = _version_of(agent, binary, is_two_way=wants_two_way and agent.two_way is not None)
-    two_way = _two_way(agent, request, version) if wants_two_way else None
+    two_way = _two_way(agent, request, version, access) if wants_two_way else None
     supports = _supported(agent, two_way, parse_version(version))
     request = replace(request, agent=agent.name, cwd=cwd, mcp=tuple(map(os.path.abspath, request.mcp)))
     request, warnings = _drop_unsupported(agent, request, supports, version)
     request, left_out = _without_files(agent, two_way, request)
-    use = decide_use(agent, request, cwd, environ)
+    use = _folder_use(agent, two_way, request, environ)
     request = _with_session_id(agent, replace(request, folder_settings=use.settings), version)
     sandbox = find_sandbox_for(agent.name, cwd, environ).name if request.sandbox else ""
     warnings += left_out + use.warnings + _sandbox_warnings(agent, sandbox)
@@ -141,6 +144,17 @@ def prepare(
     return _behind_wall(launch)
 
 
+def _folder_use(
+    agent: Agent, two_way: TwoWay | None, request: Request, environ: Mapping[str, str]
+) -> FolderUse:
+    """Which settings of the folder count. Raises UsageError where they, or the user's, keep it from asking."""
+    use = decide_use(agent, request, request.cwd, environ)
+    if request.permissions == "ask" and two_way is not None:
+        folder = request.cwd if use.settings != "none" else ""
+        require_asking(agent, two_way, {**environ, **request.env}, folder)
+    return use
+
+
 def _require_prompt(request: Request) -> None:
     if not request.prompt.strip():
         raise UsageError("the prompt is empty", hint="give one with --prompt, --prompt-file or on stdin")
@@ -160,9 +174,10 @@ def _under_rules(agent: Agent, request: Request, cwd: str, binary: str) -> tuple
     """The rules of the settings for an agent program. One that has to keep to a rule is started so that it asks, and
     everything else is allowed without a person. Raises UsageError where it cannot be asked.
     """
-    if agent.work is not None and request.permissions == "ask":
-        return replace(request, permissions="agent-default"), ()  # it asks before it changes anything
-    if agent.work is not None or request.recording:
+    if agent.work is not None:
+        return replace(request, permissions=_built_in_permissions(agent, request.permissions)), ()
+    request = replace(request, permissions=_STARTED_AS.get(request.permissions, request.permissions))
+    if request.recording:
         return request, ()
     rules = tuple(load_rules(cwd).rules)
     narrowing = [rule for rule in rules if rule.answer != "allow" and rule.agent in ("", agent.name)]
@@ -175,6 +190,14 @@ def _under_rules(agent: Agent, request: Request, cwd: str, binary: str) -> tuple
             hint="use another agent or --permissions read-only, or see `harness permissions`",
         )
     return replace(request, permissions="ask"), rules
+
+
+def _built_in_permissions(agent: Agent, permissions: Permissions) -> Permissions:
+    """By itself an agent of this process asks before it changes anything."""
+    if permissions == "plan":
+        return "read-only"
+    asks = permissions == "ask" or (permissions == "accept-edits" and permissions not in agent.supports)
+    return "agent-default" if asks else permissions
 
 
 def _version_of(agent: Agent, binary: str, *, is_two_way: bool) -> str:
@@ -327,11 +350,12 @@ def _fits(two_way: TwoWay, version: str) -> bool:
     return parse_version(version) >= two_way.since
 
 
-def _two_way(agent: Agent, request: Request, version: str) -> TwoWay | None:
+def _two_way(agent: Agent, request: Request, version: str, access: Permissions) -> TwoWay | None:
     """Raises UsageError where it has to be asked and cannot: it would get more rights than were granted."""
     two_way = agent.two_way
     if request.permissions == "ask":
-        if (refusal := refusal_to_ask(agent, version)) is not None:
+        mode: Permissions = access if access in _STARTED_AS else "ask"
+        if (refusal := refusal_to_ask(agent, version, mode)) is not None:
             raise refusal
         return two_way
     return two_way if two_way is not None and _fits(two_way, version) else None
@@ -345,14 +369,14 @@ def _is_held_to_reading(agent: Agent, request: Request) -> bool:
     return "read-only" in (agent.supports if two_way.supports is None else two_way.supports)
 
 
-def refusal_to_ask(agent: Agent, version: str) -> UsageError | None:
-    """Why `--permissions ask` would not hold with this version; None: it holds. One that is not known counts as new."""
+def refusal_to_ask(agent: Agent, version: str, mode: Permissions = "ask") -> UsageError | None:
+    """Why `ask` (or `accept-edits`) would not hold with this version; None: it holds. An unknown one counts as new."""
     two_way = agent.two_way
     if agent.work is not None:
         return None
     if two_way is None:
         return UsageError(
-            f"{agent.title} cannot be asked while it runs: --permissions ask does not work with it",
+            f"{agent.title} cannot be asked while it runs: --permissions {mode} does not work with it",
             hint="use --permissions read-only or agent-default, or another agent (`harness agents`)",
         )
     if two_way.unasked:
@@ -360,11 +384,12 @@ def refusal_to_ask(agent: Agent, version: str) -> UsageError | None:
             f"{agent.title} does not ask about everything: {two_way.unasked}",
             hint="--permissions agent-default asks you what it asks, read-only changes nothing",
         )
-    if not version or _fits(two_way, version):
+    first = max(two_way.since, two_way.asks_since)
+    if not version or parse_version(version) >= first:
         return None
-    since = ".".join(map(str, two_way.since))
+    since = ".".join(map(str, first))
     return UsageError(
-        f"{agent.title} {version} cannot be asked while it runs: --permissions ask needs {since}",
+        f"{agent.title} {version} cannot be asked while it runs: --permissions {mode} needs {since}",
         hint=agent.install or "install a newer version",
     )
 
@@ -412,8 +437,15 @@ def dropped_options(request: Request, environ: Mapping[str, str] | None = None) 
     """
     agent = load(request.agent)
     binary = find_binary(agent, request.binary, os.environ if environ is None else environ)
-    version = _version_of(agent, binary, is_two_way=False)
-    supports = _supported(agent, None, parse_version(version))
+    access = request.permissions
+    started = (
+        _built_in_permissions(agent, access) if agent.work is not None else _STARTED_AS.get(access, access)
+    )
+    request = replace(request, permissions=started)
+    wants_two_way = _wants_conversation(agent, request)
+    version = _version_of(agent, binary, is_two_way=wants_two_way and agent.two_way is not None)
+    two_way = _two_way(agent, request, version, access) if wants_two_way else None
+    supports = _supported(agent, two_way, parse_version(version))
     kept, warnings = _drop_unsupported(agent, request, supports, version)
     changed = [name for name in _OPTIONAL if getattr(kept, name) != getattr(request, name)]
     return dict(zip(changed, warnings, strict=True))

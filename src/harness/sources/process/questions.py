@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.approvals.approver import Approver
-from harness.approvals.call import ASK, MODES, Decision, ProposedCall
+from harness.approvals.call import ASK, MODES, PLAN, Decision, ProposedCall
 from harness.approvals.free_commands import free_programs
 from harness.approvals.grants import choices_for, rule_of
 from harness.approvals.rules import Rule
@@ -167,11 +167,16 @@ def granted_by(relay: Relay, reply: RelayReply) -> tuple[list[Rule], str]:
     return [], ""
 
 
-def of_plan(reply: RelayReply) -> RelayReply:
-    """The answer to a plan: approved or not, and what is to be changed. Sessions answer `{action, feedback}`."""
-    if not isinstance(reply.answer, dict):
-        return reply
-    is_approved = reply.approved and reply.answer.get("action", "approved") == "approved"
-    feedback = reply.answer.get("feedback")
-    reason = reply.reason or (feedback if isinstance(feedback, str) else "")
-    return replace(reply, approved=is_approved, reason=reason)
+def of_plan(reply: RelayReply, approver: Approver) -> RelayReply:
+    """The answer to a plan: approved or not, and what is to be changed. Sessions answer `{action, feedback}`.
+
+    From an approved plan on, a run that was to plan asks before everything.
+    """
+    if isinstance(reply.answer, dict):
+        is_approved = reply.approved and reply.answer.get("action", "approved") == "approved"
+        feedback = reply.answer.get("feedback")
+        reason = reply.reason or (feedback if isinstance(feedback, str) else "")
+        reply = replace(reply, approved=is_approved, reason=reason)
+    if reply.approved and approver.mode is PLAN:
+        approver.switch(ASK)
+    return reply

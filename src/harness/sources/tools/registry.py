@@ -58,7 +58,7 @@ def default_tools(
         closed=survey([cwd, *writable]).named if sandbox else (),
     )
     tools: list[Tool] = [ReadTool(workspace), ListTool(workspace), GlobTool(workspace), GrepTool(workspace)]
-    if permissions != "read-only":
+    if permissions not in ("read-only", "plan"):
         tools += [WriteTool(workspace), EditTool(workspace), ApplyPatchTool(workspace)]
         tools += [BashTool(workspace, outputs, confinement), BashOutputTool()]
         if not sandbox:

@@ -86,12 +86,12 @@ class OwnChat:
         self._resumed = find(store, arguments.resume) if arguments.resume else ""
         before = store.metadata(self._resumed) if self._resumed else Metadata(session_id="")
         self._agent: Agent = agent_of(arguments.agent or before.agent_name, settings, model=arguments.model)
-        self._permissions = _permissions(arguments.permissions, settings)
+        self._permissions, mode = _permissions(arguments.permissions, settings)
         self._setup = checked(
             Setup(
                 agent=self._agent.name,
                 model=self.resolve_model(arguments.model) if arguments.model else self._usual_model(),
-                mode=arguments.mode,
+                mode=arguments.mode or mode,
                 permission_mode=PERMISSION_MODES[self._permissions],
                 cwd=arguments.cwd or before.cwd,
                 agent_session=agent_session,
@@ -221,17 +221,19 @@ def run_with_signals(conversation: TerminalConversation) -> int:
     )
 
 
-def _permissions(option: str, settings: Settings) -> str:
-    """The option, else the setting, else `ask`."""
+def _permissions(option: str, settings: Settings) -> tuple[str, str]:
+    """The option, else the setting, else `ask`; and the mode that it means. `plan` asks once its plan is approved."""
     key = "default_permissions"
     wanted = option or ("ask" if settings.origin(key) == "default" else settings.value(key))
     known = PERMISSION_SPELLINGS.get(wanted.strip().lower(), wanted)
+    if known == "plan":
+        return "ask", known
     known = "ask" if known == "agent-default" else known
     if known not in PERMISSION_MODES:
         raise UsageError(
-            f"unknown permissions: {wanted}", hint=f"expected one of: {', '.join(PERMISSION_MODES)}"
+            f"unknown permissions: {wanted}", hint=f"expected one of: {', '.join(PERMISSION_MODES)}, plan"
         )
-    return known
+    return known, ""
 
 
 def _stored_permissions(metadata: Metadata) -> str:

@@ -21,7 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "the agent (default: the one that is installed, else native)"
     completes(add("-a", "--agent", default="", metavar="NAME", help=help_text), "agents")
     add("-m", "--model", default="", metavar="NAME", help="model name or alias (see `harness models`)")
-    help_text = "ask (default: before it changes or runs anything), accept-edits, full-access or read-only"
+    help_text = (
+        "ask (default: before it changes or runs anything), accept-edits, full-access, read-only or plan"
+    )
     add("--permissions", default="", metavar="MODE", help=help_text)
     add("--folder-settings", choices=USES, default="", metavar="use|none", help=FOLDER_SETTINGS_HELP)
     add("--sandbox", action="store_true", help="confine it to the workspace and its own files")

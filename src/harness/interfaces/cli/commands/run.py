@@ -45,8 +45,8 @@ def _add_task(parser: argparse.ArgumentParser) -> None:
     add("-d", "--cwd", default="", metavar="DIR", help="where the agent works (default: here)")
     add("-m", "--model", default="", metavar="NAME", help="model name or alias (see `harness models`)")
     help_text = (
-        "full-access (default), read-only, ask (before it changes or runs anything), or agent-default (as the agent "
-        "itself is set)"
+        "full-access (default), read-only, ask (before it changes or runs anything), accept-edits (ask, but edit files "
+        "below the folder), plan (read-only until its plan is approved), or agent-default (as the agent itself is set)"
     )
     completes(add("--permissions", default="", metavar="MODE", help=help_text), "permissions")
     add("--on-ask", choices=ON_ASK, metavar="POLICY", help=_ON_ASK_HELP)
