@@ -120,3 +120,37 @@ def test_a_session_that_harness_alone_has_run_is_as_it_was(cli: CliMachine) -> N
     assert cli.call("usage", "--json").data["total"]["input"] == 100
     (log_id,) = [path.stem for path in cli.logs()]
     assert "without harness" not in cli.call("sessions", "show", log_id).err
+
+
+def _earlier_conversation(machine: CliMachine, at_ms: int) -> str:
+    """The log of a conversation as versions wrote it that did not note what its agents call their sessions."""
+    log_id, run_id = "01a1e6bb-3907-781b-85a5-96b6334c47e2", "01a1e6bb-3908-713c-b19e-4cf5cd24e5e8"
+    of_run = {"timestamp_ms": at_ms, "run_id": run_id}
+    events = [
+        {"type": "ThreadCreated", "timestamp_ms": at_ms, "run_id": log_id, "id": log_id, "resource_id": "x"},
+        {**of_run, "type": "SessionStart", "session_id": SESSION, "agent": "claude", "cwd": "/w"},
+        {**of_run, "type": "Message", "role": "user", "text": "An earlier conversation"},
+        {**of_run, "type": "UsageDelta", "usage": {"input": 100, "output": 11}, "model": "m", "id": "msg_1"},
+        {**of_run, "type": "Result", "success": True, "outcome": "completed", "timestamp_ms": at_ms + 900},
+    ]
+    machine.sessions.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps({**event, "seq": seq}) for seq, event in enumerate(events)]
+    (machine.sessions / f"{log_id}.ndjson").write_text("\n".join(lines) + "\n")
+    about = {"session_id": log_id, "agent": "x", "kind": "thread", "resource_id": "x", "cwd": "/w"}
+    about |= {"prompt": "An earlier conversation", "success": True, "outcome": "completed"}
+    times = {"start_time": str(at_ms // 1000), "created_ms": at_ms, "updated_ms": at_ms}
+    (machine.sessions / f"{log_id}.meta.json").write_text(json.dumps({**about, **times}))
+    return log_id
+
+
+def test_a_conversation_of_an_earlier_version_is_listed_found_and_counted_once(cli: CliMachine) -> None:
+    at_ms = int(time.time() * 1000) - 60_000
+    log_id = _earlier_conversation(cli, at_ms)
+    _store(cli, _turn(at_ms + 10, 1, "An earlier conversation", "Armadillos dig."))
+    for _again in range(2):  # once read from the log, once as it was stored
+        (entry,) = cli.call("sessions", "list", "--json").data
+        assert entry["session_id"] == log_id
+        (hit,) = cli.call("sessions", "search", "conversation", "--json").data["hits"]
+        assert hit["id"] == log_id
+        total = cli.call("usage", "--json").data["total"]
+        assert (total["sessions"], total["input"], total["output"]) == (1, 100, 11)

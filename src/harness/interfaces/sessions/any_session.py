@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from harness.errors import UnknownSession, UsageError
 from harness.events import Event
 from harness.interfaces.sessions.ids import find_ours, may_be_of_history, unknown
-from harness.log.store import Metadata, Query, is_copy, read_batches
+from harness.interfaces.sessions.named_logs import find_named
+from harness.log.store import Metadata, is_copy, read_batches
 from harness.log.stores.files import FileStore
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def log_of_deleted(store: FileStore, session: CataloguedSession) -> Metadata:
     Raises UnknownSession where there is neither.
     """
     name = session.agent, session.session_id
-    logs = [one for one in store.find(Query()) if name in one.names_of_agents()]
+    logs = [one for one in find_named(store) if name in one.names_of_agents()]
     if not logs:
         raise deleted(session)
     return max(logs, key=lambda one: (is_copy(one), one.updated_ms))
@@ -128,7 +129,6 @@ def is_deleted(session: AnySession) -> bool:
 
 
 def _ours(store: FileStore, metadata: Metadata) -> AnySession:
-
     return AnySession(
         agent=metadata.agent_name,
         session_id=metadata.agent_session_id,
@@ -151,7 +151,7 @@ def _recorded(store: FileStore, text: str) -> Metadata | None:
             agent = load(agent).name
         except UnknownAgent as error:
             raise UnknownSession(error.message, hint=error.hint) from error
-    named = [(one, name) for one in store.find(Query()) for name in one.names_of_agents()]
+    named = [(one, name) for one in find_named(store) for name in one.names_of_agents()]
     named = [(one, name) for one, name in named if agent in ("", name[0])]
     found = [(one, name) for one, name in named if name[1] == wanted]
     found = found or [(one, name) for one, name in named if name[1].startswith(wanted)]

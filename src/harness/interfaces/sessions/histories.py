@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from harness.config import cache_directory
 from harness.errors import UnknownAgent, UnknownSession
 from harness.interfaces.sessions.filters import SessionChoice
-from harness.log.store import KEPT, Metadata, Query, is_copy
+from harness.interfaces.sessions.named_logs import find_named
+from harness.log.store import KEPT, Metadata, is_copy
 from harness.log.stores.files import FileStore
 from harness.sources.imports.catalogue import Catalogue, CatalogueDamaged, CataloguedSession
 from harness.sources.imports.catalogue_filter import EVERYTHING, SessionFilter
@@ -160,7 +161,7 @@ class HistorySessions:
         if (chosen := as_filter(choice)).needs_reading():
             self.read_all(say, chosen)
         live = self.live()
-        found, rest = self.matching(choice, RecordedSessions.of(store.find(Query())), live, limit)
+        found, rest = self.matching(choice, RecordedSessions.of(find_named(store)), live, limit)
         return HistoryList(
             [as_metadata(one, live.get((one.agent, one.session_id))) for one in found],
             rest,
@@ -180,7 +181,7 @@ class HistorySessions:
         if session is None or not session.runs:
             return None
         runs = self.ask(lambda catalogue: catalogue.runs([session.number])).get(session.number, [])
-        logs = [one for one in store.find(Query()) if name in one.names_of_agents() and not is_copy(one)]
+        logs = [one for one in find_named(store) if name in one.names_of_agents() and not is_copy(one)]
         native = native_runs(runs, times_in(store, logs, name))
         if not native:
             return None

@@ -30,7 +30,7 @@ def copy_expiring(
 def expiring_sessions(histories: HistorySessions, store: FileStore) -> list[CataloguedSession]:
     """Those that their agent is about to delete, and of which there is no copy; the oldest first."""
     from harness.interfaces.sessions.histories import RecordedSessions
-    from harness.log.store import Query
+    from harness.interfaces.sessions.named_logs import find_named
     from harness.sources.imports.catalogue_filter import SessionFilter
     from harness.sources.imports.registry import load_all
 
@@ -44,7 +44,7 @@ def expiring_sessions(histories: HistorySessions, store: FileStore) -> list[Cata
         found += [session for session in own if session.changed_ms < before_ms]
     if not found:
         return []
-    recorded = RecordedSessions.of(store.find(Query()))
+    recorded = RecordedSessions.of(find_named(store))
     return [one for one in reversed(found) if one not in recorded]
 
 

@@ -15,6 +15,7 @@ from harness.events import Event, Message, Signal, ToolStart
 from harness.events.operation import Command, Read, Write
 from harness.interfaces.sessions.filters import SessionChoice, is_meant
 from harness.interfaces.sessions.histories import HistorySessions, RecordedSessions, as_filter, history_of
+from harness.interfaces.sessions.named_logs import find_named
 from harness.log.private_files import open_private
 from harness.log.query import age, grep_events
 from harness.log.store import Metadata, Query
@@ -193,7 +194,7 @@ def find_hits(
     ours = list(islice(_ours(asked, choice, store), most))
     if histories is None:
         return ours
-    recorded = RecordedSessions.of(store.find(Query()))
+    recorded = RecordedSessions.of(find_named(store))
     logs = {hit.session_id for hit in ours}
     hits = [*ours, *their_hits(asked, choice, recorded, logs, histories, most)]
     if not hits and asked == SessionSearch(commit=asked.commit):

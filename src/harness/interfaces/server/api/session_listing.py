@@ -14,6 +14,7 @@ from harness.interfaces.server.histories import HISTORY, Histories
 from harness.interfaces.server.machine_store import MachineStore
 from harness.interfaces.sessions.filters import SessionChoice, is_filtered, is_meant
 from harness.interfaces.sessions.histories import RecordedSessions
+from harness.interfaces.sessions.named_logs import name_sessions
 from harness.interfaces.sessions.search import Hit, find_hits, their_hits
 from harness.log.store import Metadata, Query, Store
 from harness.log.stores.files import FileStore
@@ -172,7 +173,10 @@ class Listing:
         """Sessions of agents that are in the store, which are not listed a second time."""
         version = self._store.version()
         if version is None or version != self._recorded[0]:
-            self._recorded = version, RecordedSessions.of(self._store.find(Query()))
+            logs = self._store.find(Query())
+            if isinstance(self._store, FileStore):
+                name_sessions(self._store, logs)
+            self._recorded = version, RecordedSessions.of(logs)
         return self._recorded[1]
 
     def _rank(self, metadata: Metadata) -> tuple[int, bool, bool]:

@@ -22,8 +22,10 @@ from harness.interfaces.server.live.channels import Channels
 from harness.interfaces.server.live.frames import Packet
 from harness.interfaces.server.machine_store import MachineStore
 from harness.interfaces.sessions.histories import RecordedSessions
+from harness.interfaces.sessions.named_logs import name_sessions
 from harness.log.hub import Hub
 from harness.log.store import Metadata
+from harness.log.stores.files import FileStore
 from harness.session.open_thread import complete
 from harness.views.formatting.json_text import encode
 from harness.views.inbox.row import InboxRow, RowCan
@@ -298,7 +300,7 @@ class InboxFeed:
             if self.takers or is_more:
                 with suppress(HarnessError):
                     is_more = await asyncio.to_thread(histories.refresh)
-                    rows = await asyncio.to_thread(histories.rows, RecordedSessions.of(self.rows.logs))
+                    rows = await asyncio.to_thread(lambda: histories.rows(self._recorded_sessions()))
                     shown = {*islice(rows, LISTED), *(name for name, row in rows.items() if row.is_live)}
                     changed = self.rows.show_others(rows)
                     self._note_changed(
@@ -306,6 +308,12 @@ class InboxFeed:
                     )
             spent_s = self._loop.time() - started_s
             await asyncio.sleep(max(_TICK_S if is_more else _OTHERS_EVERY_S, spent_s * _OTHERS_SHARE))
+
+    def _recorded_sessions(self) -> RecordedSessions:
+        logs = list(self.rows.logs)
+        if isinstance(self._store, FileStore):
+            name_sessions(self._store, logs)
+        return RecordedSessions.of(logs)
 
     def want_today(self) -> None:
         """A client has connected: compute the cost of today soon."""
