@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from harness.lab.fixture import load_fixture
 from harness.lab.offline_agent import OfflineAgent
 from harness.sources.agent import Agent
 from harness.sources.models.script import Script
@@ -113,6 +114,7 @@ class MixedWalk:
             "PATH": os.pathsep.join([os.path.dirname(binary), os.environ["PATH"]]),
         }
         self._session = ""
+        self._side_markers = load_fixture(name).side_markers
 
     def walk(self) -> Walk:
         walk = Walk(self._agent.name)
@@ -131,8 +133,15 @@ class MixedWalk:
 
     @property
     def truth(self) -> int:
-        answered = [one for one in self._offline.server.requests if one.outcome == "answered"]
+        """Without what an agent asks besides, for a title or a status line: no agent stores that."""
+        requests = self._offline.server.requests
+        answered = [one for one in requests if one.outcome == "answered" and not self._is_beside(one.body)]
         return len(answered) * (_INPUT + _OUTPUT)
+
+    def _is_beside(self, body: Any) -> bool:
+        """Grok asks for its status line at the end of the conversation itself."""
+        last = (body.get("messages") or [""])[-1] if isinstance(body, dict) else ""
+        return any(marker in json.dumps(last) for marker in self._side_markers)
 
     def _alone(self, prompt: str) -> subprocess.CompletedProcess[str]:
         """The program itself, with the arguments that Harness would give it, and nobody who records it."""

@@ -23,7 +23,7 @@ from harness.log.private_files import make_private_directory, open_private
 if TYPE_CHECKING:
     from harness.sources.imports.catalogue import CataloguedSession
     from harness.sources.imports.reading import Document, Reading, UsedTokens
-_VERSION = 5
+_VERSION = 6
 """A file of another version is deleted and rebuilt."""
 _TABLES = """
 CREATE TABLE sessions (

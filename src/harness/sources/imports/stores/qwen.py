@@ -1,6 +1,9 @@
 """Qwen Code: `~/.qwen/projects/<project>/chats/<session>.jsonl`, sub-agents in `subagents/<session>/`.
 
 Claude's envelope around Gemini's messages. The stream has them in Claude's format.
+
+Its telemetry, among the messages, has every model call: those that no message is the answer of (it reads memories out
+of the conversation, or compresses it) are known from there alone.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
 
 _SUFFIX = ".jsonl"
+_CHILD = "agent-"
+"""Before the id of a sub-agent in the name of its file."""
 _PARENT = "parent_tool_use_id"
 _USAGE = {
     "input_tokens": "promptTokenCount",
@@ -26,20 +31,23 @@ _USAGE = {
     "total_tokens": "totalTokenCount",
 }
 _COMMAND_OUTPUT = re.compile(r"Command: .*\nOutput: (.*)\nError: \(none\)\nExit Code: 0\n.*", re.DOTALL)
-_CONSUMED = (
-    "at_command",
-    "attribution_snapshot",
-    "chat_compression",
-    "notification",
-    "slash_command",
-    "ui_telemetry",
-)
+_TELEMETRY_USAGE = {
+    "input_tokens": "input_token_count",
+    "output_tokens": "output_token_count",
+    "cache_read_input_tokens": "cached_content_token_count",
+    "total_tokens": "total_token_count",
+}
+_CALL = "qwen-code.api_response"
+_IS_STORED = "harness_is_stored"
+"""Set in the telemetry of a call of a sub-agent that has a file of its own."""
+_CONSUMED = ("at_command", "attribution_snapshot", "chat_compression", "notification", "slash_command")
 
 
 class QwenRewording(Rewording):
     waits_for_model = True
     rules: ClassVar[dict[str, str]] = {
         **dict.fromkeys([f"system/{name}" for name in _CONSUMED], ""),
+        "system/ui_telemetry": "_telemetry",
         "user": "_user",
         "assistant": "_assistant",
         "tool_result": "_tool_result",
@@ -48,6 +56,8 @@ class QwenRewording(Rewording):
     def __init__(self, session: StoredSession) -> None:
         super().__init__(session)
         self._answer = ""
+        self._calls: list[Record] = []
+        """Model calls whose answers did not come yet, as messages with their usage."""
 
     def kind(self, record: Record) -> str:
         kind = text_of(record.get("type"))
@@ -59,6 +69,9 @@ class QwenRewording(Rewording):
         self.put({"type": "system", "subtype": "init", **start})
 
     def closing(self) -> None:
+        calls, self._calls = self._calls, []
+        for call in calls:
+            self.put(call)
         self.put({"type": "result", "subtype": "success", "is_error": False, "result": self._answer})
 
     def _user(self, record: Record) -> None:
@@ -75,7 +88,9 @@ class QwenRewording(Rewording):
         parts = [record_of(part) for part in _parts_of(record)]
         blocks = [block for part in parts if (block := _block_of(part)) is not None]
         used = record_of(record.get("usageMetadata"))
-        usage = {name: count_of(used.get(field)) or 0 for name, field in _USAGE.items()} if used else {}
+        usage = _usage_of(used, _USAGE)
+        if usage and not parent:
+            self._answered(usage)
         message = {
             "id": record.get("uuid"),
             "role": "assistant",
@@ -90,6 +105,26 @@ class QwenRewording(Rewording):
         self._answer = "".join(text_of(block.get("text")) for block in blocks)
         calls = any(block["type"] == "tool_use" for block in blocks)
         self.outcome = "unknown" if calls or not self._answer else "completed"
+
+    def _telemetry(self, record: Record) -> None:
+        """A call is counted at the end of its run, unless its answer comes."""
+        event = record_of(record_of(record.get("systemPayload")).get("uiEvent"))
+        usage = _usage_of(event, _TELEMETRY_USAGE)
+        if event.get("event.name") != _CALL or record.get(_IS_STORED) or not any(usage.values()):
+            return
+        self._note(record)
+        about = {"id": record.get("uuid"), "role": "assistant", "model": text_of(event.get("model"))}
+        message = {**about, "content": [], "usage": usage}
+        if text_of(event.get("subagent_id")):
+            self.put({"type": "assistant", "message": message, _PARENT: None})
+        else:
+            self._calls.append({"type": "assistant", "message": message, _PARENT: None})
+
+    def _answered(self, usage: Record) -> None:
+        """The call with this usage has its answer; where none has exactly this, the last one."""
+        same = [one for one in self._calls if one["message"]["usage"] == usage]
+        if answered := same or self._calls[-1:]:
+            self._calls.remove(answered[0])
 
     def _tool_result(self, record: Record) -> None:
         self._note(record)
@@ -114,6 +149,10 @@ class QwenRewording(Rewording):
         self.at(milliseconds(record.get("timestamp")))
         self.cwd = text_of(record.get("cwd")) or self.cwd
         self.version = text_of(record.get("version")) or self.version
+
+
+def _usage_of(counts: Record, fields: dict[str, str]) -> Record:
+    return {name: count_of(counts.get(field)) or 0 for name, field in fields.items()} if counts else {}
 
 
 def _parts_of(record: Record) -> list[Any]:
@@ -157,13 +196,23 @@ def records(session: StoredSession) -> Iterator[StoredRecord]:
     """Those of sub-agents come before the result of the call that started them."""
     project = os.path.dirname(os.path.dirname(session.path))
     children: dict[str, str] = {}
+    stored = set[str]()
     for file in files_in(os.path.join(project, "subagents", session.session_id), _SUFFIX):
+        stored.add(file.name.removeprefix(_CHILD).removesuffix(_SUFFIX))
         call_id = text_of(document(f"{file.path.removesuffix(_SUFFIX)}.meta.json").get("toolUseId"))
         if call_id:
             children[call_id] = file.path
-    yield from _with_children(session.path, "", children)
+    for record in _with_children(session.path, "", children):
+        is_stored = stored and not isinstance(record, str) and _sub_agent_of(record) in stored
+        yield {**record, _IS_STORED: True} if is_stored and not isinstance(record, str) else record
     for call_id, path in list(children.items()):
         yield from _with_children(path, call_id, {})
+
+
+def _sub_agent_of(record: Record) -> str:
+    if record.get("subtype") != "ui_telemetry":
+        return ""
+    return text_of(record_of(record_of(record.get("systemPayload")).get("uiEvent")).get("subagent_id"))
 
 
 def _with_children(path: str, parent: str, children: dict[str, str]) -> Iterator[StoredRecord]:
