@@ -54,6 +54,8 @@ class RawStart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     """The agent's own, where it is known already: the process has answered earlier prompts."""
     carried: dict[str, Any] = msgspec.field(default_factory=dict)
     """What the translator of the turn before handed on (`Translator.carried`): totals that the process counts on."""
+    recorder: str = ""
+    """The version of Harness that recorded it; empty: one that did not say so."""
 
 
 class RawOutput(msgspec.Struct, frozen=True, kw_only=True):

@@ -138,7 +138,7 @@ def test_usage_counts_what_agents_have_stored_each_token_once(filled: CliMachine
 
 
 def test_usage_of_a_run_that_harness_has_recorded_counts_once(filled: CliMachine) -> None:
-    """The store has three runs of the session; the second was started by Harness, at the same time."""
+    """The store has three runs of the session; the second was started by Harness, at the same time. It is one session."""
     folder = filled.sessions
     folder.mkdir(parents=True, exist_ok=True)
     log_id = "01a1e0a1-6947-7eb9-af4e-af07a7ff354c"
@@ -159,7 +159,7 @@ def test_usage_of_a_run_that_harness_has_recorded_counts_once(filled: CliMachine
     writer.append(live)
     writer.close()
     rows = {row["agent"]: row for row in filled.call("usage", "--json").data["rows"]}
-    assert (rows["claude"]["sessions"], rows["claude"]["input"]) == (2, 4_000)
+    assert (rows["claude"]["sessions"], rows["claude"]["input"]) == (1, 4_000)
 
 
 def test_a_session_that_no_process_has_open_is_followed_to_its_end(filled: CliMachine) -> None:

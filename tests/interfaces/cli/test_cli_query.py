@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from cli_machine import CliMachine
 
-from harness.interfaces.cli.session_query import TABLES
+from harness.interfaces.cli.session_query import TABLES, SessionDatabase
+from harness.log.stores.files import FileStore
 
 pytestmark = pytest.mark.skipif(find_spec("duckdb") is None, reason="the extra `sql` is not installed")
 DOCUMENT = Path(__file__).parents[3] / "docs/sql.md"
@@ -95,3 +96,22 @@ def test_without_sessions_the_tables_are_empty(cli: CliMachine) -> None:
 def test_a_table_and_csv_are_for_people_and_spreadsheets(recorded: CliMachine) -> None:
     assert recorded.call("sessions", "query", "SELECT 1 AS one, NULL AS two").out == "one  two\n1    –\n"
     assert recorded.call("sessions", "query", "SELECT 'a,b' AS x", "--format", "csv").out == 'x\n"a,b"\n'
+
+
+@pytest.mark.parametrize(
+    ("question", "types"),
+    [
+        ("SELECT 1", set[str]()),
+        ("SELECT count(*) FROM sessions", set[str]()),
+        ("SELECT sum(input) FROM usage", {"UsageDelta"}),
+        ("SELECT count(*) FROM Runs", {"SessionStart", "Result"}),
+        ("SELECT count(*) FROM operations JOIN usage USING (log_id)", {"ToolStart", "UsageDelta"}),
+    ],
+)
+def test_only_what_a_question_needs_is_read(recorded: CliMachine, question: str, types: set[str]) -> None:
+    database = SessionDatabase(FileStore(str(recorded.sessions)), question)
+    _names, rows = database.ask("SELECT DISTINCT type FROM events")
+    assert {row[0] for row in rows} == types
+    _names, rows = database.ask("SELECT count(*) FROM sessions")
+    assert [*rows] == [(1 if "sessions" in question else 0,)]
+    database.close()

@@ -125,3 +125,25 @@ def test_run_resumes_the_last_session_of_its_agent(cli: CliMachine) -> None:
     cli.call("run", "--agent", "codex", "--prompt", "another agent")
     answer = cli.call("run", "--agent", "claude", "--prompt", "again", "--resume", "last", "--dry-run")
     assert "second-session" in answer.out
+
+
+def test_a_session_is_continued_with_its_model(filled: CliMachine) -> None:
+    """What was asked for when it was recorded; an option says otherwise, and another session is not concerned."""
+    assert filled.call("run", "--agent", "claude", "--model", "haiku", "--prompt", "first").code == 0
+    for options, model in (([], "--model haiku"), (["--model", "some-other"], "--model some-other")):
+        (filled.home / "calls").unlink()
+        assert filled.call("resume", "mock-session", "second", *options).code == 0
+        assert model in _calls(filled)
+    (filled.home / "calls").unlink()
+    assert filled.call("resume", CLAUDE, "and now?", "--cwd", str(filled.project)).code == 0
+    assert "--model" not in _calls(filled)
+
+
+def test_gemini_continues_a_session_of_its_own_with_the_model_of_the_session(cli: CliMachine) -> None:
+    """It would take its usual one."""
+    next(case for case in cases() if str(case) == "gemini/0.61.0/text").unpack(cli.home)
+    cli.install("gemini", "{}", before='echo "$*" >>"$HOME/calls"')
+    (session,) = cli.call("sessions", "list", "--json").data
+    resumed = ("resume", f"gemini:{session['agent_session_id']}", "and now?", "--cwd", str(cli.project))
+    cli.call(*resumed)
+    assert f"--model {session['model']} " in _calls(cli)

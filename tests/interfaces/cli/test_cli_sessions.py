@@ -345,3 +345,23 @@ def test_a_failed_run_shows_why_in_every_format(cli: CliMachine) -> None:
     for name in ("text", "markdown", "json", "activity"):
         answer = cli.call("sessions", "show", "last", "--format", name)
         assert "exit code 3" in answer.out + answer.err, name
+
+
+def test_what_another_version_recorded_and_read_otherwise_is_no_damage(cli: CliMachine) -> None:
+    cli.install("codex")
+    assert cli.call("run", "-a", "codex", "-p", "hi").code == 0
+    (log,) = cli.logs()
+    raw = log.with_suffix(".raw")
+    head, rest = raw.read_bytes().split(b"\n", 1)
+    start = json.loads(head)
+    assert start.pop("recorder")
+    log.write_bytes(log.read_bytes().replace(b'"exit_code":0', b'"exit_code":7'))
+    damaged = cli.call("sessions", "check", log.stem)
+    assert damaged.code == 1
+    raw.write_bytes(json.dumps(start, separators=(",", ":")).encode() + b"\n" + rest)
+    answer = cli.call("sessions", "check", log.stem)
+    assert answer.code == 0
+    assert "an earlier version of harness recorded this" in answer.err
+    assert "proved" not in answer.out
+    log.write_bytes(b"\n".join(log.read_bytes().split(b"\n")[:-2]) + b"\n")  # an event is missing
+    assert cli.call("sessions", "check", log.stem).code == 1

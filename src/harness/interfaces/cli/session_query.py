@@ -1,6 +1,6 @@
 """`harness sessions query`: SQL over the recorded sessions and fleets, by DuckDB, without changing anything.
 
-The logs are read into a database in memory. Then access to files and to the network is switched off, and the query is
+What the question needs of the logs is read into a database in memory. Then access to files and to the network is switched off, and the query is
 run. docs/sql.md describes the tables.
 """
 
@@ -23,6 +23,7 @@ from harness.views.formatting.columns import aligned
 from harness.views.formatting.escapes import single_line
 
 _LARGEST_LINE_BYTES = 256 << 20
+_SMALLEST_BUFFER_BYTES = 1 << 20
 _LONGEST_CELL = 80
 _EVENTS = """
 CREATE TABLE events AS SELECT
@@ -35,7 +36,7 @@ CREATE TABLE events AS SELECT
     json AS data
 FROM read_json_objects($files, format = 'newline_delimited', ignore_errors = true, filename = true,
     maximum_object_size = $largest)
-WHERE json IS NOT NULL
+WHERE json IS NOT NULL AND ($types IS NULL OR list_contains($types, json ->> 'type'))
 """
 _SESSIONS = """
 CREATE TABLE sessions AS SELECT
@@ -94,6 +95,13 @@ CREATE VIEW usage AS SELECT log_id, run_id, seq, time, data ->> 'model' AS model
 FROM events WHERE type = 'UsageDelta'
 """,
 }
+_TYPES = {
+    "runs": ("SessionStart", "Result"),
+    "calls": ("ToolStart", "ToolEnd"),
+    "operations": ("ToolStart",),
+    "usage": ("UsageDelta",),
+}
+"""The events that a table is made of."""
 TABLES = ("sessions", "events", *_DERIVED, "fleets")
 _LOCKED = (
     "SET autoinstall_known_extensions = false",
@@ -107,22 +115,26 @@ class SessionDatabase:
     """The sessions of a store as tables. Contract: no question reaches a file or the network."""
 
     def __init__(self, store: FileStore, question: str) -> None:
-        """Only the tables that the question names are filled. Raises MissingExtra, UsageError."""
+        """Only the tables that the question names are filled, with no more than they need.
+
+        Raises MissingExtra, UsageError.
+        """
         try:
             self._duckdb: Any = import_module("duckdb")
         except ImportError as error:
             raise MissingExtra("`sessions query` needs DuckDB, which is not installed", "sql") from error
-        named = {word.lower() for word in re.findall(r"\w+", question)}
-        wanted = set(TABLES) & named if named & set(TABLES) else set(TABLES)
+        named = {word.lower() for word in re.findall(r"\w+", question)} & set(TABLES)
         self._connection: Any = self._duckdb.connect(":memory:")
-        if "sessions" in wanted:
-            self._load(_SESSIONS, _files(store, ".meta.json"))
-        if wanted & {"events", *_DERIVED}:
-            self._load(_EVENTS, _files(store, ".ndjson"))
-            for statement in _DERIVED.values():
-                self._connection.execute(statement)
-        if "fleets" in wanted:
-            self._load_fleets()
+        self._connection.execute(
+            "SET preserve_insertion_order = false"
+        )  # else each file has a part of its own
+        self._load(_SESSIONS, _files(store, ".meta.json") if "sessions" in named else [])
+        needed = named & {"events", *_DERIVED}
+        types = None if "events" in named else [name for table in needed for name in _TYPES[table]]
+        self._load(_EVENTS, _files(store, ".ndjson") if needed else [], types=types)
+        for statement in _DERIVED.values():
+            self._connection.execute(statement)
+        self._create_fleets(is_filled="fleets" in named)
         for statement in _LOCKED:
             self._connection.execute(statement)
 
@@ -144,17 +156,21 @@ class SessionDatabase:
         while batch := answer.fetchmany(1000):
             yield from batch
 
-    def _load(self, statement: str, files: list[str]) -> None:
-        if not files:  # DuckDB refuses an empty list
+    def _load(self, statement: str, files: list[str], **values: Any) -> None:
+        """No line is longer than its file. DuckDB reserves several times the longest one."""
+        largest = max((os.path.getsize(path) for path in files), default=0) + 1
+        values["largest"] = min(_LARGEST_LINE_BYTES, max(_SMALLEST_BUFFER_BYTES, largest))
+        if files:
+            values["files"] = files
+        else:  # DuckDB refuses an empty list
             path = os.devnull
             statement = statement.replace("read_json_objects($files", f"read_json_objects('{path}'")
-        values = {"largest": _LARGEST_LINE_BYTES} | ({"files": files} if files else {})
         try:
             self._connection.execute(statement, values)
         except self._duckdb.Error as error:
             raise UsageError(f"the sessions cannot be read: {error}") from error
 
-    def _load_fleets(self) -> None:
+    def _create_fleets(self, *, is_filled: bool) -> None:
         from harness.fleet import export
         from harness.fleet.fleet import fleet_names, open_fleet
         from harness.fleet.overview import overview
@@ -162,7 +178,7 @@ class SessionDatabase:
         columns = ", ".join(f'"{name}" {export.sql_type(name)}' for name in export.COLUMNS)
         self._connection.execute(f"CREATE TABLE fleets ({columns})")
         rows: list[list[Any]] = []
-        for name in fleet_names():
+        for name in fleet_names() if is_filled else ():
             try:
                 fleet = open_fleet(name)
                 rows += [list(row.values()) for row in export.rows(fleet, overview(fleet))]

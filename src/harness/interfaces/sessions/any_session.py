@@ -11,6 +11,7 @@ from harness.errors import UnknownSession, UsageError
 from harness.events import Event
 from harness.interfaces.sessions.ids import find_ours, may_be_of_history, unknown
 from harness.interfaces.sessions.named_logs import find_named
+from harness.log.raw import RawStart, RawWriter, read_raw
 from harness.log.store import Metadata, is_copy, read_batches
 from harness.log.stores.files import FileStore
 
@@ -161,6 +162,30 @@ def _recorded(store: FileStore, text: str) -> Metadata | None:
         hint = "give more characters of the id, or AGENT:ID"
         raise UnknownSession(f"{len(names)} sessions begin with {wanted}: {some}", hint=hint)
     return max((one for one, _ in found), key=lambda one: one.updated_ms, default=None)
+
+
+def model_of_session(session: AnySession) -> str:
+    """The name under which its agent takes the model that it has worked with; empty where that is not known.
+
+    It is what was asked for when it was recorded, or what the agent has stored, where it takes models by that name.
+    """
+    from harness.sources.imports.registry import load
+
+    metadata = session.store.metadata(session.log_id) if session.log_id else None
+    if metadata is not None and not is_copy(metadata):
+        return _requested_model(session.store.path(session.log_id, RawWriter.suffix))
+    history = load(session.agent)
+    if history is None or not history.takes_stored_model:
+        return ""
+    return metadata.model if metadata is not None else session.stored.model if session.stored else ""
+
+
+def _requested_model(path: str) -> str:
+    try:
+        start = next(read_raw(path), None)
+    except OSError:  # it ran in a process of Harness
+        return ""
+    return start.model if isinstance(start, RawStart) else ""
 
 
 def require_folder(session: AnySession, given: str) -> str:

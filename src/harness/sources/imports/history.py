@@ -117,5 +117,7 @@ class AgentHistory(msgspec.Struct, frozen=True, kw_only=True):
     rewound: Callable[[StoredSession], int] | None = None
     """How many prompts were taken back: what they led to is history, but the agent's model does not know it any more.
     None where an agent stores no such prompts."""
+    takes_stored_model: bool = False
+    """The agent resumes a session with its usual model, and takes the one that is stored by the same name."""
     current: Callable[[StoredSession], Iterator[StoredRecord]] | None = None
     """The records without those prompts, and what they led to."""

@@ -27,6 +27,7 @@ from harness.log.raw import RawControl, RawEntry, RawExit, RawOutput, RawStart
 from harness.sources.imports.history import StoredRecord, StoredSession
 from harness.sources.imports.times import milliseconds
 from harness.sources.translator import Record
+from harness.version import __version__
 
 _MOST_HELD = 200
 """Entries that wait until the model of their run is known."""
@@ -130,6 +131,7 @@ class Rewording:
                 model=model,
                 prompt=storable(prompt),
                 session_id=self.session.session_id,
+                recorder=__version__,
             )
         )
         self.opening()

@@ -19,6 +19,7 @@ from harness.sources.process.launch import Launch
 from harness.sources.translation.json_lines import LineBlocks
 from harness.sources.translation.pipeline import Pipeline
 from harness.sources.translation.run_cost import CostMeter, prices_of
+from harness.version import __version__
 
 if TYPE_CHECKING:
     from harness.log.redact.redactor import Redactor
@@ -100,6 +101,7 @@ class Recorder:
             files=self.masked_all(to_builtins(launch.request.attachments)),
             warnings=list(launch.warnings),
             sandbox=launch.sandbox,
+            recorder=__version__,
             request=self.masked_all({key: value for key, value in request.items() if value}),
         )
 

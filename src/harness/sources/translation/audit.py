@@ -41,6 +41,7 @@ from harness.sources.registry import load
 from harness.sources.translation.pipeline import Pipeline
 from harness.sources.translation.run_lifecycle import RunLifecycle
 from harness.sources.translator import Translator
+from harness.version import __version__
 
 # The runs in one log: which events belong to which of them, and what ends one whose process died.
 
@@ -182,6 +183,10 @@ class Audit(msgspec.Struct):
     is_original: bool = False
     """The run was made in this process: its log is no translation, and there is nothing to compare it with."""
     problems: list[str] = msgspec.field(default_factory=list)
+    recorded_by: str = ""
+    """Another version of Harness that recorded it, whose events may say other things of the same records."""
+    differences: list[str] = msgspec.field(default_factory=list)
+    """What such a version said otherwise, in as many events of the same kinds."""
 
 
 def translate(entries: Iterable[RawEntry]) -> tuple[Pipeline, list[Event]]:
@@ -245,7 +250,23 @@ def _prove(path: str, logged: list[Event], audit: Audit, *, is_live: bool) -> No
     audit.rules = dict(sorted(rules.items()))
     audit.problems += [f"lost line: {line[:200]!r}" for line in pipeline.lost[:_MOST_DIFFERENCES]]
     if not is_live:
-        audit.problems += list(_differences(expected, _translated(logged)))
+        differences = list(_differences(expected, _translated(logged)))
+        if recorder := _other_recorder(entries):
+            audit.recorded_by = recorder
+        is_reworded = recorder and _kinds(expected) == _kinds(_translated(logged))
+        (audit.differences if is_reworded else audit.problems).extend(differences)
+
+
+def _other_recorder(entries: Sequence[RawEntry]) -> str:
+    """The version that recorded a run, if it is not this one."""
+    start = next((one for one in entries if isinstance(one, RawStart)), None)
+    if start is None or start.recorder == __version__:
+        return ""
+    return f"harness {start.recorder}" if start.recorder else "an earlier version of harness"
+
+
+def _kinds(events: Iterable[Event]) -> list[str]:
+    return [type(event).__name__ for event in events]
 
 
 def _check_runs(store: FileStore, logged: list[Event], audit: Audit) -> Audit:

@@ -57,7 +57,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.interfaces.cli import preferences
-    from harness.interfaces.sessions.any_session import find_session, require_folder
+    from harness.interfaces.sessions.any_session import find_session, model_of_session, require_folder
     from harness.sources.registry import load
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
@@ -70,6 +70,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     arguments.cwd = require_folder(session, arguments.cwd)
     if session.is_thread:
         return _talk(session, arguments, settings, console)
+    arguments.model = arguments.model or model_of_session(session)
     _require_installed(agent, arguments.binary or settings.binary_for((agent.name, *agent.aliases)))
     if arguments.prompt is not None:
         return _run(session, agent, arguments, settings, console)

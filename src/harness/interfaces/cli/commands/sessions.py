@@ -403,7 +403,13 @@ def _check(arguments: argparse.Namespace, store: FileStore, console: Console) ->
         write_text("\n".join(lines) + "\n")
     for problem in audit.problems:
         console.say(f"harness: {problem}")
-    if not audit.problems and not arguments.json:
+    for difference in audit.differences:
+        console.say(f"  {difference}")
+    if audit.differences:
+        console.say(
+            f"{audit.recorded_by} recorded this, and read the same records otherwise: nothing is missing"
+        )
+    if not audit.problems and not audit.differences and not arguments.json:
         proof = "complete: this log is not a translation, so there is nothing to compare it with"
         write_text(
             f"  {proof if audit.is_original else 'proved: what the agent wrote gives exactly this log'}\n"

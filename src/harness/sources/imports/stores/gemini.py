@@ -225,4 +225,5 @@ HISTORY = AgentHistory(
     records=records,
     rewording=GeminiRewording,
     differs=frozenset({"ToolEnd", "Result"}),
+    takes_stored_model=True,
 )
