@@ -114,7 +114,7 @@ class QwenRewording(Rewording):
             return
         self._note(record)
         about = {"id": record.get("uuid"), "role": "assistant", "model": text_of(event.get("model"))}
-        message = {**about, "content": [], "usage": usage}
+        message: Record = {**about, "content": [], "usage": usage}
         if text_of(event.get("subagent_id")):
             self.put({"type": "assistant", "message": message, _PARENT: None})
         else:
