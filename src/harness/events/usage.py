@@ -31,10 +31,20 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     """`stated` by the agent, or `computed` from prices."""
 
     def __bool__(self) -> bool:
-        return any(getattr(self, name) is not None for name in (*CLASSES, "cost_usd"))
+        return not (
+            self.input
+            is self.output
+            is self.cache_read
+            is self.cache_write
+            is self.reasoning
+            is self.cost_usd
+            is None
+        )
 
     def plus(self, other: Usage) -> Usage:
         """Add class by class; None only where both are None."""
+        if self is NOTHING or other is NOTHING:
+            return other if self is NOTHING else self
         return _combine(self, other, 1)
 
     def minus(self, other: Usage) -> Usage:
@@ -63,6 +73,8 @@ def _combine(left: Usage, right: Usage, sign: int) -> Usage:
     )
 
 
+NOTHING = Usage()
+"""To begin a sum with."""
 Number = TypeVar("Number", int, float)
 
 

@@ -190,6 +190,7 @@ class Renamed(Tool):
         self.tool = tool
         self.spec = msgspec.structs.replace(tool.spec, name=name)
         self.category = category_of(tool)
+        self.is_quick = getattr(tool, "is_quick", False)
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
         return self.tool.operations(arguments)

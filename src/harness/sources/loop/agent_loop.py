@@ -71,13 +71,14 @@ class AgentLoop:
         self._transcript = transcript
         self._recorder = recorder
         self._tools = tools
+        self._has_budget = options.gate is not None or options.max_budget_usd is not None
         self._compactor = Compactor(context, options, self.steps, transcript, recorder)
 
     async def run(self) -> Ending:
         """One step after the other, until the model is done."""
         while True:
             self._steer()
-            if (ending := await self._check_budget()) is not None:
+            if self._has_budget and (ending := await self._check_budget()) is not None:
                 return ending
             is_last = self.steps.count >= self._options.max_iterations
             if is_last:

@@ -95,6 +95,8 @@ class Compactor:
 
     async def _make_room(self, tools: Sequence[ToolSpec]) -> None:
         """Before a model call."""
+        if self._is_far_from_full():
+            return
         size = self._size(tools)
         if size > max(_FULL * self._window, self._try_at):
             await self._compact("auto", size, tools)
@@ -112,8 +114,22 @@ class Compactor:
         used = step.usage
         reported = (used.input or 0) + (used.cache_read or 0) + (used.cache_write or 0)
         if reported:
-            self._transcript.measured = Measured(reported, sent)
+            answer = None if used.output is None else used.output + (used.reasoning or 0)
+            self._transcript.measured = Measured(reported, sent, answer)
             self._added, self._counted_turns = 0, sent
+
+    def _is_far_from_full(self) -> bool:
+        """By a bound that costs little: a token is at least one character, and the calls of an answer are in its count."""
+        measured = self._transcript.measured
+        if measured.answer is None:
+            return False
+        turns = self._transcript.turns[measured.turns :]
+        if any(getattr(turn, "attachments", ()) for turn in turns):
+            return False
+        if any(getattr(turn, "calls", ()) for turn in turns[1:]):
+            return False
+        added = sum([len(turn.text) for turn in turns])
+        return measured.tokens + measured.answer + added < _FULL * self._window
 
     def _size(self, tools: Sequence[ToolSpec]) -> int:
         turns, measured = self._transcript.turns, self._transcript.measured

@@ -78,7 +78,7 @@ class LoopContext:
             cost_usd = self.cost_of(model, usage, Rate(over=prompt_size(usage)))
             if cost_usd:  # a price of 0 is left out
                 usage = usage.plus(Usage(cost_usd=cost_usd, cost_source="computed"))
-            elif cost_usd is None and usage:
+            elif cost_usd is None and model not in self.unpriced and usage:
                 self.unpriced.add(model)
         self.spent_usd += usage.cost_usd or 0.0
         return usage

@@ -23,10 +23,10 @@ from harness.events import (
     TextDelta,
     TextRetracted,
     ToolInputDelta,
-    Usage,
     UsageDelta,
     Warning,
 )
+from harness.events.usage import NOTHING
 from harness.sources.loop.loop_context import AgentOptions, LoopContext
 from harness.sources.loop.run_recorder import RunRecorder
 from harness.sources.loop.suspended_run import SuspendedRun
@@ -54,7 +54,7 @@ class ModelStep:
         self.error: Error | None = None
         self.end: StepEnd | None = None
         self.place = TurnPlace()
-        self.usage = Usage()
+        self.usage = NOTHING
 
 
 class ModelSteps:
@@ -66,7 +66,7 @@ class ModelSteps:
         transcript: LoopTranscript,
     ) -> None:
         self.count = 0
-        self.used = Usage()
+        self.used = NOTHING
         self.text = ""
         """Of the last answer with text."""
         self._partial_text = ""

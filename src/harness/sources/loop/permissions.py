@@ -64,7 +64,7 @@ def proposed_call(
     `category`: what its author states, for a tool that does not say what a call does. `is_confined`: it keeps to the
     workspace by itself, as the built-in tools do. `id`: the model's own of the call.
     """
-    for kinds, found in _STRONGEST_FIRST:
+    for kinds, found in _STRONGEST_FIRST if operations else ():
         if any(isinstance(operation, kinds) for operation in operations):
             commands = [each.command for each in operations if isinstance(each, Command)]
             files = [each for each in operations if isinstance(each, _FILES)]

@@ -45,7 +45,7 @@ from harness.sources.tool import (
     ToolFailure,
     ToolOutput,
 )
-from harness.sources.tools.function_tool import output_of
+from harness.sources.tools.function_tool import is_quick, output_of
 
 
 class Resources:
@@ -173,6 +173,18 @@ class ToolExecutor:
         """
         turns = admitted
         self._context.outbox.flush()  # what is about to be done is in the log before it is done
+        if len(turns) == 1 and isinstance(only := turns[0], AdmittedCall) and is_quick(only.tool):
+            turns[0] = await self._execute(only)
+            await asyncio.sleep(0)  # nobody else had a turn meanwhile
+        else:
+            await self._execute_all(turns)
+        results = [turn for turn in turns if isinstance(turn, ToolTurn)]
+        if len(results) < len(turns):
+            self.relay = self._question(next(turn for turn in turns if isinstance(turn, AdmittedCall)))
+            return None
+        return results
+
+    async def _execute_all(self, turns: list[ToolTurn | AdmittedCall]) -> None:
         tasks = {
             asyncio.create_task(self._execute(turn)): place
             for place, turn in enumerate(turns)
@@ -180,11 +192,6 @@ class ToolExecutor:
         }
         if tasks:
             await self._wait(tasks, turns)
-        results = [turn for turn in turns if isinstance(turn, ToolTurn)]
-        if len(results) < len(turns):
-            self.relay = self._question(next(turn for turn in turns if isinstance(turn, AdmittedCall)))
-            return None
-        return results
 
     def restore(self, pending: SuspendedRun) -> None:
         """The calls of a step that was started before the run was suspended."""

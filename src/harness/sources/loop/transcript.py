@@ -62,6 +62,8 @@ class Measured(NamedTuple):
     tokens: int = 0
     turns: int = 0
     """How many there were."""
+    answer: int | None = None
+    """Tokens of the answer, which is the turn after them; None where nothing was said of it."""
 
 
 class LoopTranscript:

@@ -52,7 +52,8 @@ class FunctionTool(Tool):
     ) -> None:
         self.function = function
         self._is_async = inspect.iscoroutinefunction(function)
-        self._is_quick = quick
+        self.is_quick = quick and not self._is_async
+        """It runs in the event loop, and is done when it returns."""
         self._operations = operations
         self._permission = permission
         name = name or function.__name__
@@ -86,7 +87,7 @@ class FunctionTool(Tool):
             given[self._context_name] = context
         if self._is_async:
             return output_of(await self.function(**given))
-        if self._is_quick:
+        if self.is_quick:
             return output_of(self.function(**given))
         return output_of(await _in_thread(lambda: self.function(**given)))
 
@@ -119,6 +120,11 @@ def tool(
     if function is not None:
         return FunctionTool(function)
     return lambda decorated: FunctionTool(decorated, **options)
+
+
+def is_quick(tool: Tool) -> bool:
+    """Whether a call of this tool never waits for anything."""
+    return getattr(tool, "is_quick", False) is True
 
 
 def output_of(value: Any) -> ToolOutput:
