@@ -31,6 +31,10 @@ from harness.fleet.workspace import CaseWorkspace
 from harness.sources.process.child import Child
 from harness.sources.process.invocation import Invocation
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from measuring import size
+
 MINI = """
 import os, sys
 from minisweagent import __version__
@@ -146,7 +150,7 @@ def case_beside_run(folder: Path, runs: int) -> None:
     )
 
 
-def workspaces(folder: Path, files: int = 2000) -> None:
+def workspaces(folder: Path, files: int) -> None:
     """Each kind, made and removed."""
     source = folder / "source"
     for number in range(files):
@@ -156,7 +160,9 @@ def workspaces(folder: Path, files: int = 2000) -> None:
     git = ("git", "-C", str(source), "-c", "user.name=x", "-c", "user.email=x@x")
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "one")):
         run_step((*git, *words), str(source), os.environ, 60.0)
-    kinds: tuple[tuple[WorkspaceKind, str], ...] = (("copy", ""), ("clone", "HEAD"), ("worktree", "HEAD"))
+    # A plan names the commit itself: what is called HEAD elsewhere is unknown in a workspace.
+    head = run_step((*git, "rev-parse", "HEAD"), str(source), os.environ, 60.0).output.strip()
+    kinds: tuple[tuple[WorkspaceKind, str], ...] = (("copy", ""), ("clone", head), ("worktree", head))
     for kind, commit in kinds:
         task = FleetTask(id="t", prompt="x", workspace=str(source), commit=commit)
         variant = Variant(name="v", agent="native")
@@ -203,7 +209,7 @@ def main() -> None:
         (folder / "script.toml").write_text(SCRIPT)
         scheduler_at_rest(folder, arguments.running)
         plan_and_report(folder, arguments.cases)
-        workspaces(folder)
+        workspaces(folder, size(2000, 20))
         case_beside_run(folder, arguments.runs)
     beside_mini(arguments.mini, arguments.runs)
 

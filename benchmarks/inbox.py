@@ -40,7 +40,7 @@ from harness.log.stores.files import FileStore
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from measuring import memory_mb
+from measuring import memory_mb, size
 
 ASKS_EVERY_S = 0.5
 """Some session asks."""
@@ -229,7 +229,7 @@ def main(words: list[str] | None = None) -> int:
     if chosen.role == "write":
         write(chosen.folder, chosen.sessions, chosen.rate, chosen.seconds)
     elif chosen.role == "watch":
-        asyncio.run(watch(chosen.url, chosen.token, chosen.browsers, chosen.seconds + 8.0))
+        asyncio.run(watch(chosen.url, chosen.token, chosen.browsers, chosen.seconds + size(8.0, 1.0)))
     elif chosen.quick:
         print(json.dumps(measure(sessions=5, browsers=3, rate=5.0, seconds=3.0, old=10)))
     else:

@@ -29,12 +29,13 @@ from harness.sources.model import Ask
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from measuring import PRINT_CPU_AND_MEMORY, Cpu, cpu_of, least
+from measuring import PRINT_CPU_AND_MEMORY, Cpu, cpu_of, least, size
 from scripted import USED, Caller, Talker, add
 
-ROUNDS = 5
-DELTAS = 20_000
-STEPS = 1_000
+ROUNDS = size(5, 1)
+DELTAS = size(20_000, 20)
+STEPS = size(1_000, 20)
+ENDS = size((200, 1_000, 5_000, 20_000), (8, 16))
 
 
 async def run(options: AgentOptions, store: Store, *, redact: bool) -> int:
@@ -89,17 +90,18 @@ def _calling(steps: int) -> AgentOptions:
 
 def measure_growth(folder: str) -> None:
     del folder
-    steps = 10 * STEPS
+    steps, width = 10 * STEPS, STEPS // 10
+    ends = (width + 10, STEPS, 5 * STEPS, steps)
     print(f"\nCPU per tool step along one run of {steps} steps, memory store, masked        µs")
     best: list[float] = []
-    for _ in range(3):
+    for _ in range(size(3, 1)):
         options = _calling(steps)
         asyncio.run(run(options, MemoryStore(), redact=True))
         at_s = options.model.at_s  # type: ignore[attr-defined]
-        slices = [(at_s[end] - at_s[end - 100]) / 100 * 1e6 for end in (110, 1000, 5000, steps)]
+        slices = [(at_s[end] - at_s[end - width]) / width * 1e6 for end in ends]
         best = [min(pair) for pair in zip(best, slices, strict=True)] if best else slices
-    for end, cost_us in zip((110, 1000, 5000, steps), best, strict=True):
-        print(f"  steps {end - 100:>5} to {end:>5}  {cost_us:6.1f}   ({cost_us / best[0]:.2f}x)")
+    for end, cost_us in zip(ends, best, strict=True):
+        print(f"  steps {end - width:>5} to {end:>5}  {cost_us:6.1f}   ({cost_us / best[0]:.2f}x)")
 
 
 class Chatter:
@@ -140,15 +142,14 @@ async def _talk(most_messages: int) -> list[tuple[int, float]]:
 
 def measure_conversation(folder: str) -> None:
     del folder
-    ends = (200, 1000, 5000, 20_000)
     print("\nCPU per turn of a conversation (two model calls, one tool call), memory store, masked        µs")
-    best = [1e9] * len(ends)
-    for _ in range(3):
-        costs = asyncio.run(_talk(ends[-1]))
-        for place, end in enumerate(ends):
+    best = [1e9] * len(ENDS)
+    for _ in range(size(3, 1)):
+        costs = asyncio.run(_talk(ENDS[-1]))
+        for place, end in enumerate(ENDS):
             near = sorted(cost_s for count, cost_s in costs if end - 200 < count <= end)
             best[place] = min(best[place], near[len(near) // 2] * 1e6)
-    for end, cost_us in zip(ends, best, strict=True):
+    for end, cost_us in zip(ENDS, best, strict=True):
         print(f"  at {end:>6} messages  {cost_us:6.1f}   ({cost_us / best[0]:.2f}x)")
 
 
@@ -172,7 +173,8 @@ def measure_start_up(folder: str) -> None:
             os.path.dirname(os.path.abspath(__file__)),
         ]
         answers = [
-            json.loads(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(7)
+            json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+            for _ in range(size(7, 1))
         ]
         cpu_ms, peak_mb = (min(answer[unit] for answer in answers) for unit in ("ms", "mb"))
         print(f"  {name:<20} {cpu_ms:6.0f} ms {peak_mb:6.1f} MB")

@@ -26,18 +26,18 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from measuring import PRINT_CPU_AND_MEMORY, Cpu, cpu_of, environment
+from measuring import PRINT_CPU_AND_MEMORY, Cpu, cpu_of, environment, size
 
 HERE = Path(__file__).parent
 FOLDER = HERE / "peers"
 CACHE = HERE.parent / ".cache" / "peers"
 OURS, FLOOR = "harness", "bare"
-DELTAS = 10_000
+DELTAS = size(10_000, 20)
 LENGTHS = {10: 5, 100: 10, 990: 10}
 """At which step a step's cost is looked at → how many steps before and after it are taken with it."""
-STEPS = 1_000
-SHORT_STEPS = 120
-PERSISTED_STEPS = 200
+STEPS = size(1_000, 20)
+SHORT_STEPS = size(120, 20)
+PERSISTED_STEPS = size(200, 3)
 LIMIT_S = 100.0
 """For one run of steps: what grows with every step would take for ever."""
 COLUMNS = {
@@ -115,7 +115,7 @@ async def tick() -> None:
 
 def measure_deltas(name: str) -> dict[str, Any]:
     peer = load(name)
-    asyncio.run(peer.stream(200, no_pause))
+    asyncio.run(peer.stream(min(DELTAS, 200), no_pause))
     costs: dict[str, Any] = {}
     for column, pause in (("bulk_us", no_pause), ("ticks_us", tick)):
         with Cpu() as cpu:
@@ -166,8 +166,8 @@ def measure_persisted(name: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as folder:
         asyncio.run(peer.work(5, int, first))
         cost_us = cpu_of(lambda: asyncio.run(peer.work(PERSISTED_STEPS, int, folder))) / PERSISTED_STEPS * 1e6
-        size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
-    return {"persisted_us": cost_us, "persisted_kb": size / PERSISTED_STEPS / 1000}
+        stored = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+    return {"persisted_us": cost_us, "persisted_kb": stored / PERSISTED_STEPS / 1000}
 
 
 MEASUREMENTS = {
@@ -286,7 +286,8 @@ def main() -> None:
     wanted = [name for name in peer_names() if not names or name in names]
     missing = [name for name in wanted if not Path(python_of(name)).exists()]
     if missing:
-        sys.exit(f"not installed: {', '.join(missing)}\n  python benchmarks/peers.py --install")
+        print(f"not installed: {', '.join(missing)}\n  python benchmarks/peers.py --install", file=sys.stderr)
+    wanted = [name for name in wanted if name not in missing]
     versions = {name: version_of(name) for name in wanted}
     costs = measure_all(wanted, rounds)
     print(table(costs, versions))

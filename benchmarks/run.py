@@ -19,11 +19,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from corpus import claude_lines, write_recording
-from measuring import cpu_of_children, cpu_of_command, environment, least_in_turn, memory_mb
+from measuring import cpu_of_children, cpu_of_command, environment, least_in_turn, memory_mb, size
 
 HARNESS = str(Path(sys.executable).parent / "harness")
 PLAYER = str(Path(__file__).parents[1] / "src/harness/sources/process/replay_program.py")
-LINES = 50_000
+LINES = size(50_000, 20)
 PIPE_BYTES = 1024 * 1024
 END = '{"type":"result","subtype":"success","is_error":false,"result":"done"}\n'
 DECODE = "import sys,msgspec\nd=msgspec.json.decode\nfor l in open(sys.argv[1],'rb'): d(l)"
@@ -75,7 +75,7 @@ def throughput(folder: Path) -> None:
     recording = write_recording(folder / "throughput", claude_lines(LINES))
     env = environment_of_runs(folder)
     results = least_in_turn(
-        5,
+        size(5, 1),
         {
             "jq -c .": lambda: cpu_of_command(["jq", "-c", ".", str(recording)]),
             "decode only (msgspec)": lambda: cpu_of_command([sys.executable, "-c", DECODE, str(recording)]),
@@ -100,7 +100,7 @@ def start_up(folder: Path) -> None:
     recording = write_recording(folder / "small", iter([END]))
     env = environment_of_runs(folder)
     results = least_in_turn(
-        15,
+        size(15, 1),
         {
             "python -c pass": lambda: cpu_of_command([sys.executable, "-c", "pass"]),
             "import harness": lambda: cpu_of_command([sys.executable, "-c", "import harness"]),
@@ -122,7 +122,7 @@ def memory(folder: Path) -> None:
     print(
         f"\nMemory: resident size of harness while it runs\n{'events':>12}{'at 10 %':>12}{'at the end':>12}"
     )
-    for count in (100_000, 1_000_000):
+    for count in size((100_000, 1_000_000), (20,)):
         delta = '{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%d"}}}\n'
         lines = itertools.chain((delta % number for number in range(count)), [END])
         recording = write_recording(folder / f"memory{count}", lines)
@@ -149,8 +149,8 @@ def _resident(recording: Path, env: dict[str, str]) -> tuple[float, float]:
 
 
 def huge_line(folder: Path) -> None:
-    size = 100_000_000
-    text = "x" * size
+    length = size(100_000_000, 1_000)
+    text = "x" * length
     line = (
         '{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"'
         + text
@@ -166,7 +166,7 @@ def huge_line(folder: Path) -> None:
         time.sleep(0.005)
     used = cpu_of_children() - before
     print(
-        f"\nOne line of {size / 1e6:.0f} MB, secrets masked: {used:.2f} CPU-s with the player, {peak_mb * 2**20 / size:.1f}x its size resident"
+        f"\nOne line of {length / 1e6:.0f} MB, secrets masked: {used:.2f} CPU-s with the player, {peak_mb * 2**20 / length:.1f}x its size resident"
     )
 
 

@@ -41,15 +41,15 @@ from harness.views.session.events import HarnessEvent
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from measuring import Cpu, least
+from measuring import Cpu, least, size
 from scripted import USED, Caller, Talker, add
 
-ROUNDS = 5
-DELTAS = 20_000
-STEPS = 500
-SENDS = 200
-TURNS = 200
-LENGTHS = (100, 5_000)
+ROUNDS = size(5, 1)
+DELTAS = size(20_000, 20)
+STEPS = size(500, 5)
+SENDS = size(200, 2)
+TURNS = size(200, 2)
+LENGTHS = size((100, 5_000), (4, 8))
 _SERVE = "--serve"
 PEER_STEP_MS = 9.0
 """Of the fastest peer that persists its steps, as the target names it. Nobody measures it here: for a comparison in

@@ -32,11 +32,11 @@ from harness.log.stores.files import FileStore
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from measuring import cpu_of, cpu_of_process
+from measuring import cpu_of, cpu_of_process, size
 from sessions_list import PROGRAM, record
 
 DELTAS_PER_S = 20
-KEYS = 40
+KEYS = size(40, 1)
 
 
 class Screen:
@@ -189,7 +189,7 @@ def main() -> None:
         try:
             with Screen(folder) as screen:
                 screen.until(f"RUNNING {arguments.runs}".encode())
-                time.sleep(3)
+                time.sleep(size(3.0, 0.1))
                 before = screen.cpu_s
                 time.sleep(arguments.seconds)
                 share = 100 * (screen.cpu_s - before) / arguments.seconds
@@ -198,7 +198,7 @@ def main() -> None:
             runs.close()
         with Screen(folder) as screen:
             screen.until(b"EARLIER")
-            time.sleep(3)
+            time.sleep(size(3.0, 0.1))
             taken, before = [], screen.cpu_s
             for number in range(KEYS):
                 taken.append(screen.press(b"j" if number % 8 < 4 else b"k") * 1000)

@@ -21,7 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from corpus import claude_lines
-from measuring import Cpu, least, least_in_turn, memory_mb
+from measuring import Cpu, least, least_in_turn, memory_mb, size
 
 from harness.events import Relay
 from harness.log.stores.files import FileStore
@@ -30,9 +30,9 @@ from harness.sources.process.launch import prepare
 from harness.sources.request import Request
 from harness.sources.run import start
 
-ROUNDS = 7
-IDLE_LINES = 50
-LONG = 20_000
+ROUNDS = size(7, 1)
+IDLE_LINES = size(50, 1)
+LONG = size(20_000, 80)
 MOST_RATIO, MOST_SECOND_MS, MOST_IDLE_MB = 1.2, 20.0, 5.0
 _PROGRAM = """#!{python} -S
 import os, sys

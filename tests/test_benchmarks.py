@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import os
+import shutil
+import subprocess
 import sys
 from importlib import util
 from pathlib import Path
@@ -65,11 +68,60 @@ def test_the_table_has_ratios_and_says_where_a_run_was_stopped(peers: Any) -> No
     assert "(stopped at step 796)" in rows[3]
 
 
-@pytest.mark.parametrize(
-    "name", ["run", "loop", "session", "server", "sessions_list", "providers", "two_way", "fleet"]
-)
-def test_every_program_can_be_loaded(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    assert program(monkeypatch, name).__doc__
+SMALLEST: dict[str, tuple[str, ...]] = {
+    "counts": (str(FOLDER),),
+    "fleet": ("--running", "1", "--cases", "2", "--runs", "1"),
+    "histories": ("--sessions", "6", "--bytes", "2000", "--big", "0", "--rounds", "1", "--no-ccusage"),
+    "inbox": ("--sessions", "1", "--browsers", "1", "--seconds", "0.5", "--old", "1"),
+    "loop": (),
+    "peers": ("--rounds", "1", "harness", "bare"),
+    "providers": ("--rounds", "1"),
+    "run": (),
+    "server": ("--clients", "1", "--rate", "100", "--seconds", "0.2"),
+    "session": (),
+    "sessions_list": ("--sessions", "2", "--requests", "1"),
+    "tui": ("--sessions", "2", "--runs", "1", "--seconds", "0.1", "--events", "20"),
+    "two_way": (),
+    "walks": (),
+}
+"""Every program that can be started, with its smallest size besides what `measuring.size` makes small."""
+MODULES = ("corpus", "measuring", "scripted")
+
+
+def test_every_program_is_started_by_these_tests() -> None:
+    assert {path.stem for path in FOLDER.glob("*.py")} == {*SMALLEST, *MODULES}
+
+
+@pytest.mark.parametrize("name", SMALLEST)
+def test_every_program_works(name: str, tmp_path: Path) -> None:
+    if name == "tui":
+        pytest.importorskip("textual", reason="the extra `tui` is not installed")
+    if name == "fleet" and shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    environ = {**os.environ, "HARNESS_BENCHMARKS_SMALLEST": "1", "TMPDIR": str(tmp_path)}
+    for variable in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        environ[variable] = str(tmp_path / "home")
+    command = [sys.executable, str(FOLDER / f"{name}.py"), *SMALLEST[name]]
+    done = subprocess.run(
+        command, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    if done.returncode and " not installed" in done.stderr:
+        pytest.skip(done.stderr.strip().split("\n")[0])
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip()
+
+
+def test_a_peer_that_is_not_installed_is_named_and_the_others_are_measured(
+    peers: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(peers, "CACHE", tmp_path)
+    monkeypatch.setattr(peers, "measure_all", lambda names, _rounds: {name: {} for name in names})
+    monkeypatch.setattr(sys, "argv", ["peers.py", "--rounds", "1", "bare", "agno"])
+    peers.main()
+    said = capsys.readouterr()
+    assert said.err.startswith("not installed: agno\n")
+    assert "bare" in said.out
+    assert "agno" not in said.out
 
 
 def test_the_least_of_several_rounds_counts_without_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
