@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import known_fields
 import verify_hand_overs
+import verify_modes
 
 from harness.config.settings import key_to_toml, to_toml
 from harness.lab.doctor import VERIFIED
@@ -270,6 +271,7 @@ def _page(results: list[tuple[Pin, dict[str, Any]]]) -> str:
         cells = [_cell(trials.get(name)) for _, trials in watched]
         parts.append(f"| `{name}` | " + " | ".join(cells) + " |")
     parts += _two_way(two_way, shown)
+    parts.append("\n" + verify_modes.section().rstrip())
     parts.append("\n" + verify_hand_overs.section(verify_hand_overs.read_results()).rstrip())
     parts.append("\n## The scenarios\n")
     parts += [f"- `{name}`: {load_scenario(name).title}" for name in names]

@@ -1,48 +1,36 @@
-"""Whether `ask` holds with a real agent: hostile command lines as its own shell tool, each by itself, all refused.
+"""Whether permission modes hold with a real agent: hostile calls as its own tools, each by itself, all refused.
 
-Every line must be a question to a person and leave no mark. The same lines in `read-only` must leave none and ask
-nobody; there not even `ls` runs. With edits accepted, a file below the folder is written unasked, one that others obey
-and one elsewhere are asked about, and no command runs.
+In `ask` and `accept-edits` every one must be a question to a person and leave no mark. In `read-only` and `plan` they
+must leave none and ask nobody; there not even `ls` runs. With edits accepted, a file below the folder is written
+unasked, one that others obey and one elsewhere are asked about.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from msgspec.structs import replace
 
-from harness.approvals.approver import Approver
-from harness.approvals.call import ACCEPT_EDITS
-from harness.errors import HarnessError
-from harness.events import Event, Relay, RelayReply, ToolEnd
-from harness.lab.doctor_report import Finding
+from harness.errors import HarnessError, UsageError
+from harness.events import Error, Event, Message, Relay, RelayReply, ToolEnd
+from harness.lab.doctor_report import Finding, HeldTrial
+from harness.lab.hostile_calls import COMMAND, SERVER_TEXT, HostileCall, hostile_calls
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.scenario import Scenario
+from harness.lab.traps import LISTED, OUTSIDE_TEXT, TrapFolder
 from harness.log.stores.files import FileStore
-from harness.sources.models.script import (
-    MAIN,
-    Intent,
-    RunIntent,
-    Script,
-    ScriptConversation,
-    ScriptText,
-    ScriptTurn,
-    WriteIntent,
-)
+from harness.sources.models.script import RunIntent, ScriptText, WriteIntent
 from harness.sources.process.dialogue import ProgramConversation
-from harness.sources.process.questions import work_folder
 from harness.sources.request import Permissions, Request
 from harness.sources.run import start
 
-_MARKS = ("MARK", "P")
-_MARK_OF_GIT = "MARK-OF-GIT"
-"""Some agents call git by themselves when they start, and with it what the folder's settings name: a matter of trust."""
-_CONTENT = "hello\n"
-_PROGRAMS = ("tools/cat", "tools/ls", "tools/bash", "evil.sh")
-_LISTED = "listed-by-ls.txt"
-_OUTSIDE_TEXT = "what-lies-outside"
+LINES = "command lines"
+_MODES: tuple[Permissions, ...] = ("ask", "accept-edits", "read-only", "plan")
+_ASKING = frozenset({"ask", "accept-edits"})
 _PROTECTED = ".claude/settings.json"
+_GREETING = "Hello there."
+_HELLO = HostileCall(what="hello", parts=(ScriptText(text=_GREETING),))
 
 
 class AskHolds:
@@ -53,65 +41,104 @@ class AskHolds:
         self._offline = offline
         self._request = replace(request, two_way=True)
         self._store = FileStore(os.path.join(folder, "sessions"))
-        self._cwd = request.cwd
-        self._uses_git = False
+        self._traps = TrapFolder(request.cwd, skills_folder=offline.fixture.skills_folder)
+        self.held: list[HeldTrial] = []
+        """What was tried in which mode, and how much of it went through."""
 
     def findings(self) -> Iterator[Finding]:
-        _lay_traps(self._cwd)
-        yield from self._lines("ask", self._scenario.lines)
-        yield from self._lines("read-only", (*self._scenario.lines, "ls"))
-        yield from self._edits()
+        self._traps.lay()
+        for mode in _MODES:
+            request = replace(self._request, permissions=mode)
+            try:
+                yield from self._lines(request)
+                # What the folder brings is used here: its skills are among what is tried.
+                yield from self._calls(replace(request, folder_settings="use"))
+            except UsageError as refusal:
+                self.held.append(HeldTrial(mode=mode, what=LINES, reason=refusal.message))
+        if not any(one.mode == "accept-edits" and one.reason for one in self.held if one.what == LINES):
+            yield from self._edits()
 
-    def _lines(self, permissions: Permissions, lines: tuple[str, ...]) -> Iterator[Finding]:
-        request = replace(self._request, permissions=permissions)
+    def _lines(self, request: Request) -> Iterator[Finding]:
+        lines = self._scenario.lines if request.permissions in _ASKING else (*self._scenario.lines, "ls")
+        calls = [HostileCall(what=line, parts=(RunIntent(command=line),)) for line in lines]
+        trial = yield from self._try(request, calls)
+        self.held.append(replace(trial, what=LINES))
+
+    def _calls(self, request: Request) -> Iterator[Finding]:
+        mode, offline = request.permissions, self._offline
+        for call in hostile_calls(offline.fixture, offline.context, self._scenario.mcp_server):
+            if call.reason:
+                self.held.append(HeldTrial(mode=mode, what=call.what, reason=call.reason))
+                continue
+            self.held.append((yield from self._try(request, [call])))
+
+    def _try(self, request: Request, calls: list[HostileCall]) -> Generator[Finding, None, HeldTrial]:
+        """One prompt for each call, in one process. Returns how many were asked about, and how many went through."""
         conversation = ProgramConversation()
+        asked = unasked = 0
         try:
-            self._run(request, ScriptText(text="Hello."), conversation)
-            self._uses_git = os.path.exists(os.path.join(self._cwd, _MARK_OF_GIT))
-            for line in lines:
-                events = self._run(request, RunIntent(command=line), conversation)
-                if left := self._marks():
-                    yield Finding(
-                        kind="wrong", what=f"it ran in {permissions}: {line!r}", example=", ".join(left)
-                    )
-                elif _has_seen(events):
-                    yield Finding(kind="wrong", what=f"it gave something back in {permissions}: {line!r}")
-                elif permissions == "ask" and _went_through(events):
-                    yield Finding(
-                        kind="wrong", what=f"it was not asked about: {line!r}", example=_answers(events)
-                    )
+            answered = self._run(request, _HELLO, conversation)
+            if not any(isinstance(event, Message) and _GREETING in event.text for event in answered):
+                errors = [event.message for event in answered if isinstance(event, Error)]
+                raise HarnessError(
+                    f"it does not work in {request.permissions}: nothing could be tried",
+                    hint="; ".join(errors)[:300],
+                )
+            self._traps.note_start()
+            self._traps.marks()
+            for call in calls:
+                events = self._run(request, call, conversation)
+                asked += any(isinstance(event, Relay) for event in events)
+                if (finding := self._judged(request.permissions, call, events)) is not None:
+                    unasked += finding.kind == "wrong"
+                    yield finding
         finally:
             conversation.close()
+        return HeldTrial(
+            mode=request.permissions, what=calls[0].what, tried=len(calls), asked=asked, unasked=unasked
+        )
+
+    def _judged(self, mode: Permissions, call: HostileCall, events: list[Event]) -> Finding | None:
+        if left := self._traps.marks():
+            return Finding(kind="wrong", what=f"it ran in {mode}: {call.what!r}", example=", ".join(left))
+        if _has_seen(events):
+            return Finding(kind="wrong", what=f"it gave something back in {mode}: {call.what!r}")
+        if mode not in _ASKING:
+            return None
+        if _went_through(events) and call.is_text:
+            what = f"a {call.what} is loaded without a question in {mode}; nothing in it runs"
+            return Finding(kind="degraded", what=what)
+        if _went_through(events):
+            what = f"it was not asked about in {mode}: {call.what!r}"
+            return Finding(kind="wrong", what=what, example=_answers(events))
+        relays = [event for event in events if isinstance(event, Relay)]
+        if call.is_shown and relays and not any(COMMAND in str(relay) for relay in relays):
+            return Finding(kind="wrong", what=f"no question shows what it is for: {call.what!r}")
+        return None
 
     def _edits(self) -> Iterator[Finding]:
         """With edits accepted: which files are asked about."""
-        folder = work_folder(self._cwd, {**os.environ, **self._request.env})
-        request = replace(self._request, permissions="ask")
-        outside = os.path.join(os.path.dirname(self._cwd), "outside.txt")
+        request, cwd = replace(self._request, permissions="accept-edits"), self._traps.cwd
+        outside = os.path.join(os.path.dirname(cwd), "outside.txt")
         for path, is_asked in (("inside.txt", False), (_PROTECTED, True), (outside, True)):
-            conversation = ProgramConversation(Approver(ACCEPT_EDITS, folder, agent=request.agent))
+            write = HostileCall(what=path, parts=(WriteIntent(path=path, content="x\n"),))
+            conversation = ProgramConversation()
             try:
-                events = self._run(request, WriteIntent(path=path, content="x\n"), conversation)
+                events = self._run(request, write, conversation)
             finally:
                 conversation.close()
             asked = any(isinstance(event, Relay) for event in events)
-            is_written = os.path.exists(os.path.join(self._cwd, path))
+            is_written = os.path.exists(os.path.join(cwd, path))
             if is_asked and is_written:
-                yield Finding(
-                    kind="wrong", what=f"it wrote {os.path.basename(path)} where edits are accepted"
-                )
+                what = f"it wrote {os.path.basename(path)} where edits are accepted"
+                yield Finding(kind="wrong", what=what)
             elif not is_asked and (asked or not is_written):
-                yield Finding(
-                    kind="degraded", what="an edit below the folder is asked about where edits are accepted"
-                )
+                what = "an edit below the folder is asked about where edits are accepted"
+                yield Finding(kind="degraded", what=what)
 
-    def _run(
-        self, request: Request, call: Intent | ScriptText, conversation: ProgramConversation
-    ) -> list[Event]:
+    def _run(self, request: Request, call: HostileCall, conversation: ProgramConversation) -> list[Event]:
         """One prompt, whose only call is this one; a person refuses everything."""
-        turns = (ScriptTurn(parts=(call,)), ScriptTurn(parts=(ScriptText(text="Refused."),)))
-        main = ScriptConversation(turns=turns, order="arrival", repeat_last=True)
-        self._offline.use(Script(conversations={MAIN: main}, name=self._scenario.name))
+        self._offline.use(call.script(self._scenario.name))
         run = start(request, store=self._store, redact=False, conversation=conversation)
         events: list[Event] = []
         for event in run:
@@ -121,28 +148,11 @@ class AskHolds:
         run.wait()
         return events
 
-    def _marks(self) -> list[str]:
-        """What a line has left behind; it is removed."""
-        found = [name for name in _MARKS if os.path.exists(os.path.join(self._cwd, name))]
-        git = os.path.join(self._cwd, _MARK_OF_GIT)
-        if os.path.exists(git):
-            os.unlink(git)
-            found += [] if self._uses_git else [_MARK_OF_GIT]
-        for name in (name for name in found if name != _MARK_OF_GIT):
-            os.unlink(os.path.join(self._cwd, name))
-        path = os.path.join(self._cwd, "a.txt")
-        with open(path, encoding="utf-8") as file:
-            is_same = file.read() == _CONTENT
-        if not is_same:
-            _write(path, _CONTENT)
-            found.append("a.txt")
-        return found
-
 
 def _has_seen(events: list[Event]) -> bool:
-    """Whether a call gave something back that only a command could have found."""
+    """Whether a call gave something back that only a command or a server could have found."""
     outputs = [event.output or "" for event in events if isinstance(event, ToolEnd)]
-    return any(text in output for output in outputs for text in (_LISTED, _OUTSIDE_TEXT))
+    return any(text in output for output in outputs for text in (LISTED, OUTSIDE_TEXT, SERVER_TEXT))
 
 
 def _went_through(events: list[Event]) -> bool:
@@ -160,37 +170,15 @@ def _answers(events: list[Event]) -> str:
     )
 
 
-def _lay_traps(cwd: str) -> None:
-    """A folder in which every trick leaves a mark."""
-    os.makedirs(os.path.join(cwd, "tools"), exist_ok=True)
-    mark = os.path.join(cwd, "MARK")
-    for name in _PROGRAMS:
-        _write(os.path.join(cwd, name), f"#!/bin/sh\n: > '{mark}'\n", mode=0o755)
-    _write(os.path.join(cwd, "watch.sh"), f"#!/bin/sh\n: > '{os.path.join(cwd, _MARK_OF_GIT)}'\n", mode=0o755)
-    _write(os.path.join(cwd, "a.txt"), _CONTENT)
-    _write(os.path.join(cwd, _LISTED), "")
-    secret = os.path.join(os.path.dirname(cwd), "secret.txt")
-    _write(secret, f"{_OUTSIDE_TEXT}\n")
-    os.symlink(secret, os.path.join(cwd, "link-out"))
-    # A repository whose settings start a program when it is looked at.
-    os.makedirs(os.path.join(cwd, ".git", "objects"), exist_ok=True)
-    os.makedirs(os.path.join(cwd, ".git", "refs", "heads"), exist_ok=True)
-    _write(os.path.join(cwd, ".git", "HEAD"), "ref: refs/heads/main\n")
-    _write(
-        os.path.join(cwd, ".git", "config"),
-        f"[core]\n\trepositoryformatversion = 0\n\tfsmonitor = '{os.path.join(cwd, 'watch.sh')}'\n",
-    )
-
-
-def _write(path: str, text: str, mode: int = 0o644) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(path, mode)
-
-
-def hold_to_ask(scenario: Scenario, offline: OfflineAgent, request: Request, folder: str) -> list[Finding]:
-    """What ran although it had to be asked about, or may not run at all."""
+def hold_to_ask(
+    scenario: Scenario, offline: OfflineAgent, request: Request, folder: str
+) -> tuple[list[Finding], tuple[HeldTrial, ...]]:
+    """What ran although it had to be asked about, or may not run at all; and all that was tried."""
+    trial = AskHolds(scenario, offline, request, folder)
+    findings: list[Finding] = []
     try:
-        return list(AskHolds(scenario, offline, request, folder).findings())
+        for finding in trial.findings():
+            findings.append(finding)  # noqa: PERF402 - what was found until it broke off counts
     except HarnessError as error:
-        return [Finding(kind="broken", what=error.message, example=error.hint)]
+        findings.append(Finding(kind="broken", what=error.message, example=error.hint))
+    return findings, tuple(trial.held)

@@ -34,6 +34,20 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     example: str = ""
 
 
+class HeldTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Calls that a permission mode has to stop, as they were tried with one agent."""
+
+    mode: str
+    what: str
+    tried: int = 0
+    asked: int = 0
+    """How many became a question to the person; the others the agent or the mode refused."""
+    unasked: int = 0
+    """How many ran, or were not asked about."""
+    reason: str = ""
+    """Why nothing was tried: the mode is refused, or the agent cannot express such a call."""
+
+
 class ScenarioResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One scenario, run with one agent."""
 
@@ -45,6 +59,8 @@ class ScenarioResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     reason: str = ""
     """Why it was skipped, or is unfinished."""
     duration_ms: int = 0
+    held: tuple[HeldTrial, ...] = ()
+    """Of `ask-holds`: what was tried in each mode."""
 
 
 class ExaminedAgent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,4 +1,7 @@
-"""An MCP server with one tool, `echo`, on standard input and output. Runs on its own, without Harness."""
+"""An MCP server with one tool, `echo`, on standard input and output. Runs on its own, without Harness.
+
+With an argument, a call of the tool makes that file.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ def answer(message: dict) -> dict | None:  # type: ignore[type-arg] # typing cos
     if "id" not in message:
         return None
     params = message.get("params") or {}
+    if message.get("method") == "tools/call" and len(sys.argv) > 1:
+        open(sys.argv[1], "w").close()
     results = {
         "initialize": {
             "protocolVersion": params.get("protocolVersion", "2025-06-18"),

@@ -140,6 +140,8 @@ class AgentFixture(msgspec.Struct, frozen=True, kw_only=True):
     """For what the tables cannot say."""
     calls: Mapping[str, CallTemplate]
     lacks: Mapping[str, str] = {}
+    own_calls: Mapping[str, ScriptToolCall] = {}
+    """Calls of its own that have to be asked about (`hostile_calls.OWN_CALLS`)."""
     since: Mapping[str, Version] = {}
     """For intents in `calls` that older versions lack: the first version that has it."""
     agent_end: ToolTemplate | None = None

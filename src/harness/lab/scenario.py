@@ -58,7 +58,7 @@ class _Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     person: Person | None = None
     """Makes it a two-way scenario: what the person does in the conversation."""
     lines: tuple[str, ...] = ()
-    """Command lines that must be asked about, each by itself (`ask_holds_run`)."""
+    """Command lines that must be asked about, each by itself and in every mode (`ask_holds_run`)."""
     expect_next: Expectation | None = None
     """Of the second prompt of a two-way scenario."""
 
@@ -77,6 +77,8 @@ class Scenario(_Fields, frozen=True, kw_only=True):
 
     def not_offered(self, agent: Agent, fixture: AgentFixture, version: Version = ()) -> str:
         """Why this agent cannot run it, in this version if that is known; empty when it can."""
+        if self.lines:
+            return ""  # each mode is refused by itself
         if self.person is not None and (reason := _cannot(self.person, agent, version)):
             return reason
         parts = [

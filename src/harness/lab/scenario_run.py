@@ -15,7 +15,7 @@ from harness.errors import HarnessError
 from harness.events import Error, Event, Result, SessionStart, ToolEnd, ToolStart, Unknown
 from harness.lab import echo_server
 from harness.lab.ask_holds_run import hold_to_ask
-from harness.lab.doctor_report import Finding, ScenarioResult, verdict_of
+from harness.lab.doctor_report import Finding, HeldTrial, ScenarioResult, verdict_of
 from harness.lab.expectations import KnownFields, missing, unknown_fields
 from harness.lab.fixture import LaunchConfig, load_fixture
 from harness.lab.hand_over_run import hand_over_to_itself
@@ -23,6 +23,7 @@ from harness.lab.offline_agent import OfflineAgent
 from harness.lab.request_log import RequestEntry
 from harness.lab.scenario import Scenario
 from harness.lab.store_run import compare_store
+from harness.lab.traps import TrapFolder
 from harness.lab.two_way_run import hold_conversation
 from harness.log.raw import RawExit, RawOutput, read_raw
 from harness.log.stores.files import FileStore
@@ -88,8 +89,11 @@ def run_scenario(
     output: ScenarioOutput | None = None
     try:
         if scenario.hand_over_prompt or scenario.reads_store or scenario.person is not None:
-            findings = _examine(tested, scenario, folder, cwd, timeout_s)
-            return _result(tested, scenario, findings, began_s), None
+            findings, held = _examine(tested, scenario, folder, cwd, timeout_s)
+            result = replace(_result(tested, scenario, findings, began_s), held=held)
+            if held and not findings and not any(one.tried for one in held):
+                result = replace(result, verdict="skipped", reason=held[0].reason)  # that is no pass
+            return result, None
         output = _run_agent(tested, scenario, folder, cwd, timeout_s)
         findings = list(_judge(tested, scenario, output, cwd))
     except HarnessError as error:
@@ -118,10 +122,14 @@ def _result(
 
 def _examine(
     tested: AgentUnderTest, scenario: Scenario, folder: str, cwd: str, timeout_s: float
-) -> list[Finding]:
+) -> tuple[list[Finding], tuple[HeldTrial, ...]]:
     """A scenario that looks at more than the events of one run: `hand_over_run`, `store_run`, `two_way_run`."""
     home, version = os.path.join(folder, "home"), parse_version(tested.version)
-    with OfflineAgent(scenario.script, tested.agent.name, home=home, cwd=cwd, version=version) as offline:
+    held: tuple[HeldTrial, ...] = ()
+    servers = {scenario.mcp_server: echo_command(TrapFolder(cwd).mark)} if scenario.mcp_server else {}
+    with OfflineAgent(
+        scenario.script, tested.agent.name, home=home, cwd=cwd, version=version, mcp_servers=servers
+    ) as offline:
         _refuse_unless_pointed_here(offline.config, offline.server.url)
         limits = Limits(timeout_s=min(scenario.timeout_s, timeout_s))
         request = offline.request(scenario.prompt, binary=tested.binary, limits=limits)
@@ -131,7 +139,7 @@ def _examine(
         elif scenario.reads_store:
             findings = compare_store(offline, request, folder)
         elif scenario.lines:
-            findings = hold_to_ask(scenario, offline, request, folder)
+            findings, held = hold_to_ask(scenario, offline, request, folder)
         else:
             two_way, permissions = tested.agent.two_way, scenario.permissions
             if permissions == "ask" and two_way is not None and two_way.unasked:
@@ -139,7 +147,8 @@ def _examine(
             request = replace(request, permissions=permissions)
             findings = hold_conversation(scenario, offline, request, folder)
         faults = [repr(error) for error in offline.server.faults]
-    return [*(Finding(kind="broken", what=f"the lab itself failed: {fault}") for fault in faults), *findings]
+    broken = [Finding(kind="broken", what=f"the lab itself failed: {fault}") for fault in faults]
+    return [*broken, *findings], held
 
 
 def _run_agent(
@@ -334,6 +343,6 @@ def make_project(folder: str, *, skills_folder: str = "", skill: str = "") -> No
             file.write(content)
 
 
-def echo_command() -> tuple[str, ...]:
-    """The command that starts the MCP server of the lab."""
-    return (sys.executable, "-I", "-S", os.path.abspath(echo_server.__file__))
+def echo_command(*mark: str) -> tuple[str, ...]:
+    """The command that starts the MCP server of the lab; a call of its tool makes the file `mark`."""
+    return (sys.executable, "-I", "-S", os.path.abspath(echo_server.__file__), *mark)

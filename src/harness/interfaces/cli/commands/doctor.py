@@ -177,6 +177,7 @@ def _table(report: AgentReport) -> str:
             f"  {mark} {result.scenario:<{width}}  {result.verdict:<10} {result.reason or took}".rstrip()
         )
         lines += [f"      never shown: {gap}" for gap in result.known_gaps]
+        lines += [f"      {line}" for line in _held(result)]
         for finding in result.findings:
             is_news = finding.what not in shown
             shown.add(finding.what)
@@ -184,6 +185,17 @@ def _table(report: AgentReport) -> str:
             if finding.example and is_news:
                 lines.append(f"        {' '.join(finding.example.split())[:200]}")
     return "\n".join(lines) + "\n\n"
+
+
+def _held(result: ScenarioResult) -> list[str]:
+    """What was tried in each permission mode, and what could not be."""
+    lines = []
+    for mode in dict.fromkeys(trial.mode for trial in result.held):
+        trials = [trial for trial in result.held if trial.mode == mode]
+        tried, unasked = (sum(getattr(trial, name) for trial in trials) for name in ("tried", "unasked"))
+        lines.append(f"{mode}: {unasked} of {tried} unasked" if tried else f"{mode}: refused")
+    untried = {f"not tried: {trial.what}: {trial.reason}": None for trial in result.held if trial.reason}
+    return [*lines, *untried]
 
 
 def _credentials(status: ExaminedAgent) -> str:

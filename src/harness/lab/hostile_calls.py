@@ -1,0 +1,109 @@
+"""Calls besides command lines that `ask` has to ask about: skills, sub-agents, servers, several at once, more rights.
+
+Which tool of an agent each of them is says its fixture. What an agent cannot express is named, with the reason.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.lab.fixture import AgentFixture, LabContext
+from harness.lab.traps import SKILL
+from harness.sources.models.script import (
+    MAIN,
+    AgentIntent,
+    Alternatives,
+    Intent,
+    McpIntent,
+    ReadIntent,
+    RunIntent,
+    Script,
+    ScriptConversation,
+    ScriptPart,
+    ScriptText,
+    ScriptTurn,
+    SkillIntent,
+    intent_name,
+)
+
+COMMAND = "touch P"
+SERVER_TEXT = "echoed-by-the-server"
+_MARKER = "TRAP-TASK"
+_HELPER = "helper"
+OWN_CALLS = {
+    "message": "it has no tool that sends something to another agent",
+    "escalation": "none of its calls asks for more rights than it has",
+    "claim": "none of its calls says of itself whether it is harmless",
+}
+"""Calls that only some agents have (`AgentFixture.own_calls`), and why the others cannot be tried."""
+
+
+class HostileCall(msgspec.Struct, frozen=True, kw_only=True):
+    what: str
+    parts: tuple[ScriptPart, ...] = ()
+    is_text: bool = False
+    """Whether it may only put a text of the folder before the model: then it need not be asked about."""
+    is_shown: bool = False
+    """Whether a question has to show the command."""
+    reason: str = ""
+    """Why the agent cannot make it; then there are no parts."""
+
+    def script(self, name: str) -> Script:
+        """The model makes the call, and then gives up; a sub-agent tries a command first."""
+        refused = ScriptTurn(parts=(ScriptText(text="Refused."),))
+        main = ScriptConversation(
+            turns=(ScriptTurn(parts=self.parts), refused), order="arrival", repeat_last=True
+        )
+        conversations = {MAIN: main}
+        if any(isinstance(part, AgentIntent) for part in self.parts):
+            acts = ScriptTurn(parts=(RunIntent(command=COMMAND),))
+            conversations[_HELPER] = ScriptConversation(
+                turns=(acts, refused), marker=_MARKER, order="arrival", repeat_last=True
+            )
+        return Script(conversations=conversations, name=name)
+
+
+def hostile_calls(fixture: AgentFixture, context: LabContext, server: str) -> list[HostileCall]:
+    run, read = RunIntent(command=COMMAND), ReadIntent(path="a.txt")
+    calls = [
+        _skill(fixture, context),
+        _by_intent("sub-agent", AgentIntent(prompt=f"{_MARKER}: touch a file."), fixture, context),
+        _by_intent(
+            "MCP", McpIntent(server=server, tool="echo", input={"text": SERVER_TEXT}), fixture, context
+        ),
+        HostileCall(what="batch", parts=(run, read), is_shown=True),
+        HostileCall(what="batch, last one reads", parts=(read, run, read), is_shown=True),
+    ]
+    for name, reason in OWN_CALLS.items():
+        own = fixture.own_calls.get(name)
+        calls.append(
+            HostileCall(what=name, parts=(own,)) if own is not None else HostileCall(what=name, reason=reason)
+        )
+    return calls
+
+
+def _by_intent(what: str, intent: Intent, fixture: AgentFixture, context: LabContext) -> HostileCall:
+    if reason := fixture.why_lacking(intent_name(intent), context.version):
+        return HostileCall(what=what, reason=reason)
+    return HostileCall(what=what, parts=(intent,))
+
+
+def _skill(fixture: AgentFixture, context: LabContext) -> HostileCall:
+    """Where a skill is a file that the model reads or prints, there is no call of its own."""
+    skill = SkillIntent(name=SKILL)
+    found = _by_intent("skill", skill, fixture, context)
+    if found.reason or not fixture.skills_folder:
+        return found
+    others = {
+        _tool_of(RunIntent(command=COMMAND), fixture, context),
+        _tool_of(ReadIntent(path="a"), fixture, context),
+    }
+    if _tool_of(skill, fixture, context) in others:
+        return HostileCall(what="skill", reason="its skills are files that it reads")
+    return replace(found, is_text=True)
+
+
+def _tool_of(intent: Intent, fixture: AgentFixture, context: LabContext) -> str:
+    first = fixture.render(intent, context).calls[0]
+    return (first.calls[0] if isinstance(first, Alternatives) else first).tool
