@@ -112,3 +112,49 @@ def test_what_a_sandbox_closes_is_protected_and_not_closed_twice() -> None:
     assert all(is_protected(name) for name in names)
     assert not [name for name in names for other in names if name.startswith(f"{other}/")]
     assert ".env" not in names
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            ".ssh/authorized_keys",
+            ".gitconfig",
+            ".config/git/config",
+            ".config/systemd/user/x.service",
+            ".local/bin/ls",
+        ),
+        *(
+            ".bash_aliases",
+            ".zprofile",
+            ".config/autostart/x.desktop",
+            "Library/LaunchAgents/x.plist",
+            ".tmux.conf",
+        ),
+        *(
+            ".cargo/config",
+            "mise.toml",
+            ".mise/config.toml",
+            "bunfig.toml",
+            ".yarn/releases/y.cjs",
+            "lefthook.yaml",
+        ),
+        *(
+            ".helix/languages.toml",
+            ".emacs.d/init.el",
+            "usercustomize.py",
+            "lib/x.pth",
+            ".hg/hgrc",
+            ".kiro/hooks/x",
+        ),
+    ],
+)
+def test_what_starts_programs_where_the_folder_is_a_home_is_protected(path: str) -> None:
+    assert is_protected(path)
+
+
+@pytest.mark.parametrize(
+    "path", [".config/app.toml", ".local/share/x", "Library/x", ".cargo/x", "src/login.py", "mise.md"]
+)
+def test_other_files_beside_them_are_not(path: str) -> None:
+    assert not is_protected(path)

@@ -236,3 +236,46 @@ def test_a_damaged_record_trusts_nothing(folder: Path, tmp_path: Path) -> None:
     assert os.stat(record).st_mode & 0o077 == 0
     record.write_text(record.read_text().replace('"digest"', '"other"'))
     assert judge(str(folder), "claude").state == "new"
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        ("pi", ".pi/extensions/worktrees/index.ts"),
+        ("pi", ".pi/extensions/__pycache__/index.ts"),
+        ("claude", ".claude/skills/worktrees/SKILL.md"),
+        ("claude", ".claude/agents/CLAUDE.md"),
+        ("claude", ".claude/commands/CLAUDE.md"),
+    ],
+)
+def test_no_name_below_what_is_obeyed_hides_a_file(folder: Path, agent: str, name: str) -> None:
+    put(folder, name, "1")
+    trust_folder(judge(str(folder), agent))
+    assert judge(str(folder), agent).state == "trusted"
+    put(folder, name, "2")
+    assert judge(str(folder), agent).changes == (f"~ {name}",)
+
+
+def test_copies_that_an_agent_makes_and_what_python_makes_change_nothing(folder: Path) -> None:
+    put(folder, ".claude/settings.json", hooks("./setup.sh"))
+    trust_folder(judge(str(folder), "claude"))
+    put(folder, ".claude/hooks/__pycache__/x.pyc", "1")
+    put(folder, ".claude/CLAUDE.md", "be brief")
+    assert judge(str(folder), "claude").state == "trusted"
+
+
+def test_another_name_of_what_is_known_already_ends_trust(folder: Path) -> None:
+    put(folder, ".claude/a/x/SKILL.md", "1")
+    trust_folder(judge(str(folder), "claude"))
+    (folder / ".claude/skills").symlink_to("a")
+    assert judge(str(folder), "claude").changes == ("+ .claude/skills",)
+
+
+@pytest.mark.parametrize("below", ["", "docs/deep"])
+def test_settings_of_a_folder_that_git_takes_for_a_repository_count(folder: Path, below: str) -> None:
+    git(folder, "init", "-q", "--bare", ".")
+    (folder / below).mkdir(parents=True, exist_ok=True)
+    assert judge(str(folder / below), "claude").state == "nothing"
+    with (folder / "config").open("a") as file:
+        file.write("[core]\n\tfsmonitor = ./evil\n")
+    assert [one.name for one in judge(str(folder / below), "claude").settings.git] == ["core.fsmonitor"]

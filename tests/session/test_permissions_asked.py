@@ -406,3 +406,17 @@ def _die(harness: Harness) -> None:
     assert bound is not None
     bound.hub._writer.close()
     bound.hub._writer.append = lambda events: 0  # type: ignore[method-assign]
+
+
+def test_rules_that_narrow_a_session_are_known_to_who_starts_a_program() -> None:
+    async def work() -> None:
+        async with opened(Model("Done.")) as (harness, _record):
+            permissions = harness.session.permissions
+            assert not permissions.narrows
+            await permissions.set_for_category(category="execute", policy="allow")
+            await permissions.set_for_tool(tool_name="Read", policy="allow")
+            assert not permissions.narrows
+            await permissions.set_for_category(category="execute", policy="deny")
+            assert permissions.narrows
+
+    run(work)

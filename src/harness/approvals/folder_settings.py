@@ -17,10 +17,13 @@ from harness.config.trust import digest_of, named_files, read_whole
 
 _MOST_FILES = 2_000
 _MOST_BYTES = 64 << 20
-_NOT_ENTERED = frozenset({"node_modules", "worktrees", ".git", "__pycache__"})
-"""Packages that agents install, and copies of the project that they make: only that they are there counts."""
-_LEFT_OUT = frozenset({"CLAUDE.md"})
-"""Text for models, which starts nothing."""
+_NOT_ENTERED = frozenset({"node_modules", ".git"})
+"""Packages that agents install: only that they are there counts."""
+_NOT_ENTERED_AT_THE_TOP = frozenset({"worktrees"})
+"""Copies of the project that agents make; deeper down, a plugin or a skill may have that name."""
+_LEFT_OUT_AT_THE_TOP = frozenset({"CLAUDE.md"})
+"""Text for models, which starts nothing; deeper down, it may be an agent or a command of that name."""
+_MADE_BY_PYTHON = ".pyc"
 _PROGRAMS = (".sh", ".bash", ".js", ".cjs", ".mjs", ".ts", ".py", ".rb", ".pl", ".ps1", ".md", ".mdc")
 """Files that are what they say: names in them are not followed."""
 _READ_BY_GIT = ("post-index-change",)
@@ -114,8 +117,8 @@ class _Walk:
         self._size = 0
         self._entered: set[str] = set()
 
-    def take(self, path: str) -> None:
-        """A link counts as what it leads to."""
+    def take(self, path: str, depth: int = 0) -> None:
+        """A link counts as what it leads to; `depth`: below the name that is obeyed."""
         real = os.path.realpath(path)
         try:
             mode = os.stat(real).st_mode
@@ -127,9 +130,11 @@ class _Walk:
             self._add(path, read_whole(real) if stat.S_ISREG(mode) else b"")
         elif real not in self._entered:
             self._entered.add(real)
-            self._take_folder(path, real)
+            self._take_folder(path, real, depth)
+        elif os.path.islink(path):  # another name may make something else of what is known already
+            self._add(path, os.fsencode(os.readlink(path)))
 
-    def _take_folder(self, path: str, real: str) -> None:
+    def _take_folder(self, path: str, real: str, depth: int) -> None:
         try:
             names = sorted(os.listdir(real))
         except OSError:
@@ -139,10 +144,10 @@ class _Walk:
             if not self.is_whole:
                 return
             inside = os.path.join(path, name)
-            if name in _NOT_ENTERED:
+            if name in _NOT_ENTERED or (not depth and name in _NOT_ENTERED_AT_THE_TOP):
                 self._add(inside, b"")
-            elif name not in _LEFT_OUT or os.path.isdir(inside):
-                self.take(inside)
+            elif not _is_left_out(name, depth) or os.path.isdir(inside):
+                self.take(inside, depth + 1)
 
     def _add(self, path: str, data: bytes) -> None:
         self._size += len(data)
@@ -152,11 +157,17 @@ class _Walk:
         self.contents.setdefault(os.path.relpath(path, self._top), data)
 
 
+def _is_left_out(name: str, depth: int) -> bool:
+    return name.endswith(_MADE_BY_PYTHON) or (not depth and name in _LEFT_OUT_AT_THE_TOP)
+
+
 def _git_settings(top: str) -> Iterator[GitSetting]:
     for place in _places(top):
         git = os.path.join(place, ".git")
         if not os.path.lexists(git):
-            continue
+            if not _is_bare_repository(place):
+                continue
+            git = place
         for folder in _git_folders(git):
             for name in ("config", "config.worktree"):
                 try:
@@ -168,6 +179,12 @@ def _git_settings(top: str) -> Iterator[GitSetting]:
                 if os.path.lexists(hook):
                     yield GitSetting(f"hook {name}", digest_of(read_whole(hook)))
         return  # git looks no further up
+
+
+def _is_bare_repository(place: str) -> bool:
+    """Git takes a folder for a repository by what lies in it, also one that came with a clone."""
+    has_head = os.path.lexists(os.path.join(place, "HEAD"))
+    return has_head and all(os.path.isdir(os.path.join(place, name)) for name in ("objects", "refs"))
 
 
 def _git_folders(git: str) -> list[str]:

@@ -250,6 +250,15 @@ class SessionPermissions:
                 answers["unknown"] = "deny"
         return AccessMode(name="session", answers=answers)
 
+    @property
+    def narrows(self) -> bool:
+        """Whether a rule of the session denies something, or asks about a tool: then a program has to be asked."""
+        answers = [
+            *self._rules("tools").values(),
+            *(a for a in self._rules("categories").values() if a == "deny"),
+        ]
+        return any(answer != "allow" for answer in answers)
+
     def as_rules(self) -> list[Rule]:
         """The rules for tools, and what was granted until the session ends."""
         is_free = (

@@ -334,6 +334,7 @@ class CommandDriver:
             cwd=session.working_directory,
             model=session.model.get(),
             permissions=agent.permissions,
+            is_held_to_rules=session.permissions.narrows,
             sandbox=agent.sandbox,
             folder_settings=agent.folder_settings,
             resume=known.get(self.agent_name, agent.session) if "resume" in self.capabilities else "",

@@ -108,6 +108,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """Names looked for on PATH, in this order. Without any, and without `work`, the caller has to name a program."""
     command: Callable[[Request, Version], CommandLine]
     translator: Callable[[], Translator]
+    reads_unasked: bool = False
+    """It reads files of its folder without asking, whatever it is told: no rule about reading can hold with it."""
     supports: frozenset[str]
     """The optional parts of a request that this agent takes: model, mcp, resume, continue_last, max_turns,
     max_budget_usd, system_prompt, append_system_prompt, on_ask, ask_timeout_s, effort, temperature,

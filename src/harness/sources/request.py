@@ -61,6 +61,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     asks_at_limit: bool = False
     """When a limit of `harness budget` is reached, the run asks for more and waits for the answer (`Run.reply`).
     Otherwise it ends there, or is refused before it begins."""
+    is_held_to_rules: bool = False
+    """With full access: start it so that it asks about each call, since whoever started it has rules of their own."""
     two_way: bool = False
     """Hold a conversation with the agent program, where it can: it is then steered, asked and interrupted while it
     runs. `permissions="ask"` and `"accept-edits"` need this and set it."""
@@ -151,6 +153,7 @@ class Options(TypedDict, total=False):
     on_ask: OnAsk | None
     ask_timeout_s: float | None
     asks_at_limit: bool
+    is_held_to_rules: bool
     two_way: bool
     attachments: tuple[Attachment, ...]
     folder_settings: FolderSettingsUse

@@ -22,11 +22,12 @@ from conversations import (
     replies,
     result_of,
 )
+from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.events import Error, Event, Relay, RelayReply
 from harness.sources.process import launch
-from harness.sources.request import Request
+from harness.sources.request import Permissions, Request
 from surroundings import use_programs_of_the_system
 
 
@@ -220,3 +221,42 @@ def test_an_agent_that_cannot_be_asked_is_not_started_under_a_rule(
     (tmp_path / "config/harness/config.toml").write_text(rule)
     with pytest.raises(UsageError, match="cannot be held to your rules"):
         launch.prepare(Request(agent="aider", prompt="x", cwd=str(tmp_path)))
+
+
+@pytest.mark.parametrize("agent", ["gemini", "copilot", "droid"])
+@pytest.mark.parametrize("permissions", ["ask", "full-access", "read-only"])
+def test_an_agent_that_reads_without_asking_is_not_started_under_a_rule_about_reading(
+    agent: str, permissions: Permissions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config/harness").mkdir(parents=True)
+    settings = tmp_path / "config/harness/config.toml"
+    request = Request(agent=agent, prompt="x", cwd=str(tmp_path), permissions=permissions)
+    for rule in ('path = ".env"', 'category = "read"', 'tool = "*"'):
+        settings.write_text(f'[[permissions.rules]]\nanswer = "deny"\n{rule}\n')
+        with pytest.raises(UsageError, match="reads files below its folder without asking"):
+            launch.prepare(request)
+    for rule in (
+        'command = "git push"',
+        'category = "edit"\npath = ".env"',
+        'path = ".env"\nagent = "claude"',
+    ):
+        settings.write_text(f'[[permissions.rules]]\nanswer = "deny"\n{rule}\n')
+        assert "reads files" not in _problem_with(request)
+
+
+def test_a_program_that_is_held_to_rules_is_started_so_that_it_asks(tmp_path: Path) -> None:
+    request = Request(agent="claude", prompt="x", cwd=str(tmp_path), is_held_to_rules=True)
+    made = launch.prepare(request)
+    assert (made.request.permissions, made.access) == ("ask", "full-access")
+    assert launch.prepare(replace(request, is_held_to_rules=False)).request.permissions == "full-access"
+    with pytest.raises(UsageError, match="cannot be held to the rules of its session"):
+        launch.prepare(replace(request, agent="aider"))
+
+
+def _problem_with(request: Request) -> str:
+    try:
+        launch.prepare(request)
+    except UsageError as error:
+        return error.message
+    return ""

@@ -490,6 +490,7 @@ TWO_WAY = PROGRAM.two_way(acp_command, since=(0, 225), supports=_TAKEN)
 
 AGENT = Agent(
     name="droid",
+    reads_unasked=True,
     title="Factory Droid",
     aliases=("factory", "factory-droid"),
     binaries=("droid",),

@@ -494,6 +494,7 @@ TWO_WAY = PROGRAM.two_way(acp_command, since=(0, 61), trusting=_TRUSTING)
 
 AGENT = Agent(
     name="gemini",
+    reads_unasked=True,
     title="Gemini CLI",
     aliases=("gemini-cli",),
     binaries=("gemini",),

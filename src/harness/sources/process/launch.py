@@ -10,6 +10,7 @@ from uuid import uuid4
 import msgspec
 from msgspec.structs import fields, replace
 
+from harness.approvals.globs import matches
 from harness.approvals.rule_settings import load_rules
 from harness.approvals.rules import Rule
 from harness.errors import AgentNotFound, InvalidDirectory, UsageError
@@ -181,12 +182,20 @@ def _under_rules(agent: Agent, request: Request, cwd: str, binary: str) -> tuple
         return request, ()
     rules = tuple(load_rules(cwd).rules)
     narrowing = [rule for rule in rules if rule.answer != "allow" and rule.agent in ("", agent.name)]
-    if request.permissions != "full-access" or not narrowing:
+    about_reading = next((rule for rule in narrowing if _is_about_reading(rule, agent)), None)
+    if about_reading is not None and agent.reads_unasked and request.permissions != "agent-default":
+        raise UsageError(
+            f"{agent.title} cannot be held to your rules ({about_reading.words}): it reads files below its folder "
+            "without asking",
+            hint="use another agent, or see `harness permissions`",
+        )
+    if request.permissions != "full-access" or not (narrowing or request.is_held_to_rules):
         return request, rules
     refusal = refusal_to_ask(agent, _version_of(agent, binary, is_two_way=True))
     if refusal is not None:
+        whose = f"your rules ({narrowing[0].words})" if narrowing else "the rules of its session"
         raise UsageError(
-            f"{agent.title} cannot be held to your rules ({narrowing[0].words}): {refusal.message}",
+            f"{agent.title} cannot be held to {whose}: {refusal.message}",
             hint="use another agent or --permissions read-only, or see `harness permissions`",
         )
     return replace(request, permissions="ask"), rules
@@ -198,6 +207,15 @@ def _built_in_permissions(agent: Agent, permissions: Permissions) -> Permissions
         return "read-only"
     asks = permissions == "ask" or (permissions == "accept-edits" and permissions not in agent.supports)
     return "agent-default" if asks else permissions
+
+
+def _is_about_reading(rule: Rule, agent: Agent) -> bool:
+    """Whether a rule speaks of files that are read, by their paths or by a tool that reads."""
+    if rule.command or rule.server or rule.category not in ("", "read"):
+        return False
+    tools = agent.two_way.tools if agent.two_way is not None else None
+    readers = tools.names_of("read") if tools is not None else ()
+    return not rule.tool or any(matches(rule.tool, name) for name in readers)
 
 
 def _version_of(agent: Agent, binary: str, *, is_two_way: bool) -> str:

@@ -352,6 +352,7 @@ class CopilotTranslator(CopilotCalls):
 
 AGENT = Agent(
     name="copilot",
+    reads_unasked=True,
     title="GitHub Copilot CLI",
     aliases=("copilot-cli", "github-copilot"),
     binaries=("copilot",),
