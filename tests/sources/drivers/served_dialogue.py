@@ -51,6 +51,7 @@ class ServedDialogue:
         self.agent = load(agent)
         assert self.agent.two_way is not None
         self.two_way = self.agent.two_way
+        self.options = options
         request = Request(agent=agent, prompt="go", permissions=permissions, **options)
         self.driver: Driver = self.two_way.driver(request, "line")
         self.translator: Translator = self._new_translator()
@@ -61,7 +62,7 @@ class ServedDialogue:
 
     def _new_translator(self) -> Translator:
         translator = self.two_way.translator()
-        translator.begin(RawStart(at_ms=0, agent=self.agent.name, cwd="/repo"))
+        translator.begin(RawStart(at_ms=0, agent=self.agent.name, cwd="/repo", request=self.options))
         return translator
 
     def do(self, moves: Moves | None) -> list[Move]:

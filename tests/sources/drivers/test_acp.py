@@ -192,13 +192,21 @@ def test_a_copy_of_a_session_is_continued_where_that_was_asked_for() -> None:
         ("codex", {"fork": True, "resume": "x"}, True),
         ("codex", {"resume": "x"}, False),
         ("kimi", {"fork": True, "resume": "x"}, True),
+        ("opencode", {"fork": True, "resume": "x"}, True),
+        ("kilo", {"fork": True, "resume": "x"}, True),
         ("claude", {"fork": True, "resume": "x"}, False),
     ],
 )
 def test_an_agent_that_copies_a_session_in_a_conversation_alone_is_held_in_one(
     name: str, request_options: dict[str, Any], is_held: bool, tmp_path: Path
 ) -> None:
-    version = {"codex": "0.166.0", "kimi": "2.1.0", "claude": "2.1.325"}[name]
+    version = {
+        "codex": "0.166.0",
+        "kimi": "2.1.0",
+        "claude": "2.1.325",
+        "opencode": "1.18.33",
+        "kilo": "7.7.9",
+    }[name]
     program = tmp_path / name
     program.write_text(f"#!/bin/sh\necho {version}\n")
     program.chmod(0o755)

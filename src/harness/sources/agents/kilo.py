@@ -37,6 +37,8 @@ class KiloServerTranslator(OpencodeEvents):
     stream = KiloTranslator
 
 
+_SUPPORTS = frozenset({"agent-default", "read-only", *FLAGS})
+
 AGENT = Agent(
     name="kilo",
     title="Kilo Code",
@@ -53,7 +55,7 @@ AGENT = Agent(
     without_settings={"KILO_DISABLE_PROJECT_CONFIG": "1"},
     command=command,
     translator=KiloTranslator,
-    supports=frozenset({"agent-default", "read-only", *FLAGS}),
+    supports=_SUPPORTS,
     screen_resume=("--session", "{id}"),
     two_way=TwoWay(
         command=command_of_server,
@@ -61,6 +63,7 @@ AGENT = Agent(
         translator=KiloServerTranslator,
         capabilities=OpencodeServe.capabilities,
         tools=OPENCODE,
+        supports=_SUPPORTS | {"fork"},
         since=_SERVE_SINCE,
         delta_keys=("delta",),
         transport="http",

@@ -45,6 +45,8 @@ class OpencodeServerTranslator(OpencodeEvents):
     stream = OpencodeTranslator
 
 
+_SUPPORTS = frozenset({"agent-default", "read-only", *FLAGS})
+
 AGENT = Agent(
     name="opencode",
     title="OpenCode",
@@ -61,7 +63,7 @@ AGENT = Agent(
     command=command,
     translator=OpencodeTranslator,
     since={"effort": _VARIANT_SINCE},
-    supports=frozenset({"agent-default", "read-only", *FLAGS}),
+    supports=_SUPPORTS,
     command_files=(
         CommandFiles(
             folders=(
@@ -80,6 +82,7 @@ AGENT = Agent(
         translator=OpencodeServerTranslator,
         capabilities=OpencodeServe.capabilities,
         tools=OPENCODE,
+        supports=_SUPPORTS | {"fork"},
         since=_SERVE_SINCE,
         delta_keys=("delta",),
         transport="http",

@@ -3,7 +3,7 @@
 `process/http_child.py` has the connections: a request is a line `{id, method, path, body}`, its answer
 `{id, status, body}`, an event `{event, data}`.
 
-    begin    POST /session, or GET and PATCH of the session to resume
+    begin    POST /session, or GET and PATCH of the session to resume, of its copy after POST /session/{id}/fork
     prompt   POST /session/{id}/prompt_async → 204; then `session.status` busy … `session.idle`
     steer    the same while busy: an answer of the model whose `parentID` is that message has taken it
     stop     POST /session/{id}/abort
@@ -123,7 +123,7 @@ class OpencodeServe(Driver):
     """One server, one session. A mode is the name of one of its agents: `plan`, `build`."""
 
     skips = tuple(b'{"event":"%b"' % name.encode() for name in _QUIET)
-    capabilities = frozenset({"steer", "approve", "ask", "files", "model", "mode"})
+    capabilities = frozenset({"steer", "approve", "ask", "files", "model", "mode", "fork"})
 
     def __init__(self, request: Request, line_id: str) -> None:
         super().__init__(request, line_id)
@@ -177,6 +177,9 @@ class OpencodeServe(Driver):
     # What is wanted of the server
 
     def begin(self) -> Moves:
+        if self.request.resume and self.request.fork:
+            path = f"/session/{_name(self.request.resume)}/fork"
+            return [self._send("POST", path, {}, self._on_copied)]
         if self.request.resume:
             return self._resume(self.request.resume)
         if self.request.continue_last:
@@ -190,6 +193,10 @@ class OpencodeServe(Driver):
         if self._rules:
             return [self._send("PATCH", path, {"permission": self._rules}, self._on_begun)]
         return [self._send("GET", path, None, self._on_resumed)]
+
+    def _on_copied(self, status: int, body: Any) -> Moves:
+        copy = text_of(record_of(body).get("id")) if 200 <= status < 300 else ""
+        return self._resume(copy) if copy else self._on_begun(status, body)
 
     def prompt(self, prompt: Prompt) -> Moves:
         self._start_turn()

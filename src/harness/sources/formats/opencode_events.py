@@ -27,7 +27,7 @@ from harness.events import (
     Warning,
 )
 from harness.log.raw import RawStart
-from harness.sources.formats.fields import continuation, first_text, items_of, record_of, text_of
+from harness.sources.formats.fields import continuation, count_of, first_text, items_of, record_of, text_of
 from harness.sources.formats.opencode import OpencodeStream
 from harness.sources.translator import Ending, Record, Translator
 
@@ -104,11 +104,19 @@ class OpencodeEvents(Translator):
         self._early: dict[str, list[Record]] = {}
         """Session → events that came before the call that it belongs to."""
         self._is_aborted = False
+        self._is_copy = False
+        """Whether the session is a copy of another: the server announces its messages as if they were new."""
+        self._copied_ms: int | None = None
+        """When the copy was made."""
+        self._copied: set[str] = set()
+        """Messages of the session that it is a copy of."""
 
     def begin(self, start: RawStart) -> None:
         super().begin(start)
         self._root.stream.working_directory = start.cwd
-        self.known_session_id = start.session_id or text_of(start.request.get("resume"))
+        self._is_copy = start.request.get("fork") is True and not start.session_id
+        resumed = "" if self._is_copy else text_of(start.request.get("resume"))
+        self.known_session_id = start.session_id or resumed
 
     def kind(self, record: Record) -> str:
         event = record.get("event")
@@ -146,8 +154,14 @@ class OpencodeEvents(Translator):
     # Sessions
 
     def _session(self, record: Record) -> Sequence[Event]:
-        info = record_of(_properties_of(record).get("info"))
-        return () if info.get("parentID") else self._know(text_of(info.get("id")))
+        return self._opened(record_of(_properties_of(record).get("info")))
+
+    def _opened(self, info: Record) -> Sequence[Event]:
+        if info.get("parentID"):
+            return ()
+        if self._is_copy and self._copied_ms is None:
+            self._copied_ms = _created_ms(info)
+        return self._know(text_of(info.get("id")))
 
     def _know(self, session_id: str) -> list[Event]:
         """The session of the run, once."""
@@ -189,6 +203,9 @@ class OpencodeEvents(Translator):
     def _message(self, record: Record) -> Sequence[Event]:
         info = record_of(_properties_of(record).get("info"))
         session_id = first_text(info, "sessionID") or text_of(_properties_of(record).get("sessionID"))
+        if self._copied_ms is not None and (_created_ms(info) or 0) < self._copied_ms:
+            self._copied.add(text_of(info.get("id")))
+            return ()
         events: list[Event] = []
         if info.get("role") == "user" and "summary" not in info:  # with it, it may be one of an earlier run
             events = self._know(session_id)
@@ -203,6 +220,8 @@ class OpencodeEvents(Translator):
         part = record_of(_properties_of(record).get("part"))
         session_id = text_of(part.get("sessionID"))
         kind = text_of(part.get("type"))
+        if text_of(part.get("messageID")) in self._copied:
+            return ()
         if kind not in _RECORD_OF_PART:
             return () if kind in _QUIET_PARTS else [Unknown(raw=record)]
         if (conversation := self._find(session_id)) is None:
@@ -269,8 +288,7 @@ class OpencodeEvents(Translator):
         if isinstance(body, list):
             return self._missed([record_of(item) for item in body])
         info = record_of(body)
-        is_session = "directory" in info and not info.get("parentID")
-        return self._know(text_of(info.get("id"))) if is_session else ()
+        return self._opened(info) if "directory" in info else ()
 
     def _missed(self, messages: list[Record]) -> list[Event]:
         """Messages since the first that this run knows, or since the last of the user; the rest is older."""
@@ -304,6 +322,11 @@ def _is_complete(conversation: ServedSession, part: Record, kind: str) -> bool:
 def _status_of(part: Record) -> str:
     """Of a call; other parts have none."""
     return text_of(record_of(part.get("state")).get("status"))
+
+
+def _created_ms(info: Record) -> int | None:
+    """Of a session or a message."""
+    return count_of(record_of(info.get("time")).get("created"))
 
 
 def _properties_of(record: Record) -> Record:
