@@ -52,6 +52,17 @@ def test_what_is_wrong_in_a_conversation_is_found(
     assert result.verdict in ("wrong", "broken")
 
 
+def test_an_agent_that_does_not_say_its_version_is_not_called_broken(tmp_path: Path) -> None:
+    """It may be one that cannot be held in a conversation yet."""
+    program = tmp_path / "pi"
+    program.write_text("#!/bin/sh\nexit 3\n")
+    program.chmod(0o755)
+    result = _examine(f"{tmp_path}:/usr/bin:/bin", "deny")
+
+    assert result.verdict == "skipped"
+    assert "does not say its version" in result.reason
+
+
 def test_what_an_agent_cannot_do_is_said_and_not_passed(tmp_path: Path) -> None:
     result = _examine(talking_agents.install(tmp_path), "plan")
 

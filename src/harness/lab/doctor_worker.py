@@ -20,6 +20,9 @@ from harness.sources.process.version_probe import probe_version
 from harness.sources.registry import load
 from harness.system.contract import system
 
+_VERSION_S = 40.0
+"""For its version. In the home that it gets here it may have to unpack itself first."""
+
 
 class DoctorOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What the doctor asks its worker to do."""
@@ -45,7 +48,9 @@ def main() -> int:
         finding = Finding(kind="broken", what=f"it needs `{need}`, which is not on PATH")
         _emit(ScenarioResult(scenario=order.scenarios[0], verdict="broken", findings=(finding,)))
         return 0
-    version = probe_version(order.status.binary, agent.version_args)
+    version = probe_version(
+        order.status.binary, agent.version_args, timeout_s=min(_VERSION_S, order.limit_s or _VERSION_S)
+    )
     _emit(msgspec.structs.replace(order.status, version=version, network=network))
     tested = AgentUnderTest(
         agent=agent,

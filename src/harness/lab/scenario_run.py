@@ -81,6 +81,9 @@ def run_scenario(
 ) -> tuple[ScenarioResult, ScenarioOutput | None]:
     """Contract: writes only below `folder`; never raises for what an agent does."""
     fixture = load_fixture(tested.agent.name)
+    if scenario.person is not None and not tested.version:
+        reason = "it does not say its version, and so not whether it can be held in a conversation"
+        return ScenarioResult(scenario=scenario.name, verdict="skipped", reason=reason), None
     if reason := scenario.not_offered(tested.agent, fixture, parse_version(tested.version)):
         return ScenarioResult(scenario=scenario.name, verdict="skipped", reason=reason), None
     began_s = time.monotonic()

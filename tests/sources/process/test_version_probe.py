@@ -36,3 +36,16 @@ def test_a_version_is_told_at_once_or_not_at_all(
 
     assert probe_version(str(program), ("--version",)) == version
     assert time.monotonic() - began < 8
+
+
+def test_a_program_that_unpacks_itself_first_is_given_the_time_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    program, gate = tmp_path / "agent", tmp_path / "gate"
+    program.write_text(f"#!/bin/sh\nwhile [ ! -e '{gate}' ]; do sleep 0.05; done\necho 1.2.3\n")
+    program.chmod(0o755)
+
+    assert probe_version(str(program), ("--version",), timeout_s=0.2) == ""
+    gate.touch()
+    assert probe_version(str(program), ("--version",), timeout_s=30) == "1.2.3"

@@ -19,8 +19,11 @@ _TIMEOUT_S = 10.0
 _NUMBER = r"v?(\d+(?:\.\d+)+[^\s,)]*|\d+)"
 
 
-def probe_version(binary: str, args: tuple[str, ...]) -> str:
-    """`<binary> --version`, never anything that begins a session. Empty when it does not say."""
+def probe_version(binary: str, args: tuple[str, ...], *, timeout_s: float = _TIMEOUT_S) -> str:
+    """`<binary> --version`, never anything that begins a session. Empty when it does not say.
+
+    `timeout_s`: where no one waits for it, a program may take longer, as one that unpacks itself first does.
+    """
     try:
         status = os.stat(binary)
     except OSError:
@@ -28,7 +31,7 @@ def probe_version(binary: str, args: tuple[str, ...]) -> str:
     key = f"{os.path.realpath(binary)}:{status.st_mtime_ns}:{status.st_size}"
     known = _load()
     if key not in known:
-        text = _ask(binary, args)
+        text = _ask(binary, args, timeout_s)
         if not text:
             return ""
         known[key] = text
@@ -50,7 +53,7 @@ def version_in(output: str) -> str:
     return ""
 
 
-def _ask(binary: str, args: tuple[str, ...]) -> str:
+def _ask(binary: str, args: tuple[str, ...], timeout_s: float) -> str:
     from harness.sources.process.child import Child
 
     output: list[bytes] = []
@@ -59,7 +62,7 @@ def _ask(binary: str, args: tuple[str, ...]) -> str:
         child = Child(Invocation(argv=(os.path.abspath(binary), *args), env=os.environ, cwd=os.sep))
     except (HarnessError, OSError):
         return ""
-    deadline = time.monotonic() + _TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
     try:
         while child.exit is None:
             chunks = child.read(max(0.0, deadline - time.monotonic()))
