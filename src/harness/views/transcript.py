@@ -54,6 +54,7 @@ from harness.views.formatting.approval import (
     title,
 )
 from harness.views.formatting.calls import call_lines, described, excerpt, gist, short_directory
+from harness.views.formatting.markdown_lines import MarkdownLines
 from harness.views.formatting.terminal import Page, Segment, Style
 
 _PROMPT = "\u276f "
@@ -81,10 +82,12 @@ class _Call(msgspec.Struct):
 
 
 class Transcript:
-    def __init__(self, options: ViewOptions) -> None:
+    def __init__(self, options: ViewOptions, *, draws_markdown: bool = False) -> None:
+        """`draws_markdown`: the answer as it is meant, line by line, instead of as it is written."""
         self._shows_reasoning = options.reasoning
         self._is_live = options.live
         self._page = Page(width=options.width, color=options.color)
+        self._markdown = MarkdownLines(self._page.width) if draws_markdown else None
         self._tree = RunTree()
         self._calls: dict[tuple[str, str], _Call] = {}
         self._names: dict[str, str] = {}
@@ -137,7 +140,7 @@ class Transcript:
     def finish(self) -> Sequence[bytes]:
         for run_id in dict.fromkeys(run_id for run_id, _ in self._calls):
             self._show_open(run_id)
-        self._page.end_text()
+        self._end_text()
         return self._page.take()
 
     def _on_start(self, event: SessionStart) -> None:
@@ -186,7 +189,7 @@ class Transcript:
             self._say(
                 ("text", event.id) if rest is not None else object(), event.text if rest is None else rest
             )
-            self._page.end_text()
+            self._end_text()
         elif event.role == "assistant":
             self._page.block(self._lead(event), "dim", event.text, most=_CHILD_TEXT_LINES)
         elif is_top:
@@ -355,16 +358,34 @@ class Transcript:
                 return
             self._begin(block)
         self._speaker = ""
-        self._page.text(text, style)
+        if self._markdown is not None and not style:
+            self._draw(self._markdown.feed(text))
+        else:
+            self._page.text(text, style)
+
+    def _draw(self, lines: Sequence[Sequence[Segment]]) -> None:
+        for line in lines:
+            if line:
+                self._page.line(*line)
+            else:
+                self._page.gap()
+
+    def _end_text(self) -> None:
+        if self._markdown is not None:
+            self._draw(self._markdown.end())
+        self._page.end_text()
 
     def _begin(self, block: object) -> None:
         if block != self._block:
+            self._end_text()
             self._page.gap()
             self._block = block
 
     def _status(self) -> Sequence[Segment]:
         if not self._is_live:
             return ()
+        if self._markdown is not None and self._markdown.pending.strip():
+            return (("", self._markdown.pending),)
         if self._is_thinking:
             return (("dim", "⋯ thinking"),)
         if not self._calls:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from harness.events import Event, Message, Relay, Result, SessionStart, ToolStart
+from harness.events import Event, Message, Relay, RelayReply, Result, SessionStart, TextDelta, ToolStart
+from harness.interfaces.tui.lines import parts_of
 from harness.interfaces.tui.transcript_lines import TranscriptLines
 
 QUESTION = Relay(run_id="top", id="q", kind="question", question="Which one?")
@@ -38,3 +39,25 @@ def test_what_is_below_a_sub_agent_is_folded_with_it() -> None:
     assert lines.is_within("grandkid", {"kid"})
     assert not lines.is_within("top", {"kid"})
     assert lines.is_within("unannounced", {"top"})
+
+
+def test_an_answer_is_drawn_as_markdown_while_it_is_written_and_afterwards() -> None:
+    answer = "It is **done**:\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nSee `cart.py`"
+    pieces = [TextDelta(run_id="top", id="t", text=answer[at : at + 5]) for at in range(0, len(answer), 5)]
+    written = lines_of(START, *pieces)
+    assert "See `cart.py`" in written.tail
+    whole = lines_of(START, *pieces, Message(run_id="top", id="t", role="assistant", text=answer))
+    alone = lines_of(START, Message(run_id="top", id="t", role="assistant", text=answer))
+    shown = ["".join(text for _, text in parts_of(line)) for line in whole.lines]
+    assert shown[-7:] == ["It is done:", "", "a │ b", "──┼──", "1 │ 2", "", "See cart.py"]
+    assert whole.lines == alone.lines
+    assert not whole.tail
+
+
+def test_an_answered_question_is_in_words_and_not_in_json() -> None:
+    ask = Relay(
+        run_id="top", id="q", call_id="c", tool_name="Edit", input={"file_path": "a.py", "replace_all": False}
+    )
+    text = "\n".join(lines_of(START, ask, RelayReply(run_id="top", id="q", approved=True)).lines)
+    assert "file_path: a.py" in text
+    assert '{"' not in text

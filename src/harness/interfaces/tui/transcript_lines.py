@@ -58,7 +58,8 @@ class TranscriptLines:
         """The `seq` that comes next."""
         self.replies: dict[str, RelayReply] = {}
         """The answers of the last questions, by the id of the question."""
-        self._view = transcript.open(ViewOptions(color=True, width=width, live=True, human=True))
+        options = ViewOptions(color=True, width=width, live=True, human=True)
+        self._view = transcript.Transcript(options, draws_markdown=True)
         self._runs = RunTree()
         self._parents: dict[str, str] = {}
         """Of each sub-agent: the run above it."""

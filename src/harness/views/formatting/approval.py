@@ -54,7 +54,7 @@ def title(name: str, arguments: Any) -> str:
     prefix = revealed(name, is_line=True)
     if not arguments and arguments != 0:
         return prefix
-    text = _text(arguments)
+    text = _spelled(arguments)
     shown = revealed(text, is_line=True)
     if len(shown) > _LONGEST_TITLE:
         shown = f"{shown[:_LONGEST_TITLE]}{_missing(text, shown)}"
@@ -117,6 +117,13 @@ def _file(file: dict[str, Any]) -> list[str]:
     if hidden:
         lines.append(f"  … {hidden:,} more lines of this difference are not here")
     return lines
+
+
+def _spelled(arguments: Any) -> str:
+    """Names and values, as people write them and not as JSON."""
+    if not isinstance(arguments, dict):
+        return _text(arguments)
+    return ", ".join(f"{name}: {_text(value)}" for name, value in arguments.items())
 
 
 def _text(value: Any) -> str:
