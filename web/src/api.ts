@@ -340,6 +340,7 @@ export const api = {
   session: (id: string, signal?: AbortSignal) => request<Session>("GET", at(id), undefined, signal),
   createSession: (options: NewSession) => request<Session>("POST", "api/sessions", options),
   renameSession: (id: string, title: string) => request<Session>("PATCH", at(id), { title }),
+  tagSession: (id: string, tags: readonly string[]) => request<Session>("PATCH", at(id), { tags }),
   keep: (id: string) => request<{ id: string; status: string }>("POST", `${at(id)}/keep`, {}),
   handOver: (id: string, to: string, signal?: AbortSignal) => request<HandoverOffer>("GET", `${at(id)}/hand-over?${query({ to })}`, undefined, signal),
   exported,

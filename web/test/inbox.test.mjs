@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { alikeIn, allowsSeveral, arranged, askedIn, choicesIn, choicesOf, cost, dayOf, fieldsOf, groupsOf, inboxAddress, limitOf, NO_FILTER, numberedLines, openAsks, parse, partnersOf, passes, projectOf, refusedWords, replacesAll, reviewAddress, roughly, sectionsOf, sessionAddress, stateWords, stepsOf } from "./dist/subject.js";
+import { alikeIn, allowsSeveral, arranged, askedIn, choicesIn, choicesOf, cost, dayOf, fieldsOf, groupsOf, inboxAddress, limitOf, NO_FILTER, numberedLines, openAsks, parse, partnersOf, passes, projectOf, refusedWords, replacesAll, reviewAddress, roughly, sectionsOf, sessionAddress, stateWords, stepsOf, withTag } from "./dist/subject.js";
 
 const NOW = new Date(2026, 10, 16, 14, 30).getTime();
 const HOUR = 3_600_000;
@@ -150,4 +150,10 @@ test("a row says what was refused, and which program stopped it", () => {
   assert.equal(stateWords(expired), "Failed to authenticate. Log in again: codex login");
   assert.ok(passes(closed, { ...NO_FILTER, state: "failed" }));
   assert.ok(!passes(row("c", { state: "interrupted", failure: null }), { ...NO_FILTER, state: "failed" }));
+});
+
+test("a tag is given once, without its sign", () => {
+  assert.deepEqual(withTag(["a"], " #to do "), ["a", "to-do"]);
+  assert.deepEqual(withTag(["a"], "a"), ["a"]);
+  assert.deepEqual(withTag([], "  # "), []);
 });

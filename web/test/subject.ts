@@ -19,7 +19,7 @@ export { ItemList } from "../src/conversation/items.js";
 export { completed as completedPrompt, tokenAt } from "../src/prompt/completion.js";
 export { partnersOf, numberedLines, replacesAll } from "../src/inbox/patch.js";
 export { allowsSeveral, choicesOf, fieldsOf, limitOf, stepsOf } from "../src/inbox/question.js";
-export { alikeIn, arranged, askedIn, choicesIn, dayOf, groupsOf, openAsks, passes, projectOf, sectionsOf } from "../src/inbox/sections.js";
+export { alikeIn, arranged, askedIn, choicesIn, dayOf, groupsOf, openAsks, passes, projectOf, sectionsOf, withTag } from "../src/inbox/sections.js";
 export { refusedWords, stateWords } from "../src/inbox/row_state.js";
 export { monogram } from "../src/inbox/agent_badge.js";
 export { continuingAddress, fleetAddress, inboxAddress, NO_FILTER, parse, reviewAddress, sessionAddress } from "../src/route.js";

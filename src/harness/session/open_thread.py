@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from harness.errors import HarnessError, UnknownSession
@@ -73,7 +74,9 @@ class OpenThread:
             self.metadata.settings = before
 
     def save(self) -> bool:
-        """Save the metadata; False if that failed."""
+        """Save the metadata; False if that failed. Tags are given from outside, and are kept as they are there."""
+        with suppress(HarnessError, OSError):
+            self.metadata.tags = self.store.metadata(self.id).tags
         mask(self.metadata, self._secrets)
         try:
             self.store.save_metadata(self.metadata)

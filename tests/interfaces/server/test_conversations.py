@@ -318,6 +318,17 @@ def test_a_question_outlives_the_server_that_asked_it(tmp_path: Path) -> None:
         run(work())
 
 
+def test_tags_outlive_the_next_run(live: LiveServer) -> None:
+    session = live.create(model=live.script("One."), prompt="go")["id"]
+    run_to_end(live, session)
+    with live.http() as http:
+        assert http.patch(f"/api/sessions/{session}", json={"tags": ["release"]}).status_code == 200
+        submit(live, session, "again", live.script("Two."))
+        run_to_end(live, session, runs=2)
+        assert http.get(f"/api/sessions/{session}").json()["tags"] == ["release"]
+        assert http.get("/api/inbox").json()["rows"][0]["tags"] == ["release"]
+
+
 def submit(live: LiveServer, session: str, prompt: str, model: str) -> None:
     commands = [{"type": "configure", "config": {"model": model}}, {"type": "submit", "prompt": prompt}]
     with live.http() as http:

@@ -7,6 +7,7 @@ import { useConversation } from "./context.js";
 import { ExportMenu } from "./export_menu.js";
 import { Grants } from "./grants.js";
 import { Settings } from "./settings.js";
+import { Tags } from "./tags.js";
 import { WorktreePanel } from "./worktree_panel.js";
 
 /** Beside the conversation: what the agent has to do, and what each run used. */
@@ -21,6 +22,7 @@ export function SidePanel({ state, isReplay, onClose }: { state: HarnessState; i
       {!isReplay && state.capabilities.submit && <Settings state={state} />}
       {!isReplay && state.grants.length > 0 && <Grants state={state} />}
       {!isReplay && <WorktreePanel state={state} />}
+      {!isReplay && <Tags />}
       {state.runs.length > 0 && <Runs runs={state.runs} />}
       <section>
         <h2>Document</h2>

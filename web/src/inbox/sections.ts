@@ -91,6 +91,12 @@ export const agentOf = ({ agent, agentName }: InboxRow): readonly (readonly [str
 /** Not those that name one case of a fleet: each has its own, and the fleet's page has them all. */
 export const tagsOf = ({ tags }: InboxRow): readonly (readonly [string, string])[] => tags.filter((tag) => !tag.startsWith("case=")).map((tag) => [tag, tag] as const);
 
+/** With another tag, once, and without the sign that people write before one. */
+export function withTag(tags: readonly string[], text: string): readonly string[] {
+  const tag = text.trim().replace(/^#+\s*/, "").replace(/\s+/g, "-");
+  return !tag || tags.includes(tag) ? tags : [...tags, tag];
+}
+
 /** The day that a moment is on, for people: Today, Yesterday, 13 Nov. */
 export function dayOf(time_ms: number, now_ms: number): string {
   const start = (moment_ms: number) => new Date(moment_ms).setHours(0, 0, 0, 0);

@@ -394,7 +394,7 @@ class InboxView(Screen[None], inherit_bindings=False):
     def _spent(self) -> str:
         today = self.data.today
         if not today.words:
-            return f"{self.data.total} sessions"
+            return "1 session" if self.data.total == 1 else f"{self.data.total:,} sessions"
         return today.words if self.is_narrow else f"{today.words} today"
 
     def _draw_right(self, now_ms: int) -> None:

@@ -100,7 +100,8 @@ class MarkdownLines:
 
     def _prose(self, line: str) -> Iterator[Line]:
         if len(line) > _LONGEST_LINE:
-            yield from ([("", piece)] for piece in pieces(line, self._width))
+            for piece in pieces(line, self._width):
+                yield [("", piece)]
         elif heading := _HEADING.fullmatch(line):
             yield from _wrapped(inline(heading[1], "bold"), self._width)
         elif quote := _QUOTE.fullmatch(line):
@@ -122,10 +123,10 @@ class MarkdownLines:
     def _table(self) -> Iterator[Line]:
         """The rows that were held back: as a table, if they are one."""
         rows, self._rows = self._rows, []
-        cells = [[cell.strip() for cell in _cells(row)] for row in rows]
+        cells = [[cell.strip() for cell in _cells(line)] for line in rows]
         if len(cells) < 2 or not all(_DELIMITER.fullmatch(cell) for cell in cells[1]):
-            for row in rows:
-                yield from self._prose(row)
+            for line in rows:
+                yield from self._prose(line)
             return
         count = len(cells[0])
         body = [[*row, *[""] * count][:count] for row in (cells[0], *cells[2:])]

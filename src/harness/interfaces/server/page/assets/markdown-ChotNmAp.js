@@ -1,0 +1,1 @@
+export{t as Markdown}from"./markdown-CqG4xN4V.js";
