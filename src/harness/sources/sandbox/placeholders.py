@@ -15,6 +15,7 @@ import errno
 import fcntl
 import os
 import stat
+import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,12 +38,13 @@ class StandIn:
 
     def hold(self) -> None:
         """Afterwards something is there. Raises OSError also for a symbolic link: that nothing can cover."""
-        if not self._is_real():
-            self._take_lock()
-            if self._make() or self._is_ours():
-                self._note()
-            else:
-                self._unlock()  # the real thing was made meanwhile
+        self._open_in_turn()
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+        if self._make() or self._is_ours():
+            self._note()
+            self._take_turn(fcntl.F_UNLCK)
+        else:  # the real thing
+            self._drop()
         if os.path.islink(self._path):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
@@ -50,33 +52,35 @@ class StandIn:
         """Remove it, unless it is still needed elsewhere, or something was put there."""
         if self._lock < 0:
             return
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if self._is_ours():
-                self._remove()
-            os.unlink(self._lock_path)
-        except OSError:
-            pass
-        self._unlock()
+        self._take_turn(fcntl.F_WRLCK)
+        self._drop()
 
-    def _is_real(self) -> bool:
-        """Whether it is there, and no stand-in: one has a lock as long as it lives, also while we look."""
-        return (
-            not os.path.exists(self._lock_path)
-            and os.path.lexists(self._path)
-            and not os.path.exists(self._lock_path)
-        )
-
-    def _take_lock(self) -> None:
+    def _open_in_turn(self) -> None:
         while True:
             self._lock = os.open(self._lock_path, _LOCK_FLAGS, _LOCK_MODE)
-            fcntl.flock(self._lock, fcntl.LOCK_SH)
+            self._take_turn(fcntl.F_WRLCK)
             try:
                 if os.path.samestat(os.fstat(self._lock), os.stat(self._lock_path)):
                     return
             except FileNotFoundError:
                 pass
             self._unlock()  # the stand-in was removed, and its lock with it: start again
+
+    def _take_turn(self, kind: int) -> None:
+        """One at a time makes or removes it: what another had made, and not noted yet, would be taken for the real
+        thing, and would vanish under a program that still runs behind it."""
+        whole_file = struct.pack("hhqqi4x", kind, os.SEEK_SET, 0, 0, 0)
+        fcntl.fcntl(self._lock, fcntl.F_OFD_SETLKW, whole_file)
+
+    def _drop(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if self._is_ours():
+                self._remove()
+            os.unlink(self._lock_path)
+        except OSError:
+            pass  # it is needed elsewhere, or something was put there
+        self._unlock()
 
     def _make(self) -> bool:
         try:
