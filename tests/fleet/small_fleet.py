@@ -32,7 +32,7 @@ CHECK = f'test "$({PYTHON} -c "print(open(\'answer.txt\').read(), end=str())")" 
 def variant(folder: Path, script: str, name: str = "solver", **fields: Any) -> Variant:
     path = folder / f"{name}.script.toml"
     path.write_text(script)
-    return Variant(name=name, agent="native", model=f"scripted/{path}", **fields)
+    return Variant(**{"name": name, "agent": "native", "model": f"scripted/{path}", **fields})
 
 
 def task(name: str = "answer", **fields: Any) -> FleetTask:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import threading
 from pathlib import Path
@@ -13,11 +14,12 @@ import pytest
 
 import small_fleet
 from harness.errors import StoreError
-from harness.events import Message
+from harness.events import Message, Warning
 from harness.fleet.attempt import Attempt, CaseProgress
 from harness.fleet.fleet import Fleet
 from harness.fleet.work import BUSY, DONE, NO_RESULT, work
 from harness.log.store import read_all
+from harness.sources.sandbox.ladder import best_wall
 from small_fleet import FAILS, OUTAGE, REFUSED, SOLVES
 
 
@@ -145,6 +147,63 @@ def test_hidden_files_come_after_the_agent(tmp_path: Path) -> None:
     result = _worked(fleet)
     assert result.passed
     assert b"tests" not in fleet.records.diff(result)
+
+
+LOOKS = """
+cat {copy} {original} {other} > seen.txt 2>&1; echo forged > {copy}; ls -A {fleet} {work} >> seen.txt;
+echo "$HOME" >> seen.txt; ls -A "$HOME" >> seen.txt; git config user.name >> seen.txt; echo ok > "$HOME/kept"
+"""
+
+
+@pytest.mark.parametrize("agent", ["native", "native in a sandbox", "program"])
+def test_an_agent_sees_neither_hidden_files_nor_what_others_do(tmp_path: Path, agent: str) -> None:
+    """Also by an absolute path, also to overwrite them; but its own workspace and home."""
+    rung = best_wall()
+    if rung is None or not rung.hides:
+        pytest.skip("no sandbox here that could hide something")
+    hidden = tmp_path / "hidden.sh"
+    hidden.write_text("exit 0 # the answer\n")
+    fleet_folder, other = tmp_path / "small", tmp_path / ".harness-work/small/other/repo"
+    digest = _fleet(tmp_path, files={"tests/hidden.sh": str(hidden)}).plan.tasks[0].digest
+    shutil.rmtree(fleet_folder)
+    other.mkdir(parents=True)
+    (other / "solution").write_text("of another")
+    looks = LOOKS.format(
+        copy=fleet_folder / "tasks" / digest / "file-0",
+        original=hidden,
+        other=other / "solution",
+        fleet=fleet_folder,
+        work=tmp_path / ".harness-work/small",
+    ).replace("\n", " ")
+    script = f'turns = [[{{ tool = "bash", input = {{ command = {json.dumps(looks)} }} }}], [{{ text = "Done." }}]]\n'
+    settings: dict[str, Any] = {"sandbox": agent.endswith("sandbox")}
+    if agent == "program":
+        program = tmp_path / "program"
+        program.write_text(f"#!/bin/sh\n{looks}\n")
+        program.chmod(0o755)
+        settings = {"agent": "generic", "model": "", "binary": str(program)}
+    fleet = _fleet(
+        tmp_path, script, settings, check="sh tests/hidden.sh", files={"tests/hidden.sh": str(hidden)}
+    )
+    result = _worked(fleet)
+    seen = fleet.records.diff(result).decode()
+    assert result.passed, result
+    assert "seen.txt" in seen
+    assert "answer" not in seen
+    assert "of another" not in seen
+    assert "plan.json" not in seen
+    assert "+Harness" in seen, seen
+    assert hidden.read_text() == "exit 0 # the answer\n"
+
+
+def test_a_run_says_where_nothing_can_be_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.sources.sandbox.ladder.best_wall", lambda _environ=None: None)
+    hidden = tmp_path / "hidden.sh"
+    hidden.write_text("exit 0\n")
+    fleet = _fleet(tmp_path, files={"tests/hidden.sh": str(hidden)})
+    result = _worked(fleet)
+    warnings = [event for event in read_all(fleet.sessions, result.log_id) if isinstance(event, Warning)]
+    assert [one.message for one in warnings if "must not see" in one.message]
 
 
 def test_the_home_is_fresh_unless_the_users_is_asked_for(

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.errors import UsageError
+from harness.events import Operation
+from harness.events.operation import Command
 from harness.session.permissions import SessionPermissions
 from harness.session.state import SessionState
+from harness.sources.loop.permissions import proposed_call
+from harness.sources.tool import Renamed, Tool, ToolContext, ToolOutput, ToolSpec
+from harness.sources.tools.bash import BashTool
+from harness.sources.workspace.commands import OutputFolder
+from harness.sources.workspace.roots import ToolWorkspace
 
 
 def rules(state: dict[str, Any] | None = None, category: Any = None) -> SessionPermissions:
@@ -83,3 +92,54 @@ def test_a_tool_without_a_category_has_none() -> None:
     assert rules().category("mcp__server__tool") is None  # a name says nothing
     kept = rules({"permissionRules": {"categories": {"other": "allow"}}}, lambda _name: None)
     assert kept.resolve("something") == "ask"
+
+
+ENVIRON = {"PATH": "/usr/bin:/bin"}
+
+
+def _decided(folder: Path, tool: Tool, command: str, environ: Mapping[str, str] = ENVIRON) -> str:
+    permissions = rules({"permissionRules": {"categories": {"read": "allow"}}})
+    permissions.work_in(str(folder), environ)
+    arguments = {"command": command}
+    call = proposed_call(tool.spec.name, arguments, tool.operations(arguments), "execute")
+    return permissions.of([tool]).verdict(call).decision
+
+
+def test_a_command_that_only_reads_is_free_with_a_tool_that_says_which_shell_it_starts(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "work").mkdir()
+    workspace = ToolWorkspace(str(tmp_path / "work"))
+    bash = BashTool(workspace, OutputFolder(str(tmp_path / "outputs")))
+    assert _decided(tmp_path / "work", bash, "ls -la && cat notes.txt") == "allow"
+    assert _decided(tmp_path / "work", Renamed(bash, "shell"), "ls") == "allow"
+    for command in ("touch x", "cat /etc/passwd", "git status", "ls > x", "cd .. && ls"):
+        assert _decided(tmp_path / "work", bash, command) == "ask", command
+    # The tool works in another folder, or other programs have these names.
+    assert _decided(tmp_path, bash, "ls") == "allow"
+    (tmp_path / "elsewhere").mkdir()
+    assert _decided(tmp_path / "elsewhere", bash, "ls") == "ask"
+    assert _decided(tmp_path / "work", bash, "ls", {**ENVIRON, "LD_PRELOAD": "x.so"}) == "ask"
+
+
+def test_no_command_is_free_with_a_tool_that_does_not_say_so(tmp_path: Path) -> None:
+    class Shell(Tool):
+        spec = ToolSpec("shell", "", {"type": "object"})
+        category = "execute"
+
+        def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
+            return [Command(command=arguments["command"])]
+
+        async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+            raise NotImplementedError
+
+    assert _decided(tmp_path, Shell(), "ls") == "ask"
+
+
+def test_where_nothing_may_be_run_no_command_is_free(tmp_path: Path) -> None:
+    bash = BashTool(ToolWorkspace(str(tmp_path)), OutputFolder(str(tmp_path / "outputs")))
+    permissions = rules({"permissionRules": {"categories": {"read": "allow", "execute": "deny"}}})
+    permissions.work_in(str(tmp_path), ENVIRON)
+    arguments = {"command": "ls"}
+    call = proposed_call("bash", arguments, bash.operations(arguments), "execute")
+    assert permissions.of([bash]).verdict(call).decision == "deny"

@@ -97,6 +97,12 @@ class Fleet:
         parent, name = os.path.split(self.directory)
         return os.path.join(parent, WORK_FOLDER, name, case_id)
 
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """What no agent may look at: hidden files, results, and what others do."""
+        work = os.path.join(os.path.dirname(self.directory), WORK_FOLDER)
+        return (self.directory, work, *self.plan.hidden)
+
     def base(self, case_id: str) -> str:
         """What is remembered of a workspace, for its patch."""
         return os.path.join(self.directory, "base", case_id)
@@ -175,6 +181,7 @@ def create_fleet(plan: FleetPlan, reference: str, database: str = "") -> Fleet:
         plan,
         name=fleet.name,
         tasks=tuple(_frozen(task, fleet.directory) for task in plan.tasks),
+        hidden=tuple(sorted({os.path.abspath(here) for task in plan.tasks for here in task.files.values()})),
         variants=tuple(
             replace(one, added=_frozen_files(one.added, fleet.directory, one.digest)) for one in plan.variants
         ),

@@ -150,6 +150,8 @@ class FleetPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, d
     sessions: str = ""
     """The store of the runs' logs: a folder or `postgresql://…`."""
     redact: bool = True
+    hidden: tuple[str, ...] = ()
+    """Where the hidden files of its tasks were read from: no agent may look there either."""
     digests: dict[str, str] = {}
     """Of what was copied when the fleet was created, by path: it is compared before it is used."""
 
@@ -188,7 +190,9 @@ class FleetCase(NamedTuple):
     def title(self) -> str:
         return f"{self.task.id} · {self.variant.name} · {self.repeat + 1}"
 
-    def request(self, plan: FleetPlan, cwd: str, env: dict[str, str]) -> Request:
+    def request(
+        self, plan: FleetPlan, cwd: str, env: dict[str, str], hidden: tuple[str, ...] = ()
+    ) -> Request:
         variant, limits = self.variant, plan.limits
         return Request(
             agent=variant.agent,
@@ -199,6 +203,7 @@ class FleetCase(NamedTuple):
             folder_settings=variant.folder_settings,
             copy_of=self.task.workspace,
             sandbox=variant.sandbox,
+            hidden=hidden,
             effort=variant.effort,
             temperature=variant.temperature,
             max_output_tokens=variant.max_output_tokens,

@@ -202,7 +202,7 @@ class _Worker:
     def _run(self) -> bool:
         """Whether there is something to check."""
         plan = self._fleet.plan
-        request = self._workspace.request(plan)
+        request = self._workspace.request(plan, self._fleet.hidden)
         if "on_ask" in load(request.agent).supports:
             request = replace(request, on_ask="deny")
         began = time.monotonic()

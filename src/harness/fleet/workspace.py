@@ -186,12 +186,15 @@ class CaseWorkspace:
             return command, {**os.environ, **self.env(), **env, "PWD": self.repo}
         return self.container.argv(("sh", "-c", command), {**self.env(), **env}), {**os.environ, **outer(env)}
 
-    def request(self, plan: FleetPlan) -> Request:
-        """What the agent is asked; in a container, through a program here that starts it there."""
+    def request(self, plan: FleetPlan, hidden: tuple[str, ...] = ()) -> Request:
+        """What the agent is asked; in a container, through a program here that starts it there.
+
+        `hidden`: what it must not see where it runs here.
+        """
         case, variant = self._case, self._case.variant
-        request = case.request(plan, self.repo, self.env())
         if self.container is None:
-            return request
+            return case.request(plan, self.repo, self.env(), hidden)
+        request = case.request(plan, self.repo, self.env())
         agent = load(variant.agent)
         own = agent.command(request, ()).env
         program = self.container.agent_program(agent, variant.binary, {**own, **request.env})

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from harness.approvals.call import FULL_ACCESS, AccessMode, Answer, Category, ProposedCall
 from harness.approvals.decide import verdict_on
+from harness.approvals.free_commands import free_programs
 from harness.approvals.globs import escaped, literal
 from harness.approvals.grants import words_of
 from harness.approvals.rule_settings import load_rules
@@ -39,7 +40,7 @@ from harness.session.memory.recall import RecallTool
 from harness.session.state import KINDS, POLICIES, RULES_KEY, SessionState
 from harness.sources.loop.approval_choices import label_of
 from harness.sources.loop.permissions import PermissionVerdict, rule_of, stated_call
-from harness.sources.tool import Renamed, Tool, ToolOutput, ToolPermission, category_of
+from harness.sources.tool import Renamed, Tool, ToolOutput, ToolPermission, category_of, starts_plain_shell
 
 CategoryResolver = Callable[[str], ToolCategory | None]
 
@@ -58,6 +59,8 @@ class ToolClass(NamedTuple):
     """A tool of the harness that only concerns the conversation: it needs no approval."""
     is_confined: bool = True
     """It keeps to the workspace by itself, as the built-in tools do, or names no paths."""
+    starts_plain_shell: bool = False
+    """As the tool itself states: a command line that is proved to read only counts as reading."""
 
 
 _BUILT_IN = "harness.sources.tools."
@@ -143,10 +146,12 @@ class SessionPermissions:
         self.on_grants: Callable[[], object] = lambda: None
         """Called when something is granted or revoked."""
 
-    def work_in(self, directory: str) -> None:
-        """The session works in this folder; the rules of the settings that hold there count. Raises BadConfig."""
-        # No command is free here: which shell a tool of the application starts, and how, is not known.
-        self.folder = WorkFolder(root=os.path.realpath(directory))
+    def work_in(self, directory: str, environ: Mapping[str, str]) -> None:
+        """The session works in this folder; the rules of the settings that hold there count. Raises BadConfig.
+
+        `environ`: what its tools are started with.
+        """
+        self.folder = WorkFolder(root=os.path.realpath(directory), programs=free_programs(environ))
         self.settings = load_rules(directory).rules
 
     def get_rules(self) -> dict[str, dict[str, PermissionPolicy]]:
@@ -289,6 +294,7 @@ class SessionPermissions:
                 cast("ToolCategory | None", known),
                 isinstance(meant, _NEVER_ASKED),
                 type(meant).__module__.startswith(_BUILT_IN),
+                starts_plain_shell(tool),
             )
         if self._category_of is None:
             return found
@@ -315,7 +321,9 @@ class SessionPermissions:
 
     def verdict_on(self, call: ProposedCall, standing: ToolClass) -> PermissionVerdict:
         """Decide one call of a tool of this class, with the reason for a denial."""
-        decision, why = verdict_on(_classed(call, standing), self.access(), self.as_rules(), self.folder)
+        # Which shell another tool starts, and how, is not known: with it no command is free.
+        folder = self.folder if standing.starts_plain_shell else replace(self.folder, programs=frozenset())
+        decision, why = verdict_on(_classed(call, standing), self.access(), self.as_rules(), folder)
         if decision == "deny":
             why = f"{call.tool} is denied by the rules of this session"
         return PermissionVerdict(decision, "" if decision == "allow" else why, standing.category or "")

@@ -172,7 +172,7 @@ class SessionCore:
         self.om = MemoryRoles(self)
         self.subagents = SubagentSettings(self)
         self.permissions = SessionPermissions(self.state, harness.category_resolver)
-        self.permissions.work_in(self.working_directory)
+        self.permissions.work_in(self.working_directory, harness.environ)
         self.runs = Runs(self)
         self.approval = Approvals(self)
         self.suspensions = Suspensions(self)

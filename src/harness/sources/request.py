@@ -76,6 +76,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: bool = False
     """Confine the agent: a program with all that it starts, the built-in one's commands. Refused where that cannot be
     done."""
+    hidden: tuple[str, ...] = ()
+    """Files and folders, but for `cwd`, that the agent must not see. Hidden by a wall where one can be built; elsewhere the run
+    begins with a warning. An agent in another place, such as a container, does not see them anyway."""
     mcp: tuple[str, ...] = ()
     """`mcp.json` files, whose servers the agent may use."""
     resume: str = ""

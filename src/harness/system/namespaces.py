@@ -219,8 +219,11 @@ def _build(view: Mapping[str, Any]) -> None:
     _mount(None, "/", flags=_RECURSIVE | _PRIVATE)
     if view["confines"]:
         _close_system(view)
+    else:
+        _hide(view)
     for path, state in view["guards"]:
-        _guard(path, state)
+        if view["confines"] or os.path.lexists(path):  # else it is hidden with the folder that it lies in
+            _guard(path, state)
     for path in filter(os.path.exists, view["blank"]):
         _guard(path, "empty")
     if os.path.isdir(view["locks"]):
@@ -236,24 +239,36 @@ def _close_system(view: Mapping[str, Any]) -> None:
     devices = {
         name: os.open(f"/dev/{name}", os.O_PATH) for name in _DEVICES if os.path.exists(f"/dev/{name}")
     }
-    hidden = [path for path in view["hidden"] if os.path.isdir(path)]
     _change("/", set_=_ATTR_READ_ONLY | _ATTR_NO_SETUID | _ATTR_NO_DEVICES, recursively=True)
     _own_devices(devices)
     _own_folder(_TEMPORARY, "1777")
-    for path in hidden:
+    _cover(view["hidden"])
+    for path, is_open, descriptor in places:
+        _show(path, descriptor)
+        if is_open:
+            _change(path, set_=_ATTR_NO_SETUID, clear=_ATTR_READ_ONLY)
+
+
+def _hide(view: Mapping[str, Any]) -> None:
+    """Where nothing else is closed: what is shown in a hidden folder stays as it is, with all that is mounted there."""
+    places = [(path, os.open(path, os.O_PATH)) for path, _is_open in view["places"]]
+    _cover(view["hidden"])
+    for path, descriptor in places:
+        _show(path, descriptor)
+
+
+def _cover(hidden: Sequence[str]) -> None:
+    folders = [path for path in hidden if os.path.isdir(path)]
+    for path in folders:
         os.makedirs(path, exist_ok=True)  # it may have lain in what is hidden already
         _own_folder(path, "700")
-    for path, is_open, descriptor in places:
-        _show(path, is_open=is_open, descriptor=descriptor)
 
 
-def _show(path: str, *, is_open: bool, descriptor: int) -> None:
-    """What is mounted below it stays as it is: read-only."""
+def _show(path: str, descriptor: int) -> None:
+    """What is mounted below it stays as it is."""
     _stand(path, is_folder=stat.S_ISDIR(os.fstat(descriptor).st_mode))
     _mount(f"/proc/self/fd/{descriptor}", path, flags=_BIND | _RECURSIVE)
     os.close(descriptor)
-    if is_open:
-        _change(path, set_=_ATTR_NO_SETUID, clear=_ATTR_READ_ONLY)
 
 
 def _stand(path: str, *, is_folder: bool) -> None:

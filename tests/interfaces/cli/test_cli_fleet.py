@@ -223,6 +223,16 @@ def test_a_fleet_is_planned_without_running_it(planned: CliMachine) -> None:
     assert (wrong.code, "there are: answer" in wrong.err) == (2, True)
 
 
+def test_folder_settings_hold_for_variants_that_say_nothing_of_them(planned: CliMachine) -> None:
+    text = (planned.project / "plan.toml").read_text()
+    text = text.replace('{ name = "bad",', '{ name = "bad", folder_settings = "use",')
+    (planned.project / "plan.toml").write_text(text)
+    asked = ("fleet", "plan", "plan.toml", "--trust", "--folder-settings", "none")
+    assert planned.call(*asked, "--json").code == 0
+    stored = json.loads((planned.sessions.parent / "fleets/plan/plan.json").read_text())
+    assert [one["folder_settings"] for one in stored["variants"]] == ["none", "use"]
+
+
 def test_a_fleet_is_deleted(planned: CliMachine) -> None:
     planned.call("fleet", "run", "plan.toml", "--trust")
     assert planned.call("fleet", "delete", "plan").code == 2  # nobody can be asked

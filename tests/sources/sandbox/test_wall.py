@@ -40,6 +40,7 @@ class Place:
         for path in (self.work / ".claude", self.home / ".agent-home", self.home / ".tools"):
             path.mkdir(parents=True)
         (self.home / "secret").write_text("secret")
+        (self.folder / "file").write_text("secret")
         (self.home / ".tools/tool").write_text("tool")
         (self.work / ".claude/settings.json").write_text('{"hooks": {}}')
         (self.work / ".mcp.json").write_text('{"mcpServers": {"evil": {}}}')
@@ -172,6 +173,7 @@ def test_where_nothing_is_confined_only_settings_are_blank(place: Place) -> None
         f'echo x > "{outside}"; mkdir .codex; echo kept > .codex/x; echo "$TMPDIR"',
         confines=False,
         settings="blank",
+        hidden=[],
     )
     assert answer["said"].startswith("{}\nsecret\n"), answer
     assert "evil" not in answer["said"]
@@ -179,6 +181,26 @@ def test_where_nothing_is_confined_only_settings_are_blank(place: Place) -> None
     assert (place.work / ".codex/x").read_text() == "kept\n"
     assert os.listdir(place.work / ".claude") == ["settings.json"]
     assert answer["refused"] == []
+
+
+def test_something_can_be_hidden_where_nothing_is_confined(place: Place) -> None:
+    """But for what is named in it; files as well as folders, and what is written there is lost."""
+    outside = place.folder / "outside"
+    answer = place.run(
+        f'ls -A "$HOME"; cat "$HOME/.tools/tool"; echo; echo kept > "$HOME/.tools/new"; echo lost > "$HOME/lost";'
+        f'cat "{place.folder}/file"; echo forged > "{place.folder}/file"; echo x > "{outside}"; echo x > top.txt; cat .mcp.json',
+        confines=False,
+        hidden=[str(place.home), str(place.folder / "file")],
+        protected=[],
+    )
+    assert answer["said"].startswith(".agent-home\n.tools\nproject\ntool\n"), answer
+    assert "secret" not in answer["said"]
+    assert "evil" in answer["said"]
+    assert outside.read_text() == "x\n"
+    assert (place.home / ".tools/new").read_text() == "kept\n"
+    assert (place.work / "top.txt").read_text() == "x\n"
+    assert not (place.home / "lost").exists()
+    assert (place.folder / "file").read_text() == "secret"
 
 
 def test_the_system_is_read_only_and_other_processes_are_not_seen(place: Place) -> None:

@@ -99,7 +99,12 @@ def _options(launch: Launch, *, redact: bool) -> AgentOptions:
         model=chosen_model(request.model, environ),
         tools=tuple(
             default_tools(
-                request.cwd, request.permissions, sandbox=request.sandbox, redact=redact, environ=environ
+                request.cwd,
+                request.permissions,
+                sandbox=request.sandbox,
+                hidden=request.hidden,
+                redact=redact,
+                environ=environ,
             )
         ),
         permissions=permissions_for(

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from tempfile import gettempdir
 
+from msgspec.structs import replace
+
 from harness.approvals.protected import OBEYED
 from harness.config import config_directory, data_directory
 from harness.sources.agent import Agent
@@ -71,6 +73,30 @@ def agent_wall(agent: Agent, argv: Sequence[str], cwd: str, env: Mapping[str, st
         readable=tuple(path for path in read if _is_below(path, covered) and os.path.exists(path)),
         network="host",
         discards=OBEYED.get(agent.name, ()),
+    )
+
+
+def hiding_wall(
+    hidden: Sequence[str],
+    argv: Sequence[str],
+    cwd: str,
+    env: Mapping[str, str],
+    wall: Wall | None = None,
+) -> Wall:
+    """A wall that hides these, but for the folder that the program works in, its home, and what it cannot do without.
+
+    `wall`: one that it has already; else in all that is not hidden it may do what it could do without one.
+    """
+    wall = wall or Wall(confines=False, network="host")
+    home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
+    named = [*(path for path in argv if os.path.isabs(path)), *_program_roots(argv[0], env, home)]
+    named += [] if home in wall.hidden else [home]
+    own = (cwd,) if wall.confines else (cwd, home)
+    return replace(
+        wall,
+        hidden=(*wall.hidden, *hidden),
+        writable=(*wall.writable, *(path for path in own if _is_below(path, hidden))),
+        readable=(*wall.readable, *(path for path in named if _is_below(path, hidden))),
     )
 
 

@@ -20,7 +20,7 @@ from harness.sources.process.invocation import Invocation
 from harness.sources.process.trusting_settings import require_asking
 from harness.sources.process.version_probe import parse_version, probe_version
 from harness.sources.registry import load
-from harness.sources.request import Permissions, Request
+from harness.sources.request import REMOTE_AGENT, Permissions, Request
 from harness.sources.translator import Translator
 from harness.version import __version__
 
@@ -43,6 +43,10 @@ _LACKS = {
 _WEAKER_SANDBOX = (
     "--sandbox uses Landlock here, since the system refuses namespaces and there is no bubblewrap that works: commands "
     "can create nothing at the top of the workspace and cannot commit, but can change modes and times of files outside"
+)
+NOTHING_HIDES = (
+    "no sandbox that could hide something can be built here: what this run must not see can be read by an agent that "
+    "looks for it"
 )
 _HIDES_NOTHING = "; the agent can read your home"
 _BY_DIALOGUE = frozenset({"ask", "on_ask", "ask_timeout_s"})
@@ -142,7 +146,7 @@ def prepare(
         access=access,
         rules=rules,
     )
-    return _behind_wall(launch)
+    return _hiding(_behind_wall(launch), environ)
 
 
 def _folder_use(
@@ -277,6 +281,24 @@ def _behind_wall(launch: Launch) -> Launch:
         wall = replace(wall, settings="blank", blank=tuple(blank))
     env = {} if has_settings(agent.name, invocation.cwd) else agent.without_settings
     return replace(launch, invocation=replace(invocation, wall=wall, env={**invocation.env, **env}))
+
+
+def _hiding(launch: Launch, environ: Mapping[str, str]) -> Launch:
+    """The commands of the built-in agents hide it themselves."""
+    hidden, agent, invocation = launch.request.hidden, launch.agent, launch.invocation
+    if not hidden or launch.request.recording or agent.name == REMOTE_AGENT:
+        return launch
+    from harness.sources.process.agent_wall import hiding_wall
+    from harness.sources.sandbox.ladder import best_wall
+
+    rung = best_wall(environ)
+    if rung is None or not rung.hides:
+        return replace(launch, warnings=(*launch.warnings, NOTHING_HIDES))
+    if agent.work is not None:
+        return launch
+    argv = (*invocation.argv, *launch.request.mcp)
+    wall = hiding_wall(hidden, argv, invocation.cwd, invocation.env, invocation.wall)
+    return replace(launch, invocation=replace(invocation, wall=wall))
 
 
 def find_binary(agent: Agent, explicit: str, environ: Mapping[str, str]) -> str:

@@ -25,6 +25,7 @@ from harness.sources.process.child import OutputChunk
 from harness.sources.process.invocation import Invocation
 from harness.sources.rlm.repl import TRUNCATED, Stream
 from harness.sources.sandbox.rungs import Rung
+from harness.sources.sandbox.wall import Wall
 from harness.sources.sandbox.walled_programs import confined
 from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.sources.workspace.async_process import AsyncProcess
@@ -80,7 +81,7 @@ class Exec(Tool):
         refused: list[str] = []
         async with AsyncExitStack() as stack:
             if self._sandbox is not None:
-                around = confined(self._sandbox, invocation, (self._cwd,))
+                around = confined(self._sandbox, invocation, Wall(workspaces=(self._cwd,)))
                 invocation, refused = await stack.enter_async_context(around)
             output = await _Running(invocation, self._on_output).end_within(min(timeout_s, _LONGEST_S))
         if refused:

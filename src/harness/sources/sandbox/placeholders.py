@@ -67,8 +67,11 @@ class StandIn:
             self._unlock()  # the stand-in was removed, and its lock with it: start again
 
     def _take_turn(self, kind: int) -> None:
-        """One at a time makes or removes it: what another had made, and not noted yet, would be taken for the real
-        thing, and would vanish under a program that still runs behind it."""
+        """One at a time makes or removes it.
+
+        What another had made, and not noted yet, would be taken for the real thing, and would vanish under a program
+        that still runs behind it.
+        """
         whole_file = struct.pack("hhqqi4x", kind, os.SEEK_SET, 0, 0, 0)
         fcntl.fcntl(self._lock, fcntl.F_OFD_SETLKW, whole_file)
 

@@ -61,7 +61,7 @@ def _with_namespaces(invocation: Invocation, wall: Wall, surveyed: Survey, _temp
     view = {
         "confines": wall.confines,
         "network": wall.network if wall.confines else "host",
-        "hidden": _existing(wall.hidden),
+        "hidden": _folders(wall.hidden),
         "places": _places(wall, surveyed),
         "guards": [(guard.path, _state_of(guard, wall, surveyed)) for guard in guarded],
         "blank": _more_blank(wall, guarded),
@@ -91,16 +91,17 @@ def bubblewrap(program: str) -> Rung:
             for path in _more_blank(wall, guarded)
             for part in _bubblewrap_guard(PathGuard(path), "empty", temporary)
         ]
+        binds: list[str] = []
+        for path in _folders(wall.hidden):
+            binds += ("--tmpfs", path)
+        for path, is_open in _places(wall, surveyed):
+            how = "--ro-bind" if not is_open else "--bind" if wall.confines else "--dev-bind"
+            binds += (how, path, path)
         if not wall.confines:
-            whole = (program, "--die-with-parent", "--dev-bind", "/", "/", *covers)
+            whole = (program, "--die-with-parent", "--dev-bind", "/", "/", *binds, *covers)
             argv = (*whole, "--chdir", invocation.cwd, "--", *invocation.argv)
             return replace(invocation, wall=None, argv=argv, confinement=_policy(wall, writable=None))
         locks = _lock_folder() if guarded else ""
-        binds: list[str] = []
-        for path in _existing(wall.hidden):
-            binds += ("--tmpfs", path)
-        for path, is_open in _places(wall, surveyed):
-            binds += ("--bind" if is_open else "--ro-bind", path, path)
         switches = [part for path in _KERNEL_SWITCHES for part in ("--ro-bind-try", path, path)]
         argv = (
             *(program, "--die-with-parent", *_NAMESPACES),
@@ -170,7 +171,8 @@ def _mounts(wall: Wall, surveyed: Survey) -> list[PathGuard]:
 
 def _more_blank(wall: Wall, guarded: Sequence[PathGuard]) -> list[str]:
     covered = {guard.path for guard in guarded}
-    more = [path for path in _existing(wall.blank) if path not in covered]
+    files = [path for path in wall.hidden if not os.path.isdir(path)]
+    more = [path for path in _existing((*wall.blank, *files)) if path not in covered]
     return [path for path in more if not any(path.startswith(above + os.sep) for above in covered)]
 
 
@@ -185,9 +187,16 @@ def _state_of(guard: PathGuard, wall: Wall, surveyed: Survey) -> str:
 
 def _places(wall: Wall, surveyed: Survey) -> list[tuple[str, bool]]:
     """What is shown as it is, and whether it may be written to; those above before those below."""
-    places = dict.fromkeys(_existing(wall.readable), False)
+    places = dict.fromkeys(_existing(wall.readable), not wall.confines)
     places |= dict.fromkeys(_existing((*wall.writable, *surveyed.roots)), True)
+    if not wall.confines:  # the rest is there anyway
+        hidden = _folders(wall.hidden)
+        places = {path: True for path in places if any(path.startswith(f"{one}{os.sep}") for one in hidden)}
     return sorted(places.items(), key=lambda place: place[0].split(os.sep))
+
+
+def _folders(paths: Sequence[str]) -> list[str]:
+    return [path for path in _existing(paths) if os.path.isdir(path) and path != os.sep]
 
 
 def _existing(paths: Sequence[str]) -> list[str]:

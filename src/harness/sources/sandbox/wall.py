@@ -29,14 +29,16 @@ class Wall(msgspec.Struct, frozen=True, kw_only=True):
     """Everything can be read and nothing written, but for what is said here. All paths are absolute."""
 
     confines: bool = True
-    """False: the settings of the workspaces are blank, and in all else the program may do what it could do without a
-    wall. For a folder that is not trusted; of the rest only `workspaces`, `settings` and `protected` count then."""
+    """False: in all that is not hidden or blank the program may do what it could do without a wall. For the settings of a
+    folder that is not trusted, and for what a run must not see; of the rest only `workspaces`, `writable`, `readable`,
+    `settings` and `protected` count then."""
     workspaces: tuple[str, ...] = ()
     """Written to, but for what is protected there: that can be neither changed nor made."""
     writable: tuple[str, ...] = ()
     """Files and folders that are written to without exception, such as an agent's own. What is not there is left out."""
     hidden: tuple[str, ...] = ()
-    """Folders that are seen as empty, but for what of the others lies in them. What is written there is thrown away."""
+    """Folders that are seen as empty, but for what of the others lies in them; what is written there is thrown away.
+    Files that are seen as empty."""
     readable: tuple[str, ...] = ()
     """What stays to be seen in a hidden folder."""
     network: Network = "none"

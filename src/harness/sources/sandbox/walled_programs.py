@@ -44,7 +44,7 @@ def wall_around(invocation: Invocation, wall: Wall) -> tuple[Invocation, BuiltWa
     """For `Child`: what to start instead, and the wall itself. Raises UsageError where none can be built."""
     from harness.sources.sandbox.ladder import find_sandbox
 
-    built = BuiltWall(find_sandbox(hides=wall.settings == "blank"), wall)
+    built = BuiltWall(find_sandbox(hides=wall.settings == "blank" or not wall.confines), wall)
     try:
         return built.around(invocation), built
     except BaseException:
@@ -54,7 +54,7 @@ def wall_around(invocation: Invocation, wall: Wall) -> tuple[Invocation, BuiltWa
 
 @asynccontextmanager
 async def confined(
-    rung: Rung, invocation: Invocation, workspaces: Sequence[str]
+    rung: Rung, invocation: Invocation, wall: Wall
 ) -> AsyncIterator[tuple[Invocation, list[str]]]:
     """A command of a tool: what to start instead, and a list that says after the block what had to be switched off.
 
@@ -62,7 +62,7 @@ async def confined(
     """
     refused: list[str] = []
     try:
-        built = await asyncio.to_thread(BuiltWall, rung, Wall(workspaces=tuple(workspaces)))
+        built = await asyncio.to_thread(BuiltWall, rung, wall)
         wanted = built.around(invocation)
     except UsageError as error:
         raise ToolFailure(error.words) from None

@@ -19,9 +19,11 @@ from harness.approvals.globs import escaped
 from harness.events import Operation
 from harness.events.operation import Command
 from harness.sources.formats.shell import operations_of
+from harness.sources.process.agent_wall import hiding_wall
 from harness.sources.process.child import OutputChunk
 from harness.sources.process.invocation import Invocation
 from harness.sources.sandbox.rungs import Rung
+from harness.sources.sandbox.wall import Wall
 from harness.sources.sandbox.walled_programs import confined
 from harness.sources.tool import Stream, Tool, ToolContext, ToolOutput, ToolPermission
 from harness.sources.tools.arguments import Arguments, spec, take
@@ -77,13 +79,22 @@ class BashArguments(Arguments, frozen=True, kw_only=True):
 
 class BashTool(Tool):
     category = "execute"
+    starts_plain_shell = True
 
-    def __init__(self, workspace: ToolWorkspace, outputs: OutputFolder, sandbox: Rung | None = None) -> None:
+    def __init__(
+        self,
+        workspace: ToolWorkspace,
+        outputs: OutputFolder,
+        sandbox: Rung | None = None,
+        hidden: Sequence[str] = (),
+    ) -> None:
+        """`hidden`: what commands must not see, where a wall can hide something."""
         description = _DESCRIPTION + (_SANDBOXED[sandbox.name] if sandbox else "")
         self.spec = spec("bash", description, BashArguments)
         self._workspace = workspace
         self._outputs = outputs
         self._sandbox = sandbox
+        self._hidden = tuple(hidden)
         self._shell = next((path for path in _SHELLS if os.access(path, os.X_OK)), "sh")
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
@@ -112,8 +123,15 @@ class BashTool(Tool):
 
     def _around(self, invocation: Invocation) -> Around:
         if self._sandbox is None:
-            return nullcontext((invocation, []))
-        return confined(self._sandbox, invocation, self._workspace.writable_roots)
+            return nullcontext((replace(invocation, wall=self._hiding(invocation)), []))
+        wall = Wall(workspaces=tuple(self._workspace.writable_roots))
+        return confined(self._sandbox, invocation, self._hiding(invocation, wall) or wall)
+
+    def _hiding(self, invocation: Invocation, wall: Wall | None = None) -> Wall | None:
+        """None: nothing is hidden."""
+        if not self._hidden:
+            return None
+        return hiding_wall(self._hidden, invocation.argv, invocation.cwd, invocation.env, wall)
 
     async def _begin(self, asked: BashArguments, invocation: Invocation, context: ToolContext) -> ToolOutput:
         """Start it in the background, and wait a moment: commands that fail often fail at once."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.log.redact.redactor import secrets_in
 from harness.sources.request import Permissions
-from harness.sources.sandbox.ladder import find_sandbox
+from harness.sources.sandbox.ladder import best_wall, find_sandbox
 from harness.sources.sandbox.protected_paths import PROTECTED, survey
 from harness.sources.tool import Tool
 from harness.sources.tools.agent import AgentTool
@@ -39,13 +39,15 @@ def default_tools(
     sandbox: bool = False,
     readable: Sequence[str] = (),
     writable: Sequence[str] = (),
+    hidden: Sequence[str] = (),
     redact: bool = True,
     environ: Mapping[str, str] | None = None,
 ) -> list[Tool]:
     """All tools; read-only runs are not offered tools that change something.
 
     `readable` and `writable` are directories outside `cwd` that are also allowed. With `sandbox`, commands
-    are confined, and nothing is fetched. Raises UsageError when there is no sandbox here.
+    are confined, and nothing is fetched. `hidden` is not seen by commands, where that can be done. Raises UsageError when
+    there is no sandbox here.
     """
     environ = os.environ if environ is None else environ
     confinement = find_sandbox(environ) if sandbox else None
@@ -60,13 +62,18 @@ def default_tools(
     tools: list[Tool] = [ReadTool(workspace), ListTool(workspace), GlobTool(workspace), GrepTool(workspace)]
     if permissions not in ("read-only", "plan"):
         tools += [WriteTool(workspace), EditTool(workspace), ApplyPatchTool(workspace)]
-        tools += [BashTool(workspace, outputs, confinement), BashOutputTool()]
+        tools += [BashTool(workspace, outputs, confinement, _to_hide(hidden, environ)), BashOutputTool()]
         if not sandbox:
             tools.append(FetchTool(outputs))
     tools += [AgentTool(), TodoTool()]
     if skills := find_skills(workspace):
         tools.append(SkillTool(skills, workspace))
     return tools
+
+
+def _to_hide(hidden: Sequence[str], environ: Mapping[str, str]) -> Sequence[str]:
+    rung = best_wall(environ) if hidden else None
+    return hidden if rung is not None and rung.hides else ()
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ import argparse
 import os
 
 from harness.interfaces.cli.console import Console
+from harness.interfaces.cli.folder_question import FOLDER_SETTINGS_HELP, USES
 from harness.interfaces.cli.parser import (
     add_actions,
     at_least_zero,
@@ -53,6 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         _add_execution(actions[name])
     for name in ("run", "plan", "resume", "retry", "grade"):
         _add_choice(actions[name])
+    for name in ("run", "plan", "try"):
+        actions[name].add_argument(
+            "--folder-settings", choices=USES, default="", metavar="use|none", help=FOLDER_SETTINGS_HELP
+        )
     actions["delete"].add_argument("--yes", action="store_true", help="do not ask")
     for name in ("resume", "status", "retry", "stop", "work", "report", "diff", "export", "grade", "delete"):
         actions[name].add_argument("fleet", metavar="FLEET", help="the name of a fleet, or its folder")

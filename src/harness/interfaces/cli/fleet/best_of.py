@@ -50,10 +50,11 @@ def _plan(arguments: argparse.Namespace, settings: Settings) -> FleetPlan:
         check=arguments.check,
         setup=arguments.setup,
     )
+    variants = tuple(planned.variant_of(words, settings) for words in dict.fromkeys(arguments.agent))
     return FleetPlan(
         name=arguments.name or f"try-{time.strftime('%Y%m%d-%H%M%S')}",
         tasks=(task,),
-        variants=tuple(planned.variant_of(words, settings) for words in dict.fromkeys(arguments.agent)),
+        variants=planned.with_folder_settings(variants, arguments),
         repeats=arguments.repeats or 1,
         budget_usd=arguments.budget_usd,
         limits=RunLimits(timeout_s=arguments.timeout, run_budget_usd=arguments.max_budget_usd),

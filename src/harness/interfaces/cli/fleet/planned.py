@@ -75,8 +75,9 @@ def plan_of(arguments: argparse.Namespace, settings: Settings) -> FleetPlan:
         )
     is_file = len(paths) == 1 and paths[0].endswith(".toml")
     plan = plan_of_file(paths[0]) if is_file else plan_of_paths(paths)
+    variants = tuple(variant_of(words, settings) for words in arguments.agent) or plan.variants
     given = {
-        "variants": tuple(variant_of(words, settings) for words in arguments.agent) or plan.variants,
+        "variants": with_folder_settings(variants, arguments),
         "repeats": arguments.repeats or plan.repeats,
         "budget_usd": arguments.budget_usd or plan.budget_usd,
         "retries": plan.retries if arguments.retries is None else arguments.retries,
@@ -96,6 +97,12 @@ def variant_of(words: str, settings: Settings) -> Variant:
     agent = load(name)
     model = model or settings.model_for(installed_agents.names_of(agent))
     return Variant(name=words, agent=agent.name, model=_script_path(model))
+
+
+def with_folder_settings(variants: tuple[Variant, ...], arguments: argparse.Namespace) -> tuple[Variant, ...]:
+    """`--folder-settings`, for those that say nothing of it themselves."""
+    use = arguments.folder_settings
+    return tuple(replace(one, folder_settings=one.folder_settings or use) for one in variants)
 
 
 def _script_path(model: str) -> str:
