@@ -83,6 +83,8 @@ export interface Agent {
   readonly twoWay: readonly string[];
   /** The modes of `permissionMode`, each with why this version cannot be held to it; empty: it can. */
   readonly permissionModes?: { readonly [mode: string]: string };
+  /** What would confine it here (namespaces, bubblewrap, landlock); or nothing, and why nothing can. */
+  readonly sandbox?: { readonly by: string; readonly refusal: string };
   /** Variables of the environment that it takes its key from. */
   readonly keys: readonly string[];
 }
@@ -190,6 +192,7 @@ export interface NewSession {
   readonly effort?: string;
   readonly systemPrompt?: string;
   readonly folderSettings?: "use" | "none";
+  readonly sandbox?: boolean;
 }
 
 /** What a folder brings for an agent. */

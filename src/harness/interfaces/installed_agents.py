@@ -134,20 +134,24 @@ def permission_modes(agent: Agent) -> dict[str, str]:
 
 def diagnostics(found: AgentInstallation) -> dict[str, Any]:
     """Never the value of a key, only whether there is one."""
+    by, why = sandbox_of(found.agent)
+    can_confine = found.agent.work is None or "sandbox" in found.agent.supports
     return {
         "binary_path": found.path or None,
         "candidates": list(found.agent.binaries),
         "env": {name: "set" if os.environ.get(name) else "not set" for name in found.agent.key_variables},
-        **({"sandbox": _sandbox()} if found.agent.work is None or "sandbox" in found.agent.supports else {}),
+        **({"sandbox": by or why} if can_confine else {}),
     }
 
 
-def _sandbox() -> str:
-    """What --sandbox would use here, or why there is nothing."""
+def sandbox_of(agent: Agent) -> tuple[str, str]:
+    """What `--sandbox` would use for it here; or nothing, and why there is nothing."""
     from harness.errors import UsageError
+    from harness.sources.process.launch import require_confinable
     from harness.sources.sandbox.ladder import find_sandbox
 
     try:
-        return find_sandbox().name
+        require_confinable(agent)
+        return find_sandbox().name, ""
     except UsageError as error:
-        return error.message
+        return "", error.message

@@ -38,6 +38,7 @@ from harness.session.session_host import SessionHost
 from harness.session.state import SessionState, Transaction
 from harness.session.thread_fold import ThreadFold, rest
 from harness.session.threads import Threads
+from harness.session.workspaces import DirectoryWorkspace
 from harness.sources.loop.conversation import AgentConversation
 from harness.sources.loop.event_redactor import EventRedactor
 from harness.sources.request import REMOTE_AGENT
@@ -248,6 +249,12 @@ class SessionCore:
         """The workspace that a factory made for the latest run, or the one of the harness."""
         workspaces = self.harness.workspaces
         return self._workspace if workspaces.has_factory else workspaces.get()
+
+    @property
+    def sandbox(self) -> str:
+        """What confines the commands of its workspace, by its name; empty: nothing does."""
+        workspace = self.workspace
+        return workspace.sandbox if isinstance(workspace, DirectoryWorkspace) else ""
 
     async def resolve_workspace(self, context: RequestContext) -> Workspace | None:
         """Resolve the workspace for a run that is about to begin."""

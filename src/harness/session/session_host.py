@@ -60,6 +60,7 @@ class SessionHost:
             env=environment_for_tools(harness.environ, {}),
             secrets=harness.secrets,
             cost_of=prices_of(self._session.working_directory),
+            sandbox=self._session.sandbox,
         )
 
     # Tasks

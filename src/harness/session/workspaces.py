@@ -64,6 +64,13 @@ class DirectoryWorkspace:
             ]
         return self._tools
 
+    @property
+    def sandbox(self) -> str:
+        """What confines its commands: namespaces, bubblewrap or landlock; empty: nothing does. Raises UsageError."""
+        from harness.sources.sandbox.ladder import find_sandbox
+
+        return find_sandbox().name if self._config.sandbox else ""
+
     async def destroy(self) -> None:
         self._tools = None
 

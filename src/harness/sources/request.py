@@ -162,6 +162,7 @@ class Options(TypedDict, total=False):
     folder_settings: FolderSettingsUse
     copy_of: str
     sandbox: bool
+    hidden: tuple[str, ...]
     mcp: tuple[str, ...]
     resume: str
     fork: bool

@@ -101,6 +101,7 @@ class ScriptedInbox:
         self.whole: dict[tuple[str, str], RowAsk] = {}
         """By session and ask: those that a row has not all of."""
         self.hosted = 0
+        self.walls = ("namespaces", "")
         self.fleet_source = ScriptedFleets()
         self.today = Today(cost_usd=12.84, is_cost_complete=False, limit_usd=40.0)
         self.is_closed = False
@@ -129,6 +130,9 @@ class ScriptedInbox:
 
     def fleets(self) -> ScriptedFleets:
         return self.fleet_source
+
+    def sandbox(self) -> tuple[str, str]:
+        return self.walls
 
     def agents(self) -> Sequence[str]:
         return ["claude", "codex", "native"]

@@ -306,6 +306,40 @@ async def _(seen: Seen) -> None:
     assert selected(seen) == "new"
 
 
+@pytest.mark.usefixtures("still")
+def test_a_new_conversation_is_confined_where_that_is_chosen() -> None:
+    data = ScriptedInbox(twelve_rows(), {"checkout": checkout_log()})
+
+    async def script(seen: Seen) -> None:
+        await seen.shows("the cart package to be")
+        await seen.press("c")
+        await seen.shows("‹ claude ›")
+        await seen.shows("confined    ‹ no ›")
+        await seen.write("tidy up")
+        await seen.press("tab", "down", "down", "right")
+        await seen.shows("‹ to the folder (namespaces) ›")
+        await seen.press("down", "down", "enter")
+        assert data.started[0][0].sandbox is True
+
+    drive(data, script, size=(100, 40))
+
+
+@pytest.mark.usefixtures("still")
+def test_where_nothing_can_confine_a_conversation_that_is_said_before_it_starts() -> None:
+    data = ScriptedInbox(twelve_rows(), {"checkout": checkout_log()})
+    data.walls = ("", "there is no sandbox here that would do")
+
+    async def script(seen: Seen) -> None:
+        await seen.shows("the cart package to be")
+        await seen.press("c")
+        await seen.shows("‹ no: there is no sandbox here that would do ›")
+        await seen.write("tidy up")
+        await seen.press("enter")
+        assert data.started[0][0].sandbox is False
+
+    drive(data, script, size=(100, 40))
+
+
 @key("everywhere", "u")
 async def _(seen: Seen) -> None:
     await seen.press("u")

@@ -9,12 +9,14 @@ export interface LastStart {
   /** Empty: the folder of the server. */
   readonly folder: string;
   readonly mode: PermissionMode | "";
+  /** Whether it was confined. */
+  readonly sandbox: boolean;
   /** The model that was chosen last for each agent; empty: its usual one. */
   readonly models: { readonly [agent: string]: string };
 }
 
 const KEY = "last-start";
-const NOTHING: LastStart = { agent: "", runner: "", folder: "", mode: "", models: {} };
+const NOTHING: LastStart = { agent: "", runner: "", folder: "", mode: "", sandbox: false, models: {} };
 
 export function lastStart(): LastStart {
   try {

@@ -20,6 +20,7 @@ import { MoreOptions } from "./more_options.js";
 import { PlaceChoice } from "./place_choice.js";
 import { Templates } from "./templates.js";
 import { useStart } from "./use_start.js";
+import { WallChoice } from "./wall_choice.js";
 
 interface StartDialogProps {
   /** A session that it continues; empty: none. */
@@ -104,6 +105,7 @@ export function StartDialog({ continues, before, handsOver, onClose }: StartDial
             <FolderChoice projects={form.projects} folder={form.folder} placeholder={form.usualFolder} onChange={form.setFolder} />
             {!form.runner && <PlaceChoice project={form.project} place={form.place} branch={form.branch} onPlace={form.setPlace} onBranch={form.setBranch} />}
             <AsksChoice abilities={form.abilities} mode={form.mode} onChange={form.setMode} />
+            <WallChoice wall={form.wall} isConfined={form.isConfined} onChange={form.setConfined} />
             {isMoreShown && <MoreOptions modes={form.choices.server?.modes ?? []} chosen={form.more} onChange={form.setMore} />}
           </div>
         </div>

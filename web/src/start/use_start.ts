@@ -36,6 +36,7 @@ export function useStart({ continues, before, origin, handsOver, prompt, files, 
   const [chosenPlace, setPlace] = useState<Place | null>(null);
   const [chosenBranch, setBranch] = useState<string | null>(null);
   const [wishedMode, setMode] = useState<PermissionMode | null>(null);
+  const [isConfinedWished, setConfined] = useState(!continues && last.sandbox === true);
   const [more, setMore] = useState(NO_MORE);
   const [isStarting, setStarting] = useState(false);
   const [problem, setProblem] = useState<RequestFailed | null>(null);
@@ -47,6 +48,8 @@ export function useStart({ continues, before, origin, handsOver, prompt, files, 
   const runner = chosenAgent?.runner ?? known?.runner ?? rememberedRunner ?? "";
   const runnerAgent = choices.runners.find(({ name }) => name === runner)?.agent ?? agent;
   const abilities = abilitiesOf(choices.agents.find(({ name }) => name === (agent === REMOTE ? runnerAgent : agent)));
+  const wall = runner ? undefined : choices.agents.find(({ name }) => name === agent)?.sandbox;
+  const isConfined = isConfinedWished && !!wall?.by;
   const models = useModels(agent);
   const rememberedModel = continues ? "" : (last.models[agent] ?? "");
   const model = chosenModel ?? (models.models.some(({ id, usable }) => usable && id === rememberedModel) ? rememberedModel : "");
@@ -83,6 +86,7 @@ export function useStart({ continues, before, origin, handsOver, prompt, files, 
         ...(before && { before }),
         ...(files.length && { attachments: files }),
         ...(brought.asks && brought.isLeftOut && { folderSettings: "none" as const }),
+        ...(isConfined && { sandbox: true }),
         permissionMode: mode,
         prompt,
       });
@@ -95,7 +99,7 @@ export function useStart({ continues, before, origin, handsOver, prompt, files, 
     if (!canStart) return;
     setStarting(true);
     setProblem(null);
-    if (!continues) rememberStart({ agent, runner, folder: folder.trim(), mode: wishedMode ?? last.mode, models: { ...last.models, [agent]: model.trim() } });
+    if (!continues) rememberStart({ agent, runner, folder: folder.trim(), mode: wishedMode ?? last.mode, sandbox: isConfinedWished, models: { ...last.models, [agent]: model.trim() } });
     Promise.allSettled(several.map(begin)).then((results) => {
       const started = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
       const failed = results.find((result) => result.status === "rejected");
@@ -118,9 +122,9 @@ export function useStart({ continues, before, origin, handsOver, prompt, files, 
     setOthers(next);
   };
   return {
-    choices, projects, agent, runner, abilities, brought: mode === "fullAuto" ? null : brought, models, model, usualModel, folder, usualFolder, cwd, project, place, branch, mode, more, canStart, isStarting, problem,
+    choices, projects, agent, runner, abilities, wall, isConfined, brought: mode === "fullAuto" ? null : brought, models, model, usualModel, folder, usualFolder, cwd, project, place, branch, mode, more, canStart, isStarting, problem,
     others, count: several.length, chooseOther, toggleSeveral: () => setOthers(others ? null : new Set()),
     chooseAgent: (chosen: AgentChosen) => (chooseAgent(chosen), setModel(null)),
-    setModel, setFolder, setPlace, setBranch, setMode, setMore, start,
+    setModel, setFolder, setPlace, setBranch, setMode, setConfined, setMore, start,
   };
 }

@@ -259,6 +259,7 @@ class HostedConversation:
         settings = {"permissionMode": setup.permission_mode, "systemPrompt": setup.system_prompt}
         settings["runner"] = setup.runner
         limits = {"maxTurns": setup.max_turns, "effort": setup.effort, "sandbox": setup.sandbox}
+        settings["folderSettings"] = setup.folder_settings
         opened.save_settings({**settings, **limits})
 
     def _open_relay(self, command: Approve | Deny | AnswerCommand) -> Relay:
@@ -347,7 +348,13 @@ def setup_of(metadata: Any) -> Setup:
         max_turns=settings.get("maxTurns"),
         effort=str(settings.get("effort") or ""),
         sandbox=bool(settings.get("sandbox")),
+        folder_settings=_folder_settings(settings.get("folderSettings")),
     )
+
+
+def _folder_settings(stored: Any) -> Literal["use", "none", ""]:
+    """What was chosen holds when the conversation is opened again; whatever else is stored counts as nothing."""
+    return stored if stored in ("use", "none") else ""
 
 
 def _decision(command: Approve | Deny | AnswerCommand) -> tuple[str, str, str]:

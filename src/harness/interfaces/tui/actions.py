@@ -550,6 +550,7 @@ class InboxScreen(InboxView):
         async def look() -> None:
             try:
                 screen.offer(await asyncio.to_thread(self.data.agents))
+                screen.offer_sandbox(*await asyncio.to_thread(self.data.sandbox))
             except HarnessError as error:
                 self.say(error.words)
 

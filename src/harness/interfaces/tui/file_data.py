@@ -139,6 +139,13 @@ class FileScreenData(SourceData):
 
         return [one.agent.name for one in everything() if one.is_available]
 
+    def sandbox(self) -> tuple[str, str]:
+        from harness.interfaces.installed_agents import sandbox_of
+        from harness.sources.registry import load
+        from harness.sources.request import OWN_AGENT
+
+        return sandbox_of(load(OWN_AGENT))
+
     def files(self, folder: str, beginning: str) -> Sequence[str]:
         return self._files.find(folder, beginning, _MOST_OFFERED)
 

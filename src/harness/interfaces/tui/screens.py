@@ -264,8 +264,11 @@ _PERMISSIONS = {
 }
 
 
+_FREE, _CONFINED = "no", "to the folder"
+
+
 class StartScreen(Screen[ConversationStart | None]):
-    """A new conversation: which agent, where, when it asks, and the first message."""
+    """A new conversation: which agent, where, when it asks, whether it is confined, and the first message."""
 
     DEFAULT_CSS = """
     StartScreen Input { border: none; height: 1; padding: 0; margin: 0 0 0 14; }
@@ -279,11 +282,14 @@ class StartScreen(Screen[ConversationStart | None]):
         self._folder = folder
         self.draft = draft
         self._palette = styles
+        self._offered: dict[str, Sequence[str]] = {}
+        """What was known before there was a field for it."""
 
     def compose(self) -> ComposeResult:
         yield TextBlock(self._palette, id="start-head")
         yield ChoiceField("agent", [self._agent or "…"], self._palette, id="start-agent")
         yield ChoiceField("asks you", list(_PERMISSIONS), self._palette, id="start-asks")
+        yield ChoiceField("confined", ["…"], self._palette, id="start-sandbox")
         yield TextBlock(self._palette, id="start-folder-label")
         yield Input(self._folder, id="start-folder", compact=True)
         yield TextBlock(self._palette, id="start-text-label")
@@ -297,6 +303,8 @@ class StartScreen(Screen[ConversationStart | None]):
         }
         for id, lines in show.items():
             self.query_one(f"#{id}", TextBlock).show(lines)
+        for field, options in self._offered.items():
+            self.query_one(f"#{field}", ChoiceField).offer(options)
 
     def on_resize(self) -> None:
         width = self.size.width
@@ -305,8 +313,18 @@ class StartScreen(Screen[ConversationStart | None]):
 
     def offer(self, agents: Sequence[str]) -> None:
         """The agents that can be started, when they are known."""
+        self._offer("start-agent", agents)
+
+    def offer_sandbox(self, by: str, refusal: str) -> None:
+        """What could confine it, when that is known; or why nothing can."""
+        self._offer(
+            "start-sandbox", [_FREE, f"{_CONFINED} ({by})"] if by else [f"{_FREE}: {single_line(refusal)}"]
+        )
+
+    def _offer(self, field: str, options: Sequence[str]) -> None:
+        self._offered[field] = options
         if self.is_mounted:
-            self.query_one("#start-agent", ChoiceField).offer(agents)
+            self.query_one(f"#{field}", ChoiceField).offer(options)
 
     def on_composer_text_sent(self, event: ComposerText.Sent) -> None:
         event.stop()
@@ -316,6 +334,7 @@ class StartScreen(Screen[ConversationStart | None]):
             agent=self.query_one("#start-agent", ChoiceField).value,
             permission_mode=_PERMISSIONS[self.query_one("#start-asks", ChoiceField).value],
             cwd=self.query_one("#start-folder", Input).value.strip(),
+            sandbox=self.query_one("#start-sandbox", ChoiceField).value.startswith(_CONFINED),
         )
         self.dismiss(ConversationStart(setup, event.text))
 

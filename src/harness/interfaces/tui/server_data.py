@@ -124,6 +124,13 @@ class ServerScreenData(SourceData):
     def agents(self) -> Sequence[str]:
         return [one["name"] for one in self._calls.get("/api/agents")["agents"] if one["usable"]]
 
+    def sandbox(self) -> tuple[str, str]:
+        known = [one["sandbox"] for one in self._calls.get("/api/agents")["agents"] if one.get("sandbox")]
+        if not known:
+            return "", "this server does not say what it can do"
+        best = next((one for one in known if one["by"]), known[0])
+        return best["by"], best["refusal"]
+
     def files(self, folder: str, beginning: str) -> Sequence[str]:
         """None: they are on the server's machine."""
         del folder, beginning

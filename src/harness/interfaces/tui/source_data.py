@@ -157,6 +157,10 @@ class ScreenData(Protocol):
         """The names of those that can be started."""
         ...
 
+    def sandbox(self) -> tuple[str, str]:
+        """What would confine an agent: namespaces, bubblewrap or landlock; or nothing, and why nothing can."""
+        ...
+
     def tail(self, session: str, wake: Callable[[], object], cursor: int = 0) -> EventTail: ...
 
     def read(self, session: str, first: int = 0) -> Iterable[Event]:

@@ -243,7 +243,7 @@ def find_sandbox_for(agent: str, cwd: str, environ: Mapping[str, str] | None = N
     from harness.sources.sandbox.ladder import find_sandbox
     from harness.sources.sandbox.protected_paths import require_apart
 
-    _require_confinable(load(agent))
+    require_confinable(load(agent))
     if os.path.realpath(cwd) == "/":
         raise UsageError(
             "nothing can be confined to the whole system", hint="name a workspace with --cwd DIR"
@@ -252,7 +252,8 @@ def find_sandbox_for(agent: str, cwd: str, environ: Mapping[str, str] | None = N
     return find_sandbox(environ)
 
 
-def _require_confinable(agent: Agent) -> None:
+def require_confinable(agent: Agent) -> None:
+    """Raises UsageError."""
     if agent.work is not None and "sandbox" not in agent.supports:
         raise UsageError(
             f"{agent.title} cannot be confined with --sandbox", hint="use another agent (`harness agents`)"
@@ -290,6 +291,7 @@ def _hiding(launch: Launch, environ: Mapping[str, str]) -> Launch:
         return launch
     from harness.sources.process.agent_wall import hiding_wall
     from harness.sources.sandbox.ladder import best_wall
+    from harness.sources.sandbox.wall import Wall
 
     rung = best_wall(environ)
     if rung is None or not rung.hides:
@@ -297,7 +299,8 @@ def _hiding(launch: Launch, environ: Mapping[str, str]) -> Launch:
     if agent.work is not None:
         return launch
     argv = (*invocation.argv, *launch.request.mcp)
-    wall = hiding_wall(hidden, argv, invocation.cwd, invocation.env, invocation.wall)
+    before = invocation.wall if isinstance(invocation.wall, Wall) else None
+    wall = hiding_wall(hidden, argv, invocation.cwd, invocation.env, before)
     return replace(launch, invocation=replace(invocation, wall=wall))
 
 

@@ -141,6 +141,7 @@ def _all_agents() -> list[dict[str, Any]]:
             "capabilities": installed_agents.capabilities(one.agent),
             "twoWay": installed_agents.two_way(one.agent),
             "permissionModes": installed_agents.permission_modes(one.agent),
+            "sandbox": dict(zip(("by", "refusal"), installed_agents.sandbox_of(one.agent), strict=True)),
             "keys": list(one.agent.key_variables),
         }
         for one in found

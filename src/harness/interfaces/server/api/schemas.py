@@ -114,6 +114,13 @@ class CallData(msgspec.Struct):
     files: list[dict[str, Any]]
 
 
+class SandboxData(msgspec.Struct):
+    by: str
+    """What would confine it here: namespaces, bubblewrap or landlock; empty: nothing can."""
+    refusal: str
+    """Why nothing can."""
+
+
 class AgentData(msgspec.Struct, kw_only=True, rename="camel"):
     name: str
     title: str
@@ -128,6 +135,7 @@ class AgentData(msgspec.Struct, kw_only=True, rename="camel"):
     """What can be done with it while it runs: approve, ask, steer …"""
     permission_modes: dict[str, str]
     """The modes of `permissionMode` → why this version cannot be held to it; empty: it can."""
+    sandbox: SandboxData
     keys: list[str]
     """Variables of the environment that it takes its key from."""
 
