@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import os
 import time
-import tomllib
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
-from harness.config.files import Settings, own_settings, read_file, user_file
+from harness.config.files import Settings, own_settings, user_file
+from harness.config.own_file import OwnChange, change_own_file
 from harness.config.repositories import repository_of
-from harness.config.settings import key_to_toml, to_toml
 from harness.errors import BadConfig
 from harness.system.plain_text import plain_text
 
@@ -163,119 +162,14 @@ class BudgetChange(NamedTuple):
     is_each_project: bool = False
 
     @property
-    def path(self) -> tuple[str, str]:
-        """Table and key, as TOML writes the table."""
+    def own_change(self) -> OwnChange:
+        """In the user's file."""
         if self.project:
-            return f"{_OF_PROJECTS}.{key_to_toml(self.project)}", f"{self.period}_usd"
-        return "budget", f"{'project_' if self.is_each_project else ''}{self.period}_usd"
-
-
-def changed(text: str, changes: list[BudgetChange]) -> str:
-    """The user's file with these limits; everything else in it, comments too, stays as it is.
-
-    Raises BadConfig for a file that is written in a way that cannot be changed safely.
-    """
-    expected = _parsed(text)
-    for change in changes:
-        table, key = change.path
-        text = _with_value(text, table, key, change.limit_usd)
-        _expect(expected, change)
-    try:
-        is_as_wanted = _without_empty(tomllib.loads(text)) == _without_empty(expected)
-    except tomllib.TOMLDecodeError:
-        is_as_wanted = False
-    if not is_as_wanted:
-        raise BadConfig(
-            f"{user_file()} is written in a way that cannot be changed safely",
-            hint="write its limits by hand: [budget] day_usd = 20",
-        )
-    return text
+            return OwnChange((_OF_PROJECTS, self.project, f"{self.period}_usd"), self.limit_usd)
+        key = f"{'project_' if self.is_each_project else ''}{self.period}_usd"
+        return OwnChange(("budget", key), self.limit_usd)
 
 
 def change_own(changes: list[BudgetChange]) -> str:
     """Write these limits into the user's file; returns its path. Raises BadConfig."""
-    path = user_file()
-    data = changed(_own_text(), changes).encode()
-    # A link is followed: people have their settings elsewhere, and link them.
-    target = os.path.realpath(path)
-    temporary = f"{target}.{os.getpid()}"
-    try:
-        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
-        mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o600
-        with open(
-            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb"
-        ) as file:
-            file.write(data)
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except OSError as error:
-        raise BadConfig(f"{path} cannot be written: {error.strerror}") from error
-    return path
-
-
-def _own_text() -> str:
-    """The user's file; empty when there is none. Raises BadConfig when it cannot be read."""
-    path = user_file()
-    if not os.path.exists(path):
-        return ""
-    layer = read_file(path, is_personal=True)
-    for problem in layer.problems:
-        if not problem.key:
-            raise BadConfig(str(problem), hint="repair it first")
-    return layer.text
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise BadConfig(f"{user_file()} is not valid TOML: {error}", hint="repair it first") from error
-
-
-def _expect(tables: dict[str, Any], change: BudgetChange) -> None:
-    first = _OF_PROJECTS if change.project else "budget"
-    table = tables.setdefault(first, {})
-    table = table.setdefault(change.project, {}) if change.project else table
-    table.pop(change.path[1], None)
-    if change.limit_usd is not None:
-        table[change.path[1]] = change.limit_usd
-
-
-def _without_empty(tables: dict[str, Any]) -> dict[str, Any]:
-    """Tables that say nothing do not count."""
-    found = {
-        key: _without_empty(value) if isinstance(value, dict) else value for key, value in tables.items()
-    }
-    return {key: value for key, value in found.items() if value != {}}
-
-
-def _with_value(text: str, table: str, key: str, value: float | None) -> str:
-    lines = text.split("\n")
-    headers = [number for number, line in enumerate(lines) if line.lstrip().startswith("[")]
-    start = next((number for number in headers if _header(lines[number]) == table), None)
-    written = [] if value is None else [f"{key} = {to_toml(value)}"]
-    if start is None:
-        if written:
-            lines = [*_trimmed(lines), *([""] if text.strip() else []), f"[{table}]", *written, ""]
-        return "\n".join(lines)
-    end = next((number for number in headers if number > start), len(lines))
-    found = [
-        number
-        for number in range(start + 1, end)
-        if lines[number].partition("=")[0].strip().strip("\"'") == key
-    ]
-    if found:
-        lines[found[0] : found[0] + 1] = written
-    else:
-        lines[start + 1 : start + 1] = written
-    return "\n".join(lines)
-
-
-def _header(line: str) -> str:
-    return line.partition("#")[0].strip().removeprefix("[").removesuffix("]").strip()
-
-
-def _trimmed(lines: list[str]) -> list[str]:
-    while lines and not lines[-1].strip():
-        lines = lines[:-1]
-    return lines
+    return change_own_file([change.own_change for change in changes])

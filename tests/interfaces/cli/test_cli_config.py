@@ -322,3 +322,28 @@ def test_the_library_reads_settings_without_raising_until_they_are_used(cli: Cli
     assert loaded.value("default_permissions") == "full-access"
     with pytest.raises(BadConfig, match="log_level"):
         loaded.value("log_level")
+
+
+def test_a_setting_is_set_in_the_users_file_and_everything_else_stays(cli: CliMachine) -> None:
+    assert cli.call("config", "set", "default_timeout_secs", "300").code == 0
+    assert cli.call("config", "set", "agents.claude.model", "opus").code == 0
+    path = Path(cli.call("config", "path").out.strip())
+    path.write_text("# mine\n" + path.read_text() + "\n# the end\n")
+    assert cli.call("config", "set", "default_timeout_secs", "60").code == 0
+    assert cli.call("config", "set", "prices.gpt-5.1.input", "1.5").code == 0
+    assert cli.call("config", "get", "default_timeout_secs").out == "60\n"
+    assert cli.call("config", "get", "agents.claude.model").out == "opus\n"
+    text = path.read_text()
+    assert text.startswith("# mine\n")
+    assert "# the end" in text
+    assert '[prices."gpt-5.1"]\ninput = 1.5' in text
+    assert cli.call("config", "unset", "default_timeout_secs").code == 0
+    assert cli.call("config", "get", "default_timeout_secs").code == 1
+
+
+def test_what_cannot_be_set_is_said_and_nothing_is_written(cli: CliMachine) -> None:
+    assert cli.call("config", "set", "default_permissions", "everything").code == 2
+    wrong = cli.call("config", "set", "default_timeout_secs", "soon")
+    assert (wrong.code, "a number of seconds above 0" in wrong.err) == (2, True)
+    assert cli.call("config", "set", "nonsense", "1").code == 2
+    assert not Path(cli.call("config", "path").out.strip()).exists()

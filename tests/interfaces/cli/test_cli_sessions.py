@@ -365,3 +365,21 @@ def test_what_another_version_recorded_and_read_otherwise_is_no_damage(cli: CliM
     assert "proved" not in answer.out
     log.write_bytes(b"\n".join(log.read_bytes().split(b"\n")[:-2]) + b"\n")  # an event is missing
     assert cli.call("sessions", "check", log.stem).code == 1
+
+
+def test_many_sessions_are_deleted_by_age_agent_or_folder_but_only_after_a_yes(cli: CliMachine) -> None:
+    ids = _recorded(cli, 3)
+    old = time.time() - 40 * 86_400
+    os.utime(cli.sessions / f"{ids[0]}.ndjson", (old, old))
+    nobody = cli.call("sessions", "delete", "--all")
+    assert (nobody.code, "--yes deletes these 3 sessions" in nobody.err) == (2, True)
+    assert len(cli.logs()) == 3
+    for words in ((), (ids[0], "--all"), ("--agent", "nonsense", "--yes")):
+        assert cli.call("sessions", "delete", *words).code == 2
+    assert "no such session" in cli.call("sessions", "delete", "--agent", "codex", "--yes").err
+    assert "no such session" in cli.call("sessions", "delete", "--project", "/nowhere", "--yes").err
+    aged = cli.call("sessions", "delete", "--older-than", "30d", "--yes")
+    assert (aged.code, aged.err.startswith("deleted 1 sessions of ")) == (0, True)
+    assert {path.name.split(".")[0] for path in cli.sessions.iterdir()} == set(ids[1:])
+    assert cli.call("sessions", "delete", "-a", "claude", "--project", str(cli.project), "--yes").code == 0
+    assert cli.logs() == []

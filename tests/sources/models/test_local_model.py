@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 
 import msgspec
 import pytest
 from model_asking import ask, kinds, only
 
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.events import Error, Message, StepEnd, UsageDelta
 from harness.sources.model import Ask, UserTurn
+from harness.sources.models import local
 from harness.sources.models.local import has_weights
 from harness.sources.models.registry import open_model
 from lacking import lacking
@@ -67,3 +69,15 @@ def test_a_file_that_is_no_model_is_an_error_of_the_far_side(tmp_path: object) -
     events = ask(open_model(f"local/{path}"))
     assert kinds(events) == ["Error", "StepEnd"]
     assert only(events, Error).code == "local_model"
+
+
+def test_a_library_that_the_system_lacks_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lacking:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "xllamacpp":
+                raise ImportError("libgomp.so.1: cannot open shared object file: No such file or directory")
+
+    monkeypatch.delitem(sys.modules, "xllamacpp", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Lacking(), *sys.meta_path])
+    with pytest.raises(HarnessError, match=r"libgomp\.so\.1 is missing; install libgomp1 \(apt\)"):
+        local._start("weights", "key")

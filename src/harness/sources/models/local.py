@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
+import re
 import sys
 import threading
 from collections.abc import AsyncGenerator, Callable
@@ -184,6 +185,12 @@ class Local:
                 yield event
 
 
+_PACKAGES = {
+    "libgomp": "libgomp1 (apt), libgomp (dnf, apk)",
+    "libstdc++": "libstdc++6 (apt), libstdc++ (dnf, apk)",
+}
+"""Libraries that xllamacpp needs of the system, and the packages that have them."""
+
 _lock = threading.Lock()
 _servers: dict[str, tuple[Any, str]] = {}
 """By path of the weights: the server, which ends when it is dropped from here, and its key."""
@@ -202,8 +209,13 @@ def _served(path: str) -> tuple[str, str]:
 
 
 def _start(path: str, key: str) -> Any:
-    import xllamacpp
-
+    try:
+        import xllamacpp
+    except ImportError as error:  # a shared library of the system, which small images lack
+        library = re.search(r"(lib[\w+-]+\.so[\w.]*)", str(error))
+        what = library[1] if library is not None else str(error)
+        install = _PACKAGES.get(what.partition(".")[0], "the package of your system that has it")
+        raise HarnessError(f"xllamacpp cannot be loaded: {what} is missing; install {install}") from error
     # One thread less than there are cores: threads that wait for each other on a busy core are very slow.
     threads = max(1, min(_MOST_THREADS, (os.cpu_count() or 2) - 1))
     params = xllamacpp.CommonParams()

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.interfaces.cli.console import Console
 from harness.interfaces.cli.parser import add_actions, completes
 
-SUMMARY = "settings: show, get, init, path"
+if TYPE_CHECKING:
+    from harness.config.settings import Setting
+
+SUMMARY = "settings: show, get, set, unset, init, path"
 DEFAULT_ACTION = "show"
 ACTIONS = {
     "show": "show all settings that have a value",
     "get": "print the value of one setting; exit code 1 if it has none",
+    "set": "set one in your own config.toml; the rest of the file stays as it is",
+    "unset": "remove one from your own config.toml",
     "init": "write a harness.toml with every setting explained",
     "path": "print which file is used here",
 }
@@ -28,14 +33,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions["show"].add_argument("--origin", action="store_true", help="also show where each value is set")
     actions["show"].add_argument("--json", action="store_true", help="print JSON")
     help_text = "for example default_agent or agents.NAME.model"
-    completes(actions["get"].add_argument("key", metavar="KEY", help=help_text), "settings")
+    for name in ("get", "set", "unset"):
+        completes(actions[name].add_argument("key", metavar="KEY", help=help_text), "settings")
+    help_text = "as the environment would have it: opus, 300, true; words of a list are separated by blanks"
+    actions["set"].add_argument("value", metavar="VALUE", help=help_text)
     actions["init"].add_argument(
         "--user", action="store_true", help="write the user's own config.toml instead"
     )
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    action = {"show": _show, "get": _get, "init": _init, "path": _path}[arguments.action]
+    actions = {"show": _show, "get": _get, "set": _set, "unset": _set, "init": _init, "path": _path}
+    action = actions[arguments.action]
     return action(arguments, console)
 
 
@@ -82,21 +91,55 @@ def _as_toml(values: dict[str, Any], origins: dict[str, str]) -> str:
 
 
 def _get(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.config.settings import TABLE, find, to_toml
-    from harness.errors import UsageError
+    from harness.config.settings import to_toml
     from harness.interfaces.cli import preferences
     from harness.interfaces.cli.output import write_text
 
     settings = preferences.load(console, has_verbose=True)
     known = settings.effective()
-    if arguments.key not in known and find(tuple(arguments.key.split("."))) is None:
-        keys = ", ".join(setting.key for setting in TABLE)
-        raise UsageError(f"unknown setting: {arguments.key}", hint=f"expected one of: {keys}")
+    if arguments.key not in known:
+        _known(arguments.key)
     value = known.get(arguments.key, settings.value(arguments.key))
     if value is None:
         console.say(f"harness: {arguments.key} is not set")
         return 1
     write_text((value if isinstance(value, str) else to_toml(value)) + "\n")
+    return 0
+
+
+def _known(key: str) -> tuple[tuple[str, ...], Setting]:
+    """The tables and name of a key, and what may be set there. Raises UsageError.
+
+    The middle of `prices.claude-opus-4.5.input` is one name, whatever dots it has.
+    """
+    from harness.config.settings import TABLE, find
+    from harness.errors import UsageError
+
+    parts = key.split(".")
+    for path in (tuple(parts), (parts[0], ".".join(parts[1:-1]), parts[-1])):
+        if all(path) and (setting := find(path)) is not None:
+            return path, setting
+    keys = ", ".join(setting.key for setting in TABLE)
+    raise UsageError(f"unknown setting: {key}", hint=f"expected one of: {keys}")
+
+
+def _set(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.config.own_file import OwnChange, change_own_file
+    from harness.config.settings import KINDS
+    from harness.errors import UsageError
+    from harness.interfaces.cli import preferences
+
+    path, setting = _known(arguments.key)
+    value = None
+    if arguments.action == "set":
+        value = KINDS[setting.kind].parse(arguments.value)
+        if not setting.accepts(value):
+            raise UsageError(f"{arguments.key} is {setting.expected}, not {arguments.value!r}")
+    file = change_own_file([OwnChange(path, value)])
+    console.say(f"{'set' if value is not None else 'removed'} {arguments.key} in {file}")
+    settings = preferences.load(console, has_verbose=True)
+    if value is not None and settings.value(arguments.key) != value:
+        console.warning(f"here {settings.origin(arguments.key)} goes before it")
     return 0
 
 

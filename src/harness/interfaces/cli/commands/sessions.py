@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.interfaces.cli import playback, session_diff, session_keep, session_options
+from harness.interfaces.cli import playback, session_delete, session_diff, session_keep, session_options
 from harness.interfaces.cli.console import Console, is_terminal, screen_width
 from harness.interfaces.cli.parser import add_actions, completes, count_or_zero, positive
 from harness.interfaces.sessions.filters import is_filtered, is_meant
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "an id, the beginning of one, or `last`"
     for name in ("show", "replay", "diff", "check", "path"):
         completes(actions[name].add_argument("id", metavar="ID", help=help_text), "sessions")
-    actions["delete"].add_argument("ids", metavar="ID", nargs="+", help=help_text)
+    session_delete.add_arguments(actions["delete"])
     for name in ("show", "replay"):
         playback.add_arguments(actions[name])
     session_diff.add_arguments(actions["diff"])
@@ -116,7 +116,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         "query": _query,
         "check": _check,
         "path": _path,
-        "delete": _delete,
+        "delete": session_delete.delete,
     }[arguments.action]
     if arguments.action == "list":
         _keep_expiring(store, settings, console)
@@ -464,13 +464,4 @@ def _path(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
         write_text(f"{log_id.path}\n")
         return 0
     write_text((store.path(log_id, RawWriter.suffix) if arguments.raw else store.path(log_id)) + "\n")
-    return 0
-
-
-def _delete(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
-    from harness.interfaces.sessions.ids import find
-
-    for log_id in dict.fromkeys([find(store, text) for text in arguments.ids]):
-        store.delete(log_id)
-        console.say(f"deleted {log_id}")
     return 0
