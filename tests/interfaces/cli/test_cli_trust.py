@@ -85,11 +85,11 @@ def test_a_project_alone_changes_nothing_but_to_narrow(cli: CliMachine) -> None:
         f"harness: warning: {path}: is not trusted, so this does not count: default_agent, "
     )
     assert shown_text.endswith(f" and 4 more (to look at it and trust it: harness trust {cli.project})")
-    project(cli, 'default_permissions = "plan"\ndefault_timeout_secs = 5\nlog_level = "debug"\n')
+    project(cli, 'default_permissions = "readonly"\ndefault_timeout_secs = 5\nlog_level = "debug"\n')
     answer = cli.call("config", "show", "--json")
     assert answer.err == ""
     assert answer.data == {
-        **before, "default_permissions": "plan", "default_timeout_secs": 5, "log_level": "debug"
+        **before, "default_permissions": "readonly", "default_timeout_secs": 5, "log_level": "debug"
     }  # fmt: skip
 
 
@@ -204,7 +204,7 @@ def test_what_is_trusted_is_shown_with_every_hidden_character(cli: CliMachine) -
     assert answer.err.splitlines()[:5] == [
         f"{cli.project}/harness.toml asks for:",
         '  default_permissions = "full"',
-        "      What an agent may do: full-access, read-only, ask (before it changes or runs anything), or agent-default (whatever the agent itself is set to).",
+        f"      {next(one.summary for one in TABLE if one.key == 'default_permissions')}",
         '  agents.claude.binary = "a\\u202eb\\u200b\\u001b[2K"',
         "      Path of the agent's program; a relative one begins at the folder of the file.",
     ]
