@@ -111,9 +111,9 @@ class Channels:
             await self.backend.carry_out(log_id, command)
         except UsageError as error:
             if key in self._answered and error.message != CHANGED:
-                raise UsageError(
-                    f"{self._answered[key]} answered first", hint="the first answer counts"
-                ) from error
+                first = self._answered[key]
+                words = "this was answered already" if first == client else f"{first} answered first"
+                raise UsageError(words, hint="the first answer counts") from error
             raise
         self._answered[key] = client
         while len(self._answered) > _MOST_ANSWERED:
