@@ -106,6 +106,20 @@ def test_what_was_made_is_listed_and_removed(filled: CliMachine) -> None:
     assert (answer.code, "there is no hand-over" in answer.err) == (2, True)
 
 
+def test_a_copy_that_the_agent_has_made_is_named_when_the_session_is_removed(filled: CliMachine) -> None:
+    filled.call("hand-over", CLAUDE, "--to", "codex", "--cwd", str(filled.project))
+    (made,) = _rollouts(filled)
+    session_id = made.stem[-36:]
+    forked = session_id[:-4] + ("0000" if session_id[-4:] != "0000" else "1111")
+    copy = made.with_name(made.name.replace(session_id, forked))
+    copy.write_text(made.read_text().replace(session_id, forked))
+    answer = filled.call("hand-over", "--remove", filled.call("hand-over", "--list").out.split()[0])
+    assert answer.code == 0
+    words = "".join(answer.err.split())
+    assert f"codexstillhasacopyofitsown,session{forked}:itisin{copy}" in words
+    assert session_id not in words
+
+
 def test_errors_are_reported(filled: CliMachine) -> None:
     assert filled.call("hand-over", CLAUDE).code == 2
     assert filled.call("hand-over", CLAUDE, "--to", "nobody").code == 2

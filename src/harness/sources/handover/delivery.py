@@ -32,7 +32,14 @@ from harness.sources.handover.conversation import (
     conversation_of,
     with_texts,
 )
-from harness.sources.handover.writer import Delivered, HandoverPlace, HandoverWriter, NewFile, NewIds
+from harness.sources.handover.writer import (
+    Delivered,
+    HandoverPlace,
+    HandoverWriter,
+    NewFile,
+    NewIds,
+    origin_note,
+)
 from harness.sources.imports.history import Home, StoredSession
 from harness.sources.imports.registry import load
 from harness.sources.imports.stored_log import StoredLog
@@ -149,6 +156,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[MadeFile, ...] = ()
     is_imported: bool = False
     """The session is in the agent's own store, made by its own import."""
+    note: str = ""
+    """The words that it begins with, and every copy that the agent makes of it."""
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,6 +205,7 @@ class HandoverFolder:
             agent=writer.agent,
             session_id=place.session_id,
             cwd=place.cwd,
+            note=origin_note(conversation),
         )
         files = writer.files(conversation, place)
         made = tuple(MadeFile(file.path, sha256(file.data).hexdigest()) for file in files)

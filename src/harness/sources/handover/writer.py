@@ -105,6 +105,8 @@ class HandoverWriter(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments with which the agent's program imports `{file}`; empty: it finds the file, or is given its path."""
     imported_id: str = ""
     """A pattern for the id that its import prints, where it makes one of its own."""
+    removing: tuple[str, ...] = ()
+    """Arguments with which the agent's program deletes the session `{id}` of its store, where it can."""
     resume_args: tuple[str, ...] = ()
     """Arguments that continue it, with `{id}` and `{file}`; empty: it is resumed as any session of the agent."""
     since: Version = ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from harness.interfaces.cli.commands.resume import add_run_options, run_arguments, screen_command
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from harness.interfaces.sessions.any_session import AnySession
     from harness.session.hand_over import HandedOver, HandoverPlan
     from harness.sources.agent import Agent
-    from harness.sources.handover.delivery import HandoverFolder, Target
+    from harness.sources.handover.delivery import HandoverFolder, Manifest, Target
 
 SUMMARY = "let another agent continue a session"
 TAKES_EXTRA = True
@@ -182,6 +183,30 @@ def _remove(folder: HandoverFolder, arguments: argparse.Namespace, console: Cons
             hint="--force removes it with its new messages",
         )
     console.say(f"removed {manifest.id}: {len(manifest.files)} files")
-    if manifest.is_imported:
-        console.say(f"{manifest.agent} still has its own copy, session {manifest.session_id}")
+    others = {one.session_id for one in folder.all()}
+    for line in _left_over(manifest, others):
+        console.say(line)
     return 0
+
+
+def _left_over(manifest: Manifest, others: Collection[str]) -> Iterator[str]:
+    """The copies that its agent has made of the session and still has, and how each is removed.
+
+    `others`: the sessions of other hand-overs.
+    """
+    from harness.interfaces.sessions.histories import HistorySessions
+    from harness.sources.handover.registry import load as load_writer
+    from harness.sources.imports.catalogue_filter import SessionFilter
+    from harness.sources.registry import load
+
+    histories = HistorySessions()
+    chosen = SessionFilter(agent=manifest.agent, with_deleted=False)
+    writer = load_writer(manifest.agent)
+    removing = writer.removing if writer is not None else ()
+    for one in histories.read(histories.sessions(chosen)):
+        is_copy = one.session_id == manifest.session_id or (manifest.note and manifest.note in one.prompt)
+        if not is_copy or one.session_id in others:
+            continue
+        command = screen_command(load(manifest.agent), one.session_id, arguments=removing) if removing else ""
+        hint = f"`{command}` deletes it" if command else f"it is in {one.path}"
+        yield f"{manifest.agent} still has a copy of its own, session {one.session_id}: {hint}"

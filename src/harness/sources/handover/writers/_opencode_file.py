@@ -106,6 +106,7 @@ def opencode_writer(agent: str, proven: Version, since: Version, *, is_held: boo
         files=files,
         new_id=_new_id,
         importing=("import", "{file}"),
+        removing=("session", "delete", "{id}"),
         since=since,
         proven=proven,
         is_held=is_held,

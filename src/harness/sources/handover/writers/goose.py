@@ -30,6 +30,7 @@ WRITER = HandoverWriter(
     tools=_TOOLS,
     files=_files,
     importing=("session", "import", "{file}"),
+    removing=("session", "remove", "--session-id", "{id}"),
     imported_id=r"\b(\d{8}_\d+)\b",
     since=(1, 52),
     proven=(1, 52, 0),
