@@ -278,6 +278,11 @@ test("on a narrow screen one file after the other is seen", async () => {
   await page.waitForFunction(() => document.querySelector(".changes-picker select").value === "package-lock.json");
   await page.getByRole("button", { name: "Previous file" }).click();
   assert.equal(await shown(), "src/cart/total.ts");
+  await page.goto(`${conversation}?changes`);
+  const commit = page.getByRole("button", { name: /^Commit \d/ });
+  await commit.waitFor();
+  await shot(page, "changes-panel-390");
+  assert.ok(await commit.evaluate((one) => one.getBoundingClientRect().right <= innerWidth), "a part of the button is out of sight");
   await page.goto(`${conversation}/file?path=${encodeURIComponent("src/cart/total.ts")}&line=3`);
   await page.waitForSelector(".file-text .changes-line[data-cursor]");
   await shot(page, "file-390");
