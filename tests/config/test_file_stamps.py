@@ -45,3 +45,14 @@ def test_a_file_is_parsed_once_and_again_when_it_changes(
 
 def test_the_built_in_prices_are_parsed_once() -> None:
     assert prices.read(prices.BUILT_IN)[1] is prices.read(prices.BUILT_IN)[1]
+
+
+def test_an_empty_home_is_not_the_root_of_all_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pwd
+
+    from harness.config.files import config_directory
+
+    monkeypatch.setenv("HOME", "")
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    home = pwd.getpwuid(os.getuid()).pw_dir
+    assert config_directory() == os.path.join(home, ".config", "harness")

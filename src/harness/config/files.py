@@ -70,8 +70,20 @@ def project_files(directory: str) -> list[str]:
 def _xdg(variable: str, default: str) -> str:
     base = os.environ.get(variable, "")
     if not os.path.isabs(base):  # the XDG rules: relative paths are to be ignored
-        base = os.path.join(os.path.expanduser("~"), default)
+        base = os.path.join(_home(), default)
     return os.path.join(base, "harness")
+
+
+def _home() -> str:
+    """`$HOME`; where that is empty, what the system knows: an empty one would be the root of all files."""
+    if os.environ.get("HOME"):
+        return os.path.expanduser("~")
+    import pwd  # only here: the variable is hardly ever missing
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return os.path.expanduser("~")
 
 
 class ConfigProblem(NamedTuple):

@@ -25,6 +25,7 @@ class Event(
     frozen=True,
     kw_only=True,
     omit_defaults=True,
+    repr_omit_defaults=True,
     gc=False,
     forbid_unknown_fields=True,
     tag_field="type",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import socket
@@ -222,3 +223,12 @@ def test_colour_follows_the_option_then_the_environment_then_the_terminal(
 
 def test_main_returns_a_code_for_anything(cli: CliMachine) -> None:
     assert main(["\udcff\0"]) == 2
+
+
+def test_a_duration_of_several_units_is_their_sum() -> None:
+    from harness.interfaces.cli.parser import seconds
+
+    assert (seconds("1h30m"), seconds("2m5s"), seconds("1.5m")) == (5400, 125, 90)
+    for wrong in ("1h30", "h", "30mm", "0m", "-1m", "1.2.3s"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            seconds(wrong)

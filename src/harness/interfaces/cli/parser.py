@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from types import ModuleType
@@ -184,10 +185,15 @@ def positive(text: str) -> float:
     return number
 
 
+_UNITS_S = {"h": 3600, "m": 60, "s": 1}
+
+
 def seconds(text: str) -> float:
-    """Seconds above zero: `90`, `90s`, `1.5m`, `2h`."""
-    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:], 0)
-    return positive(text[:-1]) * unit if unit and text[:-1] else positive(text)
+    """Seconds above zero: `90`, `90s`, `1.5m`, `2h`, `1h30m`."""
+    parts = re.findall(r"([\d.]+)([hms])", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        return positive(text)
+    return positive(str(sum(_number(number) * _UNITS_S[unit] for number, unit in parts)))
 
 
 def at_least_zero(text: str) -> float:
