@@ -17,19 +17,19 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.fleet import plan as plans
-from harness.fleet.attempt import Attempt, CaseProgress
 from harness.fleet.compare import compare, side_of
+from harness.fleet.engines.scheduler import Scheduler
 from harness.fleet.fleet import Fleet, create_fleet
 from harness.fleet.overview import overview
-from harness.fleet.plan import FleetCase, FleetPlan, FleetTask, Variant, WorkspaceKind
 from harness.fleet.planning import completed
+from harness.fleet.plans import plan as plans
+from harness.fleet.plans.plan import FleetCase, FleetPlan, FleetTask, Variant, WorkspaceKind
+from harness.fleet.records.attempt import Attempt, CaseProgress
 from harness.fleet.report import report_of
-from harness.fleet.scheduler import Scheduler
 from harness.fleet.step import run_step
 from harness.fleet.workspace import CaseWorkspace
-from harness.sources.process.child import Child
-from harness.sources.process.invocation import Invocation
+from harness.process.child import Child
+from harness.process.invocation import Invocation
 
 sys.path.insert(0, str(Path(__file__).parent))
 

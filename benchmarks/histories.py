@@ -2,7 +2,7 @@
 
 usage: python benchmarks/histories.py [--sessions 1000] [--bytes 200000] [--big 200] [--rounds 3] [--no-ccusage]
 
-A made-up home (tests/sources/imports/stored_corpus.py) with sessions of Claude and Codex is written below /var/tmp and
+A made-up home (tests/histories/stored_corpus.py) with sessions of Claude and Codex is written below /var/tmp and
 removed afterwards; 10,000 sessions are 2 GB. `--big`: the size in MB of one more session, for memory. ccusage is
 installed from npm into the same folder. Every figure is CPU of a whole process, start-up included, but for "grown".
 """
@@ -20,12 +20,13 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "sources" / "imports"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "histories"))
 
 from measuring import cpu_of_command, environment, least
+
 from stored_corpus import Corpus
 
-HARNESS = [sys.executable, "-c", "from harness.interfaces.cli.main import entry; entry()"]
+HARNESS = [sys.executable, "-c", "from harness.cli.main import entry; entry()"]
 CCUSAGE = "ccusage@20.0.24"
 PEAK = """
 import json, sys, time

@@ -25,18 +25,27 @@ from typing import Any
 from websockets.asyncio.client import connect
 
 from harness import config
-from harness.events import Message, Relay, RelayReply, Result, SessionStart, TextDelta, ToolEnd, ToolStart
+from harness.clients.conversations.backend import Setup
+from harness.clients.conversations.shared_backend import open_backend
+from harness.events import (
+    Message,
+    Relay,
+    RelayReply,
+    Result,
+    SessionStart,
+    TextDelta,
+    ToolEnd,
+    ToolStart,
+)
 from harness.events.operation import Command
-from harness.interfaces.conversations.backend import Setup
-from harness.interfaces.conversations.shared_backend import open_backend
-from harness.interfaces.server.access.credentials import open_access
-from harness.interfaces.server.access.host_names import names_of
-from harness.interfaces.server.app import Plan, ServerApp
-from harness.interfaces.server.serving import Serving, bind
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
+from harness.server.access.credentials import open_access
+from harness.server.access.host_names import names_of
+from harness.server.app import Plan, ServerApp
+from harness.server.serving import Serving, bind
 
 sys.path.insert(0, str(Path(__file__).parent))
 

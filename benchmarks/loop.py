@@ -16,16 +16,16 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+from harness.contracts.model import Ask
 from harness.events import Event, Message, StepEnd, UsageDelta
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
-from harness.sources.loop.conversation import AgentConversation
-from harness.sources.loop.loop_context import AgentOptions, LoopContext
-from harness.sources.loop.orchestrator import Orchestrator
-from harness.sources.loop.permissions import Permissions
-from harness.sources.model import Ask
+from harness.native.loop.conversation import AgentConversation
+from harness.native.loop.loop_context import AgentOptions, LoopContext
+from harness.native.loop.orchestrator import Orchestrator
+from harness.questions.permissions import Permissions
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -158,7 +158,7 @@ def measure_start_up(folder: str) -> None:
     print("\nCPU and memory of a new process")
     programs = {
         "python alone": "pass",
-        "import of the loop": "import harness.sources.loop.orchestrator",
+        "import of the loop": "import harness.native.loop.orchestrator",
         "one answer": (
             "import asyncio, sys; sys.path.insert(0, sys.argv[1]); import loop;"
             "from harness.log.stores.memory import MemoryStore as M;"

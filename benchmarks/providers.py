@@ -176,9 +176,9 @@ Reading = Callable[[], Awaitable[int]]
 
 
 def ours(api: str, url: str) -> Reading:
+    from harness.contracts.model import Ask, UserTurn
     from harness.events import TextDelta
-    from harness.sources.model import Ask, UserTurn
-    from harness.sources.models.registry import open_model
+    from harness.models.registry import open_model
 
     names = {
         "anthropic": "anthropic/m",

@@ -22,7 +22,7 @@ from corpus import claude_lines, write_recording
 from measuring import cpu_of_children, cpu_of_command, environment, least_in_turn, memory_mb, size
 
 HARNESS = str(Path(sys.executable).parent / "harness")
-PLAYER = str(Path(__file__).parents[1] / "src/harness/sources/process/replay_program.py")
+PLAYER = str(Path(__file__).parents[1] / "src/harness/agents/replay/program.py")
 LINES = size(50_000, 20)
 PIPE_BYTES = 1024 * 1024
 END = '{"type":"result","subtype":"success","is_error":false,"result":"done"}\n'

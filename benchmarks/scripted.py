@@ -6,9 +6,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 
+from harness.contracts.model import Ask
 from harness.events import Event, Message, StepEnd, TextDelta, Usage, UsageDelta
-from harness.sources.model import Ask
-from harness.sources.tools.function_tool import tool
+from harness.native.tools.function_tool import tool
 
 USED = Usage(input=100, output=20)
 

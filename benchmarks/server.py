@@ -21,18 +21,18 @@ import time
 from pathlib import Path
 
 from harness import config
+from harness.clients.commands import Command
+from harness.clients.conversations.backend import ConversationStatus, Setup
 from harness.errors import UsageError
 from harness.events import Message, Result, SessionStart, TextDelta
-from harness.interfaces.commands import Command
-from harness.interfaces.conversations.backend import ConversationStatus, Setup
-from harness.interfaces.server.access.credentials import Access
-from harness.interfaces.server.access.host_names import names_of
-from harness.interfaces.server.app import Plan, ServerApp
-from harness.interfaces.server.serving import Serving, bind
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
+from harness.server.access.credentials import Access
+from harness.server.access.host_names import names_of
+from harness.server.app import Plan, ServerApp
+from harness.server.serving import Serving, bind
 
 sys.path.insert(0, str(Path(__file__).parent))
 

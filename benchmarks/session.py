@@ -19,25 +19,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from harness.events import (
-    Message,
-    Result,
-    SessionStart,
-    StepEnd,
-    StepStart,
-    TextDelta,
-    UsageDelta,
-)
+from harness.events import Message, Result, SessionStart, StepEnd, StepStart, TextDelta, UsageDelta
+from harness.folds.session.events import HarnessEvent
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
+from harness.native.loop.conversation import AgentConversation
+from harness.native.loop.loop_context import AgentOptions, LoopContext
+from harness.questions.permissions import Permissions
 from harness.session.config import Mode
 from harness.session.harness import Harness
-from harness.sources.loop.conversation import AgentConversation
-from harness.sources.loop.loop_context import AgentOptions, LoopContext
-from harness.sources.loop.permissions import Permissions
-from harness.views.session.events import HarnessEvent
 
 sys.path.insert(0, str(Path(__file__).parent))
 

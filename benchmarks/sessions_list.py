@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from measuring import cpu_of_process
 
-PROGRAM = (sys.executable, "-c", "from harness.interfaces.cli.main import entry; entry()")
+PROGRAM = (sys.executable, "-c", "from harness.cli.main import entry; entry()")
 WORDS = ("retry", "parser", "socket", "colour", "index", "cursor", "ledger", "border", "rename", "budget")
 
 

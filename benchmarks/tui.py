@@ -151,8 +151,8 @@ def long_log(count: int) -> list[Event]:
 
 def read_conversation(count: int) -> float:
     """CPU seconds to make all lines of a log, and to draw a screen of them after every 100 events."""
-    from harness.interfaces.tui.lines import COLOURED, parts_of, strip_of
-    from harness.interfaces.tui.transcript_lines import TranscriptLines
+    from harness.tui.lines import COLOURED, parts_of, strip_of
+    from harness.tui.transcript_lines import TranscriptLines
 
     events = long_log(count)
 

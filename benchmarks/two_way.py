@@ -23,12 +23,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from corpus import claude_lines
 from measuring import Cpu, least, least_in_turn, memory_mb, size
 
+from harness.contracts.request import Request
 from harness.events import Relay
 from harness.log.stores.files import FileStore
-from harness.sources.process.dialogue import ProgramConversation
-from harness.sources.process.launch import prepare
-from harness.sources.request import Request
-from harness.sources.run import start
+from harness.runs.dialogue import ProgramConversation
+from harness.runs.launch import prepare
+from harness.runs.run import start
 
 ROUNDS = size(7, 1)
 IDLE_LINES = size(50, 1)

@@ -25,21 +25,21 @@ from types import CodeType, FrameType
 from typing import Any
 
 import harness as package
+from harness.agents.registry import load
+from harness.clients import commands
+from harness.clients.conversations.backend import Setup
+from harness.clients.conversations.local_backend import LocalBackend
+from harness.contracts.model import Ask
+from harness.contracts.request import OWN_AGENT
 from harness.events import Event, Relay, TextDelta
-from harness.interfaces import commands
-from harness.interfaces.conversations.backend import Setup
-from harness.interfaces.conversations.local_backend import LocalBackend
 from harness.log.raw import RawOutput, RawStart
 from harness.log.stores.files import FileStore
+from harness.models.scripted import Scripted
+from harness.questions import open_questions as approvals
+from harness.runs.pipeline import Pipeline
 from harness.session.catalogue import ModelCatalogue
 from harness.session.config import Mode
 from harness.session.harness import Harness
-from harness.sources.loop import approvals
-from harness.sources.model import Ask
-from harness.sources.models.scripted import Scripted
-from harness.sources.registry import load
-from harness.sources.request import OWN_AGENT
-from harness.sources.translation.pipeline import Pipeline
 from harness.stage import ViewOptions
 from harness.views.stream import StreamView
 

@@ -17,16 +17,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from harness.agents.registry import load, names
+from harness.cli import parser
+from harness.clients import formats
 from harness.config.settings import TABLE, to_toml
+from harness.contracts.agent import Agent
 from harness.events import AnyEvent
 from harness.events.envelope import Event
 from harness.events.operation import Operation
 from harness.events.run import Task
 from harness.events.usage import Usage
-from harness.interfaces import formats
-from harness.interfaces.cli import parser
-from harness.sources.agent import Agent
-from harness.sources.registry import load, names
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent

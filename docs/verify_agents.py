@@ -142,7 +142,7 @@ def _verify(pin: Pin, cache: Path, scenarios: list[str]) -> str:
         output = getattr(error, "stdout", "") or str(error)
         _save(pin, cache, {"failure": " ".join(output.split())[-300:]})
         return f"{pin.agent} {pin.version}: not installed"
-    command = [sys.executable, "-m", "harness.interfaces.cli.main", "doctor", pin.agent, "--json"]
+    command = [sys.executable, "-m", "harness.cli.main", "doctor", pin.agent, "--json"]
     command += ["--record", str(cache / "recordings")]
     command += [word for name in scenarios for word in ("--scenario", name)]
     path = [str(folder / "program"), *_ripgrep(cache), os.environ["PATH"]]

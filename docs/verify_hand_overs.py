@@ -24,20 +24,20 @@ import time
 from pathlib import Path
 from typing import Any
 
+from harness.agents.registry import load
+from harness.contracts.conversation import HandedConversation, conversation_of
+from harness.contracts.request import Limits
 from harness.errors import HarnessError
 from harness.events import Result
+from harness.histories.handover.registry import names as targets
 from harness.lab.hand_over_run import hand_over
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.scenario import load_scenario
 from harness.lab.scenario_run import make_project
 from harness.log.stores.files import FileStore
-from harness.sources.handover.conversation import HandedConversation, conversation_of
-from harness.sources.handover.registry import names as targets
-from harness.sources.process.launch import find_binary
-from harness.sources.process.version_probe import parse_version, probe_version
-from harness.sources.registry import load
-from harness.sources.request import Limits
-from harness.sources.run import start
+from harness.process.version_probe import parse_version, probe_version
+from harness.runs.launch import find_binary
+from harness.runs.run import start
 
 DOCS = Path(__file__).parent
 DATA = DOCS / "hand_overs.json"
@@ -88,7 +88,7 @@ def _binary(name: str) -> str:
 
 
 def _has_fixture(name: str) -> bool:
-    from harness.lab.fixture import fixture_names
+    from harness.contracts.fixture import fixture_names
 
     return name in fixture_names()
 

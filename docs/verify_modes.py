@@ -36,7 +36,7 @@ def main() -> int:
     arguments = parser.parse_args()
     texts = [path.read_text(encoding="utf-8") for path in arguments.report]
     if not texts:
-        command = [sys.executable, "-m", "harness.interfaces.cli.main", "doctor", *arguments.names]
+        command = [sys.executable, "-m", "harness.cli.main", "doctor", *arguments.names]
         command += ["--scenario", SCENARIO, "--json"]
         texts = [subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout]
     results = read_results()

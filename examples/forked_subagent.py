@@ -9,7 +9,7 @@ import asyncio
 from typing import Any
 
 from harness import Harness, Memory, MemoryStore, Mode, Subagent
-from harness.sources.models.scripted import Scripted
+from harness.models.scripted import Scripted
 
 SCRIPT = Scripted(
     [

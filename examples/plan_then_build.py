@@ -10,8 +10,8 @@ import asyncio
 from typing import Any
 
 from harness import Harness, MemoryStore, Mode
-from harness.sources.models.registry import open_model
-from harness.sources.models.scripted import Scripted
+from harness.models.registry import open_model
+from harness.models.scripted import Scripted
 
 SCRIPT = Scripted(
     [

@@ -13,7 +13,7 @@ import threading
 from harness import Harness, Mode, open_store
 from harness.errors import LogLocked
 from harness.events import Result
-from harness.sources.models.scripted import Scripted
+from harness.models.scripted import Scripted
 
 
 def open_harness(url: str, answer: str) -> Harness:

@@ -14,8 +14,8 @@ from pathlib import Path
 from harness.testing.golden import find_cases, rewrite
 
 ROOT = Path(__file__).parent / "agents"
-STORES = Path(__file__).parent / "sources" / "imports"
-HANDED_OVER = Path(__file__).parent / "sources" / "handover"
+STORES = Path(__file__).parent / "histories"
+HANDED_OVER = Path(__file__).parent / "histories" / "handover"
 
 
 def main(wanted: list[str]) -> None:

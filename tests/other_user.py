@@ -15,7 +15,7 @@ from typing import Any
 from source_tree import ROOT
 
 NOBODY = 65534
-_PARTS = ("src/harness", "tests/sources/sandbox")
+_PARTS = ("src/harness", "tests/sandbox")
 """What such programs are made of: Harness, and the scripts of the tests."""
 
 

@@ -18,13 +18,13 @@ PLACES = (
     "harness.log.store",
     "harness.log.stores",
     "harness.session",
-    "harness.sources.model",
-    "harness.sources.models.scripted",
-    "harness.sources.request",
-    "harness.sources.run",
-    "harness.sources.tool",
-    "harness.sources.tools.function_tool",
-    "harness.views.session",
+    "harness.contracts.model",
+    "harness.models.scripted",
+    "harness.contracts.request",
+    "harness.runs.run",
+    "harness.contracts.tool",
+    "harness.native.tools.function_tool",
+    "harness.folds.session",
 )
 """What belongs to the public surface. Types elsewhere are internals, even where a signature names one."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import recorded_runs
+from harness.agents.registry import load, names
 from harness.events import Result, SessionStart, ToolEnd, ToolStart
-from harness.sources.registry import load, names
 from harness.testing.golden import Case, check, translate
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.agents.registry import all_names, load, load_all
+from harness.clients import installed_agents
 from harness.errors import BrokenPlugin
-from harness.interfaces import installed_agents
-from harness.sources.registry import all_names, load, load_all
 
 BROKEN = {
     "raises": "raise RuntimeError('no such\\nsecond line')",
@@ -19,7 +19,7 @@ BROKEN = {
     "needs-more": "import a_module_that_is_missing",
     "is-no-agent": "AGENT = 42",
     "has-none": "",
-    "has-a-class": "from harness.sources.agent import Agent as AGENT",
+    "has-a-class": "from harness.contracts.agent import Agent as AGENT",
     "is-nonsense": "def (",
 }
 
@@ -73,7 +73,7 @@ def test_commands_go_on_and_name_each_once(plugins: Path, words: list[str], tmp_
         "PATH": str(Path(sys.executable).parent),
         "XDG_DATA_HOME": str(tmp_path / "data"),
     }
-    program = [sys.executable, "-c", "from harness.interfaces.cli.main import entry; entry()"]
+    program = [sys.executable, "-c", "from harness.cli.main import entry; entry()"]
     done = subprocess.run(
         [*program, *words],
         env=environ,

@@ -59,7 +59,7 @@ def test_every_place_that_a_document_names_exists(page: str) -> None:
 
 
 def _within(path: str) -> bool:
-    """Whether a shortened path is meant: `models/http.py` after `sources/models/registry.py`."""
+    """Whether a shortened path is meant: `models/http.py` after `models/registry.py`."""
     return any(found.exists() for found in PACKAGE.rglob(path.rstrip("/")))
 
 

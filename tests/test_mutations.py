@@ -11,12 +11,12 @@ import zlib
 from collections.abc import Callable
 
 import recorded_runs
+from harness.agents.registry import load
 from harness.events import Event, Result, SessionStart, ToolEnd, ToolStart
+from harness.formats.json_lines import LineBlocks
 from harness.log.codec import encode_lines
 from harness.log.raw import RawExit, RawOutput, RawStart
-from harness.sources.registry import load
-from harness.sources.translation.json_lines import LineBlocks
-from harness.sources.translation.pipeline import Pipeline
+from harness.runs.pipeline import Pipeline
 from harness.testing.golden import Case, translate
 
 ROUNDS = int(os.environ.get("HARNESS_MUTATIONS", "3"))

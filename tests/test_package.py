@@ -87,7 +87,7 @@ def test_the_wheel_has_the_extensions_that_pi_loads(dist: Path) -> None:
     [wheel] = dist.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = {Path(name).name for name in archive.namelist()}
-    assert {"pi_gate.ts", "pi_question.ts"} <= names
+    assert {"gate.ts", "question.ts"} <= names
 
 
 def test_every_hint_installs_our_package_and_no_stranger(python: str, dist: Path, tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.agents.registry import all_names, load
 from harness.errors import UnknownAgent
 from harness.events import Message, Result
-from harness.sources.registry import all_names, load
 from harness.testing.golden import Case, check, rewrite, translate
 
 AGENT_FILE = """

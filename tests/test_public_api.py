@@ -71,7 +71,7 @@ def test_the_package_is_typed() -> None:
 
 
 def test_the_options_of_a_run_are_the_fields_of_a_request() -> None:
-    from harness.sources.request import Options, Request
+    from harness.contracts.request import Options, Request
 
     wanted = get_type_hints(Request)
     assert {name: wanted.pop(name) for name in ("agent", "prompt")}

@@ -9,7 +9,7 @@ from typing import Any
 import recorded_runs
 from harness.events import Event, Operation, ToolStart
 from harness.events.operation import Command, List, Read, Search, Tasks, Write
-from harness.sources.formats.shell import operations_of
+from harness.formats.shell import operations_of
 from harness.stage import ViewOptions
 from harness.testing.golden import Case, translate
 from harness.views import activity

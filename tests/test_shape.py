@@ -18,11 +18,11 @@ MAXIMUM_FUNCTION_LINES = 50
 NAMES_THAT_SAY_NOTHING = re.compile(r"utils?|helpers?|common|misc|shared|lib|types|managers?|base_.*")
 
 SPAWNERS = {
-    "sources/process/child.py",
-    "sources/process/watchdog.py",
+    "process/child.py",
+    "process/watchdog.py",
     "system/namespaces.py",  # the part of the watchdog that starts a program behind a wall
-    "sources/process/detached.py",
-    "interfaces/tui/composer.py",  # the person's own $EDITOR, which gets the terminal: nothing of an agent
+    "process/detached.py",
+    "tui/composer.py",  # the person's own $EDITOR, which gets the terminal: nothing of an agent
 }
 SPAWNING = (
     "subprocess",

@@ -12,7 +12,7 @@ export default defineConfig({
   // Mermaid asks for an older one, which would be there twice.
   resolve: { dedupe: ["katex"] },
   build: {
-    outDir: "../src/harness/interfaces/server/page",
+    outDir: "../src/harness/server/page",
     emptyOutDir: true,
     target: "es2022",
     modulePreload: { polyfill: false },

@@ -6,19 +6,19 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+from harness.contracts.model import Ask
 from harness.events import Event, Message, StepEnd, TextDelta, Usage, UsageDelta
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
-from harness.sources.loop.loop_context import AgentOptions
-from harness.sources.loop.orchestrator import Orchestrator
-from harness.sources.loop.permissions import Permissions
-from harness.sources.model import Ask
-from harness.sources.tools.function_tool import tool
+from harness.native.loop.loop_context import AgentOptions
+from harness.native.loop.orchestrator import Orchestrator
+from harness.native.tools.function_tool import tool
+from harness.questions.permissions import Permissions
 
 TITLE = "Harness"
 PACKAGE = "harness-agents"
 INSTALL: tuple[str, ...] = ()
-IMPORT = "import harness.sources.loop.orchestrator"
+IMPORT = "import harness.native.loop.orchestrator"
 PERSISTS = "files, every event"
 
 

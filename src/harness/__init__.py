@@ -17,12 +17,20 @@ from harness.version import __version__
 # False for granted and would complete none of these names.
 TYPE_CHECKING: bool = False
 if TYPE_CHECKING:
+    from harness.contracts.model import Ask, Model, ToolSpec
+    from harness.contracts.request import Limits, Request
+    from harness.contracts.tool import Tool, ToolContext, ToolFailure, ToolOutput
     from harness.errors import HarnessError, LogLocked, UsageError
     from harness.events import AnyEvent, Event
+    from harness.folds.session.events import SessionEvent
     from harness.log.store import Store
     from harness.log.stores.files import FileStore
     from harness.log.stores.memory import MemoryStore
     from harness.log.stores.open_store import open_store
+    from harness.models.registry import open_model
+    from harness.models.scripted import Scripted
+    from harness.native.tools.function_tool import tool
+    from harness.runs.run import Run, run, start
     from harness.session.config import (
         BackingAgent,
         CommandAgent,
@@ -39,14 +47,6 @@ if TYPE_CHECKING:
     from harness.session.signals import File
     from harness.session.thread_memory import Memory
     from harness.session.workspaces import WorkspaceConfig
-    from harness.sources.model import Ask, Model, ToolSpec
-    from harness.sources.models.registry import open_model
-    from harness.sources.models.scripted import Scripted
-    from harness.sources.request import Limits, Request
-    from harness.sources.run import Run, run, start
-    from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput
-    from harness.sources.tools.function_tool import tool
-    from harness.views.session.events import SessionEvent
 
 __all__ = [
     "AnyEvent",
@@ -93,7 +93,7 @@ __all__ = [
 
 _HOMES = {
     "AnyEvent": "harness.events",
-    "Ask": "harness.sources.model",
+    "Ask": "harness.contracts.model",
     "BackingAgent": "harness.session.config",
     "CommandAgent": "harness.session.config",
     "Event": "harness.events",
@@ -103,34 +103,34 @@ _HOMES = {
     "Harness": "harness.session.harness",
     "HarnessError": "harness.errors",
     "HeartbeatHandler": "harness.session.config",
-    "Limits": "harness.sources.request",
+    "Limits": "harness.contracts.request",
     "LogLocked": "harness.errors",
     "Memory": "harness.session.thread_memory",
     "MemoryDefaults": "harness.session.config",
     "MemoryStore": "harness.log.stores.memory",
     "Mode": "harness.session.config",
-    "Model": "harness.sources.model",
-    "Request": "harness.sources.request",
+    "Model": "harness.contracts.model",
+    "Request": "harness.contracts.request",
     "RequestContext": "harness.session.config",
-    "Run": "harness.sources.run",
+    "Run": "harness.runs.run",
     "RunOutcome": "harness.session.runs",
-    "Scripted": "harness.sources.models.scripted",
+    "Scripted": "harness.models.scripted",
     "Session": "harness.session.session",
-    "SessionEvent": "harness.views.session.events",
+    "SessionEvent": "harness.folds.session.events",
     "Store": "harness.log.store",
     "Subagent": "harness.session.config",
-    "Tool": "harness.sources.tool",
-    "ToolContext": "harness.sources.tool",
-    "ToolFailure": "harness.sources.tool",
-    "ToolOutput": "harness.sources.tool",
-    "ToolSpec": "harness.sources.model",
+    "Tool": "harness.contracts.tool",
+    "ToolContext": "harness.contracts.tool",
+    "ToolFailure": "harness.contracts.tool",
+    "ToolOutput": "harness.contracts.tool",
+    "ToolSpec": "harness.contracts.model",
     "UsageError": "harness.errors",
     "WorkspaceConfig": "harness.session.workspaces",
-    "open_model": "harness.sources.models.registry",
+    "open_model": "harness.models.registry",
     "open_store": "harness.log.stores.open_store",
-    "run": "harness.sources.run",
-    "start": "harness.sources.run",
-    "tool": "harness.sources.tools.function_tool",
+    "run": "harness.runs.run",
+    "start": "harness.runs.run",
+    "tool": "harness.native.tools.function_tool",
 }
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from harness.interfaces.cli.main import entry
+from harness.cli.main import entry
 
 entry()

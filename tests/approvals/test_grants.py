@@ -11,7 +11,15 @@ import pytest
 from harness.approvals.approver import Approver
 from harness.approvals.call import ASK, ProposedCall
 from harness.approvals.grants import choices_for, rule_of
-from harness.approvals.tool_table import EXECUTES, NETWORK, ToolTable, by_prefix, edits, reads, runs
+from harness.approvals.tool_table import (
+    EXECUTES,
+    NETWORK,
+    ToolTable,
+    by_prefix,
+    edits,
+    reads,
+    runs,
+)
 from harness.approvals.work_folder import WorkFolder
 
 TABLE = ToolTable(

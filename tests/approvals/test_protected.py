@@ -6,8 +6,8 @@ import unicodedata
 
 import pytest
 
+from harness.agents.registry import all_names
 from harness.approvals.protected import OBEYED, closed_names, is_protected
-from harness.sources.registry import all_names
 
 
 @pytest.mark.parametrize(

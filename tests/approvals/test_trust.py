@@ -11,8 +11,8 @@ import pytest
 
 from harness.approvals.settings_text import sentences
 from harness.approvals.trust import judge, revoke_folder, trust_folder, trusted_folders
+from harness.clients.workspaces.worktrees import make_worktree
 from harness.errors import HarnessError
-from harness.interfaces.workspaces.worktrees import make_worktree
 
 
 @pytest.fixture

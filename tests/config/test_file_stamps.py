@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.config import files, prices
+from harness.config import files
 from harness.config.file_stamps import stamp_of
+from harness.usage import prices
 
 
 def _aged(path: Path) -> None:

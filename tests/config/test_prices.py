@@ -10,11 +10,11 @@ import pytest
 
 import recorded_runs
 from harness import config
-from harness.config import prices
-from harness.config.prices import Price, Prices, Rate, prompt_size
 from harness.errors import BadConfig
 from harness.events import Usage, UsageDelta
 from harness.testing.golden import translate
+from harness.usage import prices
+from harness.usage.prices import Price, Prices, Rate, prompt_size
 
 LONG_PROMPT_TOKENS = 200_000
 """From here on some models cost more than is listed."""

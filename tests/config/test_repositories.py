@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from harness.clients.inbox.projects import Projects
 from harness.config.repositories import listed_folder
-from harness.interfaces.inbox.projects import Projects
 
 CASE = "/data/fleets/shop/work/a91c3db59303/repo"
 

@@ -21,9 +21,9 @@ from harness.errors import UsageError
 from harness.events import CaseLost, CaseScored, CaseStarted, Event
 from harness.fleet.engines.local import LocalEngine
 from harness.fleet.engines.ray_engine import RayEngine
+from harness.fleet.engines.scheduler import Scheduler
 from harness.fleet.fleet import Fleet
-from harness.fleet.plan import CaseResources
-from harness.fleet.scheduler import Scheduler
+from harness.fleet.plans.plan import CaseResources
 
 WAITS = """
 turns = [[{{ tool = "bash", input = {{ command = "touch {folder}/began; while [ ! -e {folder}/go ]; do sleep 0.1; done" }} }}],

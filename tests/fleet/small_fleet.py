@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from harness.events import Event
 from harness.fleet.fleet import Fleet, create_fleet
-from harness.fleet.plan import FleetCase, FleetPlan, FleetTask, Variant
 from harness.fleet.planning import completed
+from harness.fleet.plans.plan import FleetCase, FleetPlan, FleetTask, Variant
 from harness.fleet.work import work
 from python_programs import PYTHON
 

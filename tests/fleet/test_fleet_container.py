@@ -23,7 +23,7 @@ import small_fleet
 from harness.errors import UsageError
 from harness.fleet import container
 from harness.fleet.fleet import Fleet
-from harness.fleet.plan import ContainerSettings, FleetTask, RunLimits, Variant
+from harness.fleet.plans.plan import ContainerSettings, FleetTask, RunLimits, Variant
 from harness.fleet.tasks.load import load_tasks
 from harness.fleet.work import DONE, NO_RESULT, store_lost, work
 from lacking import lacking

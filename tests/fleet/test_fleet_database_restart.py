@@ -10,8 +10,8 @@ import pytest
 
 import postgres_server
 from harness.errors import StoreError
-from harness.fleet.attempt import Attempt, CaseProgress
 from harness.fleet.records import postgres
+from harness.fleet.records.attempt import Attempt, CaseProgress
 from harness.fleet.records.postgres import PostgresRecords
 
 psycopg = pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")

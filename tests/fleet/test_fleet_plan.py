@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 import small_fleet
 from harness.errors import AgentNotFound, UsageError
-from harness.fleet import plan as plans
 from harness.fleet.fleet import create_fleet
-from harness.fleet.plan import FleetPlan, FleetTask, Variant
 from harness.fleet.planning import completed, plan_of_file, plan_of_paths
+from harness.fleet.plans import plan as plans
+from harness.fleet.plans.plan import FleetPlan, FleetTask, Variant
 
 GOOD = """
 name = "cart"

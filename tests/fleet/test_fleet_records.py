@@ -12,7 +12,7 @@ import pytest
 
 import postgres_server
 from harness.errors import UsageError
-from harness.fleet.attempt import Attempt, CaseProgress
+from harness.fleet.records.attempt import Attempt, CaseProgress
 from harness.fleet.records.contract import FleetRecords
 from harness.fleet.records.files import FileRecords
 

@@ -18,14 +18,14 @@ import small_fleet
 from harness.errors import UsageError
 from harness.events import SessionStart, ToolEnd, ToolStart, Usage
 from harness.events.operation import Command, Read
-from harness.fleet.attempt import Attempt
 from harness.fleet.compare import SideTrouble, compare, compare_variants, compared_pairs, side_of
 from harness.fleet.difference import aligned_steps, first_difference, steps_of
 from harness.fleet.export import as_csv, as_html, predictions, write_parquet, write_predictions
 from harness.fleet.fleet import Fleet
 from harness.fleet.html_report import html_report
 from harness.fleet.overview import overview
-from harness.fleet.plan import FleetPlan, FleetTask, Variant
+from harness.fleet.plans.plan import FleetPlan, FleetTask, Variant
+from harness.fleet.records.attempt import Attempt
 from harness.fleet.report import report_of
 from harness.fleet.report_text import comparison_text, report_text
 

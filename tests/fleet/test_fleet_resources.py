@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from harness.fleet.attempt import Attempt
-from harness.fleet.scheduler import FleetBudget, ProviderSlots
+from harness.fleet.engines.scheduler import FleetBudget, ProviderSlots
+from harness.fleet.records.attempt import Attempt
 
 
 def test_slots_halve_on_a_rate_limit_and_come_back_one_by_one() -> None:

@@ -28,12 +28,12 @@ from harness.events import (
     FleetPlanned,
     ProviderLimited,
 )
-from harness.fleet.attempt import Attempt, CaseProgress
 from harness.fleet.engines.local import LocalEngine
+from harness.fleet.engines.scheduler import ProviderSlots, Scheduler
 from harness.fleet.fleet import Fleet, create_fleet
 from harness.fleet.overview import overview, tally
-from harness.fleet.plan import FleetTask, RunLimits, Variant
-from harness.fleet.scheduler import ProviderSlots, Scheduler
+from harness.fleet.plans.plan import FleetTask, RunLimits, Variant
+from harness.fleet.records.attempt import Attempt, CaseProgress
 from harness.log.store import read_all
 from small_fleet import FAILS, REFUSED, SOLVES, InProcess, Shown
 

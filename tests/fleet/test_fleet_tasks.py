@@ -10,8 +10,8 @@ import pytest
 
 from harness.errors import UsageError
 from harness.fleet.container import CaseContainer
-from harness.fleet.plan import ContainerSettings, FleetPlan, Variant, with_variables
 from harness.fleet.planning import completed
+from harness.fleet.plans.plan import ContainerSettings, FleetPlan, Variant, with_variables
 from harness.fleet.scores import is_solved, scores_of
 from harness.fleet.tasks.load import load_tasks
 from harness.fleet.tasks.terminal_bench import scalars

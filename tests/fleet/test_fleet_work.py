@@ -15,11 +15,11 @@ import pytest
 import small_fleet
 from harness.errors import StoreError
 from harness.events import Message, Warning
-from harness.fleet.attempt import Attempt, CaseProgress
 from harness.fleet.fleet import Fleet
+from harness.fleet.records.attempt import Attempt, CaseProgress
 from harness.fleet.work import BUSY, DONE, NO_RESULT, work
 from harness.log.store import read_all
-from harness.sources.sandbox.ladder import best_wall
+from harness.sandbox.ladder import best_wall
 from small_fleet import FAILS, OUTAGE, REFUSED, SOLVES
 
 
@@ -197,7 +197,7 @@ def test_an_agent_sees_neither_hidden_files_nor_what_others_do(tmp_path: Path, a
 
 
 def test_a_run_says_where_nothing_can_be_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.sources.sandbox.ladder.best_wall", lambda _environ=None: None)
+    monkeypatch.setattr("harness.sandbox.ladder.best_wall", lambda _environ=None: None)
     hidden = tmp_path / "hidden.sh"
     hidden.write_text("exit 0\n")
     fleet = _fleet(tmp_path, files={"tests/hidden.sh": str(hidden)})

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 import small_fleet
-from harness.fleet.plan import FleetCase, FleetPlan, FleetTask, Variant
+from harness.fleet.plans.plan import FleetCase, FleetPlan, FleetTask, Variant
 from harness.fleet.workspace import CaseWorkspace, WorkspaceFailed, put, remove
 
 

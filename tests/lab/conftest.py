@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lab_client import Serve
 
 from harness.lab import LabServer, ScriptRun, parse_script
+from lab_client import Serve
 
 
 @pytest.fixture

@@ -20,14 +20,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.agents.registry import load
+from harness.contracts.agent import Agent
+from harness.contracts.request import Request
+from harness.contracts.script import Script
 from harness.errors import UsageError
 from harness.lab.offline_agent import OfflineAgent
-from harness.sources.agent import Agent
-from harness.sources.models.script import Script
-from harness.sources.models.script_file import parse_script
-from harness.sources.process.launch import find_binary
-from harness.sources.registry import load
-from harness.sources.request import Request
+from harness.models.script_file import parse_script
+from harness.runs.launch import find_binary
 
 AGENTS = (
     "claude",

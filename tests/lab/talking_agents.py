@@ -20,7 +20,7 @@ if "--version" in sys.argv:
 settings = json.load(open(os.environ["PI_CODING_AGENT_DIR"] + "/models.json"))
 URL = settings["providers"]["lab"]["baseUrl"] + "/chat/completions"
 TOOLS = [{{"type": "function", "function": {{"name": name}}}} for name in ("bash", "ask_user")]
-IS_GATED = any(word.endswith("pi_gate.ts") for word in sys.argv)
+IS_GATED = any(word.endswith("gate.ts") for word in sys.argv)
 history, queue, answers = [], [], {{}}
 answered, aborted, running = threading.Condition(), threading.Event(), []
 

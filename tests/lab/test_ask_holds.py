@@ -9,7 +9,7 @@ import pytest
 from harness.approvals.approver import Approver
 from harness.approvals.call import ACCEPT_EDITS, ASK, READ_ONLY, ProposedCall
 from harness.lab.scenario import load_scenario
-from harness.sources.process.questions import work_folder
+from harness.runs.questions import work_folder
 
 LINES = load_scenario("ask-holds").lines
 

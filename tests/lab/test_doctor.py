@@ -10,11 +10,12 @@ import sys
 import time
 from pathlib import Path
 
-import doctored_agents
-import lab_agents
 import msgspec
 import pytest
 
+import doctored_agents
+import lab_agents
+from harness.agents.registry import load
 from harness.errors import UsageError
 from harness.lab import doctor
 from harness.lab.doctor import choose, examine, find_agents
@@ -22,7 +23,6 @@ from harness.lab.doctor_report import AgentReport, exit_code
 from harness.lab.expectations import load_known
 from harness.lab.scenario import load_scenario
 from harness.lab.scenario_run import AgentUnderTest, run_scenario
-from harness.sources.registry import load
 from harness.testing.golden import check, find_cases, rewrite
 from lacking import lacking
 
@@ -69,7 +69,7 @@ def test_the_command_says_it_in_a_table_and_by_its_exit_code(tmp_path: Path) -> 
     (tmp_path / "home").mkdir()
 
     done = subprocess.run(
-        [sys.executable, "-m", "harness.interfaces.cli.main", "doctor", "pi", "--scenario", "hello"],
+        [sys.executable, "-m", "harness.cli.main", "doctor", "pi", "--scenario", "hello"],
         env={"PATH": path, "TMPDIR": str(tmp_path), "HOME": str(tmp_path / "home")},
         capture_output=True,
         text=True,
@@ -261,7 +261,7 @@ def test_a_doctor_that_is_killed_leaves_no_process_and_no_file_but_its_temporary
     temporary.mkdir()
     home.mkdir()
     process = subprocess.Popen(
-        [sys.executable, "-m", "harness.interfaces.cli.main", "doctor", "pi", "--scenario", "hello"],
+        [sys.executable, "-m", "harness.cli.main", "doctor", "pi", "--scenario", "hello"],
         env={"PATH": path, "TMPDIR": str(temporary), "HOME": str(home)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -8,14 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_client import ROUTES
 
-from harness.errors import UsageError
-from harness.lab import LabContext, ScriptRun, fixture_names, load_fixture, parse_script, set_up
-from harness.lab.fixture import AgentFixture, ToolTemplate
-from harness.lab.wire import AnswerCall, AnswerText, ModelRequest, WireAnswer, all_wires
-from harness.sources import registry
-from harness.sources.models.script import (
+from harness.agents import registry
+from harness.contracts.fixture import AgentFixture, ToolTemplate
+from harness.contracts.script import (
     INTENTS,
     AgentIntent,
     Alternatives,
@@ -35,6 +31,10 @@ from harness.sources.models.script import (
     WriteIntent,
     intent_name,
 )
+from harness.errors import UsageError
+from harness.lab import LabContext, ScriptRun, fixture_names, load_fixture, parse_script, set_up
+from harness.lab.wires.wire import AnswerCall, AnswerText, ModelRequest, WireAnswer, all_wires
+from lab_client import ROUTES
 
 SAMPLES: tuple[Intent, ...] = (
     ReadIntent(path="src/a.py"),

@@ -9,10 +9,8 @@ from typing import get_args
 import msgspec
 import pytest
 
-from harness.interfaces.cli.parser import parser_of
-from harness.lab import read_script
-from harness.lab.wire import ModelRequest, Tokens, all_wires
-from harness.sources.models.script import (
+from harness.cli.parser import parser_of
+from harness.contracts.script import (
     FAULTS,
     INTENTS,
     ScriptConversation,
@@ -21,6 +19,8 @@ from harness.sources.models.script import (
     SideRequests,
     Stop,
 )
+from harness.lab import read_script
+from harness.lab.wires.wire import ModelRequest, Tokens, all_wires
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = "\n".join((DOCS / name).read_text(encoding="utf-8") for name in ("lab.md", "scripts.md"))

@@ -6,6 +6,7 @@ import json
 import time
 
 import pytest
+
 from lab_answers import READERS
 from lab_client import ROUTES, Client, Cut, Serve, ask, question, route
 

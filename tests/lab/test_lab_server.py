@@ -8,11 +8,11 @@ import zlib
 from pathlib import Path
 
 import pytest
-from lab_answers import READERS
-from lab_client import ROUTES, Client, Serve, ask, question
 
 from harness.errors import UsageError
 from harness.lab import LabServer, RequestEntry, ScriptRun, parse_script
+from lab_answers import READERS
+from lab_client import ROUTES, Client, Serve, ask, question
 
 HELLO = {"turns": [{"text": "Hello."}]}
 BODY = json.dumps(question("chat", "Go.", stream=False)).encode()

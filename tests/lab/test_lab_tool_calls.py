@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from harness.contracts.script import EditIntent, ListIntent, ScriptToolCall
 from harness.lab import LabContext, load_fixture
 from harness.lab.tool_calls import as_offered
-from harness.sources.models.script import EditIntent, ListIntent, ScriptToolCall
 
 CONTEXT = LabContext(url="http://x", home="/h", cwd="/w")
 OFFERS = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+
+from harness.lab.wires.wire import pieces
 from lab_answers import READERS
 from lab_client import ROUTES, Client, Serve, ask, question
-
-from harness.lab.wire import pieces
 
 UNICODE = 'ünï ⟶ 漢字 👩‍👩‍👧 "quoted" \\ \u2028 line \u2029 end\r\n\ttab'
 TURN = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import lab_agents
 import pytest
 
+import lab_agents
 from harness import Limits, MemoryStore, start
 from harness.errors import UsageError
 from harness.events import (
@@ -24,7 +24,7 @@ from harness.events import (
 from harness.events.operation import Command, Operation, Read, Search, Skill, Write
 from harness.events.operation import List as Listing
 from harness.lab import OfflineAgent, parse_script
-from harness.lab.wire import AnswerText, ModelRequest
+from harness.lab.wires.wire import AnswerText, ModelRequest
 from lacking import lacking
 
 pytestmark = pytest.mark.timeout(lab_agents.INSTALL_S + 60)

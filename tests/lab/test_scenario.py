@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.agents.registry import load
 from harness.errors import UsageError
 from harness.lab import LabContext, ScriptRun, fixture_names, load_fixture
 from harness.lab.scenario import load_scenario, read_scenario, scenario_names
-from harness.sources.registry import load
 
 CONTEXT = LabContext(url="http://127.0.0.1:1", home="/home", cwd="/project")
 

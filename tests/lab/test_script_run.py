@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from lab_answers import READERS
-from lab_client import ROUTES, Client, Serve, ask, question
 
+from harness.contracts.script import StatusFault
 from harness.errors import UsageError
 from harness.lab import ScriptRun, parse_script
 from harness.lab.script_run import OVER
-from harness.lab.wire import AnswerText, ModelRequest
-from harness.sources.models.script import StatusFault
+from harness.lab.wires.wire import AnswerText, ModelRequest
+from lab_answers import READERS
+from lab_client import ROUTES, Client, Serve, ask, question
 
 SHELL = {"tool": "shell", "input": {"command": "echo"}}
 CHAT = ROUTES["chat"]

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from harness.contracts.history import AgentHistory
 from harness.events import Event, Result, ToolEnd, Unknown
+from harness.histories.registry import load
 from harness.lab.store_run import store_findings
-from harness.sources.imports.history import AgentHistory
-from harness.sources.imports.registry import load
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "sources" / "imports"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "histories"))
 from stored_homes import HomeCase, cases, opened, sessions
 
 TOOLS = [case for case in cases() if str(case).endswith("/tools") and case.content["live"]]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import doctored_agents
 import pytest
-import talking_agents
 
+import doctored_agents
+import talking_agents
 from harness.lab.doctor import choose, examine, find_agents
 from harness.lab.doctor_report import ScenarioResult
 from harness.lab.scenario import load_scenario, scenario_names

@@ -6,7 +6,16 @@ import random
 
 import msgspec
 
-from harness.events import Event, GoalEvaluated, Message, Result, SessionStart, StepStart, Usage, UsageDelta
+from harness.events import (
+    Event,
+    GoalEvaluated,
+    Message,
+    Result,
+    SessionStart,
+    StepStart,
+    Usage,
+    UsageDelta,
+)
 from harness.log.log_summary import KINDS, LogSummary, MessagePosition
 from harness.testing.small_logs import conversation, in_sequence
 

@@ -11,18 +11,18 @@ from typing import Any, TypeVar
 import pytest
 
 import postgres_server
+from harness.contracts.model import Ask, SystemTurn, ToolSpec, ToolTurn, Turn, UserTurn
 from harness.events import Event
+from harness.folds.session.encoding import to_wire
+from harness.folds.session.events import HarnessEvent
 from harness.log.store import Store, read_all
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
 from harness.log.stores.postgres.store import PostgresStore
+from harness.models.scripted import Scripted
 from harness.session.config import Mode
 from harness.session.harness import Harness
 from harness.session.session import Session
-from harness.sources.model import Ask, SystemTurn, ToolSpec, ToolTurn, Turn, UserTurn
-from harness.sources.models.scripted import Scripted
-from harness.views.session.encoding import to_wire
-from harness.views.session.events import HarnessEvent
 
 Told = TypeVar("Told", bound=HarnessEvent)
 Value = TypeVar("Value")

@@ -11,15 +11,23 @@ from inspect import isasyncgenfunction
 from pathlib import Path
 from typing import Any
 
-from harness_kit import Model, Record
-
-from harness.events import Event, Message, Result, SessionStart, StepEnd, TextDelta, ToolEnd, ToolStart
+from harness.contracts.model import Ask, SystemTurn
+from harness.contracts.tool import Tool
+from harness.events import (
+    Event,
+    Message,
+    Result,
+    SessionStart,
+    StepEnd,
+    TextDelta,
+    ToolEnd,
+    ToolStart,
+)
+from harness.models.scripted import Scripted
+from harness.native.tools.function_tool import tool
 from harness.session.config import CommandAgent
 from harness.session.harness import Harness
-from harness.sources.model import Ask, SystemTurn
-from harness.sources.models.scripted import Scripted
-from harness.sources.tool import Tool
-from harness.sources.tools.function_tool import tool
+from harness_kit import Model, Record
 from python_programs import PYTHON
 
 YOLO = {"yolo": True}

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.contracts.model import Ask, UserTurn
+from harness.contracts.tool import ToolContext, ToolFailure
 from harness.errors import LogLocked, UsageError
 from harness.events import Message, TextDelta
 from harness.lab import LabServer, ScriptRun, parse_script
@@ -24,8 +26,6 @@ from harness.session.adapters.traces import TraceFile
 from harness.session.catalogue import ModelCatalogue
 from harness.session.locking import FileThreadLock
 from harness.session.services import AvailableModel, ModelAuthStatus
-from harness.sources.model import Ask, UserTurn
-from harness.sources.tool import ToolContext, ToolFailure
 from lacking import lacking
 
 

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, Record, StoreMaker, call, opened, storage
-from running_kit import YOLO, Gate, in_loop, started, waiting
 
+from harness.contracts.model import Attachment
+from harness.contracts.tool import ToolOutput
+from harness.folds.session.encoding import to_wire
 from harness.log.stores.memory import MemoryStore
+from harness.native.tools.function_tool import tool
 from harness.session.config import Subagent
 from harness.session.workspaces import WorkspaceConfig
-from harness.sources.model import Attachment
-from harness.sources.tool import ToolOutput
-from harness.sources.tools.function_tool import tool
-from harness.views.session.encoding import to_wire
+from harness_kit import Model, Record, StoreMaker, call, opened, storage
+from running_kit import YOLO, Gate, in_loop, started, waiting
 
 __all__ = ["storage"]
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from harness_kit import Model, call, log_of, opened, run
-from running_kit import check, fake_claude
-
+from harness.conversation.turns import CUT_OFF
 from harness.events import RelayReply, Result, SessionStart
 from harness.log.stores.files import FileStore
+from harness.native.loop.conversation import GIVEN_UP
 from harness.session.config import Mode
 from harness.session.thread_memory import Memory
-from harness.sources.loop.conversation import GIVEN_UP
-from harness.sources.loop.turns import CUT_OFF
+from harness_kit import Model, call, log_of, opened, run
+from running_kit import check, fake_claude
 
 
 def test_our_own_loop_knows_what_the_program_said(tmp_path: Path) -> None:

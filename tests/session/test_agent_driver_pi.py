@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, log_of, opened
-from running_kit import NO_MODEL, check, ends, in_loop, started, texts
 
 from harness.lab import OfflineAgent, parse_script
 from harness.log.stores.files import FileStore
+from harness.runs.audit import check as audit
 from harness.session.config import CommandAgent, Mode
-from harness.sources.translation.audit import check as audit
+from harness_kit import Model, log_of, opened
 from lacking import lacking
+from running_kit import NO_MODEL, check, ends, in_loop, started, texts
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "lab"))
 

@@ -6,6 +6,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
+
+from harness.contracts.model import AssistantTurn, UserTurn
+from harness.errors import UsageError
+from harness.events import SessionStart
+from harness.log.stores.files import FileStore
+from harness.runs.audit import check as audit
+from harness.session.config import CommandAgent, Mode
 from harness_kit import Model, Record, log_of, opened
 from running_kit import (
     NO_MODEL,
@@ -19,13 +26,6 @@ from running_kit import (
     starts,
     texts,
 )
-
-from harness.errors import UsageError
-from harness.events import SessionStart
-from harness.log.stores.files import FileStore
-from harness.session.config import CommandAgent, Mode
-from harness.sources.model import AssistantTurn, UserTurn
-from harness.sources.translation.audit import check as audit
 
 RECORDINGS = Path(__file__).parents[1] / "agents"
 

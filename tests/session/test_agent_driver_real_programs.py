@@ -8,15 +8,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from harness_kit import Model, call, log_of, opened
-from running_kit import NO_MODEL, check, ends, in_loop, texts
 
 from harness.events import Briefed
 from harness.lab import OfflineAgent, parse_script
 from harness.log.stores.files import FileStore
+from harness.runs.audit import check as audit
 from harness.session.config import CommandAgent, Mode
-from harness.sources.translation.audit import check as audit
+from harness_kit import Model, call, log_of, opened
 from lacking import lacking
+from running_kit import NO_MODEL, check, ends, in_loop, texts
 
 pytestmark = pytest.mark.timeout(180)
 

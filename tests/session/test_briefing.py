@@ -6,7 +6,16 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from harness.events import Briefed, Message, SessionStart, SteeringQueued
+from harness.log.hub import Hub
+from harness.log.store import Metadata
+from harness.log.stores.files import FileStore
+from harness.log.stores.memory import MemoryStore
+from harness.runs.audit import check as audit
+from harness.session.briefing import MOST_CHARACTERS, Briefing
+from harness.session.config import CommandAgent, Mode
 from harness_kit import Model, call, log_of, opened
+from python_programs import PYTHON
 from running_kit import (
     NO_MODEL,
     check,
@@ -16,16 +25,6 @@ from running_kit import (
     started,
     texts,
 )
-
-from harness.events import Briefed, Message, SessionStart, SteeringQueued
-from harness.log.hub import Hub
-from harness.log.store import Metadata
-from harness.log.stores.files import FileStore
-from harness.log.stores.memory import MemoryStore
-from harness.session.briefing import MOST_CHARACTERS, Briefing
-from harness.session.config import CommandAgent, Mode
-from harness.sources.translation.audit import check as audit
-from python_programs import PYTHON
 
 PLAN = call("submit_plan", title="The stripes", plan="1. Paint the ZEBRA\n2. Let it dry")
 APPROVED = {"action": "approved"}

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, StoreMaker, call, log_of, opened, storage, used
-from running_kit import YOLO, fake_claude, in_loop
 
 from harness.errors import UsageError
 from harness.events import BudgetExtended, Error, Event, Message, Relay, Result, Suspended, Warning
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode
+from harness_kit import Model, StoreMaker, call, log_of, opened, storage, used
+from running_kit import YOLO, fake_claude, in_loop
 
 __all__ = ["storage"]
 MILLION = {"inputTokens": 0, "outputTokens": 1_000_000}

@@ -7,14 +7,14 @@ import logging
 from typing import Any
 
 import pytest
-from harness_kit import Model, Record, StoreMaker, call, log_of, make, opened, run, storage, used
 
+from harness.folds.session.display import DisplayState, reduce
+from harness.folds.session.encoding import to_wire
+from harness.folds.session.events import HarnessEvent, from_wire
 from harness.log.stores.memory import MemoryStore
 from harness.session.harness import Harness
 from harness.views.display import DisplayFold
-from harness.views.session.display import DisplayState, reduce
-from harness.views.session.encoding import to_wire
-from harness.views.session.events import HarnessEvent, from_wire
+from harness_kit import Model, Record, StoreMaker, call, log_of, make, opened, run, storage, used
 
 __all__ = ["storage"]
 
@@ -262,7 +262,7 @@ def test_a_thread_that_is_opened_again_shows_what_holds_on_and_nothing_of_the_pa
 
 
 def test_tasks_can_be_restored_without_a_word() -> None:
-    from harness.views.session.events import TaskItem
+    from harness.folds.session.events import TaskItem
 
     async def work() -> None:
         async with opened() as (harness, record):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import get_args
 
-from harness_kit import Model, call, opened, run
-
 import harness
+from harness.folds.session.event import HarnessEvent
+from harness.folds.session.parts import Part
 from harness.session import events
-from harness.views.session.event import HarnessEvent
-from harness.views.session.parts import Part
+from harness_kit import Model, call, opened, run
 
 
 def _words(event: harness.SessionEvent) -> str:

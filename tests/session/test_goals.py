@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from harness.contracts.model import Ask, Model, SystemTurn
 from harness.errors import UsageError
 from harness.events import Event, GoalChanged, GoalEvaluated
+from harness.models.scripted import Scripted
 from harness.session.goals import (
     PROMPT,
     GoalContext,
@@ -24,8 +26,6 @@ from harness.session.goals import (
     question_text,
     read_verdict,
 )
-from harness.sources.model import Ask, Model, SystemTurn
-from harness.sources.models.scripted import Scripted
 
 
 class Thread:

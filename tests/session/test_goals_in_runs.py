@@ -6,6 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from harness.contracts.model import ToolSpec
+from harness.contracts.tool import Tool, ToolContext, ToolOutput
+from harness.events import Signal
+from harness.events.operation import Read
+from harness.log.stores.files import FileStore
+from harness.log.stores.memory import MemoryStore
+from harness.session.config import BackingAgent
+from harness.session.goals import GoalContext, GoalOptions, Score
+from harness.session.harness import Harness
+from harness.session.thread_memory import Memory
 from harness_kit import Model, call, log_of, opened
 from running_kit import (
     check,
@@ -15,17 +26,6 @@ from running_kit import (
     in_loop,
     texts,
 )
-
-from harness.events import Signal
-from harness.events.operation import Read
-from harness.log.stores.files import FileStore
-from harness.log.stores.memory import MemoryStore
-from harness.session.config import BackingAgent
-from harness.session.goals import GoalContext, GoalOptions, Score
-from harness.session.harness import Harness
-from harness.session.thread_memory import Memory
-from harness.sources.model import ToolSpec
-from harness.sources.tool import Tool, ToolContext, ToolOutput
 
 
 def verdict(decision: str, reason: str = "") -> str:

@@ -6,15 +6,14 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from thread_kit import Asked, ParentThread, calls
-
+from harness.contracts.model import AssistantTurn, Model, SystemTurn, UserTurn
 from harness.events import Event, GoalChanged, GoalEvaluated, Message, Result
 from harness.events.operation import Read
 from harness.log.store import Query
+from harness.native.tools.function_tool import tool
 from harness.session.child_threads import thread_judge
 from harness.session.goals import GoalOptions, Goals
-from harness.sources.model import AssistantTurn, Model, SystemTurn, UserTurn
-from harness.sources.tools.function_tool import tool
+from thread_kit import Asked, ParentThread, calls
 
 
 class GoalThread(ParentThread):

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.agents.registry import load
+from harness.contracts.request import Request
 from harness.events import Event, Message, Result, SessionStart
+from harness.histories.handover.delivery import HandoverFolder
 from harness.session.hand_over import hand_over_within, handover_directory
-from harness.sources.handover.delivery import HandoverFolder
-from harness.sources.registry import load
-from harness.sources.request import Request
 
 
 def _said() -> list[Event]:

@@ -6,14 +6,14 @@ import inspect
 from typing import Any
 
 import pytest
-from harness_kit import Model, call, make, opened, run
 
 from harness.errors import UsageError
+from harness.folds.session.events import ErrorEvent
 from harness.log.stores.files import FileStore
 from harness.session.config import BackingAgent, CommandAgent, HeartbeatHandler, Mode, Subagent
 from harness.session.harness import Harness
 from harness.session.thread_memory import Memory
-from harness.views.session.events import ErrorEvent
+from harness_kit import Model, call, make, opened, run
 
 
 def build(*modes: Mode, **options: Any) -> Harness:

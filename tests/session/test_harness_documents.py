@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, Record, call, opened
-from running_kit import in_loop, started
 
 import harness
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import BackingAgent, CommandAgent, Mode, Subagent
 from harness.session.harness import Harness
+from harness_kit import Model, Record, call, opened
+from running_kit import in_loop, started
 
 PAGE = (Path(__file__).parents[2] / "docs" / "harness.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

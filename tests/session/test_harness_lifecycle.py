@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, Record, call, make, opened, run
-from running_kit import in_loop
 
+from harness.contracts.tool import Tool
 from harness.errors import UsageError
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import HeartbeatHandler, RequestContext
 from harness.session.workspaces import DirectoryWorkspace, WorkspaceConfig
-from harness.sources.tool import Tool
+from harness_kit import Model, Record, call, make, opened, run
+from running_kit import in_loop
 
 
 class Place:

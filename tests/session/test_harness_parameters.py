@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, call, log_of, make, opened, run
 
+from harness.contracts.tool import Tool, ToolContext
 from harness.errors import UsageError
 from harness.log.codec import decode
 from harness.log.stores.memory import MemoryStore
+from harness.native.tools.function_tool import tool
 from harness.session.adapters.pubsub import LocalPubSub
 from harness.session.adapters.traces import TraceFile
 from harness.session.config import CommandAgent, Mode, RequestContext
 from harness.session.harness import Harness
 from harness.session.services import AvailableModel, ModelAuthStatus
-from harness.sources.tool import Tool, ToolContext
-from harness.sources.tools.function_tool import tool
+from harness_kit import Model, call, log_of, make, opened, run
 
 PROVED_HERE = {
     "browser",

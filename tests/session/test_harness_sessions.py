@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from harness_kit import Model, Record, StoreMaker, later, opened, run, storage
-from running_kit import in_loop
 
 from harness.errors import UsageError
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode
 from harness.session.thread_memory import Memory
+from harness_kit import Model, Record, StoreMaker, later, opened, run, storage
+from running_kit import in_loop
 
 __all__ = ["storage"]
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, StoreMaker, later, make, opened, run, storage
 
 import child_process
 from harness.errors import LogLocked, StoreError, UnknownSession
@@ -21,6 +20,7 @@ from harness.session.harness import Harness
 from harness.session.locking import FileThreadLock
 from harness.session.thread_memory import Memory
 from harness.testing.faulty_store import FaultyStore
+from harness_kit import Model, StoreMaker, later, make, opened, run, storage
 
 __all__ = ["storage"]
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from harness_kit import Model, StoreMaker, log_of, opened, storage, used
-
 from conversation_kit import in_loop
+from harness.contracts.model import Ask
+from harness.conversation.compaction import is_summary
 from harness.events import Compacted, Error, Event, StepEnd
-from harness.sources.loop.compaction import is_summary
-from harness.sources.model import Ask
+from harness_kit import Model, StoreMaker, log_of, opened, storage, used
 
 __all__ = ["storage"]
 LONG = "two " * 200

@@ -7,10 +7,10 @@ import logging
 from typing import Any
 
 import pytest
-from harness_kit import Model, StoreMaker, call, make, opened, run, storage
 
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import MemoryDefaults, Mode, Subagent
+from harness_kit import Model, StoreMaker, call, make, opened, run, storage
 
 __all__ = ["storage"]
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
+from harness.events import Signal
+from harness.session.harness import Harness
+from harness.session.notifications import Notification, Policy, dispatch
 from harness_kit import Model, call, log_of, opened
 from running_kit import (
     YOLO,
@@ -18,10 +22,6 @@ from running_kit import (
     starts,
     waiting,
 )
-
-from harness.events import Signal
-from harness.session.harness import Harness
-from harness.session.notifications import Notification, Policy, dispatch
 
 
 def note(priority: str, **more: Any) -> dict[str, Any]:

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from harness.contracts.model import UserTurn
+from harness.contracts.tool import ToolContext, ToolFailure
+from harness.conversation.turns import turn_of
 from harness.errors import UsageError
 from harness.events import Event, NotificationChanged, Signal
 from harness.session.builtin.notification_inbox import NotificationInboxTool
@@ -27,9 +30,6 @@ from harness.session.notifications import (
     summary_signal,
     usual_ruling,
 )
-from harness.sources.loop.turns import turn_of
-from harness.sources.model import UserTurn
-from harness.sources.tool import ToolContext, ToolFailure
 
 
 class Thread:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, Record, call, make, run, used
 
+from harness.contracts.model import UserTurn
 from harness.errors import HarnessError, StoreError
 from harness.events import Event, Unknown
 from harness.log.codec import decode
@@ -20,8 +20,8 @@ from harness.log.stores.memory import MemoryStore
 from harness.session.adapters.pubsub import LocalPubSub
 from harness.session.harness import Harness
 from harness.session.thread_memory import Memory
-from harness.sources.model import UserTurn
 from harness.testing.faulty_store import FaultyStore
+from harness_kit import Model, Record, call, make, run, used
 
 MOST_CALLS = 200
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from harness_kit import log_of, opened
-from running_kit import in_loop
 
 from harness.events import FollowUpsChanged, NotificationChanged
+from harness.folds.page_state.fold import StateFold
 from harness.log.stores.memory import MemoryStore
 from harness.session.runs import UserMessage
 from harness.session.thread_fold import ThreadFold
-from harness.views.page_state.fold import StateFold
+from harness_kit import log_of, opened
+from running_kit import in_loop
 
 
 def notification(number: int) -> dict[str, Any]:

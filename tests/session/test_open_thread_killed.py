@@ -12,7 +12,6 @@ import zlib
 from typing import Any
 
 import pytest
-from harness_kit import Model, Record, StoreMaker, call, make, run, storage, used
 
 import child_process
 from harness.log.codec import encode
@@ -22,6 +21,7 @@ from harness.session.adapters.pubsub import LocalPubSub
 from harness.session.config import Mode
 from harness.session.harness import Harness
 from harness.session.thread_memory import Memory
+from harness_kit import Model, Record, StoreMaker, call, make, run, storage, used
 
 __all__ = ["storage"]
 

@@ -6,12 +6,12 @@ import asyncio
 from typing import Any, Literal
 
 import pytest
-from harness_kit import Model, Record, StoreMaker, call, calls, make, opened, run, storage
 
 from harness.errors import UsageError
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import BackingAgent, ToolCategory
 from harness.session.harness import Harness
+from harness_kit import Model, Record, StoreMaker, call, calls, make, opened, run, storage
 
 __all__ = ["storage"]
 

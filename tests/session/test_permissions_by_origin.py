@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from harness_kit import Model, call, opened
-from running_kit import in_loop, plain, started
 
+from harness.contracts.tool import Renamed, Tool
 from harness.errors import UsageError
+from harness.native.tools.function_tool import tool
+from harness.questions.permissions import proposed_call
 from harness.session.config import BUILTIN_TOOLS
 from harness.session.harness import Harness
 from harness.session.permissions import SessionPermissions
 from harness.session.state import SessionState
 from harness.session.thread_memory import Memory
-from harness.sources.loop.permissions import proposed_call
-from harness.sources.tool import Renamed, Tool
-from harness.sources.tools.function_tool import tool
+from harness_kit import Model, call, opened
+from running_kit import in_loop, plain, started
 
 
 def named(name: str, left: list[str]) -> Tool:
@@ -92,8 +92,8 @@ async def test_recall_and_the_inbox_are_the_harness_own_and_ask_no_one() -> None
 
 
 def test_categories_of_our_tools_go_with_them() -> None:
+    from harness.native.tools.registry import default_tools
     from harness.session.adapters.browser import ChromiumBrowser
-    from harness.sources.tools.registry import default_tools
 
     kept = SessionPermissions(SessionState(None, None, lambda _event: None), None)
     tools = [*default_tools("."), *ChromiumBrowser("/bin/true").tools()]
@@ -110,7 +110,7 @@ def test_categories_of_our_tools_go_with_them() -> None:
 
 
 def test_tools_of_mcp_servers_are_of_the_category_mcp_whatever_they_are_called() -> None:
-    from harness.sources.mcp.servers import McpTool
+    from harness.native.mcp.servers import McpTool
 
     class Described:
         name, title, description, input_schema = "query", "", "Looks.", {"type": "object"}

@@ -6,15 +6,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from harness_kit import Record, log_of, opened
-from running_kit import NO_MODEL, fake_claude, in_loop, notes, texts
-
 from harness import Harness
+from harness.contracts.model import Attachment
 from harness.events import Message, Relay, RelayReply, Result, SteeringQueued, ToolEnd
 from harness.log.stores.files import FileStore
+from harness.runs.audit import check
 from harness.session.config import Mode
-from harness.sources.model import Attachment
-from harness.sources.translation.audit import check
+from harness_kit import Record, log_of, opened
+from running_kit import NO_MODEL, fake_claude, in_loop, notes, texts
 
 
 def modes(folder: Path) -> list[Mode]:

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from harness_kit import Model, call, log_of, opened, used
-from running_kit import Gate, Live, ends, halting, in_loop, started
 
 from harness.events import SessionStart
 from harness.log.codec import encode
@@ -15,6 +13,8 @@ from harness.log.stores.files import FileStore
 from harness.session.adapters.pubsub import LocalPubSub
 from harness.session.adapters.traces import TraceFile
 from harness.session.config import RequestContext
+from harness_kit import Model, call, log_of, opened, used
+from running_kit import Gate, Live, ends, halting, in_loop, started
 
 
 def spans(path: Path) -> list[dict[str, Any]]:

@@ -6,13 +6,12 @@ import asyncio
 from base64 import b64encode
 from pathlib import Path
 
+from harness.contracts.model import UserTurn
+from harness.events import Message, SessionStart
+from harness.folds.session.events import HarnessEvent
+from harness.log.stores.files import FileStore
 from harness_kit import Model, call, log_of, opened
 from running_kit import YOLO, Gate, Live, check, ends, halting, in_loop, started, starts, texts, waiting
-
-from harness.events import Message, SessionStart
-from harness.log.stores.files import FileStore
-from harness.sources.model import UserTurn
-from harness.views.session.events import HarnessEvent
 
 
 @in_loop

@@ -6,6 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
+
+from harness.contracts.tool import ToolContext
+from harness.events import RelayReply, Result
+from harness.log.stores.files import FileStore
+from harness.native.tools.function_tool import tool
+from harness.session.config import Mode
 from harness_kit import Model, Record, call, log_of, opened
 from running_kit import (
     YOLO,
@@ -22,12 +28,6 @@ from running_kit import (
     texts,
     waiting,
 )
-
-from harness.events import RelayReply, Result
-from harness.log.stores.files import FileStore
-from harness.session.config import Mode
-from harness.sources.tool import ToolContext
-from harness.sources.tools.function_tool import tool
 
 
 def nothing_after_the_end(record: Record) -> bool:
@@ -188,8 +188,8 @@ async def test_what_a_stopped_tool_still_says_is_not_reported(monkeypatch: pytes
         context.progress("still here")
         return "too late"
 
-    monkeypatch.setattr("harness.sources.loop.tool_calls._GRACE_S", 0.05)
-    monkeypatch.setattr("harness.sources.loop.agent_run.GRACE_S", 0.05)
+    monkeypatch.setattr("harness.native.loop.tool_calls._GRACE_S", 0.05)
+    monkeypatch.setattr("harness.native.loop.agent_run.GRACE_S", 0.05)
     async with opened(Live(call("stubborn")), tools=[stubborn], initial_state=YOLO) as (harness, record):
         first = started(harness.send_message(content="go"))
         await reached.wait()

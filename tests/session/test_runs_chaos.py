@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, Record, call, log_of, make, opened
-from running_kit import check, in_loop, plain, started
 
+from harness.contracts.model import Ask
+from harness.conversation.history import history
 from harness.errors import UsageError
 from harness.events import Event
 from harness.log.stores.files import FileStore
+from harness.models.scripted import Scripted
 from harness.session.config import Mode
 from harness.session.harness import Harness
 from harness.session.thread_memory import Memory
-from harness.sources.loop.history import history
-from harness.sources.model import Ask
-from harness.sources.models.scripted import Scripted
+from harness_kit import Model, Record, call, log_of, make, opened
+from running_kit import check, in_loop, plain, started
 
 SEEDS = range(24)
 MODES = [Mode(id="plan", transitions_to="build"), Mode(id="build")]

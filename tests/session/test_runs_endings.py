@@ -5,6 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+
+from harness.conversation.history import history
+from harness.errors import UsageError
+from harness.native.tools.function_tool import tool
+from harness.session.config import Mode
 from harness_kit import Model, call, log_of, opened
 from running_kit import (
     NO_MODEL,
@@ -20,11 +25,6 @@ from running_kit import (
     stopping,
     texts,
 )
-
-from harness.errors import UsageError
-from harness.session.config import Mode
-from harness.sources.loop.history import history
-from harness.sources.tools.function_tool import tool
 
 
 @pytest.mark.parametrize("stop_reason", ["length", "refusal"])

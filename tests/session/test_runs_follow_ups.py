@@ -6,6 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from harness.errors import UsageError
+from harness.events import FollowUpsChanged, SessionStart
+from harness.folds.session.events import HarnessEvent
+from harness.log.stores.files import FileStore
+from harness.session.harness import Harness
 from harness_kit import Model, Record, call, log_of, make, opened
 from running_kit import (
     YOLO,
@@ -24,12 +30,6 @@ from running_kit import (
     texts,
     waiting,
 )
-
-from harness.errors import UsageError
-from harness.events import FollowUpsChanged, SessionStart
-from harness.log.stores.files import FileStore
-from harness.session.harness import Harness
-from harness.views.session.events import HarnessEvent
 
 
 def counts(record: Record) -> list[int]:

@@ -8,8 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, call, log_of, opened, used
 from msgspec.structs import replace
+
+from harness.contracts.model import Ask
+from harness.contracts.request import Limits
+from harness.contracts.tool import ToolContext
+from harness.errors import UsageError
+from harness.events import Event, StepEnd, UsageDelta
+from harness.log.stores.memory import MemoryStore
+from harness.native.tools.function_tool import tool
+from harness.session.config import Mode, RequestContext
+from harness.session.runs import RunOutcome
+from harness_kit import Model, call, log_of, opened, used
 from running_kit import (
     YOLO,
     Gate,
@@ -24,16 +34,6 @@ from running_kit import (
     notes,
     started,
 )
-
-from harness.errors import UsageError
-from harness.events import Event, StepEnd, UsageDelta
-from harness.log.stores.memory import MemoryStore
-from harness.session.config import Mode, RequestContext
-from harness.session.runs import RunOutcome
-from harness.sources.model import Ask
-from harness.sources.request import Limits
-from harness.sources.tool import ToolContext
-from harness.sources.tools.function_tool import tool
 
 
 @in_loop

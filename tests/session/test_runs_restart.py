@@ -11,9 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, Record, log_of, make
-from running_kit import check, ends, in_loop, texts
-from waiting_session import MODES, marking, open_store, rest, wait_to_be_killed
 
 import child_process
 import postgres_server
@@ -21,8 +18,11 @@ from harness.events import ModeChanged, Result, SessionStart, ToolEnd, ToolStart
 from harness.log.query import waits
 from harness.log.store import Query
 from harness.log.stores.files import FileStore
+from harness.runs.audit import check as audit
 from harness.session.harness import Harness
-from harness.sources.translation.audit import check as audit
+from harness_kit import Model, Record, log_of, make
+from running_kit import check, ends, in_loop, texts
+from waiting_session import MODES, marking, open_store, rest, wait_to_be_killed
 
 
 class Place:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.contracts.model import ToolTurn, UserTurn
+from harness.events import Message, SteeringQueued
+from harness.log.stores.files import FileStore
+from harness.log.stores.memory import MemoryStore
+from harness.session.config import Mode
 from harness_kit import Model, call, log_of, opened
 from running_kit import (
     NO_MODEL,
@@ -22,12 +27,6 @@ from running_kit import (
     texts,
     waiting,
 )
-
-from harness.events import Message, SteeringQueued
-from harness.log.stores.files import FileStore
-from harness.log.stores.memory import MemoryStore
-from harness.session.config import Mode
-from harness.sources.model import ToolTurn, UserTurn
 
 
 @in_loop

@@ -6,6 +6,15 @@ import asyncio
 from typing import Any
 
 import pytest
+
+from harness.contracts.tool import ToolContext
+from harness.errors import UsageError
+from harness.events import Relay, ToolEnd, ToolStart
+from harness.folds.session.events import HarnessEvent
+from harness.native.tools.function_tool import tool
+from harness.session.builtin.ask_user import AskUserTool
+from harness.session.config import Subagent
+from harness.session.harness import Harness
 from harness_kit import Model, call, log_of, opened
 from running_kit import (
     YOLO,
@@ -17,15 +26,6 @@ from running_kit import (
     started,
     texts,
 )
-
-from harness.errors import UsageError
-from harness.events import Relay, ToolEnd, ToolStart
-from harness.session.builtin.ask_user import AskUserTool
-from harness.session.config import Subagent
-from harness.session.harness import Harness
-from harness.sources.tool import ToolContext
-from harness.sources.tools.function_tool import tool
-from harness.views.session.events import HarnessEvent
 
 OPTIONS = [{"label": "Tests", "description": "more of them"}, {"label": "Docs"}]
 

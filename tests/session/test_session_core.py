@@ -7,22 +7,22 @@ import threading
 from typing import Any
 
 import pytest
+
+from harness.contracts.tool import ToolContext
+from harness.errors import UsageError
+from harness.events import Info
+from harness.folds.session.events import HarnessEvent
+from harness.log.stores.memory import MemoryStore
+from harness.native.tools.function_tool import tool
+from harness.session.config import Mode, RequestContext, Subagent
+from harness.session.session_core import HarnessRequest
+from harness.session.state import StateUpdate
 from harness_kit import Model, call, log_of, opened, run
 from running_kit import (
     YOLO,
     check,
     in_loop,
 )
-
-from harness.errors import UsageError
-from harness.events import Info
-from harness.log.stores.memory import MemoryStore
-from harness.session.config import Mode, RequestContext, Subagent
-from harness.session.session_core import HarnessRequest
-from harness.session.state import StateUpdate
-from harness.sources.tool import ToolContext
-from harness.sources.tools.function_tool import tool
-from harness.views.session.events import HarnessEvent
 
 
 def test_a_factory_of_tools_is_asked_with_the_context_of_each_message() -> None:

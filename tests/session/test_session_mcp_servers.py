@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, call, log_of, make, opened
-from running_kit import YOLO, in_loop
 
 from harness.errors import UsageError
 from harness.events import ToolEnd, Warning
+from harness_kit import Model, call, log_of, make, opened
+from running_kit import YOLO, in_loop
 
 pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the extra `mcp` is not installed")
 
-SERVER = str(Path(__file__).parent.parent / "sources" / "tools" / "mcp_server.py")
+SERVER = str(Path(__file__).parent.parent / "native" / "tools" / "mcp_server.py")
 
 
 def entry(*arguments: str, **more: Any) -> dict[str, Any]:

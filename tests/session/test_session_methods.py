@@ -6,11 +6,11 @@ import inspect
 import re
 
 import pytest
-from harness_kit import make
 
 from harness.session.harness import Harness
 from harness.session.session import Session
 from harness.session.session_methods import SessionMethods
+from harness_kit import make
 
 SHARED = {
     "abort",

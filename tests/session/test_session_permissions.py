@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
+from harness.contracts.tool import Renamed, Tool, ToolContext, ToolOutput, ToolSpec
 from harness.errors import UsageError
 from harness.events import Operation
 from harness.events.operation import Command
+from harness.native.tools.bash import BashTool
+from harness.questions.permissions import proposed_call
 from harness.session.permissions import SessionPermissions
 from harness.session.state import SessionState
-from harness.sources.loop.permissions import proposed_call
-from harness.sources.tool import Renamed, Tool, ToolContext, ToolOutput, ToolSpec
-from harness.sources.tools.bash import BashTool
-from harness.sources.workspace.commands import OutputFolder
-from harness.sources.workspace.roots import ToolWorkspace
+from harness.workspace.commands import OutputFolder
+from harness.workspace.roots import ToolWorkspace
 
 
 def rules(state: dict[str, Any] | None = None, category: Any = None) -> SessionPermissions:

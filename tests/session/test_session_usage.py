@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from harness_kit import Model, StoreMaker, call, opened, run, storage, used
-from running_kit import in_loop
 
 from harness.events import Usage, UsageDelta
+from harness.folds.session.events import TokenUsage
+from harness.folds.session.usage import NOTHING_USED, read_usage
 from harness.log.stores.memory import MemoryStore
-from harness.views.session.events import TokenUsage
-from harness.views.session.usage import NOTHING_USED, read_usage
+from harness_kit import Model, StoreMaker, call, opened, run, storage, used
+from running_kit import in_loop
 
 __all__ = ["storage"]
 

@@ -6,6 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from harness.errors import UsageError
+from harness.events import SessionStart, Signal
+from harness.folds.session.encoding import to_wire
+from harness.log.stores.files import FileStore
 from harness_kit import Model, call, log_of, opened
 from running_kit import (
     YOLO,
@@ -21,11 +26,6 @@ from running_kit import (
     texts,
     waiting,
 )
-
-from harness.errors import UsageError
-from harness.events import SessionStart, Signal
-from harness.log.stores.files import FileStore
-from harness.views.session.encoding import to_wire
 
 REMINDER = {"type": "reactive", "contents": "Save your work.", "attributes": {"type": "save"}}
 

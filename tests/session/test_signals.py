@@ -6,16 +6,16 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
-from harness_kit import Model, opened
-from running_kit import in_loop
 
+from harness.contracts.model import Attachment, UserTurn
+from harness.conversation.turns import turn_of
 from harness.errors import UsageError
 from harness.events import Signal
 from harness.session import signals
 from harness.session.signals import Branch, create, decide, from_input
 from harness.session.state import StateLanes, StateReport, cache_key
-from harness.sources.loop.turns import turn_of
-from harness.sources.model import Attachment, UserTurn
+from harness_kit import Model, opened
+from running_kit import in_loop
 
 
 def turn(signal: Signal) -> UserTurn:

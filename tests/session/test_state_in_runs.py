@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from harness import Harness, MemoryStore, Mode
-from harness.sources.models.scripted import Scripted
+from harness.models.scripted import Scripted
 
 
 def test_a_run_can_be_watched_and_its_stop_is_seen() -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from itertools import count
 
-from thread_kit import Asked, ParentThread
-
+from harness.contracts.model import UserTurn
 from harness.events import Signal, Task
 from harness.session.goals import Objective
 from harness.session.run_hooks import state_signals
 from harness.session.state import StateLanes
-from harness.sources.model import UserTurn
+from thread_kit import Asked, ParentThread
 
 OBJECTIVE = Objective(objective="ship it", status="active", runs_used=0, started_at=1, updated_at=1, id="g")
 

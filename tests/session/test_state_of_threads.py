@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from harness_kit import Model, StoreMaker, call, log_of, make, opened, run, storage
-from running_kit import YOLO, in_loop
 
 from harness.errors import UsageError
 from harness.events import Info, ThreadCreated
 from harness.log.stores.memory import MemoryStore
 from harness.session.state import StateUpdate
+from harness_kit import Model, StoreMaker, call, log_of, make, opened, run, storage
+from running_kit import YOLO, in_loop
 
 __all__ = ["storage"]
 

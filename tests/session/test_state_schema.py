@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, TypedDict
 import msgspec
 import pydantic
 import pytest
-from harness_kit import StoreMaker, opened, run, storage
 
 from harness.errors import UsageError
 from harness.log.stores.memory import MemoryStore
 from harness.session.state import SessionState
+from harness_kit import StoreMaker, opened, run, storage
 
 __all__ = ["storage"]
 

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, StoreMaker, call, log_of, make, opened, run, storage
-from running_kit import in_loop
 
 from harness.errors import StoreError
 from harness.events import Event, StateChanged
+from harness.folds.session.encoding import to_wire
 from harness.log.codec import decode, encode
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
@@ -25,7 +24,8 @@ from harness.session.open_thread import OpenThread
 from harness.session.session_core import SessionCore
 from harness.session.thread_fold import ThreadFold
 from harness.session.thread_memory import Memory
-from harness.views.session.encoding import to_wire
+from harness_kit import Model, StoreMaker, call, log_of, make, opened, run, storage
+from running_kit import in_loop
 
 __all__ = ["storage"]
 

@@ -9,6 +9,8 @@ import pytest
 import recorded_runs
 from changed_logs import changed, suspended_before_another, thread
 from harness.events import Event
+from harness.folds.page_state.fold import StateFold
+from harness.folds.session.encoding import to_wire
 from harness.log.hub import Hub
 from harness.log.run_tree import RunTree
 from harness.log.store import Metadata
@@ -16,8 +18,6 @@ from harness.log.stores.memory import MemoryStore
 from harness.session.bus import Bus
 from harness.session.thread_fold import ThreadFold, rest
 from harness.testing.golden import Case
-from harness.views.page_state.fold import StateFold
-from harness.views.session.encoding import to_wire
 
 CASES = recorded_runs.CASES[::40]
 

@@ -6,6 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from harness.events import BufferingEnd, ObservationEnd, Result, ThreadRenamed, UsageDelta
+from harness.log.stores.files import FileStore
+from harness.runs.audit import check as audit
+from harness.session.config import MemoryDefaults
+from harness.session.thread_memory import Memory
 from harness_kit import Model, Record, call, log_of, opened, used
 from running_kit import (
     YOLO,
@@ -21,12 +27,6 @@ from running_kit import (
     started,
     texts,
 )
-
-from harness.events import BufferingEnd, ObservationEnd, Result, ThreadRenamed, UsageDelta
-from harness.log.stores.files import FileStore
-from harness.session.config import MemoryDefaults
-from harness.session.thread_memory import Memory
-from harness.sources.translation.audit import check as audit
 
 LONG = "word " * 400
 """About 500 tokens."""

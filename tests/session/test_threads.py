@@ -7,11 +7,10 @@ import itertools
 from typing import Any
 
 import pytest
-from harness_kit import Model, Record, StoreMaker, call, later, log_of, make, opened, run, storage
-from running_kit import YOLO, in_loop
 
 from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
 from harness.events import ThreadCreated
+from harness.folds.session.events import HarnessThread, ToolStartEvent
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
@@ -19,7 +18,8 @@ from harness.session.config import Mode, Subagent
 from harness.session.harness import Harness
 from harness.session.open_thread import folded
 from harness.session.thread_memory import Memory
-from harness.views.session.events import HarnessThread, ToolStartEvent
+from harness_kit import Model, Record, StoreMaker, call, later, log_of, make, opened, run, storage
+from running_kit import YOLO, in_loop
 
 __all__ = ["storage"]
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, StoreMaker, call, log_of, opened, run, storage, used
-from running_kit import YOLO, in_loop
 
+from harness.contracts.tool import ToolContext
 from harness.errors import LogLocked, UnknownSession, UsageError
 from harness.events import ThreadCreated
 from harness.log.stores.files import FileStore
@@ -17,7 +16,8 @@ from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode
 from harness.session.harness import Harness
 from harness.session.thread_memory import Memory
-from harness.sources.tool import ToolContext
+from harness_kit import Model, StoreMaker, call, log_of, opened, run, storage, used
+from running_kit import YOLO, in_loop
 
 __all__ = ["storage"]
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from harness_kit import Model, StoreMaker, log_of, opened, run, storage, used
 
 from harness.errors import UnknownSession, UsageError
 from harness.events import ThreadRenamed
+from harness.folds.session.events import HarnessThread
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
 from harness.session.harness import Harness
-from harness.views.session.events import HarnessThread
+from harness_kit import Model, StoreMaker, log_of, opened, run, storage, used
 
 __all__ = ["storage"]
 

@@ -9,13 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, opened, run
 
-from harness.events import Event, Message, Result, SessionStart, StepEnd, StepStart, TextDelta, ThreadCreated
+from harness.events import (
+    Event,
+    Message,
+    Result,
+    SessionStart,
+    StepEnd,
+    StepStart,
+    TextDelta,
+    ThreadCreated,
+)
 from harness.log.hub import Hub
 from harness.log.store import LogReader, Metadata, Store
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
+from harness_kit import Model, opened, run
 
 TURNS = 2500
 

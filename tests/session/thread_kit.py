@@ -6,19 +6,19 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from harness.contracts.model import Ask, Model, ToolSpec, Turn
+from harness.contracts.tool import Tool
 from harness.errors import UsageError
 from harness.events import Event, Forked, Result, SessionStart, Suspended, ToolEnd
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from harness.log.stores.memory import MemoryStore
+from harness.models.scripted import Scripted
+from harness.native.loop.conversation import AgentConversation
+from harness.native.loop.loop_context import AgentOptions, LoopContext
+from harness.questions.permissions import PermissionPolicy, Permissions
 from harness.session.builtin.subagent import SubagentTool
 from harness.session.config import RequestContext, Subagent
-from harness.sources.loop.conversation import AgentConversation
-from harness.sources.loop.loop_context import AgentOptions, LoopContext
-from harness.sources.loop.permissions import PermissionPolicy, Permissions
-from harness.sources.model import Ask, Model, ToolSpec, Turn
-from harness.sources.models.scripted import Scripted
-from harness.sources.tool import Tool
 
 EXPLORE = Subagent(
     id="explore",

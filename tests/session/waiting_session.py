@@ -12,13 +12,13 @@ import os
 import signal
 from typing import Any
 
+from harness.folds.session.events import HarnessEvent
 from harness.log.store import Store
 from harness.log.stores.files import FileStore
+from harness.models.scripted import Scripted
+from harness.native.tools.function_tool import tool
 from harness.session.config import Mode
 from harness.session.harness import Harness
-from harness.sources.models.scripted import Scripted
-from harness.sources.tools.function_tool import tool
-from harness.views.session.events import HarnessEvent
 
 CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "ask": ("ask_user", {"question": "Which?", "options": [{"label": "a"}, {"label": "b"}]}),

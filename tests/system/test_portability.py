@@ -14,15 +14,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.sources.process.real_processes import alive, linux_only, wait_until
 
 from harness.errors import UsageError
-from harness.sources.process import child as child_module
-from harness.sources.process.child import Child
-from harness.sources.process.invocation import Invocation
-from harness.sources.sandbox import ladder
+from harness.process import child as child_module
+from harness.process.child import Child
+from harness.process.invocation import Invocation
+from harness.sandbox import ladder
 from harness.system import linux, posix
 from harness.system.contract import System
+from real_processes import alive, linux_only, wait_until
 from source_tree import expect_none, package_modules, uses_of
 
 LINUX_CALLS = (
@@ -45,7 +45,7 @@ LINUX_CALLS = (
     "signal.sigtimedwait",
     "socket.SO_PEERCRED",
 )
-ARGUMENTS_OF_BUBBLEWRAP = "sources/sandbox/rungs.py"
+ARGUMENTS_OF_BUBBLEWRAP = "sandbox/rungs.py"
 
 
 def test_only_one_room_uses_what_other_systems_lack() -> None:

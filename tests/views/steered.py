@@ -34,7 +34,7 @@ from harness.events import (
     ThreadRenamed,
     WorkspaceChanged,
 )
-from harness.views.formatting.approval import STEERING
+from harness.formatting.approval import STEERING
 
 
 def steered(text: str) -> list[Event]:

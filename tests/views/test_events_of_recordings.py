@@ -8,9 +8,9 @@ import msgspec
 
 import recorded_runs
 from harness.events import Message
+from harness.folds.run_events.events import UNTOLD, AnyWireEvent
 from harness.log import codec
 from harness.testing.golden import Case
-from harness.views.run_events.events import UNTOLD, AnyWireEvent
 from showing import shown
 
 

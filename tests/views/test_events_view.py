@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.contracts.model import Attachment, Call
 from harness.events import (
     Error,
     Event,
@@ -32,7 +33,6 @@ from harness.events import (
     Warning,
 )
 from harness.log import codec
-from harness.sources.model import Attachment, Call
 from own_runs import CONCURRENT_CALLS, LS, RUN, SINGLE_CALL, asked, begin, ended, of, result, started, step
 from showing import shown
 

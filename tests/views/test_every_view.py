@@ -10,11 +10,11 @@ from random import Random
 
 import harness.views
 import recorded_runs
+from harness.agents.registry import names
 from harness.events import Event, SessionStart
 from harness.log.hub import Hub
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
-from harness.sources.registry import names
 from harness.stage import ViewOptions, run_through
 from harness.testing.golden import Case, translate
 from showing import shown_bytes

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from harness.events import Error, Message, Result, SessionStart, TextDelta, ToolEnd, ToolStart, Warning
-from harness.interfaces import formats
+from harness.clients import formats
+from harness.events import (
+    Error,
+    Message,
+    Result,
+    SessionStart,
+    TextDelta,
+    ToolEnd,
+    ToolStart,
+    Warning,
+)
 from harness.stage import ViewOptions, feed_all
 
 EVENTS = [

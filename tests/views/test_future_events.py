@@ -13,6 +13,8 @@ import pytest
 
 import harness.views
 from changed_logs import FromTheFuture, numbered
+from harness.contracts.conversation import conversation_of
+from harness.conversation.history import history
 from harness.events import (
     Event,
     Message,
@@ -27,21 +29,19 @@ from harness.events import (
     Usage,
     UsageDelta,
 )
-from harness.interfaces.tui.transcript_lines import TranscriptLines
-from harness.ledger import Account
+from harness.folds.changes.fold import ChangeHistory
+from harness.folds.inbox.fold import InboxFold, Surroundings
+from harness.folds.page_state.fold import StateFold
+from harness.folds.run_events.runner_events import RunnerTranslation
 from harness.log.log_summary import LogSummary
 from harness.log.run_tree import RunTree
 from harness.log.store import Metadata
+from harness.runs.audit import runs_in
 from harness.session.thread_fold import ThreadFold
-from harness.sources.handover.conversation import conversation_of
-from harness.sources.loop.history import history
-from harness.sources.translation.audit import runs_in
 from harness.stage import ViewOptions, run_through
-from harness.views.changes.fold import ChangeHistory
+from harness.tui.transcript_lines import TranscriptLines
+from harness.usage.ledger import Account
 from harness.views.display import DisplayFold
-from harness.views.inbox.fold import InboxFold, Surroundings
-from harness.views.page_state.fold import StateFold
-from harness.views.run_events.runner_events import RunnerTranslation
 from showing import shown_bytes
 
 VIEWS = [

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import recorded_runs
+from harness.contracts.model import Attachment
 from harness.events import (
     Error,
     Event,
@@ -21,16 +22,22 @@ from harness.events import (
     ToolEnd,
     ToolStart,
 )
+from harness.folds.conversation.data import graph_data
 from harness.log import codec
 from harness.log.hub import Hub
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
-from harness.sources.model import Attachment
 from harness.stage import ViewOptions
 from harness.testing.golden import Case
 from harness.views import graph as graph_view
-from harness.views.conversation.data import graph_data
-from harness.views.graph import Graph, GraphView, project_messages, project_repl, project_thread, run_status
+from harness.views.graph import (
+    Graph,
+    GraphView,
+    project_messages,
+    project_repl,
+    project_thread,
+    run_status,
+)
 from own_runs import CONCURRENT_CALLS, RUN, SINGLE_CALL, begin, ended, of, result, started, step
 from showing import shown
 

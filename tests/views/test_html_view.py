@@ -20,9 +20,9 @@ from harness.events import (
     ToolStart,
 )
 from harness.events.operation import Command, Read
+from harness.formatting.html_text import html_of_markdown
 from harness.stage import ViewOptions, run_through
 from harness.views import html
-from harness.views.formatting.html_text import html_of_markdown
 
 ALLOWED = {
     *(

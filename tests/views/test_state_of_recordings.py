@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 
 import recorded_runs
+from harness.agents.registry import names
 from harness.events import Event
+from harness.folds.page_state.fold import StateFold
+from harness.folds.page_state.object_stream import Operation, apply, diff, merge
 from harness.log.hub import Hub
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
-from harness.sources.registry import names
 from harness.testing.golden import Case, translate
-from harness.views.page_state.fold import StateFold
-from harness.views.page_state.object_stream import Operation, apply, diff, merge
 
 CASES = [case for case in recorded_runs.CASES if case.agent in set(names())]
 

@@ -36,9 +36,9 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command
-from harness.views.page_state.calls import LONGEST_OUTPUT
-from harness.views.page_state.fold import StateFold
-from harness.views.page_state.object_stream import Operation, apply
+from harness.folds.page_state.calls import LONGEST_OUTPUT
+from harness.folds.page_state.fold import StateFold
+from harness.folds.page_state.object_stream import Operation, apply
 from showing import shown
 
 START = SessionStart(agent="claude", model="opus", cwd="/w")

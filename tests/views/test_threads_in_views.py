@@ -11,7 +11,6 @@ import pytest
 from msgspec.structs import replace
 
 import harness.views
-from harness.config.prices import Price, Prices
 from harness.events import (
     Event,
     Message,
@@ -30,10 +29,11 @@ from harness.events import (
     Usage,
     UsageDelta,
 )
-from harness.ledger import Ledger, total
 from harness.log.run_tree import RunTree
 from harness.log.store import Metadata
 from harness.stage import ViewOptions
+from harness.usage.ledger import Ledger, total
+from harness.usage.prices import Price, Prices
 from showing import shown
 from steered import steered
 

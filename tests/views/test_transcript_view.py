@@ -41,8 +41,8 @@ from harness.events.operation import (
     Tasks,
     Write,
 )
+from harness.formatting.columns import columns
 from harness.stage import ViewOptions
-from harness.views.formatting.columns import columns
 from harness.views.transcript import Transcript
 from showing import shown, shown_bytes
 from steered import steered

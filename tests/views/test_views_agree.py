@@ -31,7 +31,9 @@ from changed_logs import (
     thread,
     whole,
 )
-from harness.config.prices import Prices
+from harness.contracts.conversation import HandedAnswer, conversation_of
+from harness.contracts.model import AssistantTurn
+from harness.conversation.history import history
 from harness.events import (
     Compacted,
     Error,
@@ -45,24 +47,22 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
-from harness.ledger import Account, Ledger, total
+from harness.folds.changes.fold import ChangeHistory
+from harness.folds.inbox.fold import InboxFold, Surroundings
+from harness.folds.inbox.row import NEEDS_YOU, WORKS
+from harness.folds.page_state.fold import StateFold
+from harness.folds.session import events as wire
+from harness.formatting.escapes import neutralised
+from harness.formatting.html_text import html_of_markdown
 from harness.log.log_summary import LogSummary
 from harness.log.run_tree import RunTree
 from harness.log.store import Metadata
+from harness.runs.audit import runs_in
 from harness.session.thread_fold import ThreadFold
-from harness.sources.handover.conversation import HandedAnswer, conversation_of
-from harness.sources.loop.history import history
-from harness.sources.model import AssistantTurn
-from harness.sources.translation.audit import runs_in
 from harness.testing.golden import Case
-from harness.views.changes.fold import ChangeHistory
+from harness.usage.ledger import Account, Ledger, total
+from harness.usage.prices import Prices
 from harness.views.display import DisplayFold
-from harness.views.formatting.escapes import neutralised
-from harness.views.formatting.html_text import html_of_markdown
-from harness.views.inbox.fold import InboxFold, Surroundings
-from harness.views.inbox.row import NEEDS_YOU, WORKS
-from harness.views.page_state.fold import StateFold
-from harness.views.session import events as wire
 from showing import shown
 
 CHANGED_LOGS = int(os.environ.get("HARNESS_CHANGED_LOGS", "600"))

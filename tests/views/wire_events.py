@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from harness.views.conversation.graph import Graph
-from harness.views.run_events.events import AnyWireEvent
+from harness.folds.conversation.graph import Graph
+from harness.folds.run_events.events import AnyWireEvent
 
 
 def wire_event(type: str, runId: str = "r1", **fields: Any) -> AnyWireEvent:  # noqa: N803 # as on the wire

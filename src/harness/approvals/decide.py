@@ -20,7 +20,13 @@ from collections.abc import Sequence
 from harness.approvals.call import AccessMode, Answer, Decision, ProposedCall
 from harness.approvals.denied_below import first_below
 from harness.approvals.free_commands import why_asked
-from harness.approvals.rules import Rule, changing_argument, covering, first_possible, first_touching
+from harness.approvals.rules import (
+    Rule,
+    changing_argument,
+    covering,
+    first_possible,
+    first_touching,
+)
 from harness.approvals.work_folder import WorkFolder
 
 _WEIGHT: dict[Answer, int] = {"allow": 0, "ask": 1, "deny": 2}

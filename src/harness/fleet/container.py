@@ -15,12 +15,12 @@ from functools import cache
 from hashlib import sha256
 from shlex import join
 
+from harness.contracts.agent import Agent
 from harness.errors import HarnessError, UsageError
-from harness.fleet.plan import ContainerSettings, FleetTask
+from harness.fleet.plans.plan import ContainerSettings, FleetTask
 from harness.fleet.step import StepStopped
-from harness.sources.agent import Agent
-from harness.sources.process.child import Child
-from harness.sources.process.invocation import Invocation, find_program
+from harness.process.child import Child
+from harness.process.invocation import Invocation, find_program
 
 _ENGINES = ("docker", "podman")
 _LABEL = "harness.fleet"

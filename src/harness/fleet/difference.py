@@ -10,9 +10,9 @@ import msgspec
 from harness.errors import UsageError
 from harness.events import Event, SessionStart, ToolEnd, ToolStart
 from harness.fleet.fleet import Fleet
+from harness.formatting.calls import words
+from harness.formatting.json_text import compact
 from harness.log.store import read_all
-from harness.views.formatting.calls import words
-from harness.views.formatting.json_text import compact
 
 _LONGEST = 200
 

@@ -9,7 +9,7 @@ import msgspec
 
 from harness.errors import HarnessError
 from harness.fleet.fleet import fleet_names, open_fleet
-from harness.fleet.plan import FleetCase, FleetPlan
+from harness.fleet.plans.plan import FleetCase, FleetPlan
 
 _MOST_FLEETS = 50
 

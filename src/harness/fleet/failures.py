@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness.events import Error, Event, Result, Warning
-from harness.fleet.attempt import Fault
 from harness.fleet.limit_words import end_of_limit
+from harness.fleet.records.attempt import Fault
 
 Trouble: TypeAlias = Literal["", "window", "throttle", "outage"]
 """What the provider did: a limit of hours or days is reached, there were too many requests at once, or it failed."""

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterable
 
 from harness.fleet.snapshot import Snapshots
-from harness.sources.workspace.git_calls import GitCalls, blank_git
+from harness.workspace.git_calls import GitCalls, blank_git
 
 _CONFIG = (
     "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n"

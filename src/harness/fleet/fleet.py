@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from harness.config import data_directory
 from harness.errors import LogLocked, StoreError, UnknownSession, UsageError
-from harness.fleet import plan as plans
-from harness.fleet.attempt import Attempt
-from harness.fleet.digests import path_digest
-from harness.fleet.plan import FleetCase, FleetPlan, FleetTask
+from harness.fleet.plans import plan as plans
+from harness.fleet.plans.digests import path_digest
+from harness.fleet.plans.plan import FleetCase, FleetPlan, FleetTask
+from harness.fleet.records.attempt import Attempt
 from harness.fleet.records.contract import FleetRecords
 from harness.fleet.records.files import FileRecords
 from harness.fleet.workspace import copy_tree, remove

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from harness.fleet.attempt import Attempt
 from harness.fleet.compare import Comparison
 from harness.fleet.overview import CaseOverview
+from harness.fleet.records.attempt import Attempt
 from harness.fleet.report import FleetReport, VariantReport
 from harness.fleet.report_words import (
     counted,

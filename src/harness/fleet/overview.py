@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from harness.fleet.attempt import Attempt, decisive, retries_used
 from harness.fleet.fleet import Fleet
-from harness.fleet.plan import FleetCase, FleetPlan
+from harness.fleet.plans.plan import FleetCase, FleetPlan
+from harness.fleet.records.attempt import Attempt, decisive, retries_used
 
 CaseState: TypeAlias = Literal["passed", "failed", "done", "error", "running", "waiting"]
 """`done`: it has a result, but no check. `error`: all of its attempts ended without a result, by no fault of the agent."""

@@ -10,15 +10,22 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from harness.agents.registry import load
 from harness.errors import UsageError
 from harness.fleet.container import ContainerFailed, prepare_image
-from harness.fleet.digests import files_digest, path_digest, task_digest
-from harness.fleet.plan import FleetCase, FleetPlan, FleetTask, RunLimits, Variant, variables_in
-from harness.fleet.plan_file import PlanText
+from harness.fleet.plans.digests import files_digest, path_digest, task_digest
+from harness.fleet.plans.plan import (
+    FleetCase,
+    FleetPlan,
+    FleetTask,
+    RunLimits,
+    Variant,
+    variables_in,
+)
+from harness.fleet.plans.plan_file import PlanText
 from harness.fleet.tasks.load import load_tasks
-from harness.sources.process.launch import dropped_options, find_binary, not_found
-from harness.sources.registry import load
-from harness.sources.workspace.git_calls import GitCalls, GitFailed
+from harness.runs.launch import dropped_options, find_binary, not_found
+from harness.workspace.git_calls import GitCalls, GitFailed
 
 _DROPPED_HINT = "leave it out: the runs would be the same without it"
 

@@ -16,8 +16,8 @@ from harness.fleet.report_words import (
     score_names,
     score_text,
 )
-from harness.views.formatting.columns import aligned
-from harness.views.formatting.escapes import single_line
+from harness.formatting.columns import aligned
+from harness.formatting.escapes import single_line
 
 CASE_SIGNS = {
     "passed": ("green", "✓"),

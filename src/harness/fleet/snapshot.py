@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha1
 from typing import NamedTuple
 
-from harness.sources.workspace.files import open_folder
-from harness.sources.workspace.git_calls import GitCalls, GitFailed, blank_git
+from harness.workspace.files import open_folder
+from harness.workspace.git_calls import GitCalls, GitFailed, blank_git
 
 _GIT = ".git"
 _CONFIG = (

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 import msgspec
 
 from harness.errors import HarnessError
-from harness.sources.process.child import Child, ChildTimeouts
-from harness.sources.process.invocation import Invocation
+from harness.process.child import Child, ChildTimeouts
+from harness.process.invocation import Invocation
 from harness.system.contract import system
 
 TIMED_OUT = 124

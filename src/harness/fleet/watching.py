@@ -24,9 +24,9 @@ from harness.events import BudgetReached, CaseStarted, Event, FleetEnded, ToolSt
 from harness.fleet.fleet import Fleet, fleet_names, fleets_directory, named_fleet
 from harness.fleet.overview import CaseOverview, CaseState, overview, tally
 from harness.fleet.report import VariantReport, report_of
+from harness.formatting.calls import described
+from harness.formatting.escapes import single_line
 from harness.log.store import LogReader
-from harness.views.formatting.calls import described
-from harness.views.formatting.escapes import single_line
 
 FleetState: TypeAlias = Literal[
     "planned", "running", "stopping", "completed", "budget", "stopped", "interrupted", "broken"

@@ -20,7 +20,7 @@ from typing import Any, Self
 from msgspec.structs import replace
 
 from harness import config
-from harness.config import prices
+from harness.agents.registry import load
 from harness.errors import BudgetExceeded, HarnessError, StoreError, UnknownSession, UsageError
 from harness.events import (
     Error,
@@ -35,19 +35,19 @@ from harness.events import (
     Warning,
 )
 from harness.events.usage import CLASSES
-from harness.fleet.attempt import Attempt, CaseProgress, Fault
 from harness.fleet.container import remove_container
 from harness.fleet.failures import ProviderTrouble, fault_of, trouble_of
 from harness.fleet.fleet import Fleet
-from harness.fleet.plan import FleetCase, with_variables
+from harness.fleet.plans.plan import FleetCase, with_variables
+from harness.fleet.records.attempt import Attempt, CaseProgress, Fault
 from harness.fleet.scores import Verdict, is_solved, scores_of
 from harness.fleet.step import CommandResult, StepStopped, run_step
 from harness.fleet.workspace import CaseWorkspace, WorkspaceFailed, remove
-from harness.ledger import Ledger, total
 from harness.log.ids import is_log_id
 from harness.log.store import Metadata, read_all
-from harness.sources.registry import load
-from harness.sources.run import Run, start
+from harness.runs.run import Run, start
+from harness.usage import prices
+from harness.usage.ledger import Ledger, total
 
 DONE = 0
 BUSY = 75

@@ -19,19 +19,19 @@ from fnmatch import fnmatchcase
 
 from msgspec.structs import replace
 
+from harness.agents.registry import load
+from harness.contracts.request import Request
 from harness.errors import HarnessError, UsageError
 from harness.fleet.container import CaseContainer, ContainerFailed, outer
-from harness.fleet.digests import path_digest
 from harness.fleet.first_commit import commit_all, tracked_files
-from harness.fleet.plan import FleetCase, FleetPlan, WorkspaceKind
+from harness.fleet.plans.digests import path_digest
+from harness.fleet.plans.plan import FleetCase, FleetPlan, WorkspaceKind
 from harness.fleet.snapshot import Snapshots
 from harness.log.private_files import make_private_directory
-from harness.sources.process.invocation import find_program
-from harness.sources.registry import load
-from harness.sources.request import Request
-from harness.sources.workspace.checkout import check_out
-from harness.sources.workspace.files import open_folder
-from harness.sources.workspace.git_calls import GitFailed
+from harness.process.invocation import find_program
+from harness.workspace.checkout import check_out
+from harness.workspace.files import open_folder
+from harness.workspace.git_calls import GitFailed
 
 _LARGEST_DIFF_BYTES = 20 << 20
 _SCORE_BYTES = 100_000

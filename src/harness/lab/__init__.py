@@ -6,13 +6,20 @@ how one agent is run offline and what each call by intent is in its own words. `
 
 from __future__ import annotations
 
-from harness.lab.fixture import AgentFixture, LabContext, LaunchConfig, fixture_names, load_fixture, set_up
+from harness.contracts.fixture import (
+    AgentFixture,
+    LabContext,
+    LaunchConfig,
+    fixture_names,
+    load_fixture,
+    set_up,
+)
+from harness.contracts.script import Script
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.request_log import RequestEntry
 from harness.lab.script_run import ScriptRun
 from harness.lab.server import LabServer
-from harness.sources.models.script import Script
-from harness.sources.models.script_file import parse_script, read_script
+from harness.models.script_file import parse_script, read_script
 
 __all__ = [
     "AgentFixture",

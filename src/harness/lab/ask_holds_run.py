@@ -12,6 +12,8 @@ from collections.abc import Generator, Iterator
 
 from msgspec.structs import replace
 
+from harness.contracts.request import Permissions, Request
+from harness.contracts.script import RunIntent, ScriptText, WriteIntent
 from harness.errors import HarnessError, UsageError
 from harness.events import Error, Event, Message, Relay, RelayReply, ToolEnd
 from harness.lab.doctor_report import Finding, HeldTrial
@@ -20,10 +22,8 @@ from harness.lab.offline_agent import OfflineAgent
 from harness.lab.scenario import Scenario
 from harness.lab.traps import LISTED, OUTSIDE_TEXT, TrapFolder
 from harness.log.stores.files import FileStore
-from harness.sources.models.script import RunIntent, ScriptText, WriteIntent
-from harness.sources.process.dialogue import ProgramConversation
-from harness.sources.request import Permissions, Request
-from harness.sources.run import start
+from harness.runs.dialogue import ProgramConversation
+from harness.runs.run import start
 
 LINES = "command lines"
 _MODES: tuple[Permissions, ...] = ("ask", "accept-edits", "read-only", "plan")

@@ -18,16 +18,16 @@ from typing import TypeAlias
 
 import msgspec
 
+from harness.agents.registry import load, load_all
+from harness.contracts.agent import Agent
+from harness.contracts.fixture import fixture_names
 from harness.errors import UsageError
 from harness.lab.doctor_report import AgentReport, ExaminedAgent, Finding, ScenarioResult
 from harness.lab.doctor_worker import DoctorOrder
-from harness.lab.fixture import fixture_names
 from harness.lab.scenario import load_scenario, scenario_names
-from harness.sources.agent import Agent
-from harness.sources.process.child import Child
-from harness.sources.process.invocation import Invocation
-from harness.sources.process.launch import find_binary
-from harness.sources.registry import load, load_all
+from harness.process.child import Child
+from harness.process.invocation import Invocation
+from harness.runs.launch import find_binary
 
 VERIFIED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "verified.toml")
 

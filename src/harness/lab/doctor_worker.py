@@ -12,12 +12,12 @@ import time
 
 import msgspec
 
+from harness.agents.registry import load
 from harness.lab.doctor_report import ExaminedAgent, Finding, ScenarioResult
 from harness.lab.expectations import load_known
 from harness.lab.scenario import Scenario, load_scenario
 from harness.lab.scenario_run import AgentUnderTest, ScenarioOutput, run_scenario
-from harness.sources.process.version_probe import probe_version
-from harness.sources.registry import load
+from harness.process.version_probe import probe_version
 from harness.system.contract import system
 
 _VERSION_S = 40.0

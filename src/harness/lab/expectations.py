@@ -9,6 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from harness.agents.registry import load
+from harness.contracts.translator import Translator
 from harness.events import (
     Error,
     Event,
@@ -25,8 +27,6 @@ from harness.events import (
 )
 from harness.events.operation import Operation
 from harness.lab.doctor_report import Finding, FindingKind
-from harness.sources.registry import load
-from harness.sources.translator import Translator
 
 _Kind: TypeAlias = Literal["command", "read", "write", "search", "list", "skill", "fetch", "spawn", "tasks"]
 

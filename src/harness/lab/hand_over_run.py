@@ -12,25 +12,25 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from harness.contracts.conversation import HandedConversation, conversation_of
+from harness.contracts.history import Home
+from harness.contracts.request import Request
+from harness.contracts.writer import HandoverWriter, with_origin
 from harness.errors import HarnessError
 from harness.events import Event, Result
 from harness.events.operation import Command
+from harness.formats.fields import record_of, text_of
+from harness.histories.handover.budget import within_budget
+from harness.histories.handover.delivery import HandoverFolder, Target
+from harness.histories.handover.registry import load
 from harness.lab.doctor_report import Finding
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.request_log import RequestEntry
-from harness.lab.wire import Record, plain_text, records
+from harness.lab.wires.wire import Record, plain_text, records
 from harness.log.stores.files import FileStore
-from harness.sources.formats.fields import record_of, text_of
-from harness.sources.handover.budget import within_budget
-from harness.sources.handover.conversation import HandedConversation, conversation_of
-from harness.sources.handover.delivery import HandoverFolder, Target
-from harness.sources.handover.registry import load
-from harness.sources.handover.writer import HandoverWriter, with_origin
-from harness.sources.imports.history import Home
-from harness.sources.models.script_file import parse_script
-from harness.sources.process.dialogue import ProgramConversation
-from harness.sources.request import Request
-from harness.sources.run import start
+from harness.models.script_file import parse_script
+from harness.runs.dialogue import ProgramConversation
+from harness.runs.run import start
 
 ANOTHER = "another-agent"
 """Who has held the conversation, so that its calls are named by their meaning."""

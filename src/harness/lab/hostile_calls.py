@@ -8,9 +8,8 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from harness.lab.fixture import AgentFixture, LabContext
-from harness.lab.traps import SKILL
-from harness.sources.models.script import (
+from harness.contracts.fixture import AgentFixture, LabContext
+from harness.contracts.script import (
     MAIN,
     AgentIntent,
     Alternatives,
@@ -26,6 +25,7 @@ from harness.sources.models.script import (
     SkillIntent,
     intent_name,
 )
+from harness.lab.traps import SKILL
 
 COMMAND = "touch P"
 SERVER_TEXT = "echoed-by-the-server"

@@ -10,13 +10,13 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Self
 
-from harness.lab.fixture import AgentFixture, LabContext, LaunchConfig, load_fixture, set_up
+from harness.contracts.agent import Version
+from harness.contracts.fixture import AgentFixture, LabContext, LaunchConfig, load_fixture, set_up
+from harness.contracts.request import Limits, Request
+from harness.contracts.script import Script
 from harness.lab.request_log import RequestEntry
 from harness.lab.script_run import ScriptRun
 from harness.lab.server import LabServer
-from harness.sources.agent import Version
-from harness.sources.models.script import Script
-from harness.sources.request import Limits, Request
 
 
 class OfflineAgent:

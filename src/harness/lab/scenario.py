@@ -19,16 +19,16 @@ from typing import Any, Literal
 
 import msgspec
 
+from harness.contracts.agent import Agent, Version
+from harness.contracts.fixture import AgentFixture
+from harness.contracts.request import Permissions
+from harness.contracts.script import INTENTS, Script, intent_name
 from harness.errors import UsageError
+from harness.histories.handover.registry import names as handover_names
+from harness.histories.registry import names as history_names
 from harness.lab.expectations import Expectation
-from harness.lab.fixture import AgentFixture
 from harness.lab.scripted_person import Person
-from harness.sources.agent import Agent, Version
-from harness.sources.handover.registry import names as handover_names
-from harness.sources.imports.registry import names as history_names
-from harness.sources.models.script import INTENTS, Script, intent_name
-from harness.sources.models.script_file import Positions, parse_script
-from harness.sources.request import Permissions
+from harness.models.script_file import Positions, parse_script
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scenarios")
 

@@ -11,13 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 from msgspec.structs import replace
 
+from harness.contracts.agent import Agent
+from harness.contracts.fixture import LaunchConfig, load_fixture
+from harness.contracts.request import Limits, Request
 from harness.errors import HarnessError
 from harness.events import Error, Event, Result, SessionStart, ToolEnd, ToolStart, Unknown
 from harness.lab import echo_server
 from harness.lab.ask_holds_run import hold_to_ask
 from harness.lab.doctor_report import Finding, HeldTrial, ScenarioResult, verdict_of
 from harness.lab.expectations import KnownFields, missing, unknown_fields
-from harness.lab.fixture import LaunchConfig, load_fixture
 from harness.lab.hand_over_run import hand_over_to_itself
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.request_log import RequestEntry
@@ -27,11 +29,9 @@ from harness.lab.traps import TrapFolder
 from harness.lab.two_way_run import hold_conversation
 from harness.log.raw import RawExit, RawOutput, read_raw
 from harness.log.stores.files import FileStore
-from harness.sources.agent import Agent
-from harness.sources.process.version_probe import parse_version
-from harness.sources.request import Limits, Request
-from harness.sources.run import Run, start
-from harness.sources.translation.audit import RAW
+from harness.process.version_probe import parse_version
+from harness.runs.audit import RAW
+from harness.runs.run import Run, start
 
 _POLL_S = 0.05
 _STDERR_LINES = 3

@@ -17,23 +17,8 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from harness.events import Usage
-from harness.lab.fixture import AgentFixture, LabContext
-from harness.lab.tool_calls import as_offered, render
-from harness.lab.wire import (
-    AnswerCall,
-    AnswerPart,
-    AnswerReasoning,
-    AnswerText,
-    ModelRequest,
-    Record,
-    Tokens,
-    WireAnswer,
-    encode,
-    records,
-)
-from harness.sources.formats.fields import record_of
-from harness.sources.models.script import (
+from harness.contracts.fixture import AgentFixture, LabContext
+from harness.contracts.script import (
     MAIN,
     Alternatives,
     ArgumentsFault,
@@ -50,6 +35,21 @@ from harness.sources.models.script import (
     SlowFault,
     StatusFault,
     fill_placeholders,
+)
+from harness.events import Usage
+from harness.formats.fields import record_of
+from harness.lab.tool_calls import as_offered, render
+from harness.lab.wires.wire import (
+    AnswerCall,
+    AnswerPart,
+    AnswerReasoning,
+    AnswerText,
+    ModelRequest,
+    Record,
+    Tokens,
+    WireAnswer,
+    encode,
+    records,
 )
 
 SIDE = "side"

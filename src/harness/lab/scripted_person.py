@@ -18,7 +18,7 @@ import msgspec
 from harness.errors import UsageError
 from harness.events import Event, Relay, TextDelta
 from harness.lab.doctor_report import Finding
-from harness.sources.run import Run
+from harness.runs.run import Run
 from harness.system.contract import system
 
 _POLL_S = 0.05

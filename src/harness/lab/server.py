@@ -24,10 +24,11 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
+from harness.contracts.script import DropFault, StatusFault
 from harness.errors import UsageError
 from harness.lab.request_log import RequestEntry, RequestLog, public_path, without_secrets
 from harness.lab.script_run import SIDE, ScriptReply, ScriptRun
-from harness.lab.wire import (
+from harness.lab.wires.wire import (
     HttpRequest,
     ModelRequest,
     StreamFailure,
@@ -36,7 +37,6 @@ from harness.lab.wire import (
     all_wires,
     encode,
 )
-from harness.sources.models.script import DropFault, StatusFault
 
 ADDRESS = "127.0.0.1"
 _POLL_S = 0.02

@@ -11,16 +11,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
+from harness.contracts.history import AgentHistory, Home
+from harness.contracts.request import Request
 from harness.errors import HarnessError
 from harness.events import Event, Message, Result, SessionStart, ToolEnd, ToolStart, Unknown
+from harness.histories.registry import load
+from harness.histories.stored_log import StoredLog
 from harness.lab.doctor_report import Finding
 from harness.lab.offline_agent import OfflineAgent
 from harness.log.stores.files import FileStore
-from harness.sources.imports.history import AgentHistory, Home
-from harness.sources.imports.registry import load
-from harness.sources.imports.stored_log import StoredLog
-from harness.sources.request import Request
-from harness.sources.run import start
+from harness.runs.run import start
 
 _LONGEST_SHOWN = 200
 _Shape: TypeAlias = tuple[Any, ...]

@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from harness.errors import UsageError
-from harness.lab.fixture import AgentFixture, LabContext, ToolTemplate
-from harness.sources.models.script import (
+from harness.contracts.fixture import AgentFixture, LabContext, ToolTemplate
+from harness.contracts.script import (
     AgentIntent,
     Alternatives,
     Script,
@@ -29,6 +28,7 @@ from harness.sources.models.script import (
     intent_name,
     replace_placeholders,
 )
+from harness.errors import UsageError
 
 
 def render(

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 import msgspec
 from msgspec.structs import replace
 
+from harness.contracts.request import Request
+from harness.contracts.script import MAIN
 from harness.errors import HarnessError
 from harness.events import Event, Message, Relay, RelayReply, ToolEnd, Unknown
 from harness.lab.doctor_report import Finding
@@ -21,11 +23,9 @@ from harness.lab.request_log import RequestEntry
 from harness.lab.scenario import Scenario
 from harness.lab.scripted_person import Person, ScriptedPerson, processes_with
 from harness.log.stores.files import FileStore
-from harness.sources.models.script import MAIN
-from harness.sources.process.dialogue import ProgramConversation
-from harness.sources.request import Request
-from harness.sources.run import Run, start
-from harness.sources.translation.audit import check
+from harness.runs.audit import check
+from harness.runs.dialogue import ProgramConversation
+from harness.runs.run import Run, start
 
 _ENDS_S = 3.0
 """How long the processes of an interrupted command may take to end."""

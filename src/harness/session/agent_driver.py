@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec.structs import replace
 
 from harness.config import has_limits
+from harness.contracts.model import Model
+from harness.contracts.request import OWN_AGENT
+from harness.contracts.tool import Tool
+from harness.conversation.history import history
 from harness.errors import UsageError
 from harness.events import RelayReply, Signal, Warning
 from harness.log.store import read_all
+from harness.native.loop.cancellation import TimeLimits
+from harness.native.loop.conversation import AgentConversation
+from harness.native.loop.loop_context import AgentOptions
 from harness.session.config import BackingAgent, CommandAgent, Mode, tools_of
 from harness.session.permissions import declined
 from harness.session.runs import Ended, UserMessage
-from harness.sources.loop.cancellation import TimeLimits
-from harness.sources.loop.conversation import AgentConversation
-from harness.sources.loop.history import history
-from harness.sources.loop.loop_context import AgentOptions
-from harness.sources.model import Model
-from harness.sources.request import OWN_AGENT
-from harness.sources.tool import Tool
-from harness.sources.translation.run_cost import prices_of
+from harness.usage.run_cost import prices_of
 
 if TYPE_CHECKING:
+    from harness.native.loop.loop_gate import LoopGate
     from harness.session.session_core import SessionCore
-    from harness.sources.loop.loop_gate import LoopGate
 
 
 class AgentDriver(Protocol):
@@ -220,8 +220,8 @@ class NativeDriver:
         session, thread, context = self._session, self._session.thread.current, self.conversation.context
         if thread is None or not has_limits(session.working_directory):
             return None
-        from harness.budget import guard_of  # only here: most conversations have no limit
-        from harness.sources.loop.loop_gate import LoopGate
+        from harness.native.loop.loop_gate import LoopGate
+        from harness.usage.budget import guard_of  # only here: most conversations have no limit
 
         context.outbox.flush()
         guard = guard_of(session.working_directory, thread.store, thread.id, asks=True)
@@ -286,7 +286,7 @@ class NativeDriver:
 
 def _usual_model(environ: Mapping[str, str], mode: Mode) -> str:
     """The model of a provider whose key is set, as neither session nor mode names one. Raises UsageError."""
-    from harness.sources.models.registry import LOCAL, usual_model
+    from harness.models.registry import LOCAL, usual_model
 
     usual = usual_model(environ)
     if usual and not usual.startswith(f"{LOCAL}/"):  # a local model is used only where it was chosen

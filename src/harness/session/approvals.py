@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
 from harness.events import Relay, RelayReply, Signal
+from harness.folds.session.display_state import PendingApproval, PendingSuspension
+from harness.folds.session.events import DisplayState
+from harness.folds.session.lifecycle import pending_approval, pending_suspension
+from harness.questions.open_questions import check_reply
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.bus import Bus
 from harness.session.config import RequestContext, check_event
 from harness.session.permissions import NOT_APPROVED
 from harness.session.runs import RunRequest, Runs, UserMessage
-from harness.sources.loop.approvals import check_reply
-from harness.views.session.display_state import PendingApproval, PendingSuspension
-from harness.views.session.events import DisplayState
-from harness.views.session.lifecycle import pending_approval, pending_suspension
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore

@@ -19,6 +19,11 @@ from typing import Any
 
 import msgspec
 
+from harness.contracts.conversation import HandedCall, HandedConversation, HandedPrompt
+from harness.contracts.model import Attachment, UserTurn
+from harness.contracts.request import REMOTE_AGENT
+from harness.contracts.tool import spelled
+from harness.conversation.turns import turn_of
 from harness.events import (
     Event,
     Info,
@@ -36,17 +41,12 @@ from harness.events import (
     ToolStart,
 )
 from harness.events.operation import Write
+from harness.formatting.approval import signal_text
+from harness.formatting.calls import gist, words
+from harness.histories.handover.budget import cut
 from harness.log.hub import Hub
 from harness.log.run_tree import RunTree
 from harness.session.builtin.submit_plan import is_approved
-from harness.sources.handover.budget import cut
-from harness.sources.handover.conversation import HandedCall, HandedConversation, HandedPrompt
-from harness.sources.loop.turns import turn_of
-from harness.sources.model import Attachment, UserTurn
-from harness.sources.request import REMOTE_AGENT
-from harness.sources.tool import spelled
-from harness.views.formatting.approval import signal_text
-from harness.views.formatting.calls import gist, words
 
 
 class UndeliveredSignals:

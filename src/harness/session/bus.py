@@ -17,11 +17,11 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from harness.events import Event, ToolEnd
+from harness.folds.session.display import reduce
+from harness.folds.session.events import DisplayStateChangedEvent, HarnessEvent, SessionEvent
 from harness.log.hub import Follower, Hub
 from harness.log.run_tree import RunTree
 from harness.session.thread_fold import ThreadFold
-from harness.views.session.display import reduce
-from harness.views.session.events import DisplayStateChangedEvent, HarnessEvent, SessionEvent
 
 Listener: TypeAlias = Callable[[SessionEvent], Awaitable[None] | None]
 

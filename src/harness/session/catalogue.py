@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from harness.contracts.model import Model
 from harness.session.services import (
     AvailableModel,
     Gateway,
@@ -19,7 +20,6 @@ from harness.session.services import (
     ResolveModel,
     UseCounts,
 )
-from harness.sources.model import Model
 
 CustomCatalogue = Callable[[], Iterable[Any] | Awaitable[Iterable[Any]]]
 
@@ -56,7 +56,7 @@ class ModelCatalogue:
         for gateway in self._gateways:
             if (model := gateway.resolve(model_id)) is not None:
                 return model
-        from harness.sources.models.registry import open_model
+        from harness.models.registry import open_model
 
         return open_model(model_id, self._environ)
 
@@ -111,7 +111,7 @@ class ModelCatalogue:
         return [model for model in models if model is not None]
 
     def _from_registry(self) -> list[AvailableModel]:
-        from harness.sources.models.registry import PROVIDERS, usable
+        from harness.models.registry import PROVIDERS, usable
 
         ready = {row.provider: row.is_usable for row in usable(self._environ)}
         return [

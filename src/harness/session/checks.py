@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 from msgspec import Struct
 
+from harness.contracts.request import Limits
 from harness.errors import UsageError
 from harness.session.config import (
     BackingAgent,
@@ -24,7 +25,6 @@ from harness.session.config import (
 )
 from harness.session.thread_memory import Memory
 from harness.session.workspaces import WorkspaceConfig
-from harness.sources.request import Limits
 
 
 class _Kind(NamedTuple):

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from harness.approvals.call import READ_ONLY, ProposedCall
+from harness.conversation.history import history
+from harness.conversation.turns import TranscriptEntry
 from harness.errors import UnknownSession
 from harness.events import Error, Event, Result, ThreadCreated
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
+from harness.native.loop.conversation import AgentConversation
+from harness.native.loop.loop_context import AgentOptions, LoopContext
+from harness.questions.permissions import PermissionPolicy, Permissions
 from harness.session.goals import Judge, JudgeQuestion, ask_model
-from harness.sources.loop.conversation import AgentConversation
-from harness.sources.loop.history import history
-from harness.sources.loop.loop_context import AgentOptions, LoopContext
-from harness.sources.loop.permissions import PermissionPolicy, Permissions
-from harness.sources.loop.turns import TranscriptEntry
 
 HIDDEN = "forkedSubagent"
 """The setting that hides a thread from lists."""

@@ -7,14 +7,14 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from harness.contracts.model import Model
+from harness.contracts.request import OWN_AGENT, FolderSettingsUse, Permissions
+from harness.contracts.tool import Renamed, Tool
 from harness.errors import UsageError
 from harness.events import Event
 from harness.log.codec import UNENCODABLE, encode, storable
 from harness.log.redact.redactor import Redactor, redact_text
 from harness.log.store import Metadata
-from harness.sources.model import Model
-from harness.sources.request import OWN_AGENT, FolderSettingsUse, Permissions
-from harness.sources.tool import Renamed, Tool
 from harness.system.plain_text import plain_text
 
 ToolCategory: TypeAlias = Literal["read", "edit", "execute", "mcp", "other"]
@@ -182,7 +182,7 @@ def default_mode(modes: Sequence[Mode], default_mode_id: str) -> Mode:
 
 def tools_of(given: ToolsInput | None, context: RequestContext) -> tuple[Tool, ...]:
     """The given tools as `Tool` objects; typed functions become tools."""
-    from harness.sources.tools.function_tool import tool
+    from harness.native.tools.function_tool import tool
 
     if callable(given) and not isinstance(given, Sequence | Mapping):
         given = given(context)

@@ -11,4 +11,4 @@
 
 from __future__ import annotations
 
-from harness.views.session.events import *  # noqa: F403 # the classes are defined and listed there
+from harness.folds.session.events import *  # noqa: F403 # the classes are defined and listed there

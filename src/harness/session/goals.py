@@ -19,11 +19,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from harness.contracts.model import Ask, Model, SystemTurn, UserTurn
+from harness.contracts.tool import Tool
 from harness.errors import UsageError
 from harness.events import Error, Event, GoalChanged, GoalEvaluated, Message
 from harness.session.state import IsVisible, StateLane, StateReport, cache_key
-from harness.sources.model import Ask, Model, SystemTurn, UserTurn
-from harness.sources.tool import Tool
 
 # Decides whether a goal is reached: a model is asked after every answer, or a custom scorer is called.
 #

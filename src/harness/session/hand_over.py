@@ -14,23 +14,23 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.config import data_directory
+from harness.contracts.agent import Agent
+from harness.contracts.conversation import HandedConversation, conversation_of
+from harness.contracts.history import Home
+from harness.contracts.request import OWN_AGENT, Request
+from harness.contracts.writer import Delivered, HandoverWriter, origin_note, with_origin
 from harness.errors import UsageError
 from harness.events import Briefed, Event
 from harness.events.operation import Write
+from harness.formatting.calls import short_path
+from harness.histories.handover.budget import within_budget
+from harness.histories.handover.delivery import HandoverFailed, HandoverFolder, Target, masked
+from harness.histories.handover.registry import load as load_writer
 from harness.log.redact.redactor import secrets_in
+from harness.process.version_probe import parse_version, probe_version
+from harness.runs.launch import find_binary
 from harness.session.briefing import conversation_briefing
-from harness.sources.agent import Agent
-from harness.sources.handover.budget import within_budget
-from harness.sources.handover.conversation import HandedConversation, conversation_of
-from harness.sources.handover.delivery import HandoverFailed, HandoverFolder, Target, masked
-from harness.sources.handover.registry import load as load_writer
-from harness.sources.handover.writer import Delivered, HandoverWriter, origin_note, with_origin
-from harness.sources.imports.history import Home
-from harness.sources.process.launch import find_binary
-from harness.sources.process.version_probe import parse_version, probe_version
-from harness.sources.request import OWN_AGENT, Request
-from harness.sources.workspace.git_calls import GitCalls, GitFailed
-from harness.views.formatting.calls import short_path
+from harness.workspace.git_calls import GitCalls, GitFailed
 
 HandoverForm: TypeAlias = Literal["native", "briefing"]
 _MOST_FILES = 8
@@ -261,6 +261,6 @@ def _commit(folder: str) -> str:
 
 
 def _first_line(path: str) -> str:
-    from harness.sources.imports.store_files import first_line
+    from harness.protocols.reading.store_files import first_line
 
     return first_line(path)

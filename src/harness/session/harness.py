@@ -18,6 +18,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from harness.folds.session.events import HarnessThread
 from harness.log.store import Store
 from harness.session.catalogue import CustomCatalogue, ModelCatalogue
 from harness.session.checks import checked
@@ -57,7 +58,6 @@ from harness.session.session_core import SessionCore
 from harness.session.session_methods import SessionMethods
 from harness.session.thread_memory import Memory
 from harness.session.workspaces import WorkspaceInput
-from harness.views.session.events import HarnessThread
 
 _logger = logging.getLogger("harness.session")
 _DISPATCHER = "harness.notifications"

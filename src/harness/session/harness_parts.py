@@ -9,6 +9,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from harness.contracts.request import OWN_AGENT
 from harness.errors import HarnessError, UnknownSession, UsageError
 from harness.events import Event
 from harness.log.clock import new_clock
@@ -36,10 +37,16 @@ from harness.session.mcp_servers import McpInput, McpServers
 from harness.session.modes import unknown_mode
 from harness.session.open_thread import folded, known_thread
 from harness.session.permissions import CategoryResolver, check_resolver
-from harness.session.services import Browser, Observability, PubSub, Services, ThreadLock, UseTracker
+from harness.session.services import (
+    Browser,
+    Observability,
+    PubSub,
+    Services,
+    ThreadLock,
+    UseTracker,
+)
 from harness.session.thread_memory import Memory
 from harness.session.workspaces import WorkspaceInput, Workspaces
-from harness.sources.request import OWN_AGENT
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore

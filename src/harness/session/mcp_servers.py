@@ -7,13 +7,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from harness.contracts.tool import Tool
 from harness.errors import UsageError
-from harness.sources.loop.loop_context import environment_for_tools
-from harness.sources.tool import Tool
+from harness.native.loop.loop_context import environment_for_tools
 
 if TYPE_CHECKING:
-    from harness.sources.mcp.config import McpServer
-    from harness.sources.mcp.servers import Servers
+    from harness.native.mcp.config import McpServer
+    from harness.native.mcp.servers import Servers
 
 _logger = logging.getLogger("harness.session")
 
@@ -44,9 +44,9 @@ class McpServers:
         """Connect. A server that fails adds a warning; the tools of a slow one follow when it answers."""
         if self._servers is not None or not (self._entries or self._files):
             return
-        from harness.sources.mcp.config import load_servers
-        from harness.sources.mcp.servers import Servers
-        from harness.sources.tools.registry import output_folder
+        from harness.native.mcp.config import load_servers
+        from harness.native.mcp.servers import Servers
+        from harness.native.tools.registry import output_folder
 
         entries = self._entries or load_servers(self._files, self._environ, self._warn, with_users_own=False)
         servers = Servers(
@@ -74,7 +74,7 @@ class McpServers:
 
 
 def _checked(given: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> dict[str, McpServer]:
-    from harness.sources.mcp.config import server_of
+    from harness.native.mcp.config import server_of
 
     entries = {}
     for name, entry in given.items():

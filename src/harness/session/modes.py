@@ -6,12 +6,12 @@ import inspect
 import logging
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.contracts.model import Model
 from harness.errors import UsageError
 from harness.events import MemoryModelChanged, ModeChanged, ModelChanged, SubagentModelChanged
 from harness.events.memory import Noting
 from harness.session.checks import check_text
 from harness.session.config import CommandAgent, Mode
-from harness.sources.model import Model
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore

@@ -12,14 +12,14 @@ from typing import Any
 
 from harness.errors import HarnessError, UnknownSession
 from harness.events import Event, FollowUpsChanged, ThreadCreated
+from harness.folds.session.events import HarnessThread
+from harness.folds.session.usage import read_usage
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from harness.log.stores.files import FileStore
+from harness.runs.audit import recover, recover_thread
 from harness.session.config import Secrets, mask, storable_settings, storable_text
 from harness.session.thread_fold import ThreadFold
-from harness.sources.translation.audit import recover, recover_thread
-from harness.views.session.events import HarnessThread
-from harness.views.session.usage import read_usage
 
 _logger = logging.getLogger("harness.session")
 _SNAPSHOT = "session"
@@ -112,9 +112,9 @@ class OpenThread:
 
     def close_runs(self, reason: str) -> None:
         """Write the end of every unfinished run; a waiting question counts as refused, with `reason`."""
-        from harness.sources.loop.history import history
-        from harness.sources.loop.suspended_run import closing_events
-        from harness.sources.translation.audit import closing_of_loop, runs_in
+        from harness.conversation.history import history
+        from harness.conversation.suspended_run import closing_events
+        from harness.runs.audit import closing_of_loop, runs_in
 
         logged = list(read_all(self.store, self.id))
         pending = history(logged).pending

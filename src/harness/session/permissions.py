@@ -30,7 +30,17 @@ from harness.approvals.grants import words_of
 from harness.approvals.rule_settings import load_rules
 from harness.approvals.rules import Rule
 from harness.approvals.work_folder import WorkFolder
+from harness.contracts.tool import (
+    Renamed,
+    Tool,
+    ToolOutput,
+    ToolPermission,
+    category_of,
+    starts_plain_shell,
+)
 from harness.errors import UsageError
+from harness.questions.choices import label_of
+from harness.questions.permissions import PermissionVerdict, rule_of, stated_call
 from harness.session.builtin.ask_user import AskUserTool
 from harness.session.builtin.notification_inbox import NotificationInboxTool
 from harness.session.builtin.submit_plan import SubmitPlanTool
@@ -38,9 +48,6 @@ from harness.session.builtin.tasks import TaskTool
 from harness.session.config import BUILTIN_TOOLS, PermissionPolicy, ToolCategory
 from harness.session.memory.recall import RecallTool
 from harness.session.state import KINDS, POLICIES, RULES_KEY, SessionState
-from harness.sources.loop.approval_choices import label_of
-from harness.sources.loop.permissions import PermissionVerdict, rule_of, stated_call
-from harness.sources.tool import Renamed, Tool, ToolOutput, ToolPermission, category_of, starts_plain_shell
 
 CategoryResolver = Callable[[str], ToolCategory | None]
 
@@ -63,7 +70,7 @@ class ToolClass(NamedTuple):
     """As the tool itself states: a command line that is proved to read only counts as reading."""
 
 
-_BUILT_IN = "harness.sources.tools."
+_BUILT_IN = "harness.native.tools."
 _WEIGHT: dict[str, int] = {
     name: weight
     for weight, names in enumerate(

@@ -17,30 +17,30 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
+from harness.agents.registry import load
 from harness.approvals.approver import Approver
 from harness.approvals.call import ASK, FULL_ACCESS, MODES, AccessMode, Decision, ProposedCall
 from harness.approvals.rules import Rule
 from harness.approvals.work_folder import WorkFolder
+from harness.contracts.agent import Agent
+from harness.contracts.model import Attachment, UserTurn
+from harness.contracts.request import Permissions, Request
+from harness.conversation.turns import turn_of
 from harness.errors import HarnessError, UsageError
 from harness.events import Briefed, Message, RelayReply, Result, Signal, Warning
 from harness.log.hub import Hub
 from harness.log.store import read_all
+from harness.native.loop.conversation import GIVEN_UP
+from harness.runs.dialogue import ProgramConversation
+from harness.runs.launch import installed_two_way
+from harness.runs.questions import work_folder
+from harness.runs.run import Run, start
 from harness.session.briefing import Briefing, UndeliveredSignals, files_in
 from harness.session.config import CommandAgent
 from harness.session.hand_over import hand_over_within
 from harness.session.open_thread import OpenThread
 from harness.session.permissions import SessionPermissions
 from harness.session.runs import Ended, RunRequest, UserMessage
-from harness.sources.agent import Agent
-from harness.sources.loop.conversation import GIVEN_UP
-from harness.sources.loop.turns import turn_of
-from harness.sources.model import Attachment, UserTurn
-from harness.sources.process.dialogue import ProgramConversation
-from harness.sources.process.launch import installed_two_way
-from harness.sources.process.questions import work_folder
-from harness.sources.registry import load
-from harness.sources.request import Permissions, Request
-from harness.sources.run import Run, start
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
+from harness.contracts.model import Turn
+from harness.contracts.tool import Tool
+from harness.conversation.turns import StepContext, TranscriptEntry
 from harness.events import (
     Event,
     ReasoningDelta,
@@ -21,6 +24,7 @@ from harness.events import (
     Usage,
 )
 from harness.log.codec import encode
+from harness.native.loop.loop_context import AgentOptions
 from harness.session.builtin.ask_user import AskUserTool
 from harness.session.builtin.notification_inbox import NotificationInboxTool
 from harness.session.builtin.subagent import SubagentTool
@@ -36,10 +40,6 @@ from harness.session.signal_delivery import SignalDelivery
 from harness.session.signals import create
 from harness.session.state import IsVisible, StateLanes
 from harness.session.thread_memory import ThreadMemory
-from harness.sources.loop.loop_context import AgentOptions
-from harness.sources.loop.turns import StepContext, TranscriptEntry
-from harness.sources.model import Turn
-from harness.sources.tool import Tool
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore

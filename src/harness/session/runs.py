@@ -31,6 +31,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from harness.contracts.model import Attachment, UserTurn
+from harness.contracts.request import Limits
+from harness.conversation.turns import user_message
 from harness.errors import HarnessError, UsageError
 from harness.events import (
     Error,
@@ -48,9 +51,6 @@ from harness.events import (
 from harness.session.checks import check_text
 from harness.session.config import REQUEST_KEY, RequestContext
 from harness.session.signals import File, contents, split
-from harness.sources.loop.turns import user_message
-from harness.sources.model import Attachment, UserTurn
-from harness.sources.request import Limits
 from harness.system.plain_text import plain_text
 
 if TYPE_CHECKING:

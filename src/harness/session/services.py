@@ -7,9 +7,9 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
+from harness.contracts.model import Model
+from harness.contracts.tool import Tool
 from harness.log.store import Store
-from harness.sources.model import Model
-from harness.sources.tool import Tool
 
 ModelAuthChecker: TypeAlias = Callable[[str], bool | None]
 """Whether there are credentials for a provider; None: look at the environment."""

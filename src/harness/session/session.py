@@ -7,13 +7,13 @@ from copy import copy
 from typing import Any
 
 from harness.events import Usage, UsageDelta
+from harness.folds.session.encoding import to_wire
+from harness.folds.session.events import TokenUsage
+from harness.folds.session.usage import NOTHING_USED, read_usage, usage_of
 from harness.session.config import BackingAgent, CommandAgent
 from harness.session.services import Workspace
 from harness.session.session_core import SessionCore
 from harness.session.session_methods import SessionMethods
-from harness.views.session.encoding import to_wire
-from harness.views.session.events import TokenUsage
-from harness.views.session.usage import NOTHING_USED, read_usage, usage_of
 
 
 class Session(SessionMethods):

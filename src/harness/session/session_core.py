@@ -11,14 +11,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from harness.contracts.request import REMOTE_AGENT
 from harness.events import Event, FollowUpsChanged, ThreadRenamed
+from harness.folds.session.encoding import to_wire
 from harness.log.codec import spelled_out
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
+from harness.native.loop.conversation import AgentConversation
+from harness.native.loop.event_redactor import EventRedactor
 from harness.session.agent_driver import AgentDriver, NativeDriver
-from harness.session.approvals import Approvals, FollowUps, RunState, SessionDisplay, StreamState, Suspensions
+from harness.session.approvals import (
+    Approvals,
+    FollowUps,
+    RunState,
+    SessionDisplay,
+    StreamState,
+    Suspensions,
+)
 from harness.session.bus import Bus
 from harness.session.config import (
     REQUEST_KEY,
@@ -39,10 +50,6 @@ from harness.session.state import SessionState, Transaction
 from harness.session.thread_fold import ThreadFold, rest
 from harness.session.threads import Threads
 from harness.session.workspaces import DirectoryWorkspace
-from harness.sources.loop.conversation import AgentConversation
-from harness.sources.loop.event_redactor import EventRedactor
-from harness.sources.request import REMOTE_AGENT
-from harness.views.session.encoding import to_wire
 
 if TYPE_CHECKING:
     from harness.session.harness_parts import HarnessParts

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from harness.contracts.model import Model
+from harness.contracts.tool import Tool
 from harness.events import Event, Message, Signal, Task, TasksChanged
 from harness.log.hub import Hub
 from harness.log.store import Store
+from harness.native.loop.conversation import AgentConversation
+from harness.native.loop.loop_context import AgentOptions, LoopContext, environment_for_tools
+from harness.questions.permissions import PermissionPolicy
 from harness.session.config import BackingAgent, RequestContext, tools_of
 from harness.session.goals import GoalOptions
 from harness.session.signals import split
-from harness.sources.loop.conversation import AgentConversation
-from harness.sources.loop.loop_context import AgentOptions, LoopContext, environment_for_tools
-from harness.sources.loop.permissions import PermissionPolicy
-from harness.sources.model import Model
-from harness.sources.tool import Tool
-from harness.sources.translation.run_cost import prices_of
+from harness.usage.run_cost import prices_of
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.contracts.request import Limits
 from harness.errors import UsageError
 from harness.events import Signal
+from harness.folds.session.events import HarnessMessage
+from harness.folds.session.messages import Role
 from harness.session.checks import check_listener, checked_limits
 from harness.session.config import RequestContext
 from harness.session.notifications import Notification, NotificationInput, Policy
 from harness.session.runs import RunOutcome, UserMessage
 from harness.session.signal_delivery import SentSignal
 from harness.session.signals import Branch, File
-from harness.sources.request import Limits
-from harness.views.session.events import HarnessMessage
-from harness.views.session.messages import Role
 
 if TYPE_CHECKING:
     from harness.session.approvals import SessionDisplay

@@ -9,6 +9,9 @@ import msgspec
 
 from harness.errors import HarnessError, UsageError
 from harness.events import Error, Signal
+from harness.folds.session.events import HarnessMessage
+from harness.folds.session.messages import Role
+from harness.folds.session.translation import history_messages
 from harness.session.config import RequestContext, check_event
 from harness.session.notifications import (
     InboxDelivery,
@@ -20,9 +23,6 @@ from harness.session.notifications import (
 )
 from harness.session.session_host import SessionInboxHost
 from harness.session.signals import Accepted, Branch, create, decide, from_input
-from harness.views.session.events import HarnessMessage
-from harness.views.session.messages import Role
-from harness.views.session.translation import history_messages
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore

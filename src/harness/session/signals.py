@@ -1,7 +1,7 @@
 """Signals: what the model should know and no user typed, and user messages with attributes.
 
 A signal has a category and a tag. The model sees `<tag name="value">escaped text</tag>`, and user messages
-without attributes as they are. `harness.sources.loop.turns` renders them, for live and for logged runs.
+without attributes as they are. `harness.conversation.turns` renders them, for live and for logged runs.
 Nothing here does I/O: ids come from the caller, times from the log.
 """
 
@@ -17,10 +17,10 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 from msgspec.structs import replace
 
+from harness.contracts.model import Attachment
 from harness.errors import UsageError
 from harness.events import Signal
-from harness.sources.model import Attachment
-from harness.views.formatting.fences import fenced
+from harness.formatting.fences import fenced
 
 Category: TypeAlias = Literal["user", "state", "reactive", "notification"]
 Contents: TypeAlias = str | list[dict[str, Any]]

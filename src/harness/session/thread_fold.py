@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from harness.contracts.request import REMOTE_AGENT
 from harness.events import (
     Event,
     FollowUpsChanged,
@@ -30,17 +31,16 @@ from harness.events import (
     ThreadCreated,
     UsageDelta,
 )
+from harness.folds.session.display import DisplayState, reduce
+from harness.folds.session.encoding import encode, read, to_wire
+from harness.folds.session.events import HarnessEvent
+from harness.folds.session.lifecycle import pending_approval
+from harness.folds.session.translation import SessionTranslation
+from harness.folds.session.usage import NOTHING_USED, TokenUsage, read_usage, token_usage
 from harness.log.run_tree import RunTree
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.memory.record import RecordFold
 from harness.session.state import StateLanes
-from harness.sources.request import REMOTE_AGENT
-from harness.views.session.display import DisplayState, reduce
-from harness.views.session.encoding import encode, read, to_wire
-from harness.views.session.events import HarnessEvent
-from harness.views.session.lifecycle import pending_approval
-from harness.views.session.translation import SessionTranslation
-from harness.views.session.usage import NOTHING_USED, TokenUsage, read_usage, token_usage
 
 
 class Facts(msgspec.Struct, kw_only=True):

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from harness.contracts.model import Ask, Model, Turn
+from harness.contracts.tool import Tool
+from harness.conversation.history import history
+from harness.conversation.turns import StepContext, TranscriptEntry
 from harness.events import Error, Event, MemoryStatus, Signal, Steering, UsageDelta
 from harness.events.memory import Noting
 from harness.log.store import Query, read_all
@@ -25,10 +29,6 @@ from harness.session.memory import (
 )
 from harness.session.memory.thresholds import maximum
 from harness.session.open_thread import OpenThread
-from harness.sources.loop.history import history
-from harness.sources.loop.turns import StepContext, TranscriptEntry
-from harness.sources.model import Ask, Model, Turn
-from harness.sources.tool import Tool
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore

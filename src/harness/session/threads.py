@@ -16,14 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError, LogLocked, UnknownSession, UsageError
 from harness.events import ModeChanged, StateChanged, ThreadCreated, ThreadRenamed
-from harness.log.codec import spelled_out
-from harness.log.ids import is_log_id
-from harness.log.store import Fork, Metadata, Query, read_all
-from harness.session.child_threads import HIDDEN
-from harness.session.locking import call
-from harness.session.open_thread import OpenThread, create_thread, known_thread, reopen_thread, thread_of
-from harness.session.thread_fold import rest
-from harness.views.session.events import (
+from harness.folds.session.events import (
     FilePart,
     HarnessMessage,
     HarnessThread,
@@ -32,8 +25,21 @@ from harness.views.session.events import (
     ThreadChangedEvent,
     ThreadDeletedEvent,
 )
-from harness.views.session.events import StateChangedEvent as StateRestored
-from harness.views.session.translation import history_messages
+from harness.folds.session.events import StateChangedEvent as StateRestored
+from harness.folds.session.translation import history_messages
+from harness.log.codec import spelled_out
+from harness.log.ids import is_log_id
+from harness.log.store import Fork, Metadata, Query, read_all
+from harness.session.child_threads import HIDDEN
+from harness.session.locking import call
+from harness.session.open_thread import (
+    OpenThread,
+    create_thread,
+    known_thread,
+    reopen_thread,
+    thread_of,
+)
+from harness.session.thread_fold import rest
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore

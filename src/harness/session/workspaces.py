@@ -11,12 +11,12 @@ from typing import TypeAlias
 
 import msgspec
 
+from harness.contracts.request import Permissions
+from harness.contracts.tool import Tool
 from harness.errors import InvalidDirectory, UsageError
 from harness.events import Event, WorkspaceChanged
 from harness.session.config import RequestContext
 from harness.session.services import Workspace
-from harness.sources.request import Permissions
-from harness.sources.tool import Tool
 
 _OWN_KIND = ("agent", "todo")
 """Tools of the native agent that a harness replaces by its own: sub-agents, and the task list of a thread."""
@@ -54,7 +54,7 @@ class DirectoryWorkspace:
 
     def tools(self) -> Sequence[Tool]:
         if self._tools is None:
-            from harness.sources.tools.registry import default_tools
+            from harness.native.tools.registry import default_tools
 
             permissions: Permissions = "read-only" if self._config.read_only else "full-access"
             self._tools = [
@@ -67,7 +67,7 @@ class DirectoryWorkspace:
     @property
     def sandbox(self) -> str:
         """What confines its commands: namespaces, bubblewrap or landlock; empty: nothing does. Raises UsageError."""
-        from harness.sources.sandbox.ladder import find_sandbox
+        from harness.sandbox.ladder import find_sandbox
 
         return find_sandbox().name if self._config.sandbox else ""
 

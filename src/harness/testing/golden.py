@@ -17,11 +17,11 @@ from typing import Any
 
 import msgspec
 
+from harness.agents.registry import load
 from harness.events import Event
 from harness.log import codec
 from harness.log.raw import RawEntry, RawExit, RawOutput, RawStart
-from harness.sources.registry import load
-from harness.sources.translation.pipeline import Pipeline
+from harness.runs.pipeline import Pipeline
 
 
 class Meta(msgspec.Struct, kw_only=True, omit_defaults=True):

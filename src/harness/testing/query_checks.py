@@ -19,7 +19,15 @@ from harness.events import (
     UsageDelta,
 )
 from harness.log.store import Fork, Metadata, Query, Store
-from harness.testing.small_logs import conversation, expect, found, in_sequence, numbered, texts, write
+from harness.testing.small_logs import (
+    conversation,
+    expect,
+    found,
+    in_sequence,
+    numbered,
+    texts,
+    write,
+)
 
 
 def logs_are_found_by_kind_resource_and_settings(store: Store) -> None:

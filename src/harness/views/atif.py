@@ -28,9 +28,9 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
+from harness.formatting.json_text import pretty
 from harness.log.run_tree import RunNode, RunTree
 from harness.stage import ViewOptions
-from harness.views.formatting.json_text import pretty
 
 VERSION = "ATIF-v1.7"
 _SHOWN = (

@@ -2,7 +2,7 @@
 
     {"type":"delta","operations":[{"type":"append-text","path":["messages","1","content"],"value":" world"}],"seq":17}
 
-Applied one after the other (`harness.views.page_state.object_stream.apply`) they give the state of `docs/protocol.md` at
+Applied one after the other (`harness.folds.page_state.object_stream.apply`) they give the state of `docs/protocol.md` at
 every moment; `seq` is how many events of the log are in it.
 """
 
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.events import Event
+from harness.folds.page_state.fold import StateFold
+from harness.folds.page_state.shapes import delta_message, state_message
 from harness.stage import View, ViewOptions
-from harness.views.page_state.fold import StateFold
-from harness.views.page_state.shapes import delta_message, state_message
 
 
 class Delta:

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from harness.events import Event
+from harness.folds.session.display import DisplayState, reduce
+from harness.folds.session.encoding import encode, read, to_wire
+from harness.folds.session.event import HarnessEvent
+from harness.folds.session.translation import SessionTranslation
 from harness.stage import Fold, ViewOptions
-from harness.views.session.display import DisplayState, reduce
-from harness.views.session.encoding import encode, read, to_wire
-from harness.views.session.event import HarnessEvent
-from harness.views.session.translation import SessionTranslation
 
 
 class DisplayFold:

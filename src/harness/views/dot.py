@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from harness.events import Event
+from harness.folds.conversation.data import GraphFold
+from harness.folds.conversation.drawing import drawing
 from harness.stage import Fold, ViewOptions
-from harness.views.conversation.data import GraphFold
-from harness.views.conversation.drawing import drawing
 
 _SHAPES = {
     "harness_start": "oval",

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.events import Event
+from harness.folds.run_events.events import UNTOLD
+from harness.folds.run_events.translation import WireTranslation
+from harness.formatting.json_text import encode
 from harness.stage import View, ViewOptions
-from harness.views.formatting.json_text import encode
-from harness.views.run_events.events import UNTOLD
-from harness.views.run_events.translation import WireTranslation
 
 
 class Events:

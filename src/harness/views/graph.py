@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.events import Event
+from harness.folds.conversation.data import GraphFold, graph_data
+from harness.folds.conversation.graph import Graph
+from harness.folds.conversation.repl import project_repl
+from harness.folds.conversation.thread import project_messages, project_thread, run_status
+from harness.formatting.json_text import pretty
 from harness.stage import Fold, ViewOptions
-from harness.views.conversation.data import GraphFold, graph_data
-from harness.views.conversation.graph import Graph
-from harness.views.conversation.repl import project_repl
-from harness.views.conversation.thread import project_messages, project_thread, run_status
-from harness.views.formatting.json_text import pretty
 
 __all__ = ["Graph", "GraphView", "open", "project_messages", "project_repl", "project_thread", "run_status"]
 

@@ -34,13 +34,13 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command
+from harness.formatting.amounts import OpenUsage, duration, money, tokens
+from harness.formatting.calls import gist, words
+from harness.formatting.escapes import single_line
+from harness.formatting.html_text import STYLE, html_of, html_of_markdown
+from harness.formatting.json_text import pretty
 from harness.log.run_tree import RunTree
 from harness.stage import View, ViewOptions
-from harness.views.formatting.amounts import OpenUsage, duration, money, tokens
-from harness.views.formatting.calls import gist, words
-from harness.views.formatting.escapes import single_line
-from harness.views.formatting.html_text import STYLE, html_of, html_of_markdown
-from harness.views.formatting.json_text import pretty
 
 _MASK = "[REDACTED:"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

@@ -20,12 +20,12 @@ from harness.events import (
     ToolStart,
     UsageDelta,
 )
+from harness.formatting.amounts import OpenUsage, total_line
+from harness.formatting.escapes import neutralised, revealed, single_line
+from harness.formatting.fences import closed, code_span, fenced, quoted
+from harness.formatting.json_text import pretty
 from harness.log.run_tree import RunTree
 from harness.stage import View, ViewOptions
-from harness.views.formatting.amounts import OpenUsage, total_line
-from harness.views.formatting.escapes import neutralised, revealed, single_line
-from harness.views.formatting.fences import closed, code_span, fenced, quoted
-from harness.views.formatting.json_text import pretty
 
 _MARKS = {True: "ok", False: "fail", None: "unknown"}
 

@@ -11,10 +11,10 @@ from typing import Any, Literal
 import msgspec
 
 from harness.events import Error, Event, Message, Outcome, Result, SessionStart
+from harness.formatting.amounts import UsageData, computed, usage_data
+from harness.formatting.json_text import pretty
 from harness.log.run_tree import RunTree
 from harness.stage import View, ViewOptions
-from harness.views.formatting.amounts import UsageData, computed, usage_data
-from harness.views.formatting.json_text import pretty
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.events import Event
+from harness.folds.session.encoding import encode
+from harness.folds.session.events import HarnessEvent, MessageStartEvent, MessageUpdateEvent
+from harness.folds.session.translation import SessionTranslation
 from harness.stage import View, ViewOptions
-from harness.views.session.encoding import encode
-from harness.views.session.events import HarnessEvent, MessageStartEvent, MessageUpdateEvent
-from harness.views.session.translation import SessionTranslation
 
 
 class SessionEvents:

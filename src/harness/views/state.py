@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.events import Event
+from harness.folds.page_state.fold import StateFold
+from harness.formatting.json_text import pretty
 from harness.stage import Fold, ViewOptions
-from harness.views.formatting.json_text import pretty
-from harness.views.page_state.fold import StateFold
 
 
 class StateView:

@@ -24,10 +24,10 @@ from harness.events import (
     ToolStart,
     UsageDelta,
 )
+from harness.formatting.amounts import UsageData, computed, usage_data
+from harness.formatting.json_text import compact, encode_blocks
 from harness.log.run_tree import RunNode, RunTree
 from harness.stage import View, ViewOptions
-from harness.views.formatting.amounts import UsageData, computed, usage_data
-from harness.views.formatting.json_text import compact, encode_blocks
 
 
 class _Line(

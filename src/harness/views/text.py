@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import cast
 
 from harness.events import AnyEvent, Event, Message, Result, SessionStart, TextDelta, TextRetracted
+from harness.formatting.escapes import neutralised
 from harness.log.run_tree import RunTree
 from harness.stage import View, ViewOptions
-from harness.views.formatting.escapes import neutralised
 
 
 class TextView:

@@ -40,10 +40,8 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Spawn
-from harness.log.run_tree import RunTree
-from harness.stage import View, ViewOptions
-from harness.views.formatting.amounts import OpenUsage, duration, money, tokens
-from harness.views.formatting.approval import (
+from harness.formatting.amounts import OpenUsage, duration, money, tokens
+from harness.formatting.approval import (
     STEERING,
     bounded,
     is_short,
@@ -53,9 +51,11 @@ from harness.views.formatting.approval import (
     steering_words,
     title,
 )
-from harness.views.formatting.calls import call_lines, described, excerpt, gist, short_directory
-from harness.views.formatting.markdown_lines import MarkdownLines
-from harness.views.formatting.terminal import Page, Segment, Style
+from harness.formatting.calls import call_lines, described, excerpt, gist, short_directory
+from harness.formatting.markdown_lines import MarkdownLines
+from harness.formatting.terminal import Page, Segment, Style
+from harness.log.run_tree import RunTree
+from harness.stage import View, ViewOptions
 
 _PROMPT = "\u276f "
 _PROMPT_LINES = 8

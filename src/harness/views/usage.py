@@ -11,10 +11,10 @@ from typing import Any, Literal
 import msgspec
 
 from harness.events import Event, Result, SessionStart, TextDelta, Usage, UsageDelta
+from harness.formatting.amounts import settled, top_of, total_line
+from harness.formatting.json_text import pretty
 from harness.log.run_tree import RunTree
 from harness.stage import Fold, ViewOptions
-from harness.views.formatting.amounts import settled, top_of, total_line
-from harness.views.formatting.json_text import pretty
 
 CostSource = Literal["stated", "computed", "mixed"]
 

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from thread_kit import Asked, ParentThread, calls
 
+from harness.contracts.model import ToolTurn
+from harness.contracts.tool import Tool, ToolContext, ToolFailure, ToolOutput
+from harness.conversation.history import history
 from harness.errors import UsageError
 from harness.events import Relay, RelayReply, Result, Suspended
+from harness.native.loop.conversation import AgentConversation
 from harness.session.builtin.ask_user import ANSWER_SCHEMA, AskUserTool
 from harness.session.builtin.submit_plan import REPLY_SCHEMA, SubmitPlanTool, is_approved
-from harness.sources.loop.conversation import AgentConversation
-from harness.sources.loop.history import history
-from harness.sources.model import ToolTurn
-from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput
+from thread_kit import Asked, ParentThread, calls
 
 CHOICES = [{"label": "red"}, {"label": "blue", "description": "as the sky"}]
 

@@ -8,24 +8,24 @@ from typing import Any
 
 import msgspec
 import pytest
-from thread_kit import Asked, ParentThread, calls
 
 from harness.approvals.call import ProposedCall
+from harness.contracts.model import AssistantTurn, ToolTurn, UserTurn
+from harness.conversation.history import history
 from harness.errors import StoreError
 from harness.events import Forked, Relay, RelayReply, Result, SessionStart, ThreadCreated, ToolEnd
 from harness.lab.script_run import ScriptRun
 from harness.lab.server import LabServer
 from harness.log.store import Fork, Metadata, Query
+from harness.models.registry import open_model
+from harness.models.script_file import parse_script
+from harness.native.loop.loop_context import AgentOptions
+from harness.native.tools.function_tool import tool
+from harness.questions.permissions import Permissions, PermissionVerdict
 from harness.session.builtin.ask_user import AskUserTool
 from harness.session.builtin.tasks import task_tools
 from harness.session.config import Subagent
-from harness.sources.loop.history import history
-from harness.sources.loop.loop_context import AgentOptions
-from harness.sources.loop.permissions import Permissions, PermissionVerdict
-from harness.sources.model import AssistantTurn, ToolTurn, UserTurn
-from harness.sources.models.registry import open_model
-from harness.sources.models.script_file import parse_script
-from harness.sources.tools.function_tool import tool
+from thread_kit import Asked, ParentThread, calls
 
 HELPER = Subagent(
     id="helper", name="Helper", description="Tries something.", instructions="unused", forked=True

@@ -6,15 +6,15 @@ import asyncio
 from typing import Any
 
 import pytest
-from thread_kit import EXPLORE, Asked, ParentThread, calls
 
 from harness.approvals.call import ProposedCall
+from harness.contracts.model import SystemTurn, ToolTurn, UserTurn
+from harness.conversation.turns import StepContext
 from harness.events import Relay, RelayReply, Result, SessionStart, ToolEnd
+from harness.native.tools.function_tool import FunctionTool, tool
+from harness.questions.permissions import Denial, Permissions, PermissionVerdict
 from harness.session.config import RequestContext, Subagent
-from harness.sources.loop.permissions import Denial, Permissions, PermissionVerdict
-from harness.sources.loop.turns import StepContext
-from harness.sources.model import SystemTurn, ToolTurn, UserTurn
-from harness.sources.tools.function_tool import FunctionTool, tool
+from thread_kit import EXPLORE, Asked, ParentThread, calls
 
 
 def delegated(task: str = "look", **more: Any) -> dict[str, Any]:
@@ -342,7 +342,7 @@ def test_without_a_loop_of_ours_there_is_an_error_result() -> None:
     async def go() -> Any:
         thread = ParentThread(Asked("x"))
         thread.current = None
-        from harness.sources.tool import ToolContext
+        from harness.contracts.tool import ToolContext
 
         return await thread.tool.run({"agentType": "explore", "task": "x"}, ToolContext(cwd="/"))
 

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_kit import Model, Record, call, log_of, opened
-from running_kit import in_loop, plain, started
 
 from harness.errors import UsageError
 from harness.events import Relay, ToolEnd
+from harness.folds.page_state.fold import StateFold
 from harness.log.store import read_all
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode, Subagent
 from harness.session.harness import Harness
 from harness.session.thread_memory import Memory
 from harness.session.workspaces import WorkspaceConfig
-from harness.views.page_state.fold import StateFold
+from harness_kit import Model, Record, call, log_of, opened
+from running_kit import in_loop, plain, started
 
 EXPLORE = Subagent(
     id="explore", name="Explore", description="Looks.", instructions="You explore.", default_model_id="sub"

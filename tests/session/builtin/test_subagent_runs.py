@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from harness_kit import Model, call, log_of, opened
-from running_kit import YOLO, Gate, Live, check, ends, halting, in_loop, plain, started, texts, waiting
 
+from harness.contracts.model import AssistantTurn, ToolTurn, UserTurn
 from harness.events import Forked, Message, SessionStart
 from harness.lab.script_run import ScriptRun
 from harness.lab.server import LabServer
 from harness.log.stores.files import FileStore
+from harness.models.registry import open_model
+from harness.models.script_file import parse_script
 from harness.session.config import Subagent
 from harness.session.thread_memory import Memory
-from harness.sources.model import AssistantTurn, ToolTurn, UserTurn
-from harness.sources.models.registry import open_model
-from harness.sources.models.script_file import parse_script
+from harness_kit import Model, call, log_of, opened
+from running_kit import YOLO, Gate, Live, check, ends, halting, in_loop, plain, started, texts, waiting
 
 EXPLORE = Subagent(
     id="explore", name="Explore", description="Looks.", instructions="You explore.", default_model_id="sub"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from harness_kit import Model, call, log_of, opened
-from running_kit import Gate, Live, check, ends, in_loop, started, texts, waiting
 
 from harness.errors import UsageError
 from harness.session.config import Mode
+from harness_kit import Model, call, log_of, opened
+from running_kit import Gate, Live, check, ends, in_loop, started, texts, waiting
 
 PLAN = call("submit_plan", title="Ship it", plan="1. Build\n2. Ship")
 APPROVED = {"action": "approved"}

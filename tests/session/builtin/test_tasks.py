@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.contracts.tool import ToolContext, ToolFailure, ToolOutput
 from harness.events import Signal, Task
 from harness.session.builtin.tasks import (
     MOST_DELTAS,
@@ -18,7 +19,6 @@ from harness.session.builtin.tasks import (
     task_tools,
 )
 from harness.session.state import StateLanes, StateReport
-from harness.sources.tool import ToolContext, ToolFailure, ToolOutput
 
 
 class Board:

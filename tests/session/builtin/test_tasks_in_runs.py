@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness_kit import Model, call, log_of, opened
-from running_kit import in_loop
-
 from harness.events import Signal, Task, TasksChanged
 from harness.log.stores.files import FileStore
+from harness_kit import Model, call, log_of, opened
+from running_kit import in_loop
 
 
 def item(content: str, status: str = "pending") -> dict[str, Any]:

@@ -8,10 +8,19 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from harness.contracts.model import (
+    Ask,
+    AssistantTurn,
+    Attachment,
+    Call,
+    SystemTurn,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+from harness.conversation.turns import StepContext, TranscriptEntry
 from harness.events import Error, Event, Message, StepEnd
 from harness.session.memory import ObservationalMemory, RecordFold, RetryPolicy
-from harness.sources.loop.turns import StepContext, TranscriptEntry
-from harness.sources.model import Ask, AssistantTurn, Attachment, Call, SystemTurn, ToolTurn, Turn, UserTurn
 
 Answer = str | Error | Exception | Callable[[Ask], str] | tuple[asyncio.Event, str]
 """What a model says; with an event, only after that was set."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from memory_bench import Answering, run
 
+from harness.contracts.model import Ask, UserTurn
 from harness.events import Error
 from harness.session.memory.ask_text import ModelFailed, RetryPolicy, answer_text, is_transient
-from harness.sources.model import Ask, UserTurn
+from memory_bench import Answering, run
 
 ASK = Ask(turns=(UserTurn("hello"),))
 

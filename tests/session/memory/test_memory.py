@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from memory_bench import NO_BUFFER, SMALL, Bench, buffered, noted, run, texts, tokens
-
+from harness.contracts.model import AssistantTurn, Attachment, Call, SystemTurn, ToolTurn, UserTurn
 from harness.events import (
     BufferingEnd,
     BufferingStart,
@@ -15,7 +14,7 @@ from harness.events import (
     ObservationStart,
 )
 from harness.session.memory.context import CONTINUATION
-from harness.sources.model import AssistantTurn, Attachment, Call, SystemTurn, ToolTurn, UserTurn
+from memory_bench import NO_BUFFER, SMALL, Bench, buffered, noted, run, texts, tokens
 
 
 def test_a_short_conversation_is_shown_as_it_is() -> None:

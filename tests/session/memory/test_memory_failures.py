@@ -5,14 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from memory_bench import NO_BUFFER, SMALL, Bench, run, tokens
 
-from harness.events import (
-    BufferingFailed,
-    Error,
-    ObservationFailed,
-)
+from harness.events import BufferingFailed, Error, ObservationFailed
 from harness.session.memory import MemoryFailure
+from memory_bench import NO_BUFFER, SMALL, Bench, run, tokens
 
 
 def test_an_observation_that_fails_ends_the_run() -> None:

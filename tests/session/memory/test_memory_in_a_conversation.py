@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from memory_bench import Answering, noted, run, texts
 
+from harness.contracts.model import Ask, AssistantTurn, SystemTurn, ToolTurn, Turn, UserTurn
+from harness.conversation.history import history
 from harness.events import Event, MemoryActivated, MemoryStatus, ObservationEnd, Result
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from harness.log.stores.memory import MemoryStore
+from harness.models.scripted import Scripted
+from harness.native.loop.conversation import AgentConversation
+from harness.native.loop.loop_context import AgentOptions, LoopContext
+from harness.native.tools.function_tool import tool
+from harness.questions.permissions import Permissions
 from harness.session.memory import MemoryFailure, ObservationalMemory, RecordFold
-from harness.sources.loop.conversation import AgentConversation
-from harness.sources.loop.history import history
-from harness.sources.loop.loop_context import AgentOptions, LoopContext
-from harness.sources.loop.permissions import Permissions
-from harness.sources.model import Ask, AssistantTurn, SystemTurn, ToolTurn, Turn, UserTurn
-from harness.sources.models.scripted import Scripted
-from harness.sources.tools.function_tool import tool
+from memory_bench import Answering, noted, run, texts
 
 CONFIG = {"timezone": "UTC", "observation": {"messageTokens": 1_000}}
 LOG_ID = "0190a2b4-0000-7000-8000-000000000000"

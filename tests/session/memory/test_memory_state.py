@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from memory_bench import MINUTE_MS, NO_BUFFER, SMALL, Bench, buffered, noted, run, tokens
 
-from harness.events import (
-    BufferingEnd,
-    MemoryActivated,
-    MemoryStatus,
-    ThreadRenamed,
-)
+from harness.events import BufferingEnd, MemoryActivated, MemoryStatus, ThreadRenamed
+from memory_bench import MINUTE_MS, NO_BUFFER, SMALL, Bench, buffered, noted, run, tokens
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import UTC, date
 
 import pytest
-from memory_bench import START_MS
 
+from harness.contracts.model import AssistantTurn, Attachment, Call, ToolTurn, UserTurn
+from harness.conversation.turns import TranscriptEntry
 from harness.session.memory import dates, observations
 from harness.session.memory.observer import parse, tagged
 from harness.session.memory.reflector import parse_reflection
 from harness.session.memory.steps import ObserverTranscript
 from harness.session.memory.tokens import estimated_tokens, turn_tokens
-from harness.sources.loop.turns import TranscriptEntry
-from harness.sources.model import AssistantTurn, Attachment, Call, ToolTurn, UserTurn
+from memory_bench import START_MS
 
 DAY_MS = 86_400_000
 

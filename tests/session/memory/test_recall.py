@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from memory_bench import MINUTE_MS, START_MS, Bench, noted, run, texts, tokens
 
+from harness.contracts.model import AssistantTurn, Attachment, Call, ToolTurn, Turn, UserTurn
+from harness.contracts.tool import ToolContext, ToolFailure
+from harness.conversation.turns import TranscriptEntry
 from harness.session.memory import RecallTool, ThreadSummary
-from harness.sources.loop.turns import TranscriptEntry
-from harness.sources.model import AssistantTurn, Attachment, Call, ToolTurn, Turn, UserTurn
-from harness.sources.tool import ToolContext, ToolFailure
+from memory_bench import MINUTE_MS, START_MS, Bench, noted, run, texts, tokens
 
 DAY_MS = 24 * 60 * MINUTE_MS
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from memory_bench import Bench, noted, reflected, run, tokens
-
 from harness.events import (
     BufferingEnd,
     BufferingStart,
@@ -16,6 +14,7 @@ from harness.events import (
 )
 from harness.log.codec import decode, encode
 from harness.session.memory import RecordFold
+from memory_bench import Bench, noted, reflected, run, tokens
 
 
 def _chunk(cycle: str, after: int, to: int) -> BufferingEnd:

@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from memory_bench import MINUTE_MS, Bench, reflected, run, texts
 
 from harness.events import (
     BufferingEnd,
@@ -22,6 +21,7 @@ from harness.events import (
     ReflectionStart,
 )
 from harness.session.memory import MemoryFailure
+from memory_bench import MINUTE_MS, Bench, reflected, run, texts
 
 LINE = "* 🔴 (15:00) note " + "x" * 23  # ten tokens
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from memory_bench import START_MS, Bench, noted, run, texts, tokens
 
+from harness.contracts.model import SystemTurn, UserTurn
+from harness.conversation.turns import TranscriptEntry
 from harness.events import Event, MemoryActivated, ObservationEnd, ObservationStart
 from harness.session.memory import MemoryFailure, OtherThread
-from harness.sources.loop.turns import TranscriptEntry
-from harness.sources.model import SystemTurn, UserTurn
+from memory_bench import START_MS, Bench, noted, run, texts, tokens
 
 
 class Elsewhere:

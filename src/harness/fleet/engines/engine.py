@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from harness.fleet.fleet import Fleet
-from harness.fleet.plan import FleetCase
+from harness.fleet.plans.plan import FleetCase
 
 EngineName: TypeAlias = Literal["local", "ray"]
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from harness.fleet.engines.engine import EngineName, worker_command
 from harness.fleet.fleet import Fleet
-from harness.fleet.plan import FleetCase
+from harness.fleet.plans.plan import FleetCase
 from harness.log.private_files import make_private_directory
-from harness.sources.process.detached import DetachedProcess
+from harness.process.detached import DetachedProcess
 from harness.system.contract import system
 
 _LOOK_EVERY_S = 0.2

@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 from harness.errors import HarnessError, MissingExtra, UsageError
 from harness.fleet.engines.engine import EngineName, worker_command
 from harness.fleet.fleet import Fleet
-from harness.fleet.plan import FleetCase
-from harness.sources.process.child import Child
-from harness.sources.process.invocation import Invocation
+from harness.fleet.plans.plan import FleetCase
+from harness.process.child import Child
+from harness.process.invocation import Invocation
 
 _SLOTS = "provider:"
 """A cluster may have a resource of this name and that of a provider: then each run takes one of it."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol, TypeAlias
 
-from harness.fleet.attempt import Attempt, CaseProgress
+from harness.fleet.records.attempt import Attempt, CaseProgress
 
 StopRequest: TypeAlias = Literal["", "after", "now"]
 """Whether the fleet is asked to stop: after the cases that run, or at once."""

@@ -21,7 +21,7 @@ from typing import TypeVar, cast
 import msgspec
 
 from harness.errors import StoreError, UsageError
-from harness.fleet.attempt import Attempt, CaseProgress
+from harness.fleet.records.attempt import Attempt, CaseProgress
 from harness.fleet.records.contract import StopRequest
 from harness.log.private_files import (
     append_all,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, cast
 import msgspec
 
 from harness.errors import StoreError, UsageError
-from harness.fleet.attempt import Attempt, CaseProgress
+from harness.fleet.records.attempt import Attempt, CaseProgress
 from harness.fleet.records.contract import StopRequest
 from harness.log.stores.postgres.connection import Answer, PostgresConnection, load
 

@@ -8,8 +8,8 @@ import tomllib
 from typing import Any
 
 from harness.errors import UsageError
-from harness.fleet.plan import FleetTask
-from harness.sources.formats.fields import record_of, text_of
+from harness.fleet.plans.plan import FleetTask
+from harness.formats.fields import record_of, text_of
 
 FILE = "task.toml"
 _CANARY = re.compile(r"^\s*(<!--.*canary.*-->|#.*canary.*)\s*$", re.IGNORECASE)

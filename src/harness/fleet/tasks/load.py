@@ -6,8 +6,8 @@ import os
 from glob import glob
 
 from harness.errors import UsageError
-from harness.fleet.plan import FleetTask
-from harness.fleet.plan_file import PlanText
+from harness.fleet.plans.plan import FleetTask
+from harness.fleet.plans.plan_file import PlanText
 from harness.fleet.tasks import harbor, swe_bench, terminal_bench
 
 _FOLDERS = {harbor.FILE: harbor.read, terminal_bench.FILE: terminal_bench.read}

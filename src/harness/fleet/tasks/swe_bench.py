@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from harness.errors import UsageError
-from harness.fleet.plan import FleetTask
+from harness.fleet.plans.plan import FleetTask
 from harness.fleet.tasks.harbor import read_text
-from harness.sources.formats.fields import text_of
+from harness.formats.fields import text_of
 
 _NEEDED = ("instance_id", "repo", "base_commit", "problem_statement")
 _ABOUT = ("FAIL_TO_PASS", "PASS_TO_PASS", "version", "environment_setup_commit")

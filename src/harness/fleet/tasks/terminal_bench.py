@@ -9,7 +9,7 @@ import os
 import re
 
 from harness.errors import UsageError
-from harness.fleet.plan import FleetTask
+from harness.fleet.plans.plan import FleetTask
 from harness.fleet.tasks.harbor import read_text, without_canary
 
 FILE = "task.yaml"

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from harness.lab.wire import (
+from harness.formats.fields import record_of, text_of
+from harness.lab.wires.wire import (
     COUNTED_TOKENS,
     MODELS,
     AnswerCall,
@@ -30,7 +31,6 @@ from harness.lab.wire import (
     records,
     sse,
 )
-from harness.sources.formats.fields import record_of, text_of
 
 _SERVER_TOOLS = ("web_search", "web_fetch", "code_execution")
 """Kinds of tools that the model's side runs itself: a request with only these is no agent's."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from harness.lab.wire import (
+from harness.formats.fields import record_of, text_of
+from harness.lab.wires.wire import (
     CREATED_S,
     MODELS,
     AnswerCall,
@@ -34,7 +35,6 @@ from harness.lab.wire import (
     sse,
     texts_of_roles,
 )
-from harness.sources.formats.fields import record_of, text_of
 
 _STOPS = {"length": "length", "refusal": "content_filter"}
 _ERROR_KINDS = {

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.lab.wire import (
+from harness.formats.fields import record_of, text_of
+from harness.lab.wires.wire import (
     COUNTED_TOKENS,
     MODELS,
     AnswerCall,
@@ -33,7 +34,6 @@ from harness.lab.wire import (
     records,
     sse,
 )
-from harness.sources.formats.fields import record_of, text_of
 
 _STOPS = {"length": "MAX_TOKENS", "refusal": "SAFETY"}
 _STATUS_NAMES = {

@@ -11,7 +11,8 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from harness.lab.wire import (
+from harness.formats.fields import record_of, text_of
+from harness.lab.wires.wire import (
     CREATED_S,
     AnswerCall,
     AnswerReasoning,
@@ -32,7 +33,6 @@ from harness.lab.wire import (
     sse,
     texts_of_roles,
 )
-from harness.sources.formats.fields import record_of, text_of
 
 _ANSWER_KINDS = frozenset(
     (

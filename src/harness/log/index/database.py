@@ -18,7 +18,15 @@ from msgspec.structs import replace
 
 from harness.log.event_file import LinePosition
 from harness.log.forks import Stretch
-from harness.log.index.scan import Addition, FoundLog, Rewritten, look, read_metadata, read_new, scan
+from harness.log.index.scan import (
+    Addition,
+    FoundLog,
+    Rewritten,
+    look,
+    read_metadata,
+    read_new,
+    scan,
+)
 from harness.log.index.schema import ClosedWhenUnused, has_search, prepare
 from harness.log.log_summary import LogSummary
 from harness.log.query import heading, is_active, is_sifted, latest, select, words_of

@@ -9,7 +9,14 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from harness.log.redact.obscured import MARKS, plain_text, resolved
-from harness.log.redact.secret_shapes import BOUNDARY, KEY_SHAPES, PHRASES, KeyShape, LiteralSearch, compiled
+from harness.log.redact.secret_shapes import (
+    BOUNDARY,
+    KEY_SHAPES,
+    PHRASES,
+    KeyShape,
+    LiteralSearch,
+    compiled,
+)
 
 # A known secret as it may be written: in JSON, in a URL, in base64.
 #

@@ -32,7 +32,12 @@ from harness.log.event_file import (
     next_seq_of,
 )
 from harness.log.ids import is_log_id
-from harness.log.private_files import lock_alone, make_private_directory, open_private, replace_private
+from harness.log.private_files import (
+    lock_alone,
+    make_private_directory,
+    open_private,
+    replace_private,
+)
 from harness.log.store import Fork, LogReader, Metadata, Query, Store, Writer, stamped
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
+from harness.contracts.tool import Attachment, Tool, ToolContext, ToolFailure, ToolOutput
+from harness.contracts.tool_arguments import Arguments, spec, take
 from harness.errors import UsageError
 from harness.events import Operation
 from harness.events.operation import Fetch
-from harness.sources.process.child import OutputChunk
-from harness.sources.process.invocation import Invocation
-from harness.sources.tool import Attachment, Tool, ToolContext, ToolFailure, ToolOutput
-from harness.sources.tools.arguments import Arguments, spec, take
-from harness.sources.workspace.commands import run_command
+from harness.process.child import OutputChunk
+from harness.process.invocation import Invocation
+from harness.workspace.commands import run_command
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _TIMEOUT_S = 60.0

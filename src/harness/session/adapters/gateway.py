@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
+from harness.contracts.model import Model
 from harness.errors import UsageError
 from harness.session.services import AvailableModel
-from harness.sources.model import Model
 
 
 class ChatGateway:
@@ -50,8 +50,8 @@ class ChatGateway:
             return None
         if not name:
             raise UsageError(f"{model_id!r} names no model", hint=f"write {self.id}/MODEL")
-        from harness.sources.models.chat import ChatCompletions, Habits
-        from harness.sources.models.http import HttpModel, ModelEndpoint, require_httpx
+        from harness.models.chat import ChatCompletions, Habits
+        from harness.models.http import HttpModel, ModelEndpoint, require_httpx
 
         require_httpx()
         endpoint = ModelEndpoint(provider=self.id, model=name, url=self._url, key=self._key)

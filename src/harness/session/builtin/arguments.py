@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import UNSET
 
-from harness.sources.tool import QuestionKind, ToolContext
-from harness.sources.tools.arguments import Arguments, Taken, take
-from harness.sources.tools.arguments import spec as described
+from harness.contracts.tool import QuestionKind, ToolContext
+from harness.contracts.tool_arguments import Arguments, Taken, take
+from harness.contracts.tool_arguments import spec as described
 
 __all__ = ["Arguments", "described", "read"]
 

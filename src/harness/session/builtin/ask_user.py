@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from harness.contracts.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.session.builtin.arguments import Arguments, answer_to, described, read
-from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 
 _DESCRIPTION = (
     "Ask the user a question and wait for the answer: when something is unclear, when an assumption should be "

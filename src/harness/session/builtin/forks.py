@@ -17,6 +17,17 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
+from harness.contracts.model import AssistantTurn
+from harness.contracts.tool import (
+    FileChange,
+    Tool,
+    ToolContext,
+    ToolFailure,
+    ToolOutput,
+    ToolPermission,
+    category_of,
+)
+from harness.conversation.turns import TranscriptEntry, tool_turn
 from harness.events import (
     Event,
     Forked,
@@ -30,21 +41,10 @@ from harness.events import (
 )
 from harness.log.hub import Hub
 from harness.log.store import Fork, Metadata, Store, read_all
+from harness.native.loop.conversation import AgentConversation
+from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.session.child_threads import HIDDEN, ChildThread, ChildThreadHost, create_child
 from harness.session.config import Subagent
-from harness.sources.loop.conversation import AgentConversation
-from harness.sources.loop.loop_context import AgentOptions, LoopContext
-from harness.sources.loop.turns import TranscriptEntry, tool_turn
-from harness.sources.model import AssistantTurn
-from harness.sources.tool import (
-    FileChange,
-    Tool,
-    ToolContext,
-    ToolFailure,
-    ToolOutput,
-    ToolPermission,
-    category_of,
-)
 
 MOST_STEPS = 1000
 _HERE_BEGINS = (

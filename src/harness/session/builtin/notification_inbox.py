@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
+from harness.contracts.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.events import Signal
 from harness.session.builtin.arguments import Arguments, described, read
 from harness.session.notifications import (
@@ -18,7 +19,6 @@ from harness.session.notifications import (
     Status,
     notification_signal,
 )
-from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 
 NAME = "notification-inbox"
 _DESCRIPTION = (

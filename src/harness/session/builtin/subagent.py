@@ -14,18 +14,18 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
 from harness.approvals.globs import escaped
+from harness.contracts.model import Model
+from harness.contracts.tool import Tool, ToolContext, ToolOutput, ToolPermission
 from harness.errors import HarnessError
 from harness.events import Operation, Result
 from harness.events.operation import Spawn
+from harness.folds.session.runs import aborted_output
+from harness.native.loop.agent_run import AgentRun
+from harness.native.loop.loop_context import AgentOptions
+from harness.questions.permissions import PermissionPolicy
 from harness.session.builtin.arguments import Arguments, described, read
 from harness.session.builtin.forks import ForkParent, ForkRefused, converse, open_fork
 from harness.session.config import RequestContext, Subagent, tools_of
-from harness.sources.loop.agent_run import AgentRun
-from harness.sources.loop.loop_context import AgentOptions
-from harness.sources.loop.permissions import PermissionPolicy
-from harness.sources.model import Model
-from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
-from harness.views.session.runs import aborted_output
 
 USUAL_STEPS = 50
 _ENDLESS_STEPS = 1000

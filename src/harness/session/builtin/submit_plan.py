@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta
 
+from harness.contracts.tool import Tool, ToolContext, ToolOutput, ToolPermission
 from harness.session.builtin.arguments import Arguments, answer_to, described, read
-from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
 
 USUAL_TITLE = "Implementation Plan"
 _DESCRIPTION = (

@@ -15,11 +15,11 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
+from harness.contracts.tool import Tool, ToolContext, ToolOutput, ToolPermission
 from harness.events import Operation, Task
 from harness.events.operation import Tasks
 from harness.session.builtin.arguments import Arguments, described, read
 from harness.session.state import IsVisible, StateLane, StateReport, cache_key
-from harness.sources.tool import Tool, ToolContext, ToolOutput, ToolPermission
 
 _LONGEST_NAME = 48
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from harness.session.memory.ask_text import MemoryFailure, RetryPolicy
-from harness.session.memory.config import MemoryConfig, Observation, Reflection, Retrieval, read_config
+from harness.session.memory.config import (
+    MemoryConfig,
+    Observation,
+    Reflection,
+    Retrieval,
+    read_config,
+)
 from harness.session.memory.memory import ObservationalMemory
 from harness.session.memory.recall import Archive, RecallTool, ThreadSummary
 from harness.session.memory.record import MemoryRecord, RecordFold

@@ -10,9 +10,9 @@ from typing import Literal
 
 import msgspec
 
+from harness.contracts.model import Ask, Model
 from harness.events import Error, Message
 from harness.events.memory import Noting
-from harness.sources.model import Ask, Model
 
 _PASSING_STATUSES = frozenset((408, 425, 429, *range(500, 600)))
 _STATUS = re.compile(r"http_(\d{3})")

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import tzinfo
 
+from harness.contracts.model import SystemTurn, Turn, UserTurn
+from harness.conversation.turns import TranscriptEntry
 from harness.events import Signal
 from harness.session.memory import prompts
 from harness.session.memory.dates import gap_text, local, with_relative_days, zone
 from harness.session.memory.memory_state import MemoryState
 from harness.session.memory.observations import for_the_model, parts_of, ungrouped
 from harness.session.memory.steps import ObserverTranscript
-from harness.sources.loop.turns import TranscriptEntry
-from harness.sources.model import SystemTurn, Turn, UserTurn
 
 CONTINUATION = UserTurn(prompts.CONTINUATION)
 

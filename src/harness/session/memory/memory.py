@@ -22,6 +22,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from harness.contracts.model import Model, Turn
+from harness.conversation.turns import StepContext, TranscriptEntry
 from harness.events import Event, MemoryStatus, Signal, ThreadCreated, ThreadRenamed
 from harness.session.memory.ask_text import MemoryFailure, RetryPolicy
 from harness.session.memory.config import MemoryConfig, read_config
@@ -43,8 +45,6 @@ from harness.session.memory.reflector import ReflectionScheduler
 from harness.session.memory.shared_memory import OtherThreads, OtherThreadsReader
 from harness.session.memory.steps import has_open_calls, model_name
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
-from harness.sources.loop.turns import StepContext, TranscriptEntry
-from harness.sources.model import Model, Turn
 
 LONGEST_WAIT_S = 30.0
 """How long to wait for work in the background."""

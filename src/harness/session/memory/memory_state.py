@@ -11,6 +11,8 @@ import msgspec
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from harness.contracts.model import UserTurn
+from harness.conversation.turns import TranscriptEntry
 from harness.events import Event, MemoryStatus, ThreadRenamed
 from harness.log.clock import new_clock
 from harness.log.ids import new_run_id
@@ -18,8 +20,6 @@ from harness.session.memory.config import Idle, MemoryConfig, idle_ms
 from harness.session.memory.record import Activity, MemoryRecord, RecordFold, ThreadProgress
 from harness.session.memory.thresholds import maximum, message_threshold, retention_floor
 from harness.session.memory.tokens import TokenCounter, TokenWindow, estimated_tokens
-from harness.sources.loop.turns import TranscriptEntry
-from harness.sources.model import UserTurn
 
 Append: TypeAlias = Callable[[Event], Event | None]
 """Appends an event to the log of the thread at once; may return it as it was logged."""

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from harness.contracts.model import Ask, Attachment, Model, SystemTurn, UserTurn
+from harness.conversation.turns import TranscriptEntry
 from harness.events import (
     BufferingEnd,
     BufferingFailed,
@@ -22,12 +24,15 @@ from harness.session.memory.ask_text import MemoryFailure, ModelFailed, RetryPol
 from harness.session.memory.config import MemoryConfig
 from harness.session.memory.dates import zone
 from harness.session.memory.memory_state import MemoryState, Trigger
-from harness.session.memory.observations import is_degenerate, list_lines, shortened, with_short_lines
+from harness.session.memory.observations import (
+    is_degenerate,
+    list_lines,
+    shortened,
+    with_short_lines,
+)
 from harness.session.memory.steps import ObserverTranscript, has_open_calls
 from harness.session.memory.thresholds import block_after, chunks_to_activate, is_buffering_due
 from harness.session.memory.tokens import TokenCounter, estimated_tokens, last_seq, turn_tokens
-from harness.sources.loop.turns import TranscriptEntry
-from harness.sources.model import Ask, Attachment, Model, SystemTurn, UserTurn
 
 _THREAD = re.compile(r'^<thread id="([^"\n]*)">[ \t]*\n(.*?)^</thread>', re.MULTILINE | re.DOTALL)
 _DEGENERATE = "the observer repeated itself without end"

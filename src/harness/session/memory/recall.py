@@ -8,16 +8,16 @@ from typing import Annotated, Any, Literal, Protocol
 import msgspec
 from msgspec import Meta
 
+from harness.contracts.model import AssistantTurn, SystemTurn, ToolTurn, UserTurn
+from harness.contracts.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
+from harness.contracts.tool_arguments import Arguments, spec, take
+from harness.conversation.turns import TranscriptEntry
 from harness.events import Operation
 from harness.events.operation import Search
+from harness.models.turn_cache import encode
 from harness.session.memory.dates import local, zone
 from harness.session.memory.observations import iso
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
-from harness.sources.loop.turns import TranscriptEntry
-from harness.sources.model import AssistantTurn, SystemTurn, ToolTurn, UserTurn
-from harness.sources.models.turn_cache import encode
-from harness.sources.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
-from harness.sources.tools.arguments import Arguments, spec, take
 
 _DESCRIPTION = (
     "Read messages of the past as they were said. mode `messages`: around a message id (`cursor`, for example "

@@ -32,8 +32,8 @@ from harness.events import (
     ThreadCreated,
     ThreadRenamed,
 )
+from harness.folds.session.encoding import encode
 from harness.session.memory.observations import appended, grouped, sectioned, tail_after
-from harness.views.session.encoding import encode
 
 Activity = Literal["observing", "reflecting", "buffering_observation", "buffering_reflection"]
 

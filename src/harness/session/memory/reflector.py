@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from harness.contracts.model import Ask, Model, SystemTurn, UserTurn
 from harness.events import (
     BufferingEnd,
     BufferingFailed,
@@ -38,7 +39,6 @@ from harness.session.memory.thresholds import (
     slice_target,
 )
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
-from harness.sources.model import Ask, Model, SystemTurn, UserTurn
 
 _ANY_TAG = re.compile(r"^[ \t]*</?(observations|current-task|suggested-response)>[ \t]*$\n?", re.MULTILINE)
 

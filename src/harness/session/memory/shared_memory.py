@@ -7,14 +7,14 @@ from typing import Protocol
 
 import msgspec
 
+from harness.contracts.model import Model
+from harness.conversation.turns import TranscriptEntry
 from harness.events import Event
 from harness.session.memory.ask_text import ModelFailed
 from harness.session.memory.context import other_thread_text
 from harness.session.memory.memory_state import MemoryState
 from harness.session.memory.observer import Before, ObservationScheduler
 from harness.session.memory.tokens import turn_tokens
-from harness.sources.loop.turns import TranscriptEntry
-from harness.sources.model import Model
 
 
 class OtherThread(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from fnmatch import fnmatchcase
 
+from harness.contracts.model import AssistantTurn, Attachment, SystemTurn, ToolTurn, UserTurn
+from harness.conversation.turns import StepContext, TranscriptEntry
+from harness.models.turn_cache import encode
 from harness.session.memory.dates import day_text, local
 from harness.session.memory.tokens import TokenCounter, estimated_tokens
-from harness.sources.loop.turns import StepContext, TranscriptEntry
-from harness.sources.model import AssistantTurn, Attachment, SystemTurn, ToolTurn, UserTurn
-from harness.sources.models.turn_cache import encode
 
 
 def model_name(step: StepContext) -> str:

@@ -6,9 +6,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from harness.sources.loop.turns import TranscriptEntry
-from harness.sources.model import AssistantTurn, Attachment, ToolTurn, Turn, UserTurn
-from harness.sources.models.turn_cache import encode, text_of
+from harness.contracts.model import AssistantTurn, Attachment, ToolTurn, Turn, UserTurn
+from harness.conversation.turns import TranscriptEntry
+from harness.models.turn_cache import encode, text_of
 
 TokenCounter: TypeAlias = Callable[[str], int]
 """Counts the tokens of a text; may be replaced by a custom function."""

@@ -1,0 +1,5 @@
+"""Aider: `agent` its command lines and its stream, `store` the sessions that it has stored, `writer` a conversation
+written for it.
+"""
+
+from __future__ import annotations

@@ -1,0 +1,304 @@
+"""A faster reading of the files of Claude Code.
+
+Contract: the result is that of reading the session whole, apart from times within a run and the ids of model calls.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.agents.claude.store import UNFINISHED, prompt_of, words_of
+from harness.contracts.history import StoredSession, StoredText, StoreScanner
+from harness.contracts.reading import (
+    LONGEST_PROMPT,
+    CannotScan,
+    Document,
+    Reading,
+    SessionSummary,
+    StoredRun,
+    UsedTokens,
+    counts_of,
+    masked,
+)
+from harness.events import Usage
+from harness.formats.fields import output_of
+from harness.formats.json_lines import DECODE_ERRORS
+from harness.protocols.model_ledger import speed_of
+from harness.protocols.reading.file_scan import (
+    HEAD_BYTES,
+    FileScan,
+    ScanState,
+    TokenCount,
+    decoded_lines,
+    lines_between,
+    scanned,
+    time_of,
+)
+from harness.protocols.reading.store_files import files_in
+from harness.usage.prices import prompt_size
+
+_TITLES = frozenset({"custom-title", "ai-title", "summary"})
+_INTERRUPTION = "[Request interrupted by user"
+_SYNTHETIC = "<synthetic>"
+
+
+class _Thinking(msgspec.Struct, gc=False):
+    thinking_tokens: TokenCount = 0
+
+
+class _CacheWrites(msgspec.Struct, gc=False):
+    ephemeral_1h_input_tokens: TokenCount = 0
+
+
+class _Used(msgspec.Struct, gc=False):
+    input_tokens: TokenCount | None = None
+    output_tokens: TokenCount | None = None
+    cache_read_input_tokens: TokenCount | None = None
+    cache_creation_input_tokens: TokenCount | None = None
+    output_tokens_details: _Thinking | None = None
+    cache_creation: _CacheWrites | None = None
+    speed: str | None = None
+
+
+class _CallInput(msgspec.Struct, gc=False):
+    command: Any = None
+    file_path: Any = None
+    notebook_path: Any = None
+
+
+class _Block(msgspec.Struct, gc=False):
+    type: str = ""
+    text: str = ""
+    id: str = ""
+    name: str = ""
+    input: _CallInput | None = None
+    tool_use_id: str = ""
+    content: msgspec.Raw = msgspec.Raw()
+
+
+class _Message(msgspec.Struct, gc=False):
+    id: str = ""
+    model: str = ""
+    stop_reason: str | None = None
+    usage: _Used | None = None
+    content: str | list[_Block] = ""
+
+
+class _Line(msgspec.Struct, rename="camel", gc=False):
+    type: str = ""
+    timestamp: str = ""
+    cwd: str = ""
+    version: str = ""
+    is_meta: bool = False
+    is_compact_summary: bool = False
+    message: _Message | None = None
+    custom_title: str = ""
+    ai_title: str = ""
+    summary: str = ""
+    cost_usd: float | None = msgspec.field(default=None, name="costUSD")
+
+
+_decoder = msgspec.json.Decoder(_Line)
+_matters = re.compile(rb'(?!\{"type":"api-request).*"(?:role|type)":"(?:assistant|user)"').match
+_FILES = {
+    "Read": "r ",
+    "NotebookRead": "r ",
+    "Write": "w ",
+    "Edit": "w ",
+    "MultiEdit": "w ",
+    "NotebookEdit": "w ",
+}
+
+
+_SHELLS = ("Bash", "PowerShell")
+
+
+class _State(ScanState, kw_only=True, omit_defaults=True):
+    model: str = ""
+    stop_reason: str = ""
+    is_failed: bool = False
+    is_interrupted: bool = False
+    is_local: bool = False
+
+
+class _ClaudeScan(FileScan[_State]):
+    def __init__(self, session: StoredSession, state: _State) -> None:
+        super().__init__(session, state)
+        self._calls: dict[str, tuple[int, str, str, _Used, float | None]] = {}
+        """Message → run, time, model, usage and cost, of several lines the last."""
+
+    def files(self) -> Iterator[tuple[str, str]]:
+        yield "", self.session.path
+        for file in files_in(_folder_of_children(self.session), ".jsonl"):
+            yield file.name, file.path
+
+    def feed(self, data: bytes, document: Document) -> None:
+        for record in decoded_lines(_decoder, data, _matters):
+            message = record.message
+            if record.type == "assistant":
+                if message is not None:
+                    self._answer(record, message, document)
+            elif record.type == "user":
+                if message is None:
+                    continue
+                content = message.content
+                if not isinstance(content, str) and any(block.type == "tool_result" for block in content):
+                    if self.state.commits:
+                        self._result(content, document)
+                else:
+                    self._user(record, content, document)
+            elif record.type in _TITLES and not document.file:
+                title = record.custom_title or record.ai_title or record.summary
+                self.summary.title = masked(title) or self.summary.title
+
+    def used(self) -> list[UsedTokens]:
+        self._end_run()
+        found = [
+            _used_tokens(message_id, run, time_of(timestamp), model, stated, cost_usd)
+            for message_id, (run, timestamp, model, stated, cost_usd) in self._calls.items()
+        ]
+        self._calls = {}
+        self.summary.ended_ms = max([self.summary.ended_ms, *(one.at_ms for one in found)])
+        return found
+
+    def _answer(self, record: _Line, message: _Message, document: Document) -> None:
+        runs = self.state.summary.runs
+        if not runs:
+            raise CannotScan
+        if not document.at_ms:
+            document.at_ms = time_of(record.timestamp)
+        is_real = message.model != _SYNTHETIC
+        if is_real and message.id and message.usage is not None:
+            call = runs, record.timestamp, message.model, message.usage, record.cost_usd
+            self._calls[message.id] = call
+        if not document.file:
+            state = self.state
+            state.model = state.model or (message.model if is_real else "")
+            state.stop_reason, state.is_failed = message.stop_reason or "", not is_real
+        if isinstance(message.content, str):
+            document.texts.append(message.content)
+            return
+        for block in message.content:
+            if block.type == "text":
+                document.texts.append(block.text)
+            elif block.type == "tool_use" and block.input is not None:
+                self._called(block.id, block.name, block.input, document)
+
+    def _called(self, call_id: str, name: str, given: _CallInput, document: Document) -> None:
+        if mark := _FILES.get(name):
+            path = given.file_path or given.notebook_path
+            if isinstance(path, str):
+                document.files[mark + path] = None
+        elif name in _SHELLS and isinstance(given.command, str) and document.add_command(given.command):
+            self.state.commits.append(call_id)
+
+    def _result(self, content: list[_Block], document: Document) -> None:
+        for block in content:
+            if block.tool_use_id in self.state.commits:
+                self.state.commits.remove(block.tool_use_id)
+                document.add_output(output_of(msgspec.json.decode(block.content or b'""')))
+
+    def _user(self, record: _Line, content: str | list[_Block], document: Document) -> None:
+        if record.is_meta or record.is_compact_summary:
+            return
+        given = (
+            content
+            if isinstance(content, str)
+            else [{"type": block.type, "text": block.text} for block in content]
+        )
+        prompt = prompt_of({}, given)
+        if document.file:  # what a sub-agent was asked for
+            document.texts.append(prompt or "")
+            return
+        state = self.state
+        if prompt is None:
+            text = words_of(given).lstrip()
+            state.is_interrupted = state.is_interrupted or text.startswith(_INTERRUPTION)
+            state.is_local = state.is_local or text.startswith("<local-command-stdout>")
+            return
+        self._end_run()
+        at_ms = time_of(record.timestamp)
+        document.texts.append(prompt)
+        document.at_ms = document.at_ms or at_ms
+        _begin_run(self.summary, record, prompt, at_ms)
+        self.runs.append(StoredRun(self.summary.runs, at_ms, prompt))
+        state.model, state.stop_reason = "", ""
+        state.is_failed = state.is_interrupted = state.is_local = False
+
+    def _end_run(self) -> None:
+        state, summary = self.state, self.summary
+        if not summary.runs:
+            return
+        summary.model = state.model or summary.model
+        is_done = state.stop_reason not in UNFINISHED or (state.is_local and not state.stop_reason)
+        if state.is_interrupted:
+            summary.outcome = "interrupted"
+        elif state.is_failed:
+            summary.outcome = "failed"
+        else:
+            summary.outcome = "completed" if is_done else "unknown"
+
+
+def _folder_of_children(session: StoredSession) -> str:
+    return os.path.join(session.path.removesuffix(".jsonl"), "subagents")
+
+
+def _begin_run(summary: SessionSummary, record: _Line, prompt: str, at_ms: int) -> None:
+    summary.runs += 1
+    summary.prompt = summary.prompt or masked(prompt[:LONGEST_PROMPT])
+    summary.cwd, summary.version = record.cwd or summary.cwd, record.version or summary.version
+    summary.started_ms = summary.started_ms or at_ms
+    summary.ended_ms = max(summary.ended_ms, at_ms)
+
+
+def _used_tokens(
+    message_id: str, run: int, at_ms: int, model: str, stated: _Used, cost_usd: float | None
+) -> UsedTokens:
+    """As the model API writes it, which counts thinking as output."""
+    details, output = stated.output_tokens_details, stated.output_tokens
+    thinking = None if details is None else details.thinking_tokens
+    if output is not None and thinking:
+        output = max(0, output - thinking)
+    usage = Usage(
+        input=stated.input_tokens,
+        output=output,
+        cache_read=stated.cache_read_input_tokens,
+        cache_write=stated.cache_creation_input_tokens,
+        reasoning=thinking,
+        cache_write_1h=(stated.cache_creation and stated.cache_creation.ephemeral_1h_input_tokens) or None,
+        cost_usd=cost_usd,
+    )
+    speed = speed_of(stated.speed)
+    model = model.partition("[")[0]
+    return UsedTokens(message_id, run, at_ms, model, counts_of(usage), speed, prompt_size(usage))
+
+
+def _scan(session: StoredSession, state: bytes) -> Iterator[Reading]:
+    return scanned(_ClaudeScan, _State, session, state)
+
+
+def _texts(
+    session: StoredSession, file: str, start: int, end: int, needles: Sequence[bytes]
+) -> Iterator[StoredText]:
+    path = os.path.join(_folder_of_children(session), file) if file else session.path
+    for line in lines_between(path, start, end, needles):
+        if b'"role":"' not in line[:HEAD_BYTES] and b'"type":"' not in line[:HEAD_BYTES]:
+            continue
+        try:
+            record = _decoder.decode(line)
+        except DECODE_ERRORS:
+            continue
+        message = record.message
+        if record.type in ("user", "assistant") and message is not None and not record.is_meta:
+            content = message.content
+            texts = [content] if isinstance(content, str) else [block.text for block in content]
+            for text in filter(None, texts):
+                yield StoredText(time_of(record.timestamp), record.type, text)
+
+
+SCANNER = StoreScanner(_scan, _texts)

@@ -1,0 +1,147 @@
+"""The session of a terminal: a conversation of this process, or one of another process of the same user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from harness.clients.commands import Command, Configuration, Configure
+from harness.clients.conversations.backend import ConversationStatus, Setup
+from harness.clients.conversations.backend_thread import BackendThread
+from harness.clients.conversations.local_socket import LocalSocketClient, LocalSocketServer
+from harness.clients.conversations.log_tail import LogTail
+from harness.log.store import Store
+from harness.session.open_thread import complete
+
+
+class ChatLink(Protocol):
+    """Contract: used by one thread; its `wake` is called from any thread when something has changed."""
+
+    log_id: str
+    """Empty until there is a session."""
+    is_own: bool
+    """Whether it ends with this process."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the session can still take commands."""
+        ...
+
+    def send(self, command: Command) -> None:
+        """Raises HarnessError for what cannot be done."""
+        ...
+
+    def status(self) -> ConversationStatus: ...
+
+    def tail(self, cursor: int) -> LogTail:
+        """The log from there on."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class LocalLink:
+    """Conversations of this process, in an event loop of their own. The session is created by its first command."""
+
+    def __init__(self, store: Store, setup: Setup, wake: Callable[[], object]) -> None:
+        """Raises UsageError for an invalid setup."""
+        self.log_id = ""
+        self.is_own = True
+        self.setup = setup
+        self._store = store
+        self._wake = wake
+        self._channel: LocalSocketServer | None = None
+        self._backend = BackendThread(store, setup, lambda _log_id: self._changed())
+        self._backend.check(setup)
+
+    def _changed(self) -> None:
+        """Called in the event loop."""
+        self._wake()
+        if self._channel is not None:
+            self._channel.notify()
+
+    def open(self, log_id: str) -> None:
+        """Continue a session: itself if it is a conversation, else in a new one with its history."""
+        metadata = self._store.metadata(log_id)
+        before = self.log_id
+        if metadata.kind != "thread":
+            log_id = self._backend.create(replace(self.setup, continues=log_id))
+        else:
+            complete(self._store, log_id)  # what a process that died has asked takes no answer any more
+        if before and before != log_id:
+            self._backend.unload(before)
+        self._use(log_id)
+
+    def _use(self, log_id: str) -> None:
+        self.log_id = log_id
+        if self._channel is not None:
+            self._channel.close()
+        self._channel = LocalSocketServer(log_id, self.send, self.status)
+
+    def send(self, command: Command) -> None:
+        if not self.log_id and isinstance(command, Configure):
+            self._configure(command.config)
+            return
+        if not self.log_id:
+            self._use(self._backend.create(self.setup))
+        self._backend.carry_out(self.log_id, command)
+
+    def _configure(self, config: Configuration) -> None:
+        changes = {
+            name: value for name in config.__struct_fields__ if (value := getattr(config, name)) is not None
+        }
+        setup = replace(self.setup, **changes)
+        self._backend.check(setup)
+        self.setup = setup
+
+    @property
+    def is_open(self) -> bool:
+        return True
+
+    def status(self) -> ConversationStatus:
+        """From any thread: it only reads."""
+        return self._backend.status(self.log_id) if self.log_id else ConversationStatus(can_submit=True)
+
+    def tail(self, cursor: int) -> LogTail:
+        return LogTail(self._store, self.log_id, self._backend.hub, self._wake, cursor)
+
+    def close(self) -> None:
+        """Stops what runs."""
+        if self._channel is not None:
+            self._channel.close()
+        self._backend.close()
+
+
+class SocketLink:
+    """A session of another process."""
+
+    def __init__(self, store: Store, log_id: str, wake: Callable[[], object]) -> None:
+        """Raises OSError when it cannot be reached."""
+        self.log_id = log_id
+        self.is_own = False
+        self._store = store
+        self._wake = wake
+        self._client = LocalSocketClient(log_id, wake)
+
+    @property
+    def is_open(self) -> bool:
+        return self._client.is_open
+
+    def send(self, command: Command) -> None:
+        self._client.send(command)
+
+    def status(self) -> ConversationStatus:
+        return self._client.status
+
+    def tail(self, cursor: int) -> LogTail:
+        return LogTail(self._store, self.log_id, _no_hub, self._wake, cursor)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def _no_hub(log_id: str) -> None:
+    """It is written elsewhere."""
+    del log_id

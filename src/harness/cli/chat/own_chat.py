@@ -1,0 +1,297 @@
+"""`harness chat`: a conversation of this process; and `harness attach` to a session of another process."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import FrameType
+
+from msgspec.structs import replace
+
+from harness.cli.chat.conversation import ChatState, TerminalConversation
+from harness.cli.chat.link import LocalLink, SocketLink
+from harness.cli.chat.slash_commands import PERMISSION_MODES
+from harness.cli.chat.terminal import ChatTerminal
+from harness.cli.console import (
+    Console,
+    can_erase,
+    is_terminal,
+    screen_width,
+    wants_color,
+    width_of,
+)
+from harness.cli.folder_question import settle
+from harness.cli.output import STDOUT
+from harness.cli.run_request import agent_of, model_of
+from harness.clients import exit_codes
+from harness.clients.conversations.backend import Setup
+from harness.clients.conversations.presets import checked
+from harness.clients.sessions.ids import all_ids, find, table
+from harness.config import Settings
+from harness.config.settings import PERMISSION_SPELLINGS
+from harness.contracts.agent import Agent
+from harness.contracts.request import OWN_AGENT
+from harness.errors import UsageError
+from harness.events import SessionStart
+from harness.formatting.calls import short_directory
+from harness.formatting.escapes import single_line
+from harness.log.run_tree import RunTree
+from harness.log.store import Metadata, read_all
+from harness.log.stores.files import FileStore
+from harness.runs.launch import find_sandbox_for
+from harness.stage import View, ViewOptions
+from harness.views import transcript
+
+_LISTED = 10
+
+
+def chat_view(color: str, *, reasoning: bool = False) -> View:
+    """The view of a conversation for this terminal."""
+    on_terminal = is_terminal(STDOUT)
+    return transcript.open(
+        ViewOptions(
+            reasoning=reasoning,
+            human=on_terminal,
+            color=wants_color(color, os.environ, is_terminal=on_terminal),
+            width=width_of(STDOUT, os.environ),
+            live=can_erase(STDOUT, os.environ),
+        )
+    )
+
+
+class OwnChat:
+    """It is the `Actions` of its conversation as well."""
+
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        settings: Settings,
+        store: FileStore,
+        console: Console,
+        agent_session: str = "",
+        first: str = "",
+    ) -> None:
+        """`agent_session`: a session that the agent has stored itself, to be continued. `first`: the first prompt.
+
+        Raises HarnessError for invalid options.
+        """
+        self._arguments = arguments
+        self._settings = settings
+        self._store = store
+        self._console = console
+        self._first = first
+        self._resumed = find(store, arguments.resume) if arguments.resume else ""
+        before = store.metadata(self._resumed) if self._resumed else Metadata(session_id="")
+        self._agent: Agent = agent_of(arguments.agent or before.agent_name, settings, model=arguments.model)
+        self._permissions, mode = _permissions(arguments.permissions, settings)
+        self._setup = checked(
+            Setup(
+                agent=self._agent.name,
+                model=self.resolve_model(arguments.model) if arguments.model else self._usual_model(),
+                mode=arguments.mode or mode,
+                permission_mode=PERMISSION_MODES[self._permissions],
+                cwd=arguments.cwd or before.cwd,
+                agent_session=agent_session,
+                sandbox=arguments.sandbox or bool(before.settings.get("sandbox")),
+            )
+        )
+        use = settle(self._agent, self._setup.cwd, self._permissions, arguments.folder_settings, console)
+        self._setup = replace(self._setup, folder_settings=use)
+
+    def run(self) -> int:
+        """Run the chat until the person leaves; returns the exit code."""
+        setup = self._setup
+        state = ChatState(
+            agent=self._agent.title,
+            folder=setup.cwd,
+            model=setup.model,
+            mode=setup.mode,
+            permissions=self._permissions,
+        )
+        with ExitStack() as stack:
+            terminal = stack.enter_context(ChatTerminal(os.environ))
+            link = LocalLink(self._store, setup, terminal.wake)
+            stack.callback(link.close)
+            conversation = TerminalConversation(
+                link,
+                terminal,
+                chat_view(self._arguments.color, reasoning=self._arguments.reasoning),
+                state,
+                self,
+                first=self._first,
+            )
+            self._greet(conversation)
+            if self._resumed:
+                self.resume(conversation, self._resumed)
+            code = run_with_signals(conversation)
+        self._print_end(conversation)
+        return code
+
+    # What the conversation asks for
+
+    def resolve_model(self, name: str) -> str:
+        return model_of(name, self._agent, self._settings, self._console)
+
+    def resume(self, conversation: TerminalConversation, session: str) -> None:
+        store, link = self._store, conversation.link
+        if not session:
+            known = all_ids(store)
+            latest = [store.metadata(log_id) for log_id in known[:_LISTED]]
+            listed = table(latest, known, screen_width(os.environ)) if latest else "there is no session yet\n"
+            conversation.terminal.say(listed.rstrip())
+            return
+        assert isinstance(link, LocalLink)
+        log_id = find(store, session)
+        metadata = store.metadata(log_id)
+        link.open(log_id)
+        state = conversation.state
+        if metadata.kind == "thread":
+            state.agent, state.model = metadata.agent or state.agent, metadata.model
+            state.folder, state.permissions = metadata.cwd or state.folder, _stored_permissions(metadata)
+        name = single_line(metadata.name or metadata.prompt)[:60]
+        conversation.terminal.say(f"· continues {log_id[:8]}{f': {name}' if name else ''}")
+        conversation.follow(latest_run(store, link.log_id))
+
+    def _usual_model(self) -> str:
+        from harness.clients.installed_agents import names_of
+
+        name = str(self._settings.model_for(names_of(self._agent)) or "")
+        return self.resolve_model(name) if name else ""
+
+    def _greet(self, conversation: TerminalConversation) -> None:
+        if not conversation.terminal.is_interactive:
+            return
+        state = conversation.state
+        facts = [state.agent, state.model, short_directory(state.folder), f"permissions: {state.permissions}"]
+        if self._setup.sandbox:
+            facts.append(f"confined by {find_sandbox_for(self._agent.name, state.folder).name}")
+        conversation.terminal.say(single_line(" · ".join(fact for fact in facts if fact)))
+        if state.permissions == "ask" and self._agent.two_way is None and self._agent.name != OWN_AGENT:
+            conversation.terminal.say(
+                f"{state.agent} cannot be asked while it runs: its own settings decide what it may do"
+            )
+        conversation.terminal.say("/help lists commands, Ctrl-C stops a turn, /quit leaves")
+
+    def _print_end(self, conversation: TerminalConversation) -> None:
+        if conversation.link.log_id and conversation.terminal.is_interactive:
+            self._console.say(f"continue: harness chat --resume {conversation.link.log_id}")
+
+
+def run_with_signals(conversation: TerminalConversation) -> int:
+    """Ctrl-C stops the turn; what ends a program ends the conversation. Returns the exit code."""
+    ended_by = 0
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        conversation.interrupt()
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        nonlocal ended_by
+        del frame
+        ended_by = number
+        conversation.leave()
+
+    def resume(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        conversation.terminal.resume()
+
+    handlers: dict[signal.Signals, Callable[[int, FrameType | None], None]] = {
+        signal.SIGINT: interrupt,
+        signal.SIGTERM: leave,
+        signal.SIGHUP: leave,
+        signal.SIGCONT: resume,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    # A signal may reach another thread: the handler then runs only once this one wakes up.
+    woken = signal.set_wakeup_fd(conversation.terminal.wake_fd, warn_on_full_buffer=False)
+    try:
+        conversation.run()
+    finally:
+        signal.set_wakeup_fd(woken)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if ended_by:
+        return exit_codes.of_signal(ended_by)
+    is_script = not conversation.terminal.is_interactive
+    return (
+        exit_codes.OUTCOMES[conversation.last.outcome] if is_script and conversation.last is not None else 0
+    )
+
+
+def _permissions(option: str, settings: Settings) -> tuple[str, str]:
+    """The option, else the setting, else `ask`; and the mode that it means. `plan` asks once its plan is approved."""
+    key = "default_permissions"
+    wanted = option or ("ask" if settings.origin(key) == "default" else settings.value(key))
+    known = PERMISSION_SPELLINGS.get(wanted.strip().lower(), wanted)
+    if known == "plan":
+        return "ask", known
+    known = "ask" if known == "agent-default" else known
+    if known not in PERMISSION_MODES:
+        raise UsageError(
+            f"unknown permissions: {wanted}", hint=f"expected one of: {', '.join(PERMISSION_MODES)}, plan"
+        )
+    return known, ""
+
+
+def _stored_permissions(metadata: Metadata) -> str:
+    mode = metadata.settings.get("permissionMode")
+    return next((name for name, stored in PERMISSION_MODES.items() if stored == mode), "")
+
+
+def latest_run(store: FileStore, log_id: str) -> int:
+    """Where the latest run of a conversation begins."""
+    tree, seq = RunTree(), 0
+    for event in read_all(store, log_id):
+        if not tree.feed(event).depth and isinstance(event, SessionStart):
+            seq = event.seq
+    return seq
+
+
+# `harness attach` to a session of another process of the same user.
+
+
+_GREETING = "What you type steers the run, or answers it. /help lists commands, /quit leaves."
+
+
+class _AttachedActions:
+    """The `Actions` of a conversation that belongs to another program."""
+
+    def resolve_model(self, name: str) -> str:
+        return name
+
+    def resume(self, conversation: TerminalConversation, session: str) -> None:
+        del conversation, session
+        raise UsageError(
+            "this terminal follows one session", hint="`harness chat --resume ID` continues another"
+        )
+
+
+def follow(store: FileStore, log_id: str, arguments: argparse.Namespace) -> int | None:
+    """Until the session ends or the person leaves; the exit code. None when its program takes no commands."""
+    metadata = store.metadata(log_id)
+    with ChatTerminal(os.environ) as terminal:
+        try:
+            link = SocketLink(store, log_id, terminal.wake)
+        except OSError:
+            return None
+        state = ChatState(
+            agent=metadata.agent or "the agent", folder=metadata.cwd, model=metadata.model, mode=""
+        )
+        conversation = TerminalConversation(
+            link,
+            terminal,
+            chat_view(arguments.color),
+            state,
+            _AttachedActions(),
+            is_read_only=arguments.read_only,
+        )
+        if terminal.is_interactive and not arguments.read_only:
+            terminal.say(_GREETING)
+        conversation.follow(latest_run(store, log_id))
+        try:
+            return run_with_signals(conversation)
+        finally:
+            link.close()

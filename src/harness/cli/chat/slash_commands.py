@@ -1,0 +1,150 @@
+"""The slash commands of a chat: for Harness, not for the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from harness.clients.commands import Configuration, Configure
+from harness.errors import UsageError
+from harness.formatting.escapes import single_line
+
+PermissionMode: TypeAlias = Literal["default", "acceptEdits", "fullAuto", "readOnly"]
+
+if TYPE_CHECKING:
+    from harness.cli.chat.conversation import TerminalConversation
+
+PERMISSION_MODES: dict[str, PermissionMode] = {
+    "ask": "default",
+    "accept-edits": "acceptEdits",
+    "full-access": "fullAuto",
+    "read-only": "readOnly",
+}
+"""What is typed → the permission mode of the conversation."""
+_MODES = ("build", "plan")
+
+
+class SlashCommand(NamedTuple):
+    argument: str
+    """What follows its name; empty: nothing does."""
+    summary: str
+    act: Callable[[TerminalConversation, str], None]
+
+
+def carry_out(conversation: TerminalConversation, text: str) -> None:
+    """Raises HarnessError for what cannot be done."""
+    name, _, argument = text.partition(" ")
+    command = COMMANDS.get(name)
+    if command is None:
+        raise UsageError(
+            f"unknown command: {single_line(name)[:60]}",
+            hint="/help lists them; //TEXT sends /TEXT to the agent",
+        )
+    command.act(conversation, argument.strip())
+
+
+def _help(conversation: TerminalConversation, argument: str) -> None:
+    del argument
+    lines = [f"{f'{name} {one.argument}'.strip():<20} {one.summary}" for name, one in COMMANDS.items()]
+    lines += [
+        "",
+        "What you type is a prompt. While the agent works it steers it, or is queued if it takes no messages;",
+        "while a question waits it is the answer. Ctrl-C stops the turn, again: by force. //TEXT sends /TEXT.",
+    ]
+    conversation.terminal.say("\n".join(lines))
+
+
+def _configure(conversation: TerminalConversation, configuration: Configuration, what: str) -> None:
+    """`what`: the message to print, where no event of the log shows it."""
+    is_logged = bool(conversation.link.log_id) and configuration.permission_mode is None
+    conversation.link.send(Configure(config=configuration))
+    if not is_logged:
+        conversation.terminal.say(f"· {what}")
+
+
+def _require_idle(conversation: TerminalConversation) -> None:
+    if conversation.is_running:
+        raise UsageError("a turn is in progress", hint="stop it with Ctrl-C, or wait until it has ended")
+
+
+def _model(conversation: TerminalConversation, argument: str) -> None:
+    state = conversation.state
+    if not argument:
+        conversation.terminal.say(f"model: {single_line(state.model) or 'the default of the agent'}")
+        return
+    model = conversation.actions.resolve_model(argument)
+    _configure(conversation, Configuration(model=model), f"model {single_line(model)}")
+    state.model = model
+
+
+def _mode(conversation: TerminalConversation, argument: str) -> None:
+    if argument not in _MODES:
+        conversation.terminal.say(f"mode: {conversation.state.mode} (there are: {', '.join(_MODES)})")
+        return
+    if argument != conversation.state.mode:
+        _require_idle(conversation)
+        _configure(conversation, Configuration(mode=argument), f"mode {argument}")
+        conversation.state.mode = argument
+
+
+def _permissions(conversation: TerminalConversation, argument: str) -> None:
+    state, known = conversation.state, ", ".join(PERMISSION_MODES)
+    if not argument:
+        conversation.terminal.say(
+            f"permissions: {state.permissions or 'as it was started'} (there are: {known})"
+        )
+        return
+    mode = PERMISSION_MODES.get(argument)
+    if mode is None:
+        raise UsageError(f"unknown permissions: {single_line(argument)[:60]}", hint=f"there are: {known}")
+    _configure(conversation, Configuration(permission_mode=mode), f"permissions {argument}")
+    state.permissions = argument
+
+
+def _resume(conversation: TerminalConversation, argument: str) -> None:
+    _require_idle(conversation)
+    conversation.actions.resume(conversation, argument)
+
+
+def _status(conversation: TerminalConversation, argument: str) -> None:
+    from harness.views.usage import summary
+
+    del argument
+    state, status = conversation.state, conversation.status
+    now = "waits for an answer" if status.is_waiting else "works" if status.is_running else "idle"
+    rows = {
+        "agent": f"{state.agent} ({now})",
+        "model": state.model or "the default of the agent",
+        "mode": state.mode,
+        "permissions": state.permissions or "as it was started",
+        "folder": state.folder,
+        "session": conversation.link.log_id or "none yet",
+        "used here": summary(conversation.usage.value),
+        "always": ", ".join(grant["label"] for grant in status.grants),
+    }
+    lines = (f"{name + ':':<13}{single_line(text)}" for name, text in rows.items() if text)
+    conversation.terminal.say("\n".join(lines))
+
+
+def _quit(conversation: TerminalConversation, argument: str) -> None:
+    del argument
+    conversation.leave()
+
+
+COMMANDS = {
+    "/model": SlashCommand("[NAME]", "show or change the model", _model),
+    "/mode": SlashCommand("[build|plan]", "show or change the mode", _mode),
+    "/permissions": SlashCommand(
+        "[MODE]", f"show or change them: {', '.join(PERMISSION_MODES)}", _permissions
+    ),
+    "/resume": SlashCommand("[ID]", "list the latest sessions, or continue one", _resume),
+    "/status": SlashCommand("", "agent, model, mode, permissions, folder, session, tokens", _status),
+    "/show": SlashCommand(
+        "", "show a question that was cut", lambda conversation, _: conversation.show_question()
+    ),
+    "/cancel": SlashCommand(
+        "", "stop the turn; again: by force", lambda conversation, _: conversation.stop()
+    ),
+    "/help": SlashCommand("", "this list", _help),
+    "/quit": SlashCommand("", "leave; the session is stored", _quit),
+}

@@ -1,0 +1,42 @@
+"""Chat with an agent in this terminal: prompts, streamed answers and approvals, in one session.
+
+What you type while the agent works steers it, or is queued if it takes no messages. Ctrl-C stops the turn, not
+the conversation. /help lists the commands. Lines may also come from a pipe, one prompt each: the next one is sent when
+the turn has ended, and answers a question if one waits.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from harness.cli.console import Console
+from harness.cli.folder_question import FOLDER_SETTINGS_HELP, USES
+from harness.cli.parser import completes
+
+SUMMARY = "chat with an agent in this terminal"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    help_text = "the agent (default: the one that is installed, else native)"
+    completes(add("-a", "--agent", default="", metavar="NAME", help=help_text), "agents")
+    add("-m", "--model", default="", metavar="NAME", help="model name or alias (see `harness models`)")
+    help_text = (
+        "ask (default: before it changes or runs anything), accept-edits, full-access, read-only or plan"
+    )
+    add("--permissions", default="", metavar="MODE", help=help_text)
+    add("--folder-settings", choices=USES, default="", metavar="use|none", help=FOLDER_SETTINGS_HELP)
+    add("--sandbox", action="store_true", help="confine it to the workspace and its own files")
+    add("--mode", default="", metavar="MODE", help="build (default) or plan")
+    add("-d", "--cwd", default="", metavar="DIR", help="where the agent works (default: here)")
+    add("--resume", default="", metavar="ID", help="continue this session (`last`: the latest one)")
+    add("--reasoning", action="store_true", help="also show the model's reasoning")
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.cli import preferences
+    from harness.cli.chat.own_chat import OwnChat
+
+    settings = preferences.load(console, has_verbose=arguments.verbose)
+    settings.require_valid()
+    return OwnChat(arguments, settings, preferences.open_store(settings), console).run()

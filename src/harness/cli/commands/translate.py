@@ -1,0 +1,118 @@
+"""Convert the output of an agent to any format, live: from a file or from standard input.
+
+some-agent --json "…" | harness translate --agent NAME
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from harness.cli import playback
+from harness.cli.console import Console, number_of
+from harness.cli.parser import completes
+
+if TYPE_CHECKING:
+    from harness.events import Event
+    from harness.runs.pipeline import Pipeline
+
+SUMMARY = "convert recorded output of an agent to any format"
+_BLOCK_BYTES = 256 * 1024
+_STDIN = 0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    help_text = "the agent that wrote it"
+    completes(add("-a", "--agent", required=True, metavar="NAME", help=help_text), "agents")
+    add("file", metavar="FILE", nargs="?", default="-", help="recorded standard output (default: -, stdin)")
+    playback.add_arguments(parser)
+    add("--check", action="store_true", help="show what became of each line; fail if one was lost")
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.agents.registry import load
+    from harness.runs.pipeline import Pipeline
+
+    agent = load(arguments.agent)
+    pipeline = Pipeline(agent.translator())
+    fd = _open(arguments.file)
+    try:
+        playback.show(_events(pipeline, agent.name, fd), arguments, console, is_live=True)
+    finally:
+        if fd != _STDIN:
+            os.close(fd)
+    if not arguments.check:
+        return 0
+    _report(pipeline.rules, console)
+    for line in pipeline.lost:
+        console.say(f"harness: lost line: {line[:200]!r}")
+    return 1 if pipeline.lost else 0
+
+
+def _events(pipeline: Pipeline, agent_name: str, fd: int) -> Iterator[Sequence[Event]]:
+    """Stamped as in any log, though nothing is stored."""
+    from harness.formats.json_lines import LineBlocks
+    from harness.log.clock import new_clock
+    from harness.log.hub import Hub
+    from harness.log.ids import new_run_id
+    from harness.log.raw import RawExit, RawOutput, RawStart
+    from harness.log.stores.memory import MemoryStore
+
+    clock = new_clock()
+    run_id = new_run_id(clock())
+    hub = Hub(MemoryStore(), run_id, _Nowhere(), clock)
+    source, follower = hub.source(run_id), hub.follower()
+    blocks = LineBlocks()
+    source.append(pipeline.feed(RawStart(at_ms=clock(), agent=agent_name)))
+    while data := _read(fd):
+        if block := blocks.feed(data):
+            source.append(pipeline.feed(RawOutput(at_ms=clock(), stream="stdout", data=block)))
+            yield follower.poll()
+    if rest := blocks.finish():
+        source.append(pipeline.feed(RawOutput(at_ms=clock(), stream="stdout", data=rest)))
+    source.append(pipeline.feed(RawExit(at_ms=clock())))
+    yield follower.poll()
+
+
+class _Nowhere:
+    """A log writer that keeps nothing."""
+
+    next_seq = 0
+
+    def append(self, events: Sequence[Event]) -> int:
+        return len(events) * 500
+
+    def close(self) -> None:
+        return
+
+
+def _open(path: str) -> int:
+    from harness.errors import UsageError
+
+    if path == "-":
+        return _STDIN
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        raise UsageError(f"cannot read {path!r}: {reason}") from error
+
+
+def _read(fd: int) -> bytes:
+    from harness.errors import UsageError
+
+    try:
+        return os.read(fd, _BLOCK_BYTES)
+    except OSError as error:
+        raise UsageError(f"cannot read the recording: {error.strerror}") from error
+
+
+def _report(rules: Counter[str], console: Console) -> None:
+    lines = number_of(sum(rules.values()), "line")
+    console.say(f"{lines}:" if rules else lines)
+    for rule, count in sorted(rules.items()):
+        console.say(f"{count:>7}  {rule}")

@@ -1,0 +1,263 @@
+"""From options and settings to a `Request`: which agent, which prompt, within which limits; and `--dry-run` of it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from typing import cast
+
+from harness.agents.registry import load
+from harness.cli.console import Console, can_answer, is_terminal
+from harness.cli.output import write_text
+from harness.clients import installed_agents
+from harness.config import Settings
+from harness.config.settings import PERMISSION_SPELLINGS
+from harness.contracts.agent import Agent
+from harness.contracts.request import (
+    OWN_AGENT,
+    FolderSettingsUse,
+    Limits,
+    OnAsk,
+    Permissions,
+    Request,
+)
+from harness.errors import UsageError
+from harness.log.redact.redactor import redact_text, secrets_in
+from harness.process.version_probe import parse_version
+from harness.runs.launch import Launch
+
+_STDIN = 0
+_NO_PROMPT_HINT = "give one with --prompt TEXT, --prompt-file FILE, or on standard input"
+_SAFE = re.compile(r"[A-Za-z0-9\-_./:=@]+")
+_LONGEST_STDIN = 2000
+
+
+def request_of(arguments: argparse.Namespace, settings: Settings, console: Console) -> Request:
+    """Options override settings. Raises UsageError when they are invalid."""
+    permissions = permissions_of(arguments.permissions or settings.value("default_permissions"))
+    agent = agent_of(arguments.agent, settings, recording=arguments.recording, model=arguments.model)
+    if installed_agents.is_part_of_harness(agent) and not arguments.recording:
+        raise UsageError("no recording was named", hint="give one with --recording FILE")
+    spellings = installed_agents.names_of(agent)
+    return Request(
+        agent=agent.name,
+        prompt=_prompt(arguments, console),
+        cwd=arguments.cwd,
+        model=model_of(arguments.model or settings.model_for(spellings), agent, settings, console),
+        permissions=permissions,
+        on_ask=_on_ask(arguments, agent, permissions),
+        ask_timeout_s=arguments.ask_timeout,
+        asks_at_limit=arguments.on_ask == "wait" or (arguments.on_ask is None and can_answer()),
+        folder_settings=cast("FolderSettingsUse", arguments.folder_settings),
+        sandbox=arguments.sandbox,
+        mcp=tuple(map(os.path.abspath, arguments.mcp)),
+        resume=_resumed(arguments.resume, agent, settings),
+        continue_last=arguments.continue_last,
+        fork=arguments.fork,
+        effort=arguments.effort,
+        temperature=arguments.temperature,
+        max_output_tokens=arguments.max_output_tokens,
+        system_prompt=arguments.system_prompt,
+        append_system_prompt=arguments.append_system_prompt,
+        extra_args=(*settings.extra_args(spellings), *_extra_args(arguments)),
+        env=dict(map(_assignment, arguments.env)),
+        binary=arguments.binary or settings.binary_for(spellings),
+        recording=arguments.recording,
+        native=arguments.native,
+        context=arguments.context,
+        name=arguments.name,
+        tags=tuple(arguments.tag),
+        limits=Limits(
+            timeout_s=arguments.timeout or settings.value("default_timeout_secs"),
+            first_output_s=arguments.first_output_timeout,
+            inactivity_s=arguments.inactivity_timeout,
+            max_turns=arguments.max_turns,
+            max_budget_usd=arguments.max_budget_usd,
+        ),
+    )
+
+
+def _resumed(text: str, agent: Agent, settings: Settings) -> str:
+    """The session that is meant; `last`: the newest one of this agent. Raises UnknownSession."""
+    if text.lower() != "last":
+        return text
+    from harness.cli import preferences
+    from harness.errors import UnknownSession
+    from harness.log.query import age
+    from harness.log.store import Query
+
+    own = [one for one in preferences.open_store(settings).find(Query()) if one.agent_name == agent.name]
+    if not own:
+        hint = "`harness sessions list` lists all sessions"
+        raise UnknownSession(f"there is no session of {agent.title} yet", hint=hint)
+    newest = max(own, key=age)
+    return newest.agent_session_id or newest.session_id
+
+
+def agent_of(name: str, settings: Settings, *, recording: str = "", model: str = "") -> Agent:
+    """The named one, the user's default, the only one that is installed; else ours, if it has a model."""
+    chosen = name or settings.value("default_agent")
+    player = installed_agents.player() if recording and not name else None
+    if player is not None:
+        return player
+    if chosen:
+        return load(chosen)
+    found = installed_agents.installed()
+    if len(found) == 1:
+        return found[0].agent
+    if not found:
+        return _own_agent(model or settings.model_for(installed_agents.names_of(load(OWN_AGENT))))
+    known = ", ".join(one.agent.name for one in found)
+    raise UsageError(
+        f"no agent was named and several are installed: {known}",
+        hint="choose one with --agent NAME, or set default_agent in your settings (`harness config init --user`)",
+    )
+
+
+def _own_agent(model: str) -> Agent:
+    from harness.models.local import trouble
+    from harness.models.registry import usual_model
+
+    if model or usual_model():
+        return load(OWN_AGENT)
+    programs = ", ".join(one.program for one in installed_agents.installable())
+    raise UsageError(
+        "no agent was named, none is installed, and there is no model for the built-in agent",
+        hint=f"install one of: {programs}\n"
+        "  or set the key of a model API (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY)\n"
+        f"  or get a small local model: {trouble()}\n"
+        "  or try the demo: harness run --agent native --model scripted/demo --prompt hello",
+    )
+
+
+def _on_ask(arguments: argparse.Namespace, agent: Agent, permissions: Permissions) -> OnAsk | None:
+    """Without a terminal there is no waiting for an answer, unless that is wanted."""
+    asks = permissions in ("ask", "accept-edits")
+    if arguments.on_ask is not None or not (asks or permissions == "plan" or "on_ask" in agent.supports):
+        return cast("OnAsk | None", arguments.on_ask)
+    if can_answer():
+        return "wait"
+    if asks and not arguments.dry_run:
+        raise UsageError(
+            f"--permissions {permissions} needs a terminal to ask in, and there is none",
+            hint="--on-ask deny refuses what would be asked, --on-ask allow allows it,\n"
+            "  --on-ask wait waits until `harness attach` answers it in another terminal",
+        )
+    return "deny"
+
+
+def permissions_of(text: str) -> Permissions:
+    mode = PERMISSION_SPELLINGS.get(text.strip().lower())
+    if mode is None:
+        choices = ", ".join(dict.fromkeys(PERMISSION_SPELLINGS.values()))
+        raise UsageError(f"unknown permission mode: {text}", hint=f"expected one of: {choices}")
+    return cast("Permissions", mode)
+
+
+def model_of(name: str, agent: Agent, settings: Settings, console: Console) -> str:
+    """The model that a name or alias means for this agent."""
+    if not name:
+        return ""
+    from harness.config import model_names
+
+    models = model_names.load(settings)
+    for warning in models.warnings:
+        console.warning(warning)
+    resolution = models.resolve(name, installed_agents.names_of(agent))
+    if resolution.kind == "no_mapping":
+        console.warning(f"model {name} has no mapping for {agent.title}; passing it through as it is")
+    elif resolution.kind == "resolved":
+        console.debug(f"model {name} is {resolution.id} for {agent.title} ({resolution.origin})")
+    return resolution.id
+
+
+def _prompt(arguments: argparse.Namespace, console: Console) -> str:
+    if arguments.prompt is not None:
+        return _readable(arguments.prompt.encode("utf-8", "surrogateescape"), "the prompt", console)
+    if arguments.prompt_file and arguments.prompt_file != "-":
+        return _readable(_read_file(arguments.prompt_file), arguments.prompt_file, console).strip()
+    if arguments.recording:
+        return ""
+    if is_terminal(_STDIN):
+        raise UsageError("no prompt was given", hint=_NO_PROMPT_HINT)
+    text = _readable(_read_all(_STDIN), "standard input", console).strip()
+    if not text:
+        raise UsageError("no prompt was given: standard input is empty", hint=_NO_PROMPT_HINT)
+    return text
+
+
+def _read_file(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise UsageError(f"cannot read the prompt file {path}: {error.strerror}") from error
+    except ValueError as error:  # a NUL byte in the name
+        raise UsageError(f"cannot read the prompt file {path!r}: {error}") from error
+
+
+def _read_all(fd: int) -> bytes:
+    blocks = []
+    try:
+        while block := os.read(fd, 1 << 20):
+            blocks.append(block)
+    except OSError as error:
+        raise UsageError(f"cannot read standard input: {error.strerror}", hint=_NO_PROMPT_HINT) from error
+    return b"".join(blocks)
+
+
+def _readable(data: bytes, what: str, console: Console) -> str:
+    """As text; what is not UTF-8 becomes U+FFFD, with a warning."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        console.warning(f"{what} is not all UTF-8 text (byte {error.start}): what cannot be read is replaced")
+        return data.decode("utf-8-sig", "replace")
+
+
+def _extra_args(arguments: argparse.Namespace) -> list[str]:
+    """Those of --extra-args, split as a shell would, then those after `--`."""
+    if not arguments.extra_args:
+        return list(arguments.extra)
+    from shlex import split
+
+    try:
+        return [*(word for text in arguments.extra_args for word in split(text)), *arguments.extra]
+    except ValueError as error:
+        raise UsageError(f"--extra-args cannot be split into words: {error}") from error
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name or "\0" in text:
+        raise UsageError(f"--env takes NAME=VALUE, not {text!r}")
+    return name, value
+
+
+def show_dry_run(launch: Launch, cwd: str) -> None:
+    """`cwd`: as the user gave it."""
+    command = (launch.two_way or launch.agent).command(launch.request, parse_version(launch.version))
+    lines = [
+        f"Binary: {launch.binary or 'none: it runs in this process'}",
+        f"Args:   {' '.join(map(quoted, launch.invocation.argv[1:]))}",
+    ]
+    if launch.invocation.stdin:
+        lines.append(f"Stdin:  {_shown(launch.invocation.stdin)}")
+    for title, env in (("Env:", command.env), ("User env:", launch.request.env)):
+        if env:
+            lines += [title, *(f"  {name}={value}" for name, value in env.items())]
+    lines.append(f"Cwd:    {cwd or '.'}")
+    write_text(redact_text("\n".join(lines) + "\n", secrets_in(launch.invocation.env)))
+
+
+def _shown(stdin: bytes) -> str:
+    """The standard input of the program; only its size when it is long."""
+    return quoted(stdin.decode("utf-8", "replace")) if len(stdin) <= _LONGEST_STDIN else f"{len(stdin)} bytes"
+
+
+def quoted(argument: str) -> str:
+    """Safe to paste into a shell."""
+    if _SAFE.fullmatch(argument):
+        return argument
+    return "'" + argument.replace("'", "'\\''") + "'"

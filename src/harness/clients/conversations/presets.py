@@ -1,0 +1,168 @@
+"""How a conversation is set up: agents with their permissions, and the modes that the server offers."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Literal
+
+from harness.agents.registry import load
+from harness.clients.conversations.backend import Setup
+from harness.contracts.request import OWN_AGENT, REMOTE_AGENT, Permissions, Request
+from harness.errors import UsageError
+from harness.models.registry import any_model
+from harness.runs.launch import find_sandbox_for, installed_version, refusal_to_ask
+from harness.session.config import BUILTIN_TOOLS, BackingAgent, CommandAgent, Mode, Subagent
+
+AgentAccess = Literal["full-access", "read-only", "ask"]
+
+BUILD, PLAN = "build", "plan"
+MODES = ({"id": BUILD, "name": "Build"}, {"id": PLAN, "name": "Plan"})
+_PLANNING = """\
+You are planning. Look at what is there and think, but change nothing: write no file and run no command that does.
+When you know what is to be done, submit a plan; it is carried out once the user has approved it."""
+_GENERAL = """\
+You were given one task by another agent, and cannot ask it anything. Do all of it and nothing besides, with the
+tools that you have, in the directory that you are in. Your last message is the only thing that the other agent reads:
+say what you found or did, with the paths and facts that it needs, and what could not be done."""
+SUBAGENTS = (
+    Subagent(
+        id="general",
+        name="General",
+        description="Searches, reads, changes files and runs commands by itself, and reports what came of it. "
+        "For a part of the work that can be described in full and done apart from the rest.",
+        instructions=_GENERAL,
+    ),
+)
+SUBAGENT = "subagent"
+_READING = ("read", "grep", "glob", "list", "skill", "fetch")
+
+_AGENT_SESSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,127}")
+"""It cannot be taken for an option of the agent."""
+_MOST_STEPS = 200
+_ACCESS: dict[str, AgentAccess] = {
+    "": "ask",
+    "default": "ask",
+    "acceptEdits": "ask",
+    "fullAuto": "full-access",
+    "readOnly": "read-only",
+}
+_RULES: dict[str, dict[str, str]] = {
+    "": {"read": "allow"},
+    "default": {"read": "allow"},
+    "acceptEdits": {"read": "allow", "edit": "allow"},
+    "fullAuto": {},
+    "readOnly": {"read": "allow", "edit": "deny", "execute": "deny", "mcp": "deny", "other": "deny"},
+}
+
+
+def permissions_state(permission_mode: str) -> dict[str, Any]:
+    """The state of a session for a permission mode. Sub-agents are under the same rules."""
+    tools = {SUBAGENT: "allow"} if permission_mode == "readOnly" else {}
+    rules = {"categories": _RULES[permission_mode], "tools": tools}
+    return {"yolo": permission_mode == "fullAuto", "permissionRules": rules}
+
+
+def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
+    """Raises UnknownAgent, and UsageError for an agent that cannot be held to the permission mode."""
+    agent = load(setup.agent)
+    if agent.name != OWN_AGENT:
+        access = _ACCESS[setup.permission_mode]
+        named: Permissions = "accept-edits" if setup.permission_mode == "acceptEdits" else "ask"
+        if (
+            access == "ask"
+            and (refusal := refusal_to_ask(agent, installed_version(agent), named)) is not None
+        ):
+            raise refusal
+        return CommandAgent(
+            name=agent.name,
+            permissions=access,
+            max_turns=setup.max_turns,
+            extra_args=_place_words(setup),
+            session=setup.agent_session,
+            sandbox=setup.sandbox,
+            folder_settings=setup.folder_settings,
+        )
+    from harness.native.loop.system_prompt import system_prompt
+
+    instructions = system_prompt(Request(agent=OWN_AGENT, cwd=setup.cwd))
+    most = setup.max_turns or _MOST_STEPS
+    return BackingAgent(instructions=instructions, max_steps=most, effort=setup.effort)
+
+
+def modes_of(setup: Setup) -> list[Mode]:
+    agent = load(setup.agent)
+    reader = None
+    if agent.name != OWN_AGENT:
+        reader = CommandAgent(
+            name=agent.name,
+            permissions="read-only",
+            extra_args=_place_words(setup),
+            session=setup.agent_session,
+            sandbox=setup.sandbox,
+            folder_settings=setup.folder_settings,
+        )
+    return [
+        Mode(id=BUILD, name="Build", default=True),
+        Mode(
+            id=PLAN,
+            name="Plan",
+            instructions=_PLANNING,
+            agent=reader,
+            transitions_to=BUILD,
+            available_tools=(*_READING, *(tool for tool in BUILTIN_TOOLS if tool != SUBAGENT)),
+        ),
+    ]
+
+
+def _place_words(setup: Setup) -> tuple[str, ...]:
+    return ("--runner", setup.runner) if setup.runner else ()
+
+
+def _checked_runner(setup: Setup, agent: str) -> str:
+    """Its name, also where none was given. Raises UsageError for one that the user has not set up; an
+    address is never accepted.
+    """
+    if agent != REMOTE_AGENT:
+        return ""
+    from harness.runs.remotes.places import find
+
+    return find(setup.runner, os.environ, setup.cwd).name
+
+
+def checked(setup: Setup) -> Setup:
+    """With an absolute directory and the agent's own name. Raises UsageError when it is invalid."""
+    from msgspec.structs import replace
+
+    if not setup.agent:
+        raise UsageError("no agent was named", hint="name one of `GET /api/agents`")
+    if setup.permission_mode not in _ACCESS:
+        known = ", ".join(name for name in _ACCESS if name)
+        raise UsageError(f"unknown permission mode: {setup.permission_mode}", hint=f"there are: {known}")
+    if setup.agent_session and not _AGENT_SESSION.fullmatch(setup.agent_session):
+        raise UsageError(
+            f"this cannot be the id of a session: {setup.agent_session[:60]!r}",
+            hint="`harness sessions list` shows the ids",
+        )
+    if setup.mode not in ("", BUILD, PLAN):
+        raise UsageError(f"unknown mode: {setup.mode}", hint=f"there are: {BUILD}, {PLAN}")
+    agent = load(setup.agent).name
+    cwd = checked_directory(setup.cwd or os.getcwd())
+    if setup.sandbox:
+        find_sandbox_for(agent, cwd)
+    return replace(
+        setup,
+        agent=agent,
+        runner=_checked_runner(setup, agent),
+        model=setup.model or (any_model() if agent == OWN_AGENT else ""),
+        cwd=cwd,
+        mode=setup.mode or BUILD,
+    )
+
+
+def checked_directory(path: str) -> str:
+    """Absolute. Raises UsageError for what is no directory."""
+    path = os.path.abspath(os.path.expanduser(path))
+    if "\0" in path or not os.path.isdir(path):
+        raise UsageError(f"no such directory: {path!r}", hint="name a directory that exists")
+    return path

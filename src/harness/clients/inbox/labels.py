@@ -1,0 +1,98 @@
+"""How a row of the inbox is worded in a terminal: its agent, state, age, cost and context."""
+
+from __future__ import annotations
+
+import time
+from typing import Literal
+
+from harness.folds.inbox.row import NEEDS_YOU, WORKS, InboxRow, InboxState
+from harness.formatting.amounts import age, changed_lines, cost, share
+from harness.formatting.escapes import single_line
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+StateStyle = Literal["yellow", "cyan", "dim", "green", "red"]
+_CODES = {"native": "H", "codex": "Cx", "opencode": "Oc", "cline": "Cn", "kimi": "Km", "continue": "Ct"}
+"""Where the first two letters would be those of another agent."""
+
+STATE_SIGNS: dict[InboxState, tuple[StateStyle, str]] = {
+    "needs-approval": ("yellow", "!"),
+    "asks": ("yellow", "?"),
+    "running": ("cyan", "●"),
+    "background": ("cyan", "◌"),
+    "idle": ("dim", "○"),
+    "succeeded": ("green", "✓"),
+    "failed": ("red", "✗"),
+    "interrupted": ("dim", "■"),
+    "lost": ("dim", "~"),
+}
+STATE_WORDS: dict[InboxState, str] = {
+    "needs-approval": "needs you",
+    "asks": "asks",
+    "running": "running",
+    "background": "background",
+    "idle": "idle",
+    "succeeded": "done",
+    "failed": "failed",
+    "interrupted": "stopped",
+    "lost": "lost contact",
+}
+
+
+def ended_words(row: InboxRow) -> str:
+    """How its last run ended: what it changed, why it failed, and what it was not allowed."""
+    words = STATE_WORDS[row.state]
+    if row.failure is not None and row.state == "failed":
+        words = single_line(row.failure.text or row.failure.code.replace("_", " "))
+        if row.failure.hint:
+            words = f"{words.rstrip('.')}. {row.failure.hint}"
+    elif row.failure is not None and row.state == "interrupted":
+        words = f"{words}: {single_line(row.failure.text)}"
+    elif row.state in ("succeeded", "idle") and changes_of(row):
+        words = changes_of(row)
+    return f"{words} · {refusals_of(row)}" if row.refused else words
+
+
+def refusals_of(row: InboxRow) -> str:
+    """`2 refused`; empty: nothing was."""
+    return f"{row.refused:,} refused" if row.refused else ""
+
+
+def changes_of(row: InboxRow) -> str:
+    """`+12 −3`; empty: nothing is known to have changed."""
+    changes = row.changes
+    if changes is None or not changes.files:
+        return ""
+    return changed_lines(changes.added, changes.removed, is_complete=changes.is_complete)
+
+
+def agent_code(row: InboxRow) -> str:
+    """One or two letters for its agent."""
+    name = row.agent_name or row.agent
+    return _CODES.get(name, name[:2].capitalize())
+
+
+def cost_of(row: InboxRow) -> str:
+    """Empty: unknown."""
+    return cost(row.cost_usd, is_complete=row.is_cost_complete)
+
+
+def context_of(row: InboxRow) -> str:
+    """How full the context window is; empty: unknown."""
+    context = row.context
+    return share(context.used, context.limit) if context is not None and context.limit else ""
+
+
+def when(row: InboxRow, now_ms: int) -> str:
+    """How long it has been in its state; for what has ended, when that was."""
+    if row.state in NEEDS_YOU | WORKS:
+        return age(now_ms - row.state_since_ms) if row.state_since_ms else ""
+    return moment(row.updated_ms, now_ms)
+
+
+def moment(at_ms: int, now_ms: int) -> str:
+    """`13:40` of a moment today, else its day: `5 Nov`."""
+    if at_ms <= 0:
+        return ""
+    then, now = time.localtime(at_ms / 1000), time.localtime(now_ms / 1000)
+    is_today = then[:3] == now[:3]
+    return time.strftime("%H:%M", then) if is_today else f"{then.tm_mday} {_MONTHS[then.tm_mon - 1]}"

@@ -1,0 +1,200 @@
+"""Any session of this machine by its id: one that Harness has recorded, or one that an agent has stored itself."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from harness.clients.sessions.ids import find_ours, may_be_of_history, unknown
+from harness.clients.sessions.named_logs import find_named
+from harness.errors import UnknownSession, UsageError
+from harness.events import Event
+from harness.log.raw import RawStart, RawWriter, read_raw
+from harness.log.store import Metadata, is_copy, read_batches
+from harness.log.stores.files import FileStore
+
+if TYPE_CHECKING:
+    from harness.histories.catalogue import CataloguedSession
+
+_MOST_NAMED = 3
+
+
+class AnySession(NamedTuple):
+    agent: str
+    """The agent's name; empty: unknown."""
+    session_id: str
+    """The agent's own id of it; empty: unknown."""
+    cwd: str
+    title: str
+    store: FileStore
+    log_id: str = ""
+    """Of the log, where Harness has recorded it."""
+    is_thread: bool = False
+    """It is a conversation of Harness, which is continued in its own log."""
+    stored: CataloguedSession | None = None
+
+    @property
+    def name(self) -> str:
+        """An id under which every command finds it."""
+        return self.log_id or f"{self.agent}:{self.session_id}"
+
+    @property
+    def rewound(self) -> int:
+        """How many prompts were taken back, which are not in `current_batches`."""
+        from harness.clients.sessions.histories import history_of
+
+        if self.stored is None or (count := history_of(self.stored).rewound) is None:
+            return 0
+        return count(self.stored.stored)
+
+    def current_batches(self) -> Iterator[Sequence[Event]]:
+        """Its events as far as the agent's model knows them: without what was taken back. Secrets are masked."""
+        if self.stored is None:
+            yield from read_batches(self.store, self.log_id)
+            return
+        from msgspec.structs import replace
+
+        from harness.clients.sessions.histories import history_of
+        from harness.histories.stored_log import StoredLog
+
+        history = history_of(self.stored)
+        history = replace(history, records=history.current or history.records)
+        yield from StoredLog(history, self.stored.stored).batches()
+
+
+def find_session(store: FileStore, text: str) -> AnySession:
+    """`last`, the id of a log, the agent's own id of a session, `AGENT:ID`, or the beginning of an id.
+
+    Raises UnknownSession.
+    """
+    log_id = find_ours(store, text)
+    if log_id is not None:
+        return _ours(store, store.metadata(log_id))
+    if not may_be_of_history(text):
+        raise unknown(store, text)
+    from harness.clients.sessions.histories import HistorySessions, mark_of_copy
+
+    recorded = _recorded(store, text)
+    if recorded is not None and not is_copy(recorded):
+        return _ours(store, recorded)
+    stored = HistorySessions().find(text)
+    if recorded is not None:
+        has_grown = stored is not None and not stored.gone_ms and stored.mark != mark_of_copy(recorded)
+        if not has_grown:
+            return _ours(store, recorded)
+    if stored is None:
+        raise unknown(store, text)
+    if stored.gone_ms:
+        raise deleted(stored)
+    return AnySession(
+        agent=stored.agent,
+        session_id=stored.session_id,
+        cwd=stored.cwd,
+        title=stored.title or stored.prompt,
+        store=store,
+        stored=stored,
+    )
+
+
+def log_of_deleted(store: FileStore, session: CataloguedSession) -> Metadata:
+    """What we have of a session that its agent has deleted: the copy, or else what was recorded of it last.
+
+    Raises UnknownSession where there is neither.
+    """
+    name = session.agent, session.session_id
+    logs = [one for one in find_named(store) if name in one.names_of_agents()]
+    if not logs:
+        raise deleted(session)
+    return max(logs, key=lambda one: (is_copy(one), one.updated_ms))
+
+
+def deleted(session: CataloguedSession) -> UnknownSession:
+    """The error for a session that its agent has deleted, and of which nothing was kept."""
+    day = time.strftime("%Y-%m-%d", time.localtime(session.gone_ms / 1000))
+    return UnknownSession(
+        f"{session.agent} has deleted this session: it was missing first on {day}",
+        hint=f"nothing was kept of it; `harness sessions keep --agent {session.agent}` copies what is there",
+    )
+
+
+def is_deleted(session: AnySession) -> bool:
+    """Whether this is a copy of a session that its agent does not have any more, and cannot resume."""
+    from harness.clients.sessions.histories import HistorySessions
+
+    if not session.log_id or not is_copy(session.store.metadata(session.log_id)):
+        return False
+    stored = HistorySessions().exactly(session.agent, session.session_id)
+    return stored is None or bool(stored.gone_ms)
+
+
+def _ours(store: FileStore, metadata: Metadata) -> AnySession:
+    return AnySession(
+        agent=metadata.agent_name,
+        session_id=metadata.agent_session_id,
+        cwd=metadata.cwd,
+        title=metadata.name or metadata.prompt,
+        store=store,
+        log_id=metadata.session_id,
+        is_thread=metadata.kind == "thread" and not is_copy(metadata),
+    )
+
+
+def _recorded(store: FileStore, text: str) -> Metadata | None:
+    """The newest log of the agent's session of that id, or of a beginning of it."""
+    from harness.agents.registry import load
+    from harness.errors import UnknownAgent
+
+    agent, colon, wanted = text.strip().rpartition(":")
+    if colon:
+        try:
+            agent = load(agent).name
+        except UnknownAgent as error:
+            raise UnknownSession(error.message, hint=error.hint) from error
+    named = [(one, name) for one in find_named(store) for name in one.names_of_agents()]
+    named = [(one, name) for one, name in named if agent in ("", name[0])]
+    found = [(one, name) for one, name in named if name[1] == wanted]
+    found = found or [(one, name) for one, name in named if name[1].startswith(wanted)]
+    names = dict.fromkeys(name for _, name in found)
+    if len(names) > 1:
+        some = ", ".join(":".join(name) for name in list(names)[:_MOST_NAMED])
+        hint = "give more characters of the id, or AGENT:ID"
+        raise UnknownSession(f"{len(names)} sessions begin with {wanted}: {some}", hint=hint)
+    return max((one for one, _ in found), key=lambda one: one.updated_ms, default=None)
+
+
+def model_of_session(session: AnySession) -> str:
+    """The name under which its agent takes the model that it has worked with; empty where that is not known.
+
+    It is what was asked for when it was recorded, or what the agent has stored, where it takes models by that name.
+    """
+    from harness.histories.registry import load
+
+    metadata = session.store.metadata(session.log_id) if session.log_id else None
+    if metadata is not None and not is_copy(metadata):
+        return _requested_model(session.store.path(session.log_id, RawWriter.suffix))
+    history = load(session.agent)
+    if history is None or not history.takes_stored_model:
+        return ""
+    return metadata.model if metadata is not None else session.stored.model if session.stored else ""
+
+
+def _requested_model(path: str) -> str:
+    try:
+        start = next(read_raw(path), None)
+    except OSError:  # it ran in a process of Harness
+        return ""
+    return start.model if isinstance(start, RawStart) else ""
+
+
+def require_folder(session: AnySession, given: str) -> str:
+    """Where a session is continued: its own directory, or the given one. Raises UsageError."""
+    if given:
+        return given
+    if session.cwd and not os.path.isdir(session.cwd):
+        raise UsageError(
+            f"the directory of this session was deleted: {session.cwd}",
+            hint="name another one with --cwd DIR",
+        )
+    return session.cwd

@@ -1,0 +1,379 @@
+"""The sessions that agents store themselves, as the commands for sessions need them: listed, found by id, read.
+
+They are shown beside those of Harness, each session once: one that Harness has recorded is listed as its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from harness.agents.registry import load as load_agent
+from harness.clients.sessions.filters import SessionChoice
+from harness.clients.sessions.named_logs import find_named
+from harness.config import cache_directory
+from harness.contracts.history import Activity, AgentHistory, Home, current_home
+from harness.errors import UnknownAgent, UnknownSession
+from harness.histories.catalogue import Catalogue, CatalogueDamaged, CataloguedSession
+from harness.histories.catalogue_filter import EVERYTHING, SessionFilter
+from harness.histories.registry import load, load_all
+from harness.log.store import KEPT, Metadata, is_copy
+from harness.log.stores.files import FileStore
+
+if TYPE_CHECKING:
+    from harness.histories.catalogue_search import FoundSession, SessionSearch
+
+_Answer = TypeVar("_Answer")
+_CATALOGUE = "histories.sqlite"
+
+_READ_AT_ONCE = 50
+_MANY = 200
+"""A message is printed before more sessions than this are read."""
+_MOST_NAMED = 3
+_BEGINNING = 7
+"""Ids that differ within so many characters are never shown alike."""
+_LIVE_OUTCOMES = {"busy": "running", "waiting": "waiting", "idle": "idle"}
+_LIVE_WORDS = frozenset(("running", "waiting"))
+"""Outcomes that only a session which some process has open can have."""
+
+
+class HistoryList(NamedTuple):
+    sessions: list[Metadata]
+    rest: int
+    """How many more there are."""
+    ids: list[str]
+    """Of the listed ones, and of all with the same beginning."""
+    known: int
+    """How many there are in all."""
+    by_id: dict[str, CataloguedSession]
+    """The listed ones."""
+
+
+class MixedSession(NamedTuple):
+    """A session that was used with Harness and without it."""
+
+    session: CataloguedSession
+    native: int
+    """How many of its runs happened without Harness."""
+    is_begun_natively: bool
+
+
+class HistorySessions:
+    """All histories of this machine, looked at once."""
+
+    def __init__(self, *, writes: bool = True, say: Callable[[str], object] | None = None) -> None:
+        """`writes`: whether what is found may be stored in the cache folder. `say`: is told what went wrong there."""
+        path = os.path.join(cache_directory(), _CATALOGUE) if writes else ""
+        self._say = say or (lambda _text: None)
+        self._catalogue = Catalogue(path, load_all())
+        self.home = current_home()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look for sessions again."""
+
+        def look(catalogue: Catalogue) -> None:
+            self.home = current_home(dict.fromkeys([os.getcwd(), *catalogue.projects()]))
+            catalogue.refresh(self.home)
+
+        self.ask(look)
+
+    def _rebuild(self, error: CatalogueDamaged) -> None:
+        self._say(f"the catalogue of histories cannot be used ({error}): all sessions are read again")
+        self._catalogue.rebuild(self.home)
+
+    def problems(self) -> dict[str, str]:
+        """The agents whose sessions cannot be listed, and why."""
+        found = {
+            history.agent: history.problem(self.home) for history in load_all() if history.problem is not None
+        }
+        return {agent: problem for agent, problem in found.items() if problem}
+
+    def fingerprint(self) -> tuple[int, ...]:
+        """Changes when a session was added or has changed."""
+        return self.ask(lambda catalogue: catalogue.fingerprint())
+
+    def live(self) -> dict[tuple[str, str], Activity]:
+        """The sessions that some process has open, by agent and id."""
+        return live_in(self.home)
+
+    def sessions(self, chosen: SessionFilter = EVERYTHING, limit: int = -1) -> list[CataloguedSession]:
+        return self.ask(lambda catalogue: catalogue.sessions(chosen, limit))
+
+    def count(self, chosen: SessionFilter = EVERYTHING) -> int:
+        return self.ask(lambda catalogue: catalogue.count(chosen))
+
+    def search(self, asked: SessionSearch, chosen: SessionFilter) -> Iterator[FoundSession]:
+        """The sessions that match, the last changed first."""
+        seen = set[tuple[str, str]]()
+        is_over = False
+        while not is_over:
+            try:
+                for found in self._catalogue.search(asked, chosen):
+                    name = found.session.agent, found.session.session_id
+                    if name not in seen:
+                        seen.add(name)
+                        yield found
+                is_over = True
+            except CatalogueDamaged as error:
+                self._rebuild(error)
+
+    def names(self) -> set[tuple[str, str]]:
+        """Agent and id of all sessions."""
+        return {*self.ask(lambda catalogue: catalogue.names())}
+
+    def has_original(self, log: Metadata) -> bool:
+        """Whether a log is a copy of a session that is known here too."""
+        if not is_copy(log):
+            return False
+        named = self.ask(lambda catalogue: catalogue.named(log.agent_session_id, log.agent_name))
+        return any(one.session_id == log.agent_session_id for one in named)
+
+    def read(self, sessions: Iterable[CataloguedSession]) -> list[CataloguedSession]:
+        wanted = list(sessions)
+        return self.ask(lambda catalogue: catalogue.read(wanted))
+
+    def read_all(self, say: Callable[[str], object], chosen: SessionFilter = EVERYTHING) -> None:
+        """Read all that may match and are not read yet; a message is printed when there are many."""
+        unread = chosen.before_reading()
+        count = self.count(unread)
+        if count > _MANY:
+            say(f"reading {count} sessions of other programs, once")
+        if count:
+            self.ask(lambda catalogue: catalogue.read_each(unread))
+
+    def ask(self, question: Callable[[Catalogue], _Answer]) -> _Answer:
+        """What the catalogue knows. One whose file is damaged is rebuilt, and asked again."""
+        while True:
+            try:
+                return question(self._catalogue)
+            except CatalogueDamaged as error:
+                self._rebuild(error)
+
+    def listed(
+        self, choice: SessionChoice, store: FileStore, limit: int, say: Callable[[str], object]
+    ) -> HistoryList:
+        """Those that are asked for, the last changed first."""
+        if (chosen := as_filter(choice)).needs_reading():
+            self.read_all(say, chosen)
+        live = self.live()
+        found, rest = self.matching(choice, RecordedSessions.of(find_named(store)), live, limit)
+        return HistoryList(
+            [as_metadata(one, live.get((one.agent, one.session_id))) for one in found],
+            rest,
+            self.ask(lambda catalogue: catalogue.similar_ids([one.session_id for one in found], _BEGINNING)),
+            self.count(),
+            {one.session_id: one for one in found},
+        )
+
+    def mixed(self, store: FileStore, log: Metadata) -> MixedSession | None:
+        """The stored session that this log is about, if a part of it happened without Harness."""
+        from harness.clients.sessions.witnesses import native_runs, times_in
+
+        name = log.agent_name, log.agent_session_id
+        if is_copy(log) or not log.agent_session_id:
+            return None
+        session = self.exactly(*name)
+        if session is None or not session.runs:
+            return None
+        runs = self.ask(lambda catalogue: catalogue.runs([session.number])).get(session.number, [])
+        logs = [one for one in find_named(store) if name in one.names_of_agents() and not is_copy(one)]
+        native = native_runs(runs, times_in(store, logs, name))
+        if not native:
+            return None
+        return MixedSession(session, len(native), is_begun_natively=native[0].run == runs[0].run)
+
+    def merged(self, store: FileStore, logs: Sequence[Metadata]) -> list[Metadata]:
+        """The same logs, the newest first, each session once: those of one that was also used without Harness are one,
+        which has the name of the session.
+        """
+        known = self.names()
+        merged: list[Metadata] = []
+        mixed = set[tuple[str, str]]()
+        for log in logs:
+            name = log.agent_name, log.agent_session_id
+            if name in mixed and log.kind == "run":
+                continue
+            found = self.mixed(store, log) if name in known else None
+            if found is not None:
+                mixed.add(name)
+                if found.is_begun_natively and log.kind == "run":
+                    log.name = log.name or found.session.title or found.session.prompt
+            merged.append(log)
+        return merged
+
+    def matching(
+        self,
+        choice: SessionChoice,
+        ours: RecordedSessions,
+        live: Mapping[tuple[str, str], Activity],
+        limit: int,
+    ) -> tuple[list[CataloguedSession], int]:
+        """Those that are meant and are none of `ours`, the last changed first, each read; how many more there may be."""
+        chosen, is_live = as_filter(choice), choice.is_live or choice.outcome in _LIVE_WORDS
+        if is_live:
+            ids = tuple(session_id for _agent, session_id in live)
+            outcome = "" if choice.outcome in _LIVE_WORDS else choice.outcome
+            chosen = replace(chosen, only_ids=ids, outcome=outcome)
+        found: list[CataloguedSession] = []
+        behind = chosen
+        while not limit or len(found) < limit:
+            part = self.sessions(behind, _READ_AT_ONCE)
+            if not part:
+                break
+            behind = replace(chosen, behind=(part[-1].changed_ms, part[-1].number))
+            theirs = [one for one in part if one not in ours]
+            read = [one for one in self.read(theirs) if not one.is_empty]
+            found += [
+                one
+                for one in read
+                if (choice.has_all or not one.is_child) and (not is_live or _has_outcome(one, choice, live))
+            ]
+        rest = self.count(behind) if behind is not chosen else 0
+        rest += max(0, len(found) - (limit or len(found)))
+        return found[: limit or None], rest
+
+    def exactly(self, agent: str, session_id: str) -> CataloguedSession | None:
+        """The session of that agent and id, read."""
+        named = self.ask(lambda catalogue: catalogue.named(session_id, agent))
+        return next(iter(self.read(one for one in named if one.session_id == session_id)), None)
+
+    def find(self, text: str) -> CataloguedSession | None:
+        """The session of that id, of a beginning of it, or of `AGENT:ID`; None if there is none.
+
+        Raises UnknownSession where there are several.
+        """
+        agent, colon, wanted = text.strip().rpartition(":")
+        name = _name_of(agent) if colon else ""
+        is_meant = wanted and (name or not colon)
+        found = self.ask(lambda catalogue: catalogue.named(wanted, name)) if is_meant else []
+        if len(found) > 1:
+            some = ", ".join(f"{session.agent}:{session.session_id}" for session in found[:_MOST_NAMED])
+            hint = "give more characters of the id, or AGENT:ID"
+            raise UnknownSession(f"{len(found)} sessions begin with {wanted}: {some}", hint=hint)
+        return next(iter(self.read(found)), None)
+
+
+def live_in(home: Home) -> dict[tuple[str, str], Activity]:
+    """The sessions that some process has open, by agent and id."""
+    return {
+        (history.agent, session_id): activity
+        for history in load_all()
+        if history.live is not None
+        for session_id, activity in history.live(home).items()
+    }
+
+
+def as_filter(choice: SessionChoice) -> SessionFilter:
+    """What the options of a list ask for. These sessions have no tags."""
+    return SessionFilter(
+        agent=choice.agent,
+        project=choice.project,
+        model=choice.model,
+        outcome=choice.outcome,
+        since_ms=choice.since_ms,
+        until_ms=choice.until_ms,
+        with_children=choice.has_all,
+        with_deleted=choice.has_all,
+        never=bool(choice.tags),
+    )
+
+
+def mark_of_copy(metadata: Metadata) -> str:
+    """The mark of the stored session when it was copied; empty while the copy is not complete."""
+    kept = metadata.settings.get(KEPT)
+    mark = kept.get("mark") if isinstance(kept, dict) else None
+    return mark if isinstance(mark, str) else ""
+
+
+def history_of(session: CataloguedSession) -> AgentHistory:
+    history = load(session.agent)
+    assert history is not None, "the catalogue has only sessions of histories"
+    return history
+
+
+def as_metadata(session: CataloguedSession, activity: Activity | None = None) -> Metadata:
+    """As a session of Harness has them."""
+    started_ms = session.started_ms or session.changed_ms
+    outcome = "" if activity is None else live_outcome(session, activity)
+    return Metadata(
+        session_id=session.session_id,
+        agent=history_of(session).title,
+        agent_name=session.agent,
+        prompt=session.prompt,
+        name=session.title,
+        model=session.model,
+        cwd=session.cwd,
+        start_time=str(started_ms // 1000),
+        duration_ms=max(0, session.ended_ms - started_ms) if session.ended_ms else None,
+        success=session.outcome == "completed",
+        outcome=outcome or session.outcome or "unknown",
+        agent_session_id=session.session_id,
+        version=session.version,
+        kind="thread" if session.runs > 1 else "run",
+        created_ms=started_ms,
+        updated_ms=session.changed_ms,
+    )
+
+
+@dataclass(frozen=True)
+class RecordedSessions:
+    """The sessions of agents that logs of Harness are about, which lists do not show a second time.
+
+    A copy stands for a session only as it was copied: one that has grown since is listed itself too.
+    """
+
+    names: dict[tuple[str, str], frozenset[str]]
+    """Agent and its own id of the session → the logs, copies included."""
+    recorded: frozenset[tuple[str, str]]
+    """Those of which there is more than copies."""
+    copies: frozenset[tuple[str, str, str]]
+    """And the mark of the session when it was copied."""
+
+    @classmethod
+    def of(cls, logs: Iterable[Metadata]) -> RecordedSessions:
+        names: dict[tuple[str, str], set[str]] = {}
+        recorded, copies = set[tuple[str, str]](), set[tuple[str, str, str]]()
+        for one in logs:
+            for name in one.names_of_agents():
+                names.setdefault(name, set()).add(one.session_id)
+                if is_copy(one):
+                    copies.add((*name, mark_of_copy(one)))
+                else:
+                    recorded.add(name)
+        by_name = {name: frozenset(ids) for name, ids in names.items()}
+        return cls(by_name, frozenset(recorded), frozenset(copies))
+
+    def logs_of(self, session: CataloguedSession) -> frozenset[str]:
+        """The logs that are about this session of an agent, or about a part of it."""
+        return self.names.get((session.agent, session.session_id), frozenset())
+
+    def __contains__(self, session: CataloguedSession) -> bool:
+        name = session.agent, session.session_id
+        return name in self.recorded or (*name, session.mark) in self.copies
+
+
+def _has_outcome(
+    session: CataloguedSession, choice: SessionChoice, live: Mapping[tuple[str, str], Activity]
+) -> bool:
+    activity = live.get((session.agent, session.session_id))
+    if activity is None:
+        return False
+    return choice.outcome not in _LIVE_WORDS or live_outcome(session, activity) == choice.outcome
+
+
+def live_outcome(session: CataloguedSession, activity: Activity) -> str:
+    """`running`, `waiting` or `idle`. Where the agent does not say which, its session does: a run that has no end."""
+    is_over = session.outcome not in ("", "unknown")
+    return _LIVE_OUTCOMES.get(activity, "idle" if is_over else "running")
+
+
+def _name_of(agent: str) -> str:
+    try:
+        return load_agent(agent).name
+    except UnknownAgent:
+        return ""

@@ -1,0 +1,373 @@
+"""Search over all sessions of this machine: those that Harness has recorded, and those that agents have stored."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Collection, Iterator
+from hashlib import sha1, sha256
+from itertools import islice
+from typing import Any, NamedTuple
+
+from harness.clients.sessions.filters import SessionChoice, is_meant
+from harness.clients.sessions.histories import (
+    HistorySessions,
+    RecordedSessions,
+    as_filter,
+    history_of,
+)
+from harness.clients.sessions.named_logs import find_named
+from harness.contracts.reading import commits_in, makes_commit
+from harness.events import Event, Message, Signal, ToolStart
+from harness.events.operation import Command, Read, Write
+from harness.formatting.columns import cut
+from harness.formatting.escapes import single_line
+from harness.histories.catalogue import CataloguedSession
+from harness.histories.catalogue_filter import SessionFilter
+from harness.histories.catalogue_search import FoundPassage, FoundSession, SessionSearch, shortened
+from harness.histories.stored_log import StoredLog
+from harness.log.private_files import open_private
+from harness.log.query import age, grep_events
+from harness.log.store import Metadata, Query
+from harness.log.stores.files import FileStore
+from harness.workspace.git_calls import GitCalls, GitFailed
+
+# Which session may have made a commit, where none has reported it: by what it wrote, and when.
+#
+# `sure` is a session whose own `git commit` reported the hash. It is `likely` if a session wrote a file with exactly the
+# content that the commit has, and a `guess` if it only wrote one of its files shortly before. A commit of a bot is never
+# guessed: the sessions of the day would all fit.
+
+
+_HASH = re.compile(r"[0-9a-f]{4,64}")
+_BOT = re.compile(r"\[bot\]|\bbot\b|noreply@(?!anthropic)|dependabot|renovate", re.IGNORECASE)
+_BEFORE_MS = 86_400_000
+"""A session that ended longer before the commit than this did not lead to it."""
+_SECOND_MS = 1_000
+"""Git has whole seconds."""
+_MOST_FILES = 20
+_CONTENTS = ("content", "file_text", "contents")
+_DELETED = "0" * 40
+_BLOB = 3
+_FIELDS = 5
+"""Of a line of `diff-tree`: two modes, two hashes of contents, and what was done."""
+
+
+class GitCommit(NamedTuple):
+    root: str
+    at_ms: int
+    author: str
+    blobs: dict[str, str]
+    """Path → hash of its content after the commit."""
+
+
+class LikelySession(NamedTuple):
+    session: CataloguedSession
+    passage: FoundPassage
+    certainty: str
+    """`likely` or `guess`."""
+
+
+def read_commit(commit: str, directory: str) -> GitCommit | None:
+    """None if the directory is in no repository that has it."""
+    if _HASH.fullmatch(commit) is None:
+        return None
+    root = _repository(directory)
+    if not root:
+        return None
+    git = GitCalls(root)
+    try:
+        head = git.ask("show", "--no-patch", "--format=%ct%n%an <%ae>", f"{commit}^{{commit}}")
+        tree = git.ask("diff-tree", "-r", "-z", "--root", "--no-commit-id", commit)
+    except GitFailed:
+        return None
+    seconds, _, author = head.decode("utf-8", "replace").partition("\n")
+    blobs: dict[str, str] = {}
+    for line in tree.decode("utf-8", "replace").split("\0:"):
+        about, _, path = line.rstrip("\0").partition("\0")
+        fields = about.lstrip(":").split()
+        if len(fields) >= _FIELDS and not fields[_BLOB].startswith(_DELETED):
+            blobs[path] = fields[_BLOB]
+    return GitCommit(root, int(seconds) * 1000, author, blobs) if seconds.isdecimal() else None
+
+
+def likely_sessions(
+    commit: GitCommit, histories: HistorySessions, chosen: SessionFilter
+) -> Iterator[LikelySession]:
+    """Those that are likely first."""
+    found: dict[int, CataloguedSession] = {}
+    wrote: dict[int, FoundPassage] = {}
+    for path in [*commit.blobs][:_MOST_FILES]:
+        for hit in histories.search(SessionSearch(file=path), chosen):
+            session = hit.session
+            is_near = session.started_ms < commit.at_ms + _SECOND_MS <= session.ended_ms + _BEFORE_MS
+            is_inside = session.cwd == commit.root or session.cwd.startswith(commit.root.rstrip("/") + "/")
+            if hit.passage.how == "wrote" and is_near and is_inside:
+                found[session.number], wrote[session.number] = session, hit.passage
+    likely = {number for number, session in found.items() if _wrote_content(session, commit)}
+    for number in sorted(found, key=lambda number: (number not in likely, -found[number].changed_ms)):
+        if number in likely:
+            yield LikelySession(found[number], wrote[number], "likely")
+        elif _BOT.search(commit.author) is None:
+            yield LikelySession(found[number], wrote[number], "guess")
+
+
+def _wrote_content(session: CataloguedSession, commit: GitCommit) -> bool:
+    log = StoredLog(history_of(session), session.stored, redact=False)
+    blobs = {*commit.blobs.values()}
+    return any(_blob_of(text, len(next(iter(blobs), ""))) in blobs for text in _contents(log.events()))
+
+
+def _contents(events: Iterator[Event]) -> Iterator[str]:
+    """The contents of files that were written whole."""
+    for event in events:
+        if isinstance(event, ToolStart) and isinstance(event.input, dict):
+            for name in _CONTENTS:
+                if isinstance(text := event.input.get(name), str):
+                    yield text
+
+
+def _blob_of(text: str, digits: int) -> str:
+    """As git names a content; repositories have hashes of 40 or of 64 digits."""
+    data = text.encode("utf-8", "surrogatepass")
+    hashed = sha256 if digits == 64 else sha1
+    return hashed(b"blob %d\0" % len(data) + data).hexdigest()
+
+
+def _repository(directory: str) -> str:
+    """The folder of the repository that a directory is in; empty if it is in none."""
+    folder = os.path.abspath(directory)
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return ""
+        folder = above
+    return folder
+
+
+_LONGEST_TITLE = 70
+_COMMIT = "commit"
+"""What a command contains that makes one."""
+
+
+class Hit(NamedTuple):
+    session_id: str
+    agent: str
+    project: str
+    title: str
+    passage: FoundPassage
+    path: str
+    is_ours: bool
+    certainty: str = ""
+    """For a commit: `sure`, `likely`, or `guess`."""
+
+    @property
+    def resume(self) -> str:
+        return f"harness resume {self.session_id}"
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "id": self.session_id,
+            "agent": self.agent,
+            "project": self.project,
+            "title": self.title,
+            "at_ms": self.passage.at_ms,
+            "passage": self.passage.text,
+            "how": self.passage.how or None,
+            "certainty": self.certainty or None,
+            "resume": self.resume,
+            "path": self.path,
+            "is_ours": self.is_ours,
+        }
+
+
+def find_hits(
+    asked: SessionSearch,
+    choice: SessionChoice,
+    store: FileStore,
+    histories: HistorySessions | None,
+    most: int | None,
+) -> list[Hit]:
+    """The newest first. Of other programs' sessions, those that were read."""
+    ours = list(islice(_ours(asked, choice, store), most))
+    if histories is None:
+        return ours
+    recorded = RecordedSessions.of(find_named(store))
+    logs = {hit.session_id for hit in ours}
+    hits = [*ours, *their_hits(asked, choice, recorded, logs, histories, most)]
+    if not hits and asked == SessionSearch(commit=asked.commit):
+        return list(islice(_likely(asked.commit, choice.project, histories, as_filter(choice)), most))
+    return sorted(hits, key=lambda hit: -hit.passage.at_ms)[:most]
+
+
+def their_hits(
+    asked: SessionSearch,
+    choice: SessionChoice,
+    ours: RecordedSessions,
+    logs: Collection[str],
+    histories: HistorySessions,
+    most: int | None,
+) -> list[Hit]:
+    """Sessions that their agents have stored, the last changed first, without those that were found in one of the
+    `logs` of `ours`: what was said without Harness is found here too.
+    """
+    found = (
+        _as_hit(one)
+        for one in histories.search(asked, as_filter(choice))
+        if ours.logs_of(one.session).isdisjoint(logs)
+    )
+    return list(islice(found, most))
+
+
+def _likely(commit: str, project: str, histories: HistorySessions, chosen: SessionFilter) -> Iterator[Hit]:
+    """Sessions that may have made a commit of the repository here, or of the project."""
+    found = read_commit(commit, os.path.expanduser(project) or os.getcwd())
+    for session, passage, certainty in likely_sessions(found, histories, chosen) if found is not None else ():
+        yield _as_hit(FoundSession(session, passage))._replace(certainty=certainty)
+
+
+def as_text(hits: list[Hit]) -> str:
+    return "\n".join(map(_block, hits))
+
+
+def _block(hit: Hit) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(hit.passage.at_ms / 1000))
+    title = cut(single_line(hit.title[:1000]), _LONGEST_TITLE)
+    lines = [f"{when}  {single_line(hit.agent)}  {single_line(hit.project)}  {title}".rstrip()]
+    what = " ".join(filter(None, (hit.certainty, hit.passage.how)))
+    passage = single_line(hit.passage.text)
+    if passage or what:
+        lines.append("  " + ": ".join(filter(None, (what, passage))))
+    return "\n".join([*lines, f"  {hit.resume}", ""])
+
+
+def _as_hit(found: FoundSession) -> Hit:
+    session = found.session
+    return Hit(
+        session_id=session.session_id,
+        agent=session.agent,
+        project=session.cwd,
+        title=session.title or session.prompt,
+        passage=found.passage,
+        path=session.path,
+        is_ours=False,
+        certainty="sure" if found.passage.how == "committed" else "",
+    )
+
+
+def _ours(asked: SessionSearch, choice: SessionChoice, store: FileStore) -> Iterator[Hit]:
+    """The last changed first."""
+    wanted = asked.file or asked.command or (_COMMIT if asked.commit else "")
+    those = store.logs_with(wanted) if wanted else None
+    for metadata in store.find(Query(text=" ".join(asked.parts))) if those is None or those else ():
+        if (those is not None and metadata.session_id not in those) or not is_meant(metadata, choice):
+            continue
+        path = store.path(metadata.session_id)
+        done = _done(path, asked)
+        found = _message(path, asked.parts, metadata) if done is not None and asked.parts else done
+        if done is None or found is None:
+            continue
+        yield Hit(
+            session_id=metadata.session_id,
+            agent=metadata.agent_name or metadata.agent,
+            project=metadata.cwd,
+            title=metadata.name or metadata.prompt,
+            passage=found._replace(how=done.how),
+            path=path,
+            is_ours=True,
+            certainty="sure" if done.how == "committed" else "",
+        )
+
+
+def _message(path: str, parts: tuple[str, ...], metadata: Metadata) -> FoundPassage | None:
+    best, most = FoundPassage(age(metadata)[0], ""), 0
+    for event in _events(path, ("Message", "Signal")):
+        text = event.text if isinstance(event, Message) else ""
+        if isinstance(event, Signal) and isinstance(event.contents, str):
+            text = event.contents
+        folded = text.casefold()
+        own = [part for part in parts if part in folded]
+        if len(own) > most:
+            best, most = FoundPassage(event.timestamp_ms, shortened(text, own[0])), len(own)
+    is_exact = any(" " in part for part in parts)
+    return best if most or not is_exact else None
+
+
+def _done(path: str, asked: SessionSearch) -> FoundPassage | None:
+    """What it did with the file, the command and the commit; None if it did not."""
+    found = FoundPassage(0, "")
+    if not (asked.file or asked.command or asked.commit):
+        return found
+    if asked.file or asked.command:
+        wanted = asked.file or asked.command
+        if not _contains(path, wanted):
+            return None
+        done = next(
+            (
+                done
+                for event in _events(path, ("ToolStart",))
+                if isinstance(event, ToolStart) and (done := _operated(event, asked)) is not None
+            ),
+            None,
+        )
+        if done is None:
+            return None
+        found = done
+    return _committed(path, asked.commit) if asked.commit else found
+
+
+def _operated(event: ToolStart, asked: SessionSearch) -> FoundPassage | None:
+    for operation in event.operations:
+        match operation:
+            case Write(path=path) | Read(path=path) if asked.file and asked.file in path:
+                how = "wrote" if isinstance(operation, Write) else "read"
+                return FoundPassage(event.timestamp_ms, path, how)
+            case Command(command=command) if asked.command and asked.command in command:
+                return FoundPassage(event.timestamp_ms, shortened(command, asked.command.casefold()), "ran")
+            case Command(command=command) if asked.file and asked.file in command:
+                text = shortened(command, asked.file.casefold())
+                return FoundPassage(event.timestamp_ms, text, "named in a command")
+            case _:
+                pass
+    return None
+
+
+def _committed(path: str, commit: str) -> FoundPassage | None:
+    if not _contains(path, commit[:7]):
+        return None
+    calls: set[str] = set()
+    for event in _events(path, ("ToolStart", "ToolEnd")):
+        if isinstance(event, ToolStart):
+            commands = [one.command for one in event.operations if isinstance(one, Command)]
+            if any(map(makes_commit, commands)):
+                calls.add(event.call_id)
+        elif getattr(event, "call_id", None) in calls:
+            for made in commits_in(getattr(event, "output", "") or ""):
+                if made.startswith(commit) or commit.startswith(made):
+                    return FoundPassage(event.timestamp_ms, made, "committed")
+    return None
+
+
+def _contains(path: str, text: str) -> bool:
+    """Whether a log may say this anywhere: before any line of it is decoded."""
+    needle = json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
+    try:
+        with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
+            tail = b""
+            while block := file.read(1 << 20):
+                if needle in tail + block:
+                    return True
+                tail = block[-len(needle) :]
+    except OSError:
+        pass
+    return False
+
+
+def _events(path: str, kinds: tuple[str, ...]) -> Iterator[Event]:
+    try:
+        with os.fdopen(open_private(path, os.O_RDONLY), "rb", buffering=0) as file:
+            yield from grep_events(file, kinds)
+    except OSError:
+        return

@@ -1,0 +1,393 @@
+"""Makes a session of another agent: new files only, the agent's own import where it has one, read back and compared.
+
+What was made is noted in a manifest before anything is written, so that it can always be removed.
+
+    <data>/harness/hand-overs/<id>/manifest.json    which files were made, for which agent, from which session
+    <data>/harness/hand-overs/<id>/…                files that an agent is given by their path
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from itertools import zip_longest
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.contracts.conversation import (
+    NO_OUTPUT,
+    HandedCall,
+    HandedConversation,
+    HandedPrompt,
+    HandedTurn,
+    conversation_of,
+    with_texts,
+)
+from harness.contracts.history import Home, StoredSession
+from harness.contracts.writer import (
+    Delivered,
+    HandoverPlace,
+    HandoverWriter,
+    NewFile,
+    NewIds,
+    origin_note,
+)
+from harness.errors import HarnessError, StoreError, UsageError
+from harness.histories.registry import load
+from harness.histories.stored_log import StoredLog
+from harness.log.ids import is_log_id, new_run_id
+from harness.log.private_files import (
+    append_all,
+    make_private_directory,
+    open_private,
+    replace_private,
+)
+from harness.log.redact.redactor import redact_text
+from harness.process.child import Child
+from harness.process.invocation import Invocation
+
+_SHOWN = 80
+
+
+def stored_conversation(writer: HandoverWriter, place: HandoverPlace, made: Delivered) -> HandedConversation:
+    """The session that was written, read back as any session of its agent. Raises StoreError if there is none."""
+    history = load(writer.agent)
+    assert history is not None, f"the sessions of {writer.agent} can be read"
+    session: StoredSession | None
+    if writer.importing:
+        session = next((one for one in history.find(place.home) if one.session_id == made.session_id), None)
+    elif writer.as_text:  # its ids are made of where a file is
+        home = replace(place.home, projects=(os.path.dirname(made.file),))
+        session = next(history.find(home), None)
+    else:
+        session = StoredSession(
+            agent=writer.agent, session_id=made.session_id, path=made.file, mark="", changed_ms=0
+        )
+    if session is None:
+        raise StoreError(f"{writer.agent} has no session {made.session_id}")
+    return conversation_of(StoredLog(history, session, redact=False).events())
+
+
+def differences(expected: HandedConversation, found: HandedConversation, writer: HandoverWriter) -> list[str]:
+    """A line for each part that is not the same; empty if all parts are."""
+    if writer.as_text:
+        return _as_text(expected, found)
+    pairs = zip_longest(_parts(expected, writer), _parts(found, writer))
+    return [
+        f"{_shown(wanted)} became {_shown(given)}"
+        for wanted, given in pairs
+        if wanted is None or given is None or not _is_same(wanted, given, writer)
+    ]
+
+
+def _is_same(wanted: tuple[str, str], given: tuple[str, str], writer: HandoverWriter) -> bool:
+    if wanted == given:
+        return True
+    is_alike = given[1] in wanted[1] or wanted[1] in given[1] or given[1] == NO_OUTPUT
+    return not writer.keeps_outputs and wanted[0] == given[0] and wanted[0].endswith("call") and is_alike
+
+
+def _parts(conversation: HandedConversation, writer: HandoverWriter) -> Iterator[tuple[str, str]]:
+    for turn in conversation.turns:
+        if isinstance(turn, HandedPrompt):
+            yield "prompt", turn.text.strip()
+            continue
+        if turn.text.strip():
+            yield "answer", turn.text.strip()
+        yield from ((_kind(call, writer), call.output.strip()) for call in turn.calls)
+
+
+def _kind(call: HandedCall, writer: HandoverWriter) -> str:
+    return "failed call" if call.has_failed and writer.keeps_failures else "call"
+
+
+def _as_text(expected: HandedConversation, found: HandedConversation) -> list[str]:
+    """Calls are text there: each output must be part of it, in order."""
+    text = _folded("\n".join(turn.text for turn in found.turns))
+    wanted = [
+        part
+        for turn in expected.turns
+        for part in (
+            turn.text,
+            *(() if isinstance(turn, HandedPrompt) else (call.output for call in turn.calls)),
+        )
+    ]
+    position, missing = 0, list[str]()
+    for part in filter(None, map(_folded, wanted)):
+        at = text.find(part, position)
+        if at < 0:
+            missing.append(f"{_shown(('text', part))} is missing")
+        else:
+            position = at
+    return missing
+
+
+def _folded(text: str) -> str:
+    """With each run of white space as one space."""
+    return " ".join(text.split())
+
+
+def _shown(item: tuple[str, str] | None) -> str:
+    return "nothing" if item is None else f"{item[0]} {item[1][:_SHOWN]!r}"
+
+
+_MANIFEST = "manifest.json"
+_IMPORT_S = 120.0
+_LONGEST_OUTPUT = 300
+
+
+class MadeFile(msgspec.Struct, frozen=True):
+    path: str
+    sha256: str
+    """Of what was written: a file that has another one was changed since."""
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a hand-over has made."""
+
+    id: str
+    at_ms: int
+    source: str
+    """The session that it came from, by a name that `harness sessions` knows."""
+    agent: str
+    """That continues it."""
+    session_id: str
+    cwd: str
+    files: tuple[MadeFile, ...] = ()
+    is_imported: bool = False
+    """The session is in the agent's own store, made by its own import."""
+    note: str = ""
+    """The words that it begins with, and every copy that the agent makes of it."""
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is to continue a conversation, and where."""
+
+    at_ms: int
+    """Now."""
+    source: str
+    cwd: str
+    home: Home
+    binary: str
+    """The program of the agent."""
+    version: str = ""
+    model: str = ""
+
+
+class HandoverFailed(HarnessError):
+    """The session could not be made, or is not what it should be; nothing of it is left."""
+
+
+class HandoverFolder:
+    """All hand-overs of a user. Contract: never writes over a file, and removes only what it has made."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    def folder(self, handover_id: str) -> str:
+        return os.path.join(self._directory, handover_id)
+
+    def deliver(self, writer: HandoverWriter, conversation: HandedConversation, target: Target) -> Delivered:
+        """Make the session. Raises HandoverFailed, after everything was removed again."""
+        handover_id = new_run_id(target.at_ms)
+        place = HandoverPlace(
+            home=target.home,
+            cwd=os.path.realpath(target.cwd),
+            folder=self.folder(handover_id),
+            session_id=writer.new_id(NewIds(handover_id), target.at_ms),
+            version=target.version,
+            model=target.model,
+        )
+        manifest = Manifest(
+            id=handover_id,
+            at_ms=target.at_ms,
+            source=target.source,
+            agent=writer.agent,
+            session_id=place.session_id,
+            cwd=place.cwd,
+            note=origin_note(conversation),
+        )
+        files = writer.files(conversation, place)
+        made = tuple(MadeFile(file.path, sha256(file.data).hexdigest()) for file in files)
+        manifest = replace(manifest, files=made, is_imported=bool(writer.importing))
+        if there := [file.path for file in files if os.path.lexists(file.path)]:
+            raise HandoverFailed(f"cannot write the session: {there[0]} exists")
+        written: list[MadeFile] = []
+        try:
+            self._save(manifest)
+            for file, note in zip(files, made, strict=True):
+                _write_new(file)
+                written.append(note)
+            delivered = Delivered(session_id=place.session_id, file=files[0].path)
+            if writer.importing:
+                delivered = _import(writer, delivered, place, target.binary)
+                self._save(replace(manifest, session_id=delivered.session_id))
+            _require_same(writer, conversation, place, delivered)
+        except (OSError, HandoverFailed) as error:
+            self._remove_files(replace(manifest, files=tuple(written)), is_forced=True)
+            if isinstance(error, HandoverFailed):
+                raise
+            where = f" {error.filename}" if error.filename else ""
+            raise HandoverFailed(f"cannot write the session:{where} {error.strerror or error}") from error
+        return delivered
+
+    def all(self) -> list[Manifest]:
+        """The newest first."""
+        try:
+            names = os.listdir(self._directory)
+        except OSError:
+            return []
+        found = [manifest for name in names if (manifest := self._load(name)) is not None]
+        return sorted(found, key=lambda one: one.at_ms, reverse=True)
+
+    def find(self, text: str) -> Manifest:
+        """By its id, or the new session's, or a beginning of them. Raises UsageError."""
+        wanted = text.strip()
+        found = [
+            one
+            for one in self.all()
+            if wanted and (one.id.startswith(wanted) or one.session_id.startswith(wanted))
+        ]
+        if len(found) != 1:
+            what = f"{len(found)} hand-overs begin with" if found else "there is no hand-over"
+            raise UsageError(f"{what} {wanted[:60]!r}", hint="`harness hand-over --list` lists them")
+        return found[0]
+
+    def remove(self, manifest: Manifest, *, is_forced: bool) -> list[str]:
+        """Returns the files that were changed since, and are still there unless it is forced."""
+        return self._remove_files(manifest, is_forced=is_forced)
+
+    def _remove_files(self, manifest: Manifest, *, is_forced: bool) -> list[str]:
+        changed = [file.path for file in manifest.files if _is_changed(file)]
+        if changed and not is_forced:
+            return changed
+        for file in manifest.files:
+            with suppress(FileNotFoundError):
+                os.unlink(file.path)
+        folder = self.folder(manifest.id)
+        with suppress(OSError):
+            os.unlink(os.path.join(folder, _MANIFEST))
+            os.rmdir(folder)
+        return changed
+
+    def _save(self, manifest: Manifest) -> None:
+        folder = self.folder(manifest.id)
+        make_private_directory(folder)
+        replace_private(os.path.join(folder, _MANIFEST), msgspec.json.encode(manifest) + b"\n")
+
+    def _load(self, name: str) -> Manifest | None:
+        if not is_log_id(name):
+            return None
+        try:
+            with open(os.path.join(self.folder(name), _MANIFEST), "rb") as file:
+                manifest = msgspec.json.decode(file.read(), type=Manifest)
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        return manifest if manifest.id == name else None
+
+
+def _write_new(file: NewFile) -> None:
+    """Under a temporary name first; then a link, which never replaces a file that is there."""
+    folder = os.path.dirname(file.path)
+    make_private_directory(folder)
+    temporary = os.path.join(folder, f".{os.path.basename(file.path)}.{os.getpid()}.new")
+    fd = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        try:
+            append_all(fd, (file.data,))
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.link(temporary, file.path, follow_symlinks=False)
+    finally:
+        os.unlink(temporary)
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _is_changed(file: MadeFile) -> bool:
+    try:
+        with open(file.path, "rb") as opened:
+            return sha256(opened.read()).hexdigest() != file.sha256
+    except OSError:
+        return False
+
+
+def _import(writer: HandoverWriter, made: Delivered, place: HandoverPlace, binary: str) -> Delivered:
+    """By the agent's own program, in the directory of the conversation."""
+    args = [argument.replace("{file}", made.file) for argument in writer.importing]
+    env = {**place.home.environment, "HOME": place.home.directory, "PWD": place.cwd}
+    code, output = _run((binary, *args), env, place.cwd)
+    if code != 0:
+        raise HandoverFailed(f"{writer.agent} has not imported the session: {_last(output)}")
+    if not writer.imported_id:
+        return made
+    found = re.search(writer.imported_id, output)
+    if found is None:
+        raise HandoverFailed(f"{writer.agent} does not say what it has imported: {_last(output)}")
+    return replace(made, session_id=found[1])
+
+
+def _run(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> tuple[int | None, str]:
+    ends_s = time.monotonic() + _IMPORT_S
+    output = b""
+    with Child(Invocation(argv=argv, env=env, cwd=cwd)) as child:
+        while child.exit is None:
+            if time.monotonic() > ends_s:
+                child.kill()
+            output += b"".join(chunk.data for chunk in child.read(1.0))
+    return (child.exit.code if child.exit is not None else None), output.decode("utf-8", "replace")
+
+
+def _last(output: str) -> str:
+    return output.strip().rpartition("\n")[2][:_LONGEST_OUTPUT] or "it said nothing"
+
+
+def _require_same(
+    writer: HandoverWriter, conversation: HandedConversation, place: HandoverPlace, made: Delivered
+) -> None:
+    """Read it back as any session of that agent is read, and compare."""
+    try:
+        found = stored_conversation(writer, place, made)
+    except StoreError as error:
+        raise HandoverFailed(error.message) from error
+    if different := differences(conversation, found, writer):
+        raise HandoverFailed(f"the session of {writer.agent} reads back differently: {different[0]}")
+
+
+MARK = "[REDACTED:"
+
+
+def masked(conversation: HandedConversation, secrets: Mapping[str, str]) -> HandedConversation:
+    """Mask the secrets of a conversation: a store was not masked, and a log need not be.
+
+    `secrets`: known ones by their names, beside those that are recognized by their form.
+    """
+    turns = tuple(_turn(turn, secrets) for turn in conversation.turns)
+    count = sum(_marks(turn) for turn in turns)
+    return replace(conversation, turns=turns, losses=replace(conversation.losses, masked=count))
+
+
+def _turn(turn: HandedTurn, secrets: Mapping[str, str]) -> HandedTurn:
+    text = redact_text(turn.text, secrets)
+    if isinstance(turn, HandedPrompt):
+        return replace(turn, text=text)
+    return replace(turn, text=text, calls=tuple(_call(call, secrets) for call in turn.calls))
+
+
+def _call(call: HandedCall, secrets: Mapping[str, str]) -> HandedCall:
+    arguments = with_texts(call.input, lambda text: redact_text(text, secrets))
+    return replace(call, input=arguments, output=redact_text(call.output, secrets))
+
+
+def _marks(turn: HandedTurn) -> int:
+    calls = () if isinstance(turn, HandedPrompt) else turn.calls
+    return turn.text.count(MARK) + sum(f"{call.input}{call.output}".count(MARK) for call in calls)

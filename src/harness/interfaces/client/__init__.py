@@ -1,7 +1,0 @@
-"""A client of `harness serve`, for programs; needs the extra `server`."""
-
-from __future__ import annotations
-
-from harness.interfaces.client.client import HarnessClient, PlainClient, to_thread
-
-__all__ = ["HarnessClient", "PlainClient", "to_thread"]

@@ -1,0 +1,288 @@
+"""One model call, whichever API it came through: what was asked, what is answered, and what a wire must do."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from harness.agents.registry import module_of, names_in
+from harness.contracts.script import Stop
+from harness.formats.fields import text_of
+from harness.lab import wires
+
+Record: TypeAlias = dict[str, Any]
+Endpoint: TypeAlias = Literal["answer", "count", "models"]
+"""What a route is for: a model's answer, a count of tokens, a list of models."""
+
+MODELS = (
+    "lab-model",
+    "claude-opus-5-5",
+    "claude-sonnet-4-5",
+    "gpt-4.1",
+    "gpt-4o",
+    "gpt-5.5",
+    "gemini-2.5-flash",
+    "gemini-2.5-pro",
+    "qwen3-coder-plus",
+)
+"""The models that are listed: some agents refuse one that is not. Any is answered."""
+
+COUNTED_TOKENS = 1234
+"""The answer to every count of tokens."""
+
+CREATED_S = 1_760_000_000
+"""When every answer was made: always the same, so that a script gives the same bytes."""
+
+
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as HTTP brought it."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    """Names in small letters."""
+    body: Any
+    """The decoded JSON; text where it is none."""
+
+    @property
+    def record(self) -> Record:
+        return self.body if isinstance(self.body, dict) else {}
+
+
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A model call, understood."""
+
+    model: str
+    system: str
+    opening: str
+    """What the user's side wrote before the first answer: the marker of a conversation is looked for here."""
+    leading: tuple[tuple[str, str], ...] = ()
+    """The texts of the first answers that hold no call of ours, each with what the user's side wrote next.
+    An agent may have written them itself, to open the conversation: only the script shows that."""
+    answers: int
+    """How many answers the conversation already holds."""
+    has_conversation: bool = True
+    """Whether there is anything to answer."""
+    results: tuple[str, ...] = ()
+    """The tool results since the last answer."""
+    tools: Mapping[str, Record] = {}
+    """The tools that are offered, with the schema of their input."""
+    forced_tool: str = ""
+    """The one that must be called."""
+    schema: Record = {}
+    """What the answer must be, when it must be JSON."""
+    previous_id: str = ""
+    """The answer that this continues, where the server stores the conversation."""
+    is_streamed: bool = False
+    wants_usage: bool = True
+    """Whether a stream is to say what was used, where that must be asked for."""
+    content_type: str = "text/event-stream"
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model call uses. `input` is without what is cached, `output` without reasoning."""
+
+    input: int = 1000
+    output: int = 50
+    cache_read: int = 200
+    cache_write: int = 0
+    reasoning: int = 0
+
+
+class AnswerText(msgspec.Struct, frozen=True):
+    text: str
+    piece_count: int | None = None
+
+
+class AnswerReasoning(msgspec.Struct, frozen=True):
+    text: str
+    piece_count: int | None = None
+
+
+class AnswerCall(msgspec.Struct, frozen=True):
+    id: str
+    """Without the prefix that an API gives it."""
+    name: str
+    input: Record | str
+    arguments: str
+    """The input as text, cut off when it is to be malformed."""
+    is_malformed: bool = False
+    namespace: str = ""
+
+
+AnswerPart: TypeAlias = AnswerText | AnswerReasoning | AnswerCall
+
+
+class WireAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    """Without the prefix that an API gives it."""
+    model: str
+    parts: tuple[AnswerPart, ...]
+    tokens: Tokens
+    stop: Stop | None = None
+
+    @property
+    def has_calls(self) -> bool:
+        return any(isinstance(part, AnswerCall) for part in self.parts)
+
+
+class StreamFrame(NamedTuple):
+    """One event of a stream, in bytes."""
+
+    data: bytes
+    part: int = -1
+    """The part of the answer of which it brings a piece; -1 for what only frames it."""
+
+
+class StreamFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer that is to fail in the middle of its stream."""
+
+    answer: WireAnswer
+    status: int
+    message: str
+    sent: int
+    """How many events came before."""
+
+
+class WireFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """One model API. Contract: nothing here does I/O; a body of any shape is read without an exception."""
+
+    title: str
+    variable: str
+    """The environment variable by which most clients learn the base URL."""
+    base_path: str
+    """What they expect the base URL to end with."""
+    conversation: str
+    """The field of a request that holds the messages."""
+    endpoint: Callable[[HttpRequest], Endpoint | None]
+    """What a request is for; None when it is not this API's."""
+    read: Callable[[HttpRequest], ModelRequest]
+    whole: Callable[[WireAnswer], Any]
+    stream: Callable[[WireAnswer, ModelRequest], Iterator[StreamFrame]]
+    refusal: Callable[[int, str, float | None], Any]
+    """The body of an error: status, message, seconds to wait."""
+    failed: Callable[[StreamFailure, ModelRequest], bytes]
+    """What a stream sends when it fails in the middle."""
+    others: Mapping[Endpoint, Callable[[HttpRequest], Any]]
+    """The bodies for the other endpoints."""
+
+
+@cache
+def all_wires() -> Mapping[str, WireFormat]:
+    """Name → format: one per file of `wires/`."""
+    return {name: module_of(wires, name).WIRE for name in names_in(wires)}
+
+
+def asks_for_models(arrived: HttpRequest) -> bool:
+    """For the list of all, or for one by its name."""
+    return arrived.method == "GET" and (arrived.path.endswith("/models") or bool(named_model(arrived)))
+
+
+def named_model(arrived: HttpRequest) -> str:
+    return arrived.path.rpartition("/models/")[2] if "/models/" in arrived.path else ""
+
+
+def is_from_google(arrived: HttpRequest) -> bool:
+    """Some of its clients ask for models at the path that other APIs have."""
+    return "v1beta" in arrived.path or "x-goog-api-key" in arrived.headers
+
+
+def encode(value: Any) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def sse(value: Any, event: str = "") -> bytes:
+    head = f"event: {event}\n".encode() if event else b""
+    return head + b"data: " + encode(value) + b"\n\n"
+
+
+def records(value: Any) -> list[Record]:
+    """The objects of a list; a single object counts as one."""
+    if isinstance(value, dict):
+        return [value]
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def plain_text(content: Any) -> str:
+    """The text of a message: a string, or the text blocks of a list."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(text for block in records(content) if (text := text_of(block.get("text"))))
+
+
+def texts_of_roles(roles: tuple[str | None, ...], messages: list[Record]) -> str:
+    """The texts of the messages that have one of these roles."""
+    found = (message.get("content") for message in messages if message.get("role") in roles)
+    return "\n".join(map(plain_text, found))
+
+
+def openai_error(kinds: Mapping[int, tuple[str, str]], status: int, message: str) -> Record:
+    """The body of an error as the APIs of OpenAI have it. `kinds`: status → type and code."""
+    default = ("invalid_request_error" if status < 500 else "server_error", None)
+    kind, code = kinds.get(status, default)
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+_PIECES = 4
+_LONGEST_PIECE = 16 * 1024
+
+
+def pieces(text: str, count: int | None = None) -> list[str]:
+    """A text as a model would stream it, in as many pieces as it has letters at most."""
+    size = len(text)
+    count = min(size, count or max(_PIECES, -(-size // _LONGEST_PIECE)))
+    return [text[size * number // count : size * (number + 1) // count] for number in range(count)]
+
+
+class DividedMessages(NamedTuple):
+    """The messages of a request, as its answers divide them."""
+
+    opening: list[Record]
+    """Before the first answer."""
+    answers: int
+    latest: list[Record]
+    """After the last answer."""
+    leading: list[tuple[str, list[Record]]]
+    """The first answers as far as they hold no call of ours: their text, and what came next."""
+
+
+_CALL_ID = re.compile(r"(?:call|toolu)_([a-z][a-z0-9-]*_\d+_\d+)_\d+")
+
+
+def divide(
+    messages: list[Record],
+    is_answer: Callable[[Record], bool],
+    call_ids: Callable[[Record], list[Any]],
+    content: str = "content",
+) -> DividedMessages:
+    """One answer may be several messages in a row; and some agents send each of its calls apart, with the
+    call's result between. The ids of calls, which are ours, show that. `content`: the field of the text.
+    """
+    marks = [is_answer(message) for message in messages]
+    first = marks.index(True) if True in marks else len(marks)
+    last = len(marks) - marks[::-1].index(True) if True in marks else 0
+    count = 0
+    seen: set[str] = set()
+    leading: list[tuple[str, list[Record]]] = []
+    for is_group, pairs in itertools.groupby(zip(marks, messages, strict=True), lambda pair: pair[0]):
+        group = [message for _, message in pairs]
+        if is_group:
+            ids = [id for message in group for id in call_ids(message) if isinstance(id, str)]
+            named = {found[1] for id in ids if (found := _CALL_ID.match(id))}
+            count += not named or not named <= seen
+            seen |= named
+            if not seen:
+                leading.append((plain_text([*_texts(group, content)]), []))
+        elif leading and not seen:
+            leading[-1][1].extend(group)
+    return DividedMessages(messages[:first], count, messages[last:], leading)
+
+
+def _texts(messages: list[Record], content: str) -> Iterator[Record]:
+    return ({"text": plain_text(message.get(content))} for message in messages)

@@ -1,0 +1,209 @@
+"""The agent loop on one page: ask the model, carry out the calls it asks for, give it the results, until it is done.
+
+            ┌────────────────────────────── results ◀──────────────────────────┐
+            ▼                                                                  │
+        STEER ─▶ budget ─▶ ASK ─▶ answer ─ calls ─▶ permission ─▶ CALL ────────┤
+            ▲                │       │                              │          │
+            └── more to do ◀─│───────┤ no calls                     │ a call waits for a person
+                             ▼       ▼                              ▼          │
+                           ENDED   ENDED                        SUSPENDED ─ resumed, in any process
+
+    ENDED is  completed       nothing is left to do, or `stop_when` says that it is enough
+              limit_exceeded  the steps or the budget are used up; the last step sums up, without tools
+              failed          the model gave no answer, or an incomplete one
+    The task of the loop may be cancelled anywhere: `AgentRun` then ends the run as interrupted.
+
+Its parts: `model_calls` (one answer of the model), `tool_calls` (permission and execution), `transcript` (what the
+model is sent), `inbox` (steering), `compactor` (long conversations). `agent_run` is around it: start, suspension,
+`Result`.
+
+The cost of a step depends only on what it adds, however long the run is: the history is never searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from harness.contracts.limits import LIMITS
+from harness.contracts.model import Call, ToolSpec, Turn
+from harness.conversation.inbox import Inbox
+from harness.conversation.suspended_run import Resumption
+from harness.conversation.turns import StepContext
+from harness.events import Error, Outcome, Warning
+from harness.native.loop.cancellation import check_stopped
+from harness.native.loop.compactor import Compactor
+from harness.native.loop.loop_context import AgentOptions, BeforeStep, LoopContext
+from harness.native.loop.model_calls import ModelStep, ModelSteps
+from harness.native.loop.run_recorder import RunRecorder
+from harness.native.loop.tool_calls import ToolExecutor
+from harness.native.loop.transcript import LoopTranscript
+from harness.questions.open_questions import is_budget_question
+
+SUMMARISE = (
+    "The limit of model calls for this task is reached, and no more tools can be used. Sum up what was done, "
+    "what was found out, and what is left to do."
+)
+
+Ending: TypeAlias = Outcome | Literal["suspended"]
+"""How the loop ended; `suspended`: a person has to answer before it can continue."""
+
+
+class AgentLoop:
+    """The steps of one run. Everything it does is in the log; it holds no state but that of its parts."""
+
+    def __init__(
+        self,
+        context: LoopContext,
+        options: AgentOptions,
+        *,
+        inbox: Inbox,
+        transcript: LoopTranscript,
+        recorder: RunRecorder,
+        tools: ToolExecutor,
+    ) -> None:
+        self.steps = ModelSteps(context, options, recorder, transcript)
+        self.spent_before_usd = context.spent_usd
+        """Of the conversation, before this run began: the budget is for what comes after."""
+        self._context = context
+        self._options = options
+        self._inbox = inbox
+        self._transcript = transcript
+        self._recorder = recorder
+        self._tools = tools
+        self._has_budget = options.gate is not None or options.max_budget_usd is not None
+        self._compactor = Compactor(context, options, self.steps, transcript, recorder)
+
+    async def run(self) -> Ending:
+        """One step after the other, until the model is done."""
+        while True:
+            self._steer()
+            if self._has_budget and (ending := await self._check_budget()) is not None:
+                return ending
+            is_last = self.steps.count >= self._options.max_iterations
+            if is_last:
+                self._ask_for_summary()
+            answer = await self._ask(() if is_last else self._tools.offered())
+            if answer.message is None:
+                return "failed"
+            if is_last:
+                return "limit_exceeded"
+            if answer.calls:
+                if not await self._call(answer.calls):
+                    return "suspended"
+                if self._is_enough():
+                    return "completed"
+            elif await self._has_more_to_do(answer.message.text):
+                self.steps.warn_if_cut_short()
+            else:
+                return "failed" if self.steps.fail_if_cut_short() else "completed"
+
+    async def resume(self, resumption: Resumption) -> Ending:
+        """Continue a suspended run: first the calls of its last step, with the answers to their questions."""
+        calls = resumption.pending.calls
+        if calls and not await self._call(calls, resumption):
+            return "suspended"
+        if self._is_refused_more(resumption):
+            return "limit_exceeded"
+        return "completed" if self._is_enough() else await self.run()
+
+    def _steer(self) -> None:
+        """Messages of the user that came since the last model call."""
+        for message in self._inbox.take_steering():
+            self._recorder.add_message(message)
+
+    async def _ask(self, tools: Sequence[ToolSpec]) -> ModelStep:
+        """One model call. Its answer is in the transcript when this returns."""
+        check_stopped(self._context)
+        before_step = self._options.before_step
+        chosen = await self._chosen_turns(before_step) if before_step is not None else None
+        if chosen is None:
+            return await self._compactor.ask(tools)
+        return await self.steps.ask(chosen, tools)
+
+    async def _chosen_turns(self, before_step: BeforeStep) -> Sequence[Turn] | None:
+        """What `before_step` chooses of the transcript, and what was added to it meanwhile; None: it chooses nothing."""
+        turns = self._transcript.turns
+        known = len(turns)
+        chosen = await before_step(self._step_context())
+        check_stopped(self._context)
+        if chosen is None:
+            return None
+        seen = {id(turn) for turn in chosen}
+        new = [turn for turn in turns[known:] if id(turn) not in seen]
+        return [*self._transcript.prompt, *chosen, *new]
+
+    async def _call(self, calls: Sequence[Call], resumption: Resumption | None = None) -> bool:
+        """Permission for one call after the other, then all calls at once. False: a person has to answer first."""
+        admitted = await self._tools.admit(calls, resumption)
+        results = await self._tools.execute(admitted)
+        if results is None:
+            return False
+        self._transcript.add_results(results)
+        return True
+
+    async def _has_more_to_do(self, answer: str) -> bool:
+        """After an answer without calls: something was added, steering, a reminder, or else the next follow-up."""
+        if self._transcript.has_unanswered() or self._inbox.has_steering:
+            return True
+        after_answer = self._options.after_answer
+        if after_answer is not None and (reminder := await after_answer(answer)):
+            self._recorder.add_reminder(reminder)
+            return True
+        if self._transcript.has_unanswered():
+            return True
+        last = self._inbox.take_last()
+        for message in last:
+            self._recorder.add_message(message)
+        return bool(last)
+
+    def _is_enough(self) -> bool:
+        """Whether the run is to end when the calls of a step are done."""
+        stop_when = self._options.stop_when
+        return stop_when is not None and stop_when(self._step_context())
+
+    def _step_context(self) -> StepContext:
+        self._context.outbox.flush()  # only what is in the log has its place
+        entries, model = self._transcript.entries, self._options.model
+        return StepContext(entries, self.steps.count, self._recorder.run_id, model)
+
+    def _ask_for_summary(self) -> None:
+        limit = LIMITS["turns"]
+        self._recorder.put(
+            Warning(message=limit.message.format(self._options.max_iterations), code=limit.code)
+        )
+        self._recorder.add_reminder(SUMMARISE)
+
+    async def _check_budget(self) -> Ending | None:
+        """Whether the budget of the run or a limit of `harness budget` ends or suspends the run; None: neither."""
+        if self._is_budget_spent():
+            return "limit_exceeded"
+        gate, tools, put = self._options.gate, self._tools, self._recorder.put
+        if gate is None:
+            return None
+        if not (gate.asks and tools.can_suspend):
+            return None if await gate.admits(put, tools.asker) else "limit_exceeded"
+        state = await gate.reached(put)
+        if state is None:
+            return None
+        tools.relay = gate.question(state)
+        return "suspended"
+
+    def _is_budget_spent(self) -> bool:
+        budget_usd = self._options.max_budget_usd
+        if budget_usd is None or self._context.spent_usd - self.spent_before_usd < budget_usd:
+            return False
+        limit = LIMITS["budget"]
+        self._recorder.put(Error(message=limit.message.format(f"${budget_usd:g}"), code=limit.code))
+        return True
+
+    def _is_refused_more(self, resumption: Resumption) -> bool:
+        """Whether the answer to a question at a limit ends the run."""
+        asked = [relay for relay in resumption.pending.relays if is_budget_question(relay)]
+        if not asked:
+            return False
+        from harness.native.loop.loop_gate import continues  # only here: most runs have no limit
+
+        replies, gate = resumption.replies, self._options.gate
+        answered = [(relay, replies[relay.id]) for relay in asked if relay.id in replies]
+        return not all(continues(relay, reply, gate, self._recorder.put) for relay, reply in answered)

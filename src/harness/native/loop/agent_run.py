@@ -1,0 +1,251 @@
+"""One run of an agent, from its start in the log to its `Result`: everything around the loop itself.
+
+    new ── begin ──▶ RUNNING ── the loop ended ──▶ ENDED (Result)
+                      ▲   │ ├── cancelled ───────▶ ENDED (Result: interrupted, or what `LoopContext.stopped` says)
+                      │   │ └── an error of ours ▶ ENDED (Error, Result: failed)
+             resume ──┘   └──── a call waits ────▶ SUSPENDED (Relay, Suspended)
+
+Rules
+1. The log has everything: a step for each model call, what the model answered, each call from its permission to its
+   end, and one `Result`, last. However the run ends, everything that was opened is closed.
+2. Cancelling the task of `run` stops it at once: the model's stream is closed, calls and sub-agents are cancelled.
+   What ignores its cancellation is left behind after a grace period.
+3. A run of a conversation may be suspended: it releases everything, and another `AgentRun` of the same id
+   continues it, in this process or in another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from harness.contracts.model import Attachment, Turn
+from harness.conversation.inbox import Inbox, InboxMessage
+from harness.conversation.suspended_run import Resumption, SuspendedRun
+from harness.events import (
+    Error,
+    Message,
+    Outcome,
+    Relay,
+    RelayReply,
+    Result,
+    Resumed,
+    SessionStart,
+    Signal,
+    Suspended,
+)
+from harness.native.loop.agent_loop import AgentLoop, Ending
+from harness.native.loop.cancellation import GRACE_S, stoppable
+from harness.native.loop.loop_context import AgentOptions, LoopContext
+from harness.native.loop.run_recorder import RunRecorder
+from harness.native.loop.subagent import spawn
+from harness.native.loop.tool_calls import ToolExecutor
+from harness.native.loop.transcript import LoopTranscript
+
+
+class AgentRun:
+    def __init__(
+        self,
+        context: LoopContext,
+        options: AgentOptions,
+        *,
+        run_id: str = "",
+        parent_id: str = "",
+        depth: int = 0,
+        name: str = "",
+        session_id: str = "",
+        inbox: Inbox | None = None,
+        turns: Sequence[Turn] = (),
+        transcript: LoopTranscript | None = None,
+    ) -> None:
+        """`turns`: the history, without the system prompt; `transcript`: that of a conversation, to be continued."""
+        self.context = context
+        self.options = options
+        self.run_id = run_id or context.new_id()
+        self.depth = depth
+        self.inbox = inbox or Inbox()
+        self.result: Result | None = None
+        """When the run has ended."""
+        self.pending: SuspendedRun | None = None
+        """When the run is suspended."""
+        self.has_begun = False
+        """Whether the log has its start."""
+        self._parent_id, self._name, self._session_id = parent_id, name, session_id
+        self._is_in_conversation = transcript is not None
+        self._transcript = transcript or LoopTranscript.of_turns(turns, is_recorded=options.wants_entries)
+        self._transcript.instruct(options.system_prompt)
+        self._recorder = RunRecorder(context, self.run_id, self._transcript)
+        self._tools = ToolExecutor(
+            context,
+            options,
+            self._recorder.channel,
+            partial(spawn, self),
+            can_suspend=self._is_in_conversation and not parent_id,
+            depth=depth,
+            asker=(name or "sub-agent", parent_id) if parent_id else ("", ""),
+        )
+        self._loop = AgentLoop(
+            context,
+            options,
+            inbox=self.inbox,
+            transcript=self._transcript,
+            recorder=self._recorder,
+            tools=self._tools,
+        )
+        self._started_ms = context.hub.clock()
+
+    @property
+    def failure(self) -> str:
+        """The last error of the model."""
+        return self._loop.steps.failure
+
+    async def run(self, prompt: str, attachments: tuple[Attachment, ...] = ()) -> Result:
+        """Answer the prompt. When it is cancelled, it closes everything before it raises CancelledError."""
+        ended = await self.begin(InboxMessage(prompt, attachments))
+        assert isinstance(ended, Result), "only a run of a conversation is suspended"
+        return ended
+
+    async def begin(self, message: InboxMessage | Signal) -> Result | Suspended:
+        """The same for a run that may be suspended, and that a signal may begin."""
+        return await self._run(self._loop.run, partial(self._announce, message))
+
+    async def resume(self, pending: SuspendedRun, replies: Mapping[str, RelayReply]) -> Result | Suspended:
+        """Continue a suspended run; `replies` maps the id of each `Relay` to its answer."""
+        self._started_ms = pending.started_ms
+        self._loop.steps.restore(pending)
+        self._loop.spent_before_usd -= pending.used.cost_usd or 0.0
+        self._tools.restore(pending)
+        body = partial(self._loop.resume, Resumption(pending, replies))
+        return await self._run(body, partial(self._announce_resumed, pending, replies))
+
+    def add(self, event: Signal | Message, *, at_once: bool = False) -> None:
+        """Put it into the log; the model sees it with its next step. See `RunRecorder.add_event`."""
+        self._recorder.add_event(event, at_once=at_once)
+
+    def leave(self) -> bool:
+        """Leave the run suspended in the log, if all it does is wait for a permission."""
+        return self._tools.leave()
+
+    def child(self, call_id: str, name: str) -> AgentRun:
+        """A sub-agent for the call of that id."""
+        options = self.options
+        if options.before_step or options.after_answer or options.stop_when:
+            options = replace(options, before_step=None, after_answer=None, stop_when=None)
+        child = AgentRun(self.context, options, parent_id=call_id, depth=self.depth + 1, name=name)
+        child._loop.spent_before_usd = self._loop.spent_before_usd
+        return child
+
+    def _announce(self, message: InboxMessage | Signal) -> None:
+        options = self.options
+        self._recorder.put(
+            SessionStart(
+                agent=options.agent,
+                model=options.model.name,
+                cwd=self.context.cwd,
+                version=options.version,
+                sandbox=self.context.sandbox,
+                facts="" if self._parent_id else options.facts,
+                name=self._name,
+                parent_id=self._parent_id,
+                session_id=self._session_id,
+            )
+        )
+        for earlier in self.inbox.untaken:
+            self._recorder.add_message(earlier)
+        if isinstance(message, Signal):
+            self._recorder.add_reminder(message)
+        else:
+            self._recorder.add_message(message)
+        self._open_inbox()
+
+    def _announce_resumed(self, pending: SuspendedRun, replies: Mapping[str, RelayReply]) -> None:
+        put = self._recorder.put
+        if not pending.is_suspended:
+            put(Suspended())
+        for relay_id, reply in replies.items():
+            put(replace(reply, id=relay_id))
+        put(Resumed())
+        self._open_inbox(self.inbox.untaken)
+
+    def _open_inbox(self, restored: Sequence[InboxMessage] = ()) -> None:
+        self.context.outbox.flush()  # what is accepted from now on comes after that
+        self.inbox.open(partial(self.context.outbox.append_steering, self.run_id), restored)
+
+    async def _run(
+        self, loop: Callable[[], Coroutine[Any, Any, Ending]], announce: Callable[[], None]
+    ) -> Result | Suspended:
+        async def body() -> Ending:
+            self.has_begun = True
+            announce()
+            try:
+                return await loop()
+            finally:
+                await self._tools.resources.close()
+
+        ending: Ending = "failed"
+        try:
+            ending = await stoppable(self.context, body(), self._grace_s)
+        except asyncio.CancelledError:
+            ending = self.context.stopped or "interrupted"
+            raise
+        except Exception as error:
+            self._recorder.put(Error(message=f"the loop broke: {error!r}", code="internal_error"))
+            raise
+        finally:
+            self._tools.resources.kill()  # also when what was stopped has not ended
+            if not self.has_begun:  # stopped before it began: the log still has its start
+                announce()
+            last = self._suspend() if ending == "suspended" else self._finish(ending)
+        return last
+
+    def _grace_s(self) -> float:
+        """Calls that are stopped have a grace period of their own, within that of the run."""
+        grace_s = GRACE_S / (1 + self.depth)
+        return grace_s if not self._tools.open_ids else 2 * grace_s
+
+    def _suspend(self) -> Suspended:
+        """Release everything, and store what is needed to continue."""
+        self._close_inbox()
+        relay = self._tools.relay
+        assert relay is not None, "a suspended run has asked"
+        asked = self._recorder.put_now(relay)
+        self._recorder.put(Suspended())
+        self._recorder.channel.close()
+        paused, steps = self._transcript.pause(self._tools.ended), self._loop.steps
+        own = f"{self.run_id}/"
+        started = frozenset(call_id.removeprefix(own) for call_id in self._tools.open_ids)
+        self.pending = SuspendedRun(
+            run_id=self.run_id,
+            relays=(asked if isinstance(asked, Relay) and asked.id == relay.id else relay,),
+            calls=paused.calls,
+            message_id=paused.message_id,
+            results=paused.results,
+            started=started,
+            answers={id: replies for id, replies in self._tools.answered.items() if id in started},
+            additions=paused.additions,
+            steps=steps.count,
+            used=steps.used,
+            text=steps.text,
+            started_ms=self._started_ms,
+        )
+        return Suspended()
+
+    def _finish(self, outcome: Outcome) -> Result:
+        """Close everything that is open, and say how the run ended."""
+        steps = self._loop.steps
+        self._tools.close()
+        steps.end("cancelled")
+        self._transcript.close_calls(self._tools.ended)
+        self._close_inbox()
+        duration_ms = max(0, self.context.hub.clock() - self._started_ms)
+        result = self.result = steps.result(outcome, duration_ms)
+        self._recorder.put(result)
+        self._recorder.channel.close()
+        return result
+
+    def _close_inbox(self) -> None:
+        self._recorder.close_inbox(self.inbox, has_next_run=self._is_in_conversation)

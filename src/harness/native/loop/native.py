@@ -1,0 +1,257 @@
+"""The agent `native`: from a request to a run of the agent loop.
+
+`start` gives the worker. What the request asks for becomes `AgentOptions`; `RunWithMcp` connects MCP servers for the
+time of the run; `earlier_session` reads the history that `--resume` and `--continue` name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
+
+from harness.approvals.rule_settings import load_rules
+from harness.contracts.model import Model, Turn
+from harness.contracts.request import Request
+from harness.contracts.tool import Tool
+from harness.contracts.worker import OnEnd
+from harness.conversation.history import history
+from harness.conversation.inbox import Inbox
+from harness.errors import UnknownSession, UsageError
+from harness.events import Info, Result, SessionStart, Warning
+from harness.log.hub import Hub
+from harness.log.store import Metadata, Store, read_all
+from harness.native.loop.agent_run import AgentRun
+from harness.native.loop.loop_context import AgentOptions, LoopContext
+from harness.native.loop.loop_worker import Job, LoopWorker
+from harness.native.loop.system_prompt import facts, find_instructions, system_prompt
+from harness.questions.open_questions import answering
+from harness.questions.permissions import permissions_for
+from harness.runs.launch import Launch
+
+if TYPE_CHECKING:
+    from harness.native.loop.loop_gate import LoopGate
+    from harness.native.mcp.servers import Servers
+
+MAX_ITERATIONS = 200
+RELAY_DEADLINE_S = 300.0
+TOOL_DEADLINE_S = 3600.0
+
+MoreTools: TypeAlias = Callable[[], Sequence[Tool]]
+"""The tools of the moment besides those of the options."""
+
+
+def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
+    """The worker of a run."""
+
+    def open_job(context: LoopContext, inbox: Inbox) -> Job:
+        put = context.outbox.channel(launch.run_id or hub.log_id).put
+        instructions = [] if launch.request.system_prompt else find_instructions(launch.request.cwd)
+        if instructions:
+            paths = ", ".join(one.path + (" (shortened)" if one.is_cut else "") for one in instructions)
+            put(Info(message=f"the model is given the instructions in {paths}", code="instructions"))
+        before = earlier_session(launch.request, hub)
+        known = "" if launch.request.system_prompt else _facts(launch.request.cwd, hub.clock(), before.facts)
+        options = replace(
+            _options(launch, redact=redact),
+            system_prompt=system_prompt(launch.request, instructions, known),
+            facts=known,
+            conversation_id=before.session_id or hub.log_id,
+            on_ask=answering(launch.request.on_ask, put),
+            gate=gate_of(launch, context),
+        )
+
+        def open_run(more: MoreTools) -> AgentRun:
+            equipped = replace(options, more_tools=more)
+            return AgentRun(
+                context,
+                equipped,
+                run_id=launch.run_id or hub.log_id,
+                session_id=before.session_id,
+                turns=before.turns,
+                inbox=inbox,
+            )
+
+        return RunWithMcp(launch, context, open_run, redact=redact)
+
+    return LoopWorker(launch, hub, on_end, open_job, redact=redact)
+
+
+def gate_of(launch: Launch, context: LoopContext) -> LoopGate | None:
+    """What asks at the limits of `harness budget`; None without limits."""
+    if launch.budget is None:
+        return None
+    from harness.native.loop.loop_gate import LoopGate  # only here: most runs have no limit
+
+    return LoopGate(launch.budget, context)
+
+
+def _options(launch: Launch, *, redact: bool) -> AgentOptions:
+    from harness.native.tools.registry import default_tools
+
+    request = launch.request
+    environ = launch.invocation.env
+    return AgentOptions(
+        model=chosen_model(request.model, environ),
+        tools=tuple(
+            default_tools(
+                request.cwd,
+                request.permissions,
+                sandbox=request.sandbox,
+                hidden=request.hidden,
+                redact=redact,
+                environ=environ,
+            )
+        ),
+        permissions=permissions_for(
+            request.permissions, request.cwd, environ, load_rules(request.cwd or os.getcwd()).rules
+        ),
+        max_iterations=request.limits.max_turns or MAX_ITERATIONS,
+        max_budget_usd=request.limits.max_budget_usd,
+        relay_deadline_s=request.ask_timeout_s or RELAY_DEADLINE_S,
+        effort=request.effort,
+        temperature=request.temperature,
+        max_output_tokens=request.max_output_tokens,
+        tool_deadline_s=TOOL_DEADLINE_S,
+        agent=launch.agent.name,
+        version=launch.version,
+    )
+
+
+def chosen_model(name: str, environ: Mapping[str, str]) -> Model:
+    """The model of that name; without one, the one that can be asked here without a choice. Raises UsageError."""
+    from harness.models.registry import open_model, usual_model
+
+    name = name or usual_model(environ)
+    if not name:
+        raise UsageError(
+            "no model was named, and none can be used here without a choice",
+            hint="set the key of a provider, or give --model provider/model (see `harness models list`)",
+        )
+    return open_model(name, environ)
+
+
+class RunWithMcp:
+    """Contract: that of `Job`."""
+
+    def __init__(
+        self, launch: Launch, context: LoopContext, open_run: Callable[[MoreTools], Job], *, redact: bool
+    ) -> None:
+        """`open_run`: opens the run, given a function that returns the current tools of the servers."""
+        self._launch = launch
+        self._context = context
+        self._open_run = open_run
+        self._redact = redact
+
+    async def run(self, prompt: str) -> Result:
+        async with AsyncExitStack() as stack:
+            more: MoreTools = tuple
+            try:
+                more = (await stack.enter_async_context(self._servers())).tools
+            except asyncio.CancelledError:
+                pass  # the run itself sees that it was stopped, and says so in the log
+            return await self._open_run(more).run(prompt)
+
+    def _servers(self) -> AbstractAsyncContextManager[Servers]:
+        from harness.native.tools.registry import mcp_tools
+
+        channel = self._context.outbox.channel(self._launch.run_id or self._context.hub.log_id)
+        request = self._launch.request
+        return mcp_tools(
+            request.mcp,
+            cwd=request.cwd,
+            env=self._context.env,
+            environ=self._launch.invocation.env,
+            redact=self._redact,
+            sandbox=request.sandbox,
+            on_warning=lambda text: channel.put(Warning(message=text, code="mcp")),
+        )
+
+
+class EarlierSession(NamedTuple):
+    session_id: str = ""
+    """The session that the run continues; empty when it begins one."""
+    turns: tuple[Turn, ...] = ()
+    facts: str = ""
+    """What the system prompt of its last run said about the place."""
+
+
+def earlier_session(request: Request, hub: Hub) -> EarlierSession:
+    """What `--resume` and `--continue` ask for; nothing when neither was given. Raises UnknownSession.
+
+    A session of our own may span several logs, each of which states its id; the log of any other agent can be
+    continued as well, in a session of its own.
+    """
+    if not request.resume and not request.continue_last:
+        return EarlierSession()
+    if request.resume and _is_in(hub, request.resume):
+        return _earlier(request.resume, hub.store, [hub.log_id])
+    known = [one for one in hub.store.list() if one.session_id != hub.log_id]
+    found = _resumed(request, known) if request.resume else _last(request, known)
+    if found.kind == "thread" or found.agent_name != request.agent:
+        return _earlier("", hub.store, [found.session_id])
+    session_id = _session_of(found)
+    logs = [
+        one.session_id for one in known if one.agent_name == request.agent and _session_of(one) == session_id
+    ]
+    return _earlier(session_id, hub.store, sorted(logs))
+
+
+def _is_in(hub: Hub, session_id: str) -> bool:
+    """Whether the log that the run is written into has that session itself: a thread continues."""
+    return any(
+        isinstance(event, SessionStart) and event.session_id == session_id
+        for event in read_all(hub.store, hub.log_id)
+    )
+
+
+def _resumed(request: Request, known: list[Metadata]) -> Metadata:
+    """By the session's id, the log's, or the beginning of the log's when it fits one log alone."""
+    wanted = request.resume
+    for one in known:
+        if wanted in (one.session_id, _session_of(one)):
+            return one
+    matching = [one for one in known if one.session_id.startswith(wanted)]
+    if len(matching) != 1:
+        many = f"{len(matching)} sessions begin with {wanted}" if matching else f"unknown session: {wanted}"
+        raise UnknownSession(many, hint="`harness sessions list` shows what there is")
+    return matching[0]
+
+
+def _last(request: Request, known: list[Metadata]) -> Metadata:
+    for one in known:
+        if one.agent_name == request.agent and one.cwd == request.cwd and one.kind == "run":
+            return one
+    raise UnknownSession(
+        f"there is no earlier session in {request.cwd}",
+        hint="begin one without --continue, or use --resume ID",
+    )
+
+
+def _session_of(metadata: Metadata) -> str:
+    return metadata.agent_session_id or metadata.session_id
+
+
+def _earlier(session_id: str, store: Store, log_ids: list[str]) -> EarlierSession:
+    turns: list[Turn] = []
+    known = ""
+    for log_id in log_ids:
+        events = list(read_all(store, log_id))
+        turns = history(events, turns).turns
+        stated = [event.facts for event in events if isinstance(event, SessionStart) and event.facts]
+        known = stated[-1] if stated else known
+    return EarlierSession(session_id, tuple(turns), known)
+
+
+def _facts(cwd: str, now_ms: int, before: str) -> str:
+    """What the model is told about the place.
+
+    A session that continues on the same day keeps what it was told: everything after a changed system prompt would have
+    to be read anew, at the full price, for one new file in the folder.
+    """
+    now = facts(cwd, os.environ, now_ms)
+    return before if before.partition("\n")[0] == now.partition("\n")[0] else now

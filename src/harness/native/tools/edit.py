@@ -1,0 +1,120 @@
+"""`edit`: replace a passage of a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from harness.approvals.globs import escaped
+from harness.contracts.tool import (
+    FileChange,
+    Tool,
+    ToolContext,
+    ToolFailure,
+    ToolOutput,
+    ToolPermission,
+)
+from harness.contracts.tool_arguments import Arguments, spec, take
+from harness.events import Operation
+from harness.events.operation import Write
+from harness.workspace.files import (
+    MOST_EDITABLE_BYTES,
+    Change,
+    apply,
+    as_tool_failure,
+    changed_lines,
+    decode,
+    read_all,
+)
+from harness.workspace.roots import ToolWorkspace
+
+_DESCRIPTION = (
+    "Replace a passage of a file that was read before. oldString must occur exactly once, just as it stands in "
+    "the file but without line numbers; with replaceAll every occurrence is replaced."
+)
+
+
+class EditArguments(Arguments, frozen=True, kw_only=True):
+    file_path: Annotated[str, Meta(description="the file: absolute, or relative to the workspace")]
+    old_string: Annotated[str, Meta(min_length=1, description="the passage as it is now")]
+    new_string: Annotated[str, Meta(description="what shall stand there instead")]
+    replace_all: Annotated[bool, Meta(description="replace every occurrence")] = False
+
+
+class EditTool(Tool):
+    category = "edit"
+
+    def __init__(self, workspace: ToolWorkspace) -> None:
+        self.spec = spec("edit", _DESCRIPTION, EditArguments)
+        self._workspace = workspace
+
+    def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
+        path = self._workspace.named(take(EditArguments, arguments, "edit").file_path)
+        return [Write(path=path, change="update")]
+
+    def permission(self, arguments: dict[str, Any]) -> ToolPermission:
+        asked = take(EditArguments, arguments, "edit")
+        return ToolPermission("edit", {"filePath": escaped(asked.file_path)})
+
+    async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
+        asked = take(EditArguments, arguments, "edit")
+        path = self._workspace.writable(asked.file_path)
+        context.files.assert_current(path)
+        with as_tool_failure(asked.file_path):
+            before = decode(read_all(path, MOST_EDITABLE_BYTES), asked.file_path)
+            after, _count = _replaced(before.text, asked)
+        return [FileChange(path=path, before=before.text, after=after)]
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        asked = take(EditArguments, arguments, "edit")
+        path = self._workspace.writable(asked.file_path)
+        async with context.files.lock(path):
+            context.files.assert_current(path)
+            with as_tool_failure(asked.file_path):
+                data = read_all(path, MOST_EDITABLE_BYTES)
+                before = decode(data, asked.file_path)
+                after, count = _replaced(before.text, asked)
+                apply([Change(path, data, before.encode(after))])
+            context.files.read(path)
+        first, last = changed_lines(before.text, after) or (None, None)
+        done = Write(path=path, change="update", start_line=first, end_line=last)
+        places = "1 place" if count == 1 else f"{count} places"
+        return ToolOutput(
+            text=f"{asked.file_path} changed in {places}, lines {first}-{last}", operations=[done]
+        )
+
+
+def _replaced(text: str, asked: EditArguments) -> tuple[str, int]:
+    old, new = asked.old_string.replace("\r\n", "\n"), asked.new_string.replace("\r\n", "\n")
+    is_mixed = "\r\n" in text  # mixed line ends, which `read` does not show
+    if is_mixed and asked.old_string in text:
+        old, new, is_mixed = asked.old_string, asked.new_string, False
+    if old == new:
+        raise ToolFailure("oldString and newString are the same: nothing to change")
+    sought = re.compile("\r?\n".join(map(re.escape, old.split("\n"))) if is_mixed else re.escape(old))
+    count = sum(1 for _ in sought.finditer(text))
+    if not count:
+        raise ToolFailure(f"oldString does not occur in {asked.file_path}{_hint(text, old)}")
+    if count > 1 and not asked.replace_all:
+        raise ToolFailure(
+            f"oldString occurs {count} times in {asked.file_path}: give more of the lines around it, or replaceAll"
+        )
+
+    def replacement(found: re.Match[str]) -> str:
+        return new.replace("\n", "\r\n") if is_mixed and "\r\n" in found[0] else new
+
+    return sought.sub(replacement, text), count
+
+
+def _hint(text: str, old: str) -> str:
+    """The line of a passage that differs only in white space."""
+    parts = old.split()
+    if not parts or len(parts) > 400:
+        return ""
+    found = re.search(r"\s+".join(map(re.escape, parts)), text)
+    if found is None:
+        return "; read the file again"
+    return f"; line {text.count(chr(10), 0, found.start()) + 1} differs only in its blanks"

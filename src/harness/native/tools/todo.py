@@ -1,0 +1,90 @@
+"""`todo`: the agent's own to-do list, written as a whole. It changes nothing on the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from harness.contracts.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
+from harness.contracts.tool_arguments import Arguments, spec, take
+from harness.events import Operation, Task
+from harness.events.operation import Tasks
+
+_DESCRIPTION = (
+    "Keep a list of the steps of this work, so that nothing is forgotten and the user sees how far it is. Use it "
+    "for work of three or more steps. Give the WHOLE list each time: it replaces the one before. Have at most one "
+    "step in_progress, set before you begin it, and set each to completed as soon as it is done."
+)
+_NOT_TAKEN = (
+    "The list is as it was. Each entry has content, which says what to do, and status: pending, in_progress or "
+    "completed."
+)
+
+
+class TodoEntry(Arguments, frozen=True, kw_only=True):
+    content: Annotated[str, Meta(min_length=1, description="what to do: 'Fix the login'")]
+    status: Literal["pending", "in_progress", "completed"] = "pending"
+
+
+class TodoArguments(Arguments, frozen=True, kw_only=True):
+    todos: Annotated[
+        list[TodoEntry], Meta(description="the whole list, in order; empty: there is none any more")
+    ]
+
+
+class TodoTool(Tool):
+    category = "read"
+
+    def __init__(self) -> None:
+        self.spec = spec("todo", _DESCRIPTION, TodoArguments)
+
+    def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
+        """The same for an invalid list: it needs no approval, and `run` reports the mistake to the model."""
+        del arguments
+        return [Tasks()]
+
+    def permission(self, arguments: dict[str, Any]) -> ToolPermission:
+        del arguments
+        return ToolPermission("todo")
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        del context
+        try:
+            tasks = _tasks(arguments)
+        except ToolFailure as failure:
+            raise ToolFailure(f"{failure}. {_NOT_TAKEN}") from None
+        return ToolOutput(text=_summary(tasks), tasks=tasks)
+
+
+def _tasks(arguments: dict[str, Any]) -> list[Task]:
+    """Raises ToolFailure."""
+    todos = take(TodoArguments, _spelled_alike(arguments), "todo").todos
+    tasks = [Task(text=todo.content.strip(), status=todo.status) for todo in todos]
+    blank = next((place for place, task in enumerate(tasks) if not task.text), None)
+    if blank is not None:
+        raise ToolFailure(f"invalid arguments for todo: `$.todos[{blank}].content` is blank")
+    return tasks
+
+
+def _spelled_alike(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Some models use `text` for the content of an entry."""
+    todos = arguments.get("todos")
+    if not isinstance(todos, list):
+        return arguments
+    alike = [
+        {**todo, "content": todo["text"]}
+        if isinstance(todo, dict) and "text" in todo and "content" not in todo
+        else todo
+        for todo in todos
+    ]
+    return {**arguments, "todos": alike}
+
+
+def _summary(tasks: Sequence[Task]) -> str:
+    if not tasks:
+        return "The list is empty."
+    done = sum(task.status == "completed" for task in tasks)
+    current = [f"in progress: {task.text}" for task in tasks if task.status == "in_progress"]
+    return "\n".join([f"The list is kept: {done} of {len(tasks)} completed.", *current])

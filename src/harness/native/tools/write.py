@@ -1,0 +1,112 @@
+"""`write`: write a whole file, a new one or over one that was read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from harness.approvals.globs import escaped
+from harness.contracts.tool import (
+    FileChange,
+    Tool,
+    ToolContext,
+    ToolFailure,
+    ToolOutput,
+    ToolPermission,
+)
+from harness.contracts.tool_arguments import Arguments, spec, take
+from harness.events import Operation
+from harness.events.operation import Write
+from harness.workspace.files import (
+    MOST_EDITABLE_BYTES,
+    Change,
+    TextFile,
+    apply,
+    as_tool_failure,
+    decode,
+    lines_of,
+    read_all,
+)
+from harness.workspace.roots import ToolWorkspace
+
+_DESCRIPTION = (
+    "Write a whole file, with its directories. A file that exists must have been read before, and not have "
+    "changed since; its line ends (LF or CRLF) and byte order mark stay. To change a part of a file, use edit or "
+    "apply_patch."
+)
+
+
+class WriteFileArguments(Arguments, frozen=True, kw_only=True):
+    file_path: Annotated[str, Meta(description="the file: absolute, or relative to the workspace")]
+    content: Annotated[str, Meta(description="everything that it shall contain")]
+
+
+class WriteTool(Tool):
+    category = "edit"
+
+    def __init__(self, workspace: ToolWorkspace) -> None:
+        self.spec = spec("write", _DESCRIPTION, WriteFileArguments)
+        self._workspace = workspace
+
+    def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
+        return [Write(path=self._workspace.named(take(WriteFileArguments, arguments, "write").file_path))]
+
+    def permission(self, arguments: dict[str, Any]) -> ToolPermission:
+        asked = take(WriteFileArguments, arguments, "write")
+        return ToolPermission("write", {"filePath": escaped(asked.file_path)})
+
+    async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
+        asked = take(WriteFileArguments, arguments, "write")
+        path = self._workspace.writable(asked.file_path)
+        with as_tool_failure(asked.file_path):
+            before = _present(path, context)
+        if before is None:
+            return [FileChange(path=path, before=None, after=asked.content)]
+        text = _manner(before, asked.file_path).text or before.decode("utf-8", "replace")
+        return [FileChange(path=path, before=text, after=asked.content)]
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        asked = take(WriteFileArguments, arguments, "write")
+        path = self._workspace.writable(asked.file_path)
+        async with context.files.lock(path):
+            with as_tool_failure(asked.file_path):
+                before = _present(path, context)
+                manner = _manner(before, asked.file_path)
+                after = manner.encode(asked.content)
+                apply([Change(path, before, after)])
+            context.files.read(path)
+        count = len(lines_of(asked.content))
+        change = "create" if before is None else "update"
+        done = Write(path=path, change=change, start_line=1 if count else None, end_line=count or None)
+        verb = "created" if before is None else "replaced"
+        text = f"{asked.file_path} {verb}: {count} lines, {len(after)} bytes{_kept(manner)}"
+        return ToolOutput(text=text, operations=[done])
+
+
+def _manner(before: bytes | None, shown: str) -> TextFile:
+    """The encoding and line ends to write: those of the existing file, if it was text."""
+    if before is None:
+        return TextFile("")
+    try:
+        return decode(before, shown)
+    except ToolFailure:
+        return TextFile("")
+
+
+def _kept(manner: TextFile) -> str:
+    unchanged = ["CRLF line ends"] if manner.has_carriage_returns else []
+    unchanged += [manner.encoding.upper()] if manner.encoding != "utf-8" else []
+    unchanged += ["the byte order mark"] if manner.has_mark else []
+    return f" ({', '.join(unchanged)} kept as they were)" if unchanged else ""
+
+
+def _present(path: str, context: ToolContext) -> bytes | None:
+    """The current content of the file; None when there is none. Raises StaleFile unless it was read."""
+    try:
+        before = read_all(path, MOST_EDITABLE_BYTES)
+    except FileNotFoundError:
+        before = None
+    context.files.assert_current(path)
+    return before

@@ -1,0 +1,3 @@
+"""Programs: started, watched, fed and ended, with nothing left behind."""
+
+from __future__ import annotations

@@ -1,7 +1,0 @@
-"""What shell commands do: to files (`operations`), and which programs they run (`commands`)."""
-
-from __future__ import annotations
-
-from harness.sources.formats.shell.operations import operations_of
-
-__all__ = ["operations_of"]

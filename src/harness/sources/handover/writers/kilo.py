@@ -1,7 +1,0 @@
-"""Kilo Code: `kilo import FILE`, the same file as for OpenCode."""
-
-from __future__ import annotations
-
-from harness.sources.handover.writers._opencode_file import opencode_writer
-
-WRITER = opencode_writer("kilo", proven=(7, 7, 9), since=(7, 7))

@@ -1,7 +1,0 @@
-"""OpenCode: `opencode import FILE`."""
-
-from __future__ import annotations
-
-from harness.sources.handover.writers._opencode_file import opencode_writer
-
-WRITER = opencode_writer("opencode", proven=(1, 18, 33), since=(1, 18), is_held=True)

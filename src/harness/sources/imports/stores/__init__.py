@@ -1,1 +1,0 @@
-"""One file per agent: where its sessions are, and how their records are reworded."""

@@ -1,1 +1,0 @@
-"""Agents that are programs: found, started, read, limited, recorded, and stopped with all that they started."""

@@ -1,0 +1,103 @@
+"""What a run costs whose agent does not say: computed from prices.
+
+Such a cost is marked as computed, and given only if every token that was used has a known price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from harness.errors import BadConfig
+from harness.events import Event, Result, SessionStart, TextDelta, Usage, UsageDelta
+from harness.events.usage import CLASSES
+from harness.usage.prices import Rate, rate_of
+
+CostOf: TypeAlias = Callable[[str, Usage, Rate], float | None]
+"""A model, what was used of it, and at which rate → dollars; None where no price is known."""
+
+
+def prices_of(directory: str, *, must_hold: bool = False) -> CostOf:
+    """The prices of a directory's configuration, read when first needed; broken ones count as none.
+
+    `must_hold`: something depends on them; they are read now. Raises BadConfig.
+    """
+    from harness import config
+    from harness.usage import prices
+
+    if must_hold:
+        return prices.load(config.load(directory)).cost_usd
+    found: list[CostOf] = []
+
+    def cost_of(model: str, usage: Usage, rate: Rate) -> float | None:
+        if not found:
+            try:
+                found.append(prices.load(config.load(directory)).cost_usd)
+            except BadConfig:
+                found.append(lambda _model, _usage, _rate: None)
+        return found[0](model, usage, rate)
+
+    return cost_of
+
+
+class CostMeter:
+    """Call `note` with the events of a run and its children, before they are appended to the log."""
+
+    def __init__(self, cost_of: CostOf, model: str) -> None:
+        """`model`: which one was asked for, where the agent names none."""
+        self._cost_of = cost_of
+        self._models = {"": model}
+        self._used: dict[tuple[str, Rate], Usage] = {}
+        """By model and rate."""
+        self._stated_usd: float | None = None
+
+    def note(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if type(event) is TextDelta:
+                continue  # nearly all events of a long answer
+            if isinstance(event, SessionStart):
+                self._models[event.run_id] = event.model or self._models.get(event.run_id, "")
+            elif isinstance(event, UsageDelta):
+                model = event.model or self._models.get(event.run_id) or self._models[""]
+                key = model, rate_of(event)
+                self._used[key] = self._used.get(key, Usage()).plus(event.usage)
+                if event.usage.cost_usd is not None:
+                    self._stated_usd = (self._stated_usd or 0.0) + event.usage.cost_usd
+
+    @property
+    def spent_usd(self) -> float:
+        """So far, at least: what has no price is not in it."""
+        if self._stated_usd is not None:
+            return self._stated_usd
+        return sum(self._cost_of(model, usage, rate) or 0.0 for (model, rate), usage in self._used.items())
+
+    @property
+    def unpriced(self) -> frozenset[str]:
+        """Models that were used without a known price, where the agent states no cost."""
+        if self._stated_usd is not None:
+            return frozenset()
+        used = self._used.items()
+        return frozenset(
+            model
+            for (model, rate), usage in used
+            if _is_any(usage) and self._cost_of(model, usage, rate) is None
+        )
+
+    def priced(self, result: Result) -> Result:
+        """The end of the run with what it cost, if the agent did not say; unchanged for what was free."""
+        if result.total_cost_usd is not None or self._stated_usd is not None or result.usage is None:
+            return result
+        used = {key: usage for key, usage in self._used.items() if _is_any(usage)}
+        costs = [self._cost_of(model, usage, rate) for (model, rate), usage in used.items()]
+        known = [cost for cost in costs if cost is not None]
+        if not any(known) or len(known) < len(costs):
+            return result
+        cost_usd = round(sum(known), 10)
+        usage = replace(result.usage, cost_usd=cost_usd, cost_source="computed")
+        return replace(result, total_cost_usd=cost_usd, usage=usage)
+
+
+def _is_any(usage: Usage) -> bool:
+    return any(getattr(usage, name) for name in CLASSES)

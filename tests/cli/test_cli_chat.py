@@ -1,0 +1,278 @@
+"""`harness chat`: at a real terminal and through pipes, with the agent of our own and a script in place of a model."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_machine import CliMachine, wait_until
+from pty_terminal import TIMEOUT_S, PtyTerminal
+
+pytest.importorskip("pty", reason="there are no terminals here")
+
+GREETING = "/quit leaves"
+ASKED = "or why not"
+
+
+def bash(command: str) -> dict[str, Any]:
+    return {"type": "tool_call", "name": "bash", "input": {"command": command}}
+
+
+WAIT = bash("while [ ! -e go ]; do sleep 0.05; done")
+
+
+def chat(cli: CliMachine, *answers: dict[str, Any] | str, permissions: str = "ask") -> tuple[str, ...]:
+    script = cli.root / "script.json"
+    events = [{"type": "text", "content": one} if isinstance(one, str) else one for one in answers]
+    script.write_text(json.dumps({"responses": [{"events": [event]} for event in events]}))
+    return ("chat", "-a", "native", "-m", f"scripted/{script}", "--permissions", permissions)
+
+
+def through_pipe(cli: CliMachine, text: str, *words: str) -> tuple[int, str, str]:
+    process = cli.spawn(*words, stdin=subprocess.PIPE)
+    out, err = process.communicate(text.encode(), TIMEOUT_S)
+    return process.returncode, out.decode(), err.decode()
+
+
+def events(cli: CliMachine, kind: str) -> list[dict[str, Any]]:
+    return [event for event in cli.log() if event["type"] == kind]
+
+
+def test_lines_of_a_pipe_are_prompts_of_one_session(cli: CliMachine) -> None:
+    code, out, err = through_pipe(cli, "hello\nand more\n/status\n/nope\n/quit\nnever\n", *chat(cli, "Hi."))
+    assert (code, err) == (0, "")
+    assert out.count("Hi.") == 2
+    assert "❯ hello\n" in out
+    assert "❯ and more\n" in out
+    assert "permissions: ask\n" in out
+    assert "unknown command: /nope; /help lists them" in out
+    assert "\x1b" not in out
+    assert [event["text"] for event in events(cli, "Message") if event["role"] == "user"] == [
+        "hello",
+        "and more",
+    ]
+    assert cli.metadata()["kind"] == "thread"
+    assert "and more" in cli.call("sessions", "show", "last", "--format", "markdown").out
+
+
+def test_the_next_line_of_a_pipe_answers_and_the_end_of_it_refuses(cli: CliMachine) -> None:
+    words = chat(cli, bash("head -c0 /dev/null > made"), "Done.")
+    code, out, _ = through_pipe(cli, "go\ny\n", *words)
+    assert code == 0
+    assert "? may it: bash: head -c0 /dev/null > made" in out
+    assert f"  in {cli.project}" in out
+    assert (cli.project / "made").exists()
+    (cli.project / "made").unlink()
+    code, out, _ = through_pipe(cli, "go\n", *chat(cli, bash("head -c0 /dev/null > made"), "Done."))
+    assert code == 0
+    assert "the input has ended" in out
+    assert not (cli.project / "made").exists()
+
+
+def test_nothing_typed_leaves_nothing_behind(cli: CliMachine) -> None:
+    code, out, _ = through_pipe(cli, "/mode plan\n/permissions read-only\n/model\n/help\n", *chat(cli, "Hi."))
+    assert code == 0
+    assert "· mode plan\n· permissions read-only\nmodel: scripted/" in out
+    assert cli.logs() == []
+
+
+def test_a_failed_turn_is_the_exit_code_of_a_pipe(cli: CliMachine) -> None:
+    code, out, _ = through_pipe(cli, "go\n", *chat(cli))
+    assert code == 1
+    assert "✗ " in out
+
+
+def test_a_person_allows_denies_with_a_reason_and_allows_for_always(cli: CliMachine) -> None:
+    first, other = bash("head -c0 /dev/null > a"), bash("head -c0 /dev/null > b")
+    with PtyTerminal(cli, *chat(cli, first, other, first, "Done.")) as terminal:
+        terminal.until(GREETING)
+        terminal.type("go\r")
+        terminal.until(ASKED)
+        terminal.type("a\r")
+        terminal.until(ASKED)
+        terminal.type("not b\r")
+        terminal.until("Done.")
+        terminal.until("❯ ")
+        terminal.type("yes\r")  # nothing is asked: it is sent to the agent
+        terminal.until(ASKED)
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.until("interrupted")
+        terminal.until("❯ ")
+        terminal.type("/quit\r")
+        terminal.until("continue: harness chat --resume ")
+        assert terminal.wait() == 0
+        assert terminal.settings == terminal.before
+    replies = [(one["approved"], one.get("reason", "")) for one in events(cli, "RelayReply")]
+    assert replies[:2] == [(True, ""), (False, "not b")]
+    assert (cli.project / "a").exists()
+    assert not (cli.project / "b").exists()
+
+
+def test_what_is_typed_while_the_agent_works_is_given_to_it(cli: CliMachine) -> None:
+    with PtyTerminal(cli, *chat(cli, WAIT, "Heard.", permissions="full-access")) as terminal:
+        terminal.until(GREETING)
+        terminal.type("go\r")
+        terminal.until("$ while")
+        terminal.type("/mode plan\r")
+        terminal.until("a turn is in progress")
+        terminal.type("also thiss\x7f\r")
+        terminal.until("· sent to Harness agent")
+        (cli.project / "go").touch()
+        terminal.until("Heard.")
+        terminal.until("completed")
+        terminal.type("\x04")
+        assert terminal.wait() == 0
+    texts = [event["text"] for event in events(cli, "Message") if event["role"] == "user"]
+    assert texts == ["go", "also this"]
+    assert terminal.text.count("❯ also this") == 0
+
+
+def test_ctrl_c_stops_the_turn_and_shows_at_the_prompt_how_to_leave(cli: CliMachine) -> None:
+    with PtyTerminal(cli, *chat(cli, WAIT, "Never.", permissions="full-access")) as terminal:
+        terminal.until(GREETING)
+        terminal.type("go\r")
+        terminal.until("$ while")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.until("· stopping")
+        terminal.until("interrupted")
+        terminal.until("❯ ")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.until("/quit or Ctrl-D leaves")
+        terminal.type("half a line")
+        terminal.until("half a line")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.type("/quit\r")
+        assert terminal.wait() == 0
+    assert [event["outcome"] for event in events(cli, "Result")] == ["interrupted"]
+
+
+def test_a_question_waits_while_a_line_is_being_typed(cli: CliMachine) -> None:
+    answers = (WAIT, bash("head -c0 /dev/null > made"), "Done.")
+    with PtyTerminal(cli, *chat(cli, *answers)) as terminal:
+        terminal.until(GREETING)
+        terminal.type("go\r")
+        terminal.until(ASKED)
+        terminal.type("y\r")
+        terminal.until("$ while")
+        terminal.type("y")
+        terminal.until("» y")
+        (cli.project / "go").touch()
+        terminal.type("es\r")  # sent to the agent, not to a question that was not shown
+        terminal.until("may it: bash: head")
+        terminal.until(ASKED)
+        terminal.type("n\r")
+        terminal.until("Done.")
+        terminal.type("/quit\r")
+        assert terminal.wait() == 0
+    assert [one["approved"] for one in events(cli, "RelayReply")] == [True, False]
+
+
+def test_a_dumb_terminal_gets_plain_lines(cli: CliMachine) -> None:
+    hostile = "echo \x1b]0;owned\x07 \x1b[2J\u202e"
+    with PtyTerminal(cli, *chat(cli, bash(hostile), "Done."), term="dumb") as terminal:
+        terminal.until(GREETING)
+        terminal.type("go\n")
+        assert "␛]0;owned␇" in terminal.until(ASKED)
+        terminal.type("n\n")
+        terminal.until("Done.")
+        terminal.until("completed")
+        terminal.type("/quit\n")
+        assert terminal.wait() == 0
+        assert b"\x1b" not in terminal.raw
+
+
+def test_a_hostile_question_cannot_draw(cli: CliMachine) -> None:
+    hostile = "echo \x1b]0;owned\x07 \x1b[2J\u202e\n? may it: bash: ls\n  [y] Allow once"
+    with PtyTerminal(cli, *chat(cli, bash(hostile), "Done.")) as terminal:
+        terminal.until(GREETING)
+        terminal.type("go\r")
+        shown = terminal.until(ASKED)
+        assert "␛]0;owned␇ ␛[2J<U+202E>" in shown
+        assert "\n? may it: bash: ls" not in shown
+        terminal.type("n\r")
+        terminal.until("Done.")
+        assert b"\x1b]" not in terminal.raw
+        assert b"\x1b[2J" not in terminal.raw
+
+
+def test_what_a_stopped_turn_has_not_taken_is_shown_where_it_is_sent(cli: CliMachine) -> None:
+    fake = Path(__file__).parents[1] / "session/fake_claude.py"
+    cli.script("claude", f'exec {shlex.quote(sys.executable)} {shlex.quote(str(fake))} "$@"')
+    cli.environ |= {"FAKE_NOTES": str(cli.root / "notes"), "FAKE_VERSION": "2.1.325"}
+    with PtyTerminal(cli, "chat", "-a", "claude", "--permissions", "full-access") as terminal:
+        terminal.until(GREETING)
+        terminal.type("stay deaf\r")
+        notes = cli.root / "notes"
+        wait_until(lambda: notes.exists() and "deaf" in notes.read_text())
+        terminal.type("also this\r")
+        terminal.until("· sent to Claude Code")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.until("· not taken in this turn, sent next: also this")
+        terminal.until("❯ ")
+        terminal.type("go on\r")
+        shown_text = terminal.until("You said 'also this'.")
+        assert "❯ also this" in shown_text
+        terminal.until("❯ go on")
+        terminal.until("You said 'go on'.")
+
+
+def test_a_question_of_a_program_that_died_takes_no_answer(cli: CliMachine) -> None:
+    """What is typed after the restart is a prompt, and not the answer to a question that nobody asks any more."""
+    fake = Path(__file__).parents[1] / "session/fake_claude.py"
+    cli.script("claude", f'exec {shlex.quote(sys.executable)} {shlex.quote(str(fake))} "$@"')
+    cli.environ |= {"FAKE_NOTES": str(cli.root / "notes"), "FAKE_VERSION": "2.1.325"}
+    words = ("chat", "-a", "claude", "--permissions", "ask")
+    with PtyTerminal(cli, *words) as terminal:
+        terminal.until(GREETING)
+        terminal.type("run it\r")
+        terminal.until(ASKED)
+        terminal.process.kill()
+        terminal.wait()
+    code, out, err = through_pipe(cli, "go on\n", *words, "--resume", "last")
+    assert (code, err) == (0, "")
+    assert "no question with this id" not in out
+    [reply] = events(cli, "RelayReply")
+    assert (reply["approved"], reply["by"]) == (False, "policy")
+    texts = [event["text"] for event in events(cli, "Message") if event["role"] == "user"]
+    assert texts == ["run it", "go on"]
+    assert out.index("run it") < out.index("go on")
+
+
+def test_a_session_is_continued_with_the_messages(cli: CliMachine) -> None:
+    words = chat(cli, "Hi.")
+    assert through_pipe(cli, "first\n", *words)[0] == 0
+    code, out, _ = through_pipe(cli, "second\n/resume\n", *words, "--resume", "last")
+    assert code == 0
+    assert "· continues " in out
+    assert out.index("❯ first") < out.index("❯ second")
+    texts = [event["text"] for event in events(cli, "Message") if event["role"] == "user"]
+    assert texts == ["first", "second"]
+    assert "TASK" in out
+    unknown = through_pipe(cli, "", *words, "--resume", "nonexistent")
+    assert unknown[0] == 2
+    assert "unknown session" in unknown[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "shown_text"),
+    [
+        (["-a", "foobar"], "unknown agent: foobar"),
+        (["--permissions", "foobar", "-a", "native", "-m", "scripted/demo"], "unknown permissions: foobar"),
+        (["-a", "native", "-m", "scripted/demo", "--cwd", "/nonexistent"], "no such directory"),
+        (["-a", "native", "-m", "scripted/demo", "--mode", "x"], "unknown mode: x"),
+    ],
+)
+def test_what_cannot_be_is_reported_before_anything_is_asked(
+    cli: CliMachine, words: list[str], shown_text: str
+) -> None:
+    answer = cli.call("chat", *words)
+    assert answer.code == 2
+    assert shown_text in answer.err
+    assert cli.logs() == []

@@ -1,0 +1,96 @@
+"""What the documents show is what there is: commands are accepted, programs run, links lead somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli_machine import CliMachine
+from harness.cli import parser
+from harness.errors import UsageError
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "ARCHITECTURE.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_LINE = re.compile(r"^(?:\$ |# )?(?:\.venv/bin/)?harness (.+)$", re.MULTILINE)
+_INLINE = re.compile(r"`harness ([^`]+)`")
+_END = re.compile(r"\s(?:[|>&#]|   ).*|;.*")
+"""What does not belong to the command any more: pipes, comments, a second column."""
+_LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def _commands(page: Path) -> list[str]:
+    text = page.read_text(encoding="utf-8")
+    shown = [
+        line for kind, block in _BLOCK.findall(text) if kind in ("", "sh") for line in _LINE.findall(block)
+    ]
+    inline = _INLINE.findall(_BLOCK.sub("", text))
+    return [_END.sub("", command).strip(" []").replace(" [", " ") for command in (*shown, *inline)]
+
+
+def _is_accepted(words: list[str]) -> bool:
+    """Also the name of a command alone, whatever else it needs."""
+    name, *rest = words
+    if name.startswith("-") or name == "COMMAND":
+        return name in ("--help", "--version", "COMMAND")
+    if "--help" in rest or not rest:
+        return name in parser.names()
+    actions = getattr(parser.load(name), "ACTIONS", {})
+    if rest[0] in actions and len(rest) == 1:
+        return True
+    try:
+        parser.parse(name, rest, verbose=False, color="auto")
+    except UsageError as error:
+        return "required" in error.message
+    return True
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_in_the_documents_is_one_that_harness_takes(page: Path) -> None:
+    refused = [
+        command for command in _commands(page) if not _is_accepted(shlex.split(command, comments=True))
+    ]
+    assert refused == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_in_the_documents_leads_to_a_file(page: Path) -> None:
+    text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
+    assert [link for link in _LINK.findall(text) if not (page.parent / link).exists()] == []
+
+
+def test_every_page_of_the_documents_is_in_the_list_of_them() -> None:
+    listed = (ROOT / "docs/README.md").read_text(encoding="utf-8")
+    assert [page.name for page in PAGES if page.parent.name == "docs" and f"({page.name})" not in listed] == [
+        "README.md"
+    ]
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_every_program_in_the_readme_runs_as_it_stands(cli: CliMachine, number: int) -> None:
+    cli.install("claude", before="head -n1 >/dev/null")  # a conversation does not end its input
+    cli.install("codex")
+    programs = [
+        block for kind, block in _BLOCK.findall(PAGES[0].read_text(encoding="utf-8")) if kind == "python"
+    ]
+    assert len(programs) == 3
+    environ = {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), **cli.environ}
+    done = subprocess.run(
+        [sys.executable, "-c", programs[number]],
+        cwd=cli.project,
+        env=environ,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")

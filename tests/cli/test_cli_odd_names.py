@@ -1,0 +1,99 @@
+"""Names that are no text, and places that cannot be written: said in one line, and never a bug."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cli_machine import CliMachine
+
+ODD = os.fsdecode(b"a\xe9b")
+LINES: list[list[str]] = [
+    ["run", "-a", "claude", "-p", "hi"],
+    *[
+        ["run", "-a", "claude", "-p", "hi", option, ODD]
+        for option in ("--name", "--model", "--system-prompt", "--resume", "--")
+    ],
+    ["run", "-a", "claude", "-p", ODD],
+    ["sessions", "list", "--project", "."],
+    ["sessions", "list", "--model", ODD],
+    ["sessions", "search", ODD],
+    ["sessions", "search", "--file", ODD],
+    ["budget", "set", "--day", "5", "--project", "."],
+    ["usage", "--by", "project"],
+]
+
+
+@pytest.fixture
+def odd_folder(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = cli.root / os.fsdecode(b"caf\xe9 dir")
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("this file system takes no such names")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "words", LINES, ids=lambda words: " ".join(words).encode("ascii", "replace").decode()
+)
+def test_names_that_are_no_text_are_no_bug(cli: CliMachine, odd_folder: Path, words: list[str]) -> None:
+    cli.install("claude")
+    answer = cli.call(*words)
+    assert "bug" not in answer.err
+    assert answer.code in (0, 2), answer.err
+
+
+def test_a_run_in_such_a_folder_is_recorded_listed_and_proved(cli: CliMachine, odd_folder: Path) -> None:
+    cli.install("claude")
+    assert cli.call("run", "-a", "claude", "-p", "hi", "--", ODD).code == 0
+    assert cli.metadata()["cwd"].endswith("caf\ufffd dir")
+    (listed,) = cli.call("sessions", "list", "--project", ".", "--json").data
+    assert cli.call("sessions", "check", listed["session_id"]).code == 0
+
+
+def test_a_limit_for_such_a_folder_holds_there(cli: CliMachine, odd_folder: Path) -> None:
+    assert cli.call("budget", "set", "--day", "5", "--project", ".").code == 0
+    (limit,) = cli.call("budget", "--json").data["limits"]
+    assert limit["project"].endswith("caf\ufffd dir")
+
+
+def test_a_model_of_the_environment_that_is_no_text_is_no_bug(
+    cli: CliMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.install("claude")
+    monkeypatch.setenv("HARNESS_MODEL", ODD)
+    assert cli.call("run", "-a", "claude", "-p", "hi").code == 0
+
+
+@pytest.mark.parametrize("words", [["budget", "set", "--day", "5"], ["fleet", "run", "plan.toml", "--trust"]])
+def test_a_home_that_is_no_folder_is_no_bug(
+    cli: CliMachine, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """A file stands where the folder would be: root is refused that too, other than a read-only one."""
+    (cli.project / "plan.toml").write_text(
+        'agents = [{ name = "v", agent = "claude" }]\n[[task]]\nid = "a"\nprompt = "hi"\ncheck = "true"\n'
+    )
+    cli.install("claude")
+    (cli.root / "file").write_text("")
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.setenv(name, str(cli.root / "file" / "below"))
+    answer = cli.call(*words)
+    assert "bug" not in answer.err
+    assert answer.code in (1, 2), answer.err
+    assert "file" in answer.err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_a_translation_whose_file_cannot_be_written_is_a_failure(cli: CliMachine) -> None:
+    recording = cli.project / "recording.jsonl"
+    recording.write_text(
+        '{"type":"result","subtype":"success","is_error":false,"result":"ok","session_id":"s"}\n'
+    )
+    answer = cli.call("translate", "-a", "claude", str(recording), "-f", "text", "-o", "/dev/full")
+    assert answer.code == 1
+    assert answer.out.strip() == "ok"
+    assert "/dev/full is not complete" in answer.err

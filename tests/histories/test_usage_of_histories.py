@@ -1,0 +1,150 @@
+"""Tokens over many stored sessions: each once, for the right model, day and project."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.config.files import Settings
+from harness.contracts.history import Home
+from harness.events.usage import CLASSES
+from harness.histories.catalogue import Catalogue
+from harness.histories.registry import load_all
+from harness.usage.prices import load
+from stored_corpus import Corpus, Truth, day_of
+
+
+def _found(catalogue: Catalogue) -> Truth:
+    found: Truth = Counter()
+    for row in catalogue.usage.rows():
+        for name in CLASSES:
+            if count := getattr(row.usage, name):
+                found[row.agent, row.model, day_of(row.at_ms), row.cwd, name] += count
+    return found
+
+
+def test_every_token_of_a_corpus_is_counted_once(tmp_path: Path) -> None:
+    corpus = Corpus(tmp_path / "home")
+    corpus.fill(120)
+    catalogue = Catalogue(str(tmp_path / "histories.sqlite"), load_all())
+    home = Home(str(tmp_path / "home"))
+    catalogue.refresh(home)
+    sessions = catalogue.read(catalogue.sessions())
+    assert len(sessions) == corpus.sessions
+    assert _found(catalogue) == corpus.truth
+    # Read in another order, the tokens of forks are still there once.
+    another = Catalogue(str(tmp_path / "another.sqlite"), load_all())
+    another.refresh(home)
+    another.read(reversed(another.sessions()))
+    assert _found(another) == corpus.truth
+
+
+def _claude_home(tmp_path: Path, *sessions: list[dict[str, Any]], spaces: bool = False) -> Home:
+    folder = tmp_path / "home" / ".claude" / "projects" / "-w"
+    folder.mkdir(parents=True)
+    separators = (", ", ": ") if spaces else (",", ":")
+    for number, records in enumerate(sessions):
+        lines = [json.dumps(record, separators=separators) + "\n" for record in records]
+        (folder / f"0000000{number}-0000-4000-8000-000000000000.jsonl").write_text("".join(lines))
+    return Home(str(tmp_path / "home"), {}, ())
+
+
+def _prompt(text: str, **more: Any) -> dict[str, Any]:
+    message = {"role": "user", "content": text}
+    return {"type": "user", "timestamp": "2026-11-14T10:00:00.000Z", "cwd": "/w", "message": message, **more}
+
+
+def _answer(
+    message_id: str, usage: dict[str, Any], model: str = "claude-sonnet-4-5", **more: Any
+) -> dict[str, Any]:
+    content = [{"type": "text", "text": "An answer."}]
+    message = {"id": message_id, "model": model, "role": "assistant", "content": content, "usage": usage}
+    return {
+        "type": "assistant",
+        "timestamp": "2026-11-14T10:00:05.000Z",
+        "requestId": f"req_{message_id}",
+        "message": message,
+        **more,
+    }
+
+
+def _cost_usd(home: Home, tmp_path: Path) -> float:
+    catalogue = Catalogue(str(tmp_path / "catalogue.sqlite"), load_all())
+    catalogue.refresh(home)
+    catalogue.read(catalogue.sessions())
+    prices = load(Settings([]))
+    rows = list(catalogue.usage.rows())
+    assert rows
+    return sum(prices.cost_usd(row.model, row.usage, row.rate) or 0.0 for row in rows)
+
+
+@pytest.mark.parametrize("spaces", [False, True])
+@pytest.mark.parametrize(
+    ("usage", "cost_usd"),
+    [
+        (
+            {
+                "input_tokens": 0,
+                "output_tokens": 0,
+                "cache_creation_input_tokens": 120_000,
+                "cache_creation": {"ephemeral_5m_input_tokens": 20_000, "ephemeral_1h_input_tokens": 100_000},
+            },
+            20_000 * 3.75e-6 + 100_000 * 6e-6,
+        ),
+        ({"input_tokens": 1_000, "output_tokens": 100, "speed": "fast"}, 6 * (0.003 + 0.0015)),
+        ({"input_tokens": 1_000, "output_tokens": 100, "speed": "standard"}, 0.003 + 0.0015),
+        ({"input_tokens": 300_000, "output_tokens": 1_000}, 1.8 + 0.0225),
+    ],
+)
+def test_what_changes_the_price_of_a_call_is_read(
+    usage: dict[str, Any], cost_usd: float, spaces: bool, tmp_path: Path
+) -> None:
+    home = _claude_home(tmp_path, [_prompt("Hello"), _answer("msg_1", usage)], spaces=spaces)
+    assert _cost_usd(home, tmp_path) == pytest.approx(cost_usd)
+
+
+@pytest.mark.parametrize("spaces", [False, True])
+def test_a_fork_that_begins_with_an_answer_counts_once(spaces: bool, tmp_path: Path) -> None:
+    """After a compaction: its file cannot be scanned, and is read whole."""
+    usage = {"input_tokens": 100, "output_tokens": 11}
+    first = [_prompt("Hello"), _answer("msg_1", usage), _prompt("More"), _answer("msg_2", usage)]
+    fork = [_answer("msg_2", usage), _prompt("Again"), _answer("msg_3", usage)]
+    home = _claude_home(tmp_path, first, fork, spaces=spaces)
+    catalogue = Catalogue(str(tmp_path / "catalogue.sqlite"), load_all())
+    catalogue.refresh(home)
+    catalogue.read(catalogue.sessions())
+    rows = list(catalogue.usage.rows())
+    assert sum((row.usage.input or 0) + (row.usage.output or 0) for row in rows) == 333
+
+
+def test_a_sub_agent_of_grok_is_counted_with_the_session_that_started_it(tmp_path: Path) -> None:
+    """What grok states of a turn includes its sub-agents, which have sessions of their own."""
+    project = tmp_path / "home" / ".grok" / "sessions" / "%2Fw"
+
+    def add(name: str, count: int) -> None:
+        (project / name).mkdir(parents=True)
+        (project / name / "summary.json").write_text(json.dumps({"info": {"cwd": "/w"}}))
+        usage = {"inputTokens": count, "outputTokens": 0}
+        updates: list[dict[str, Any]] = [
+            {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "Count"}},
+            {"sessionUpdate": "turn_completed", "usage": usage, "stop_reason": "end_turn"},
+        ]
+        lines = [
+            json.dumps({"timestamp": 1_790_000_000 + number, "params": {"update": update}}) + "\n"
+            for number, update in enumerate(updates)
+        ]
+        (project / name / "updates.jsonl").write_text("".join(lines))
+
+    add("parent", 400)
+    add("child", 200)
+    (project / "parent" / "subagents" / "child").mkdir(parents=True)
+    catalogue = Catalogue(str(tmp_path / "catalogue.sqlite"), load_all())
+    catalogue.refresh(Home(str(tmp_path / "home")))
+    found = {one.session_id: one for one in catalogue.read(catalogue.sessions())}
+    assert (found["child"].is_child, found["child"].parent_id) == (1, "parent")
+    assert not found["parent"].is_child
+    assert sum(row.usage.input or 0 for row in catalogue.usage.rows()) == 400

@@ -1,0 +1,51 @@
+"""Asking a program for its version: quickly, and without taking a session for an answer."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.process.version_probe import probe_version
+
+RECORD = '{"type":"system","subtype":"init","version":"9.9"}'
+
+
+@pytest.mark.parametrize(
+    ("script", "version"),
+    [
+        ("echo '2.1.99 (Some Agent)'", "2.1.99"),
+        ("echo 'warning: old node' >&2; echo v1.2.3", "1.2.3"),
+        ("echo 4.5.6; sleep 60", "4.5.6"),
+        (f"echo '{RECORD}'; sleep 60", ""),
+        (f"echo '{RECORD}'", ""),
+        (f"while true; do echo '{RECORD}'; done", ""),
+        ("exec >&- 2>&-; sleep 60", ""),
+        ("exit 3", ""),
+    ],
+)
+def test_a_version_is_told_at_once_or_not_at_all(
+    script: str, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    program = tmp_path / "agent"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    began = time.monotonic()
+
+    assert probe_version(str(program), ("--version",)) == version
+    assert time.monotonic() - began < 8
+
+
+def test_a_program_that_unpacks_itself_first_is_given_the_time_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    program, gate = tmp_path / "agent", tmp_path / "gate"
+    program.write_text(f"#!/bin/sh\nwhile [ ! -e '{gate}' ]; do sleep 0.05; done\necho 1.2.3\n")
+    program.chmod(0o755)
+
+    assert probe_version(str(program), ("--version",), timeout_s=0.2) == ""
+    gate.touch()
+    assert probe_version(str(program), ("--version",), timeout_s=30) == "1.2.3"
