@@ -17,7 +17,7 @@ PIP_INSTALL := $(BIN)/python -m pip install $(PIP_OPTIONS)
 # One process for each core, and at least four: many tests wait for programs. The order is that of tests/conftest.py.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores > 4 ? cores : 4)))
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-PORTABLE := $(patsubst %,tests/%,system sources/process sources/translation log interfaces/cli)
+PORTABLE := $(patsubst %,tests/%,system process runs log cli)
 SHAPE := $(patsubst %,tests/test_%.py,shape imports vocabulary public_api repository)
 
 # Another project's environment must not leak into this one.

@@ -30,19 +30,19 @@ HARNESS = [sys.executable, "-c", "from harness.cli.main import entry; entry()"]
 CCUSAGE = "ccusage@20.0.24"
 PEAK = """
 import json, sys, time
-from harness.interfaces.cli.main import main
+from harness.cli.main import main
 code = main(sys.argv[1:])
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(int(peak.split()[1]) / 1024, file=sys.stderr)
 """
 GROWN = """
 import sys, time
-from harness.sources.imports.catalogue import Catalogue
-from harness.sources.imports.history import Home
-from harness.sources.imports.registry import load_all
+from harness.histories.catalogue import Catalogue
+from harness.contracts.history import Home
+from harness.histories.registry import load_all
 catalogue, home = Catalogue(sys.argv[1], load_all()), Home(sys.argv[2])
 catalogue.refresh(home)
-from harness.sources.imports.catalogue_filter import SessionFilter
+from harness.histories.catalogue_filter import SessionFilter
 (session,) = catalogue.sessions(SessionFilter(only_unread=True))
 before = time.process_time()
 catalogue.read([session])

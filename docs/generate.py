@@ -222,7 +222,10 @@ def tree_picture() -> str:
 def _branch(folder: Path, depth: int) -> Iterator[str]:
     yield _leaf(f"{folder.name}/", folder / "__init__.py", depth)
     for inner in sorted(path.parent for path in folder.glob("*/__init__.py")):
-        # Deeper than this only folders that are a registry: where something is added by adding a file.
+        # Deeper than this only folders that are a registry: where something is added by adding a file. Of the agents,
+        # which are one too, no name is here: `docs/agents.md` has them.
+        if folder.name == "agents":
+            return
         if depth == 1 or _first_sentence(inner / "__init__.py").startswith("One file per"):
             yield from _branch(inner, depth + 1)
 
@@ -245,10 +248,8 @@ def layer_line() -> str:
 def _layers() -> list[list[str]]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = project["tool"]["importlinter"]["contracts"]
-    (contract,) = (one for one in contracts if one["name"] == "Layers")
-    return [
-        [name.strip().removeprefix("harness.") for name in layer.split("|")] for layer in contract["layers"]
-    ]
+    (contract,) = (contract for contract in contracts if contract["type"] == "layers")
+    return [[name.strip() for name in layer.split("|")] for layer in contract["layers"]]
 
 
 def _versions(agent: str) -> list[str]:

@@ -95,7 +95,17 @@ def _hints(described: Any, names: dict[str, type]) -> dict[str, Any]:
 def _every_class() -> dict[str, type]:
     found: dict[str, type] = {}
     for module in pkgutil.walk_packages(harness.__path__, "harness."):
-        if module.name.startswith(("harness.events", "harness.log", "harness.session", "harness.sources")):
+        if module.name.startswith(
+            (
+                "harness.events",
+                "harness.log",
+                "harness.session",
+                "harness.contracts",
+                "harness.models",
+                "harness.native",
+                "harness.runs",
+            )
+        ):
             found |= {  # without modules: one that is called `list` is not meant by `list[str]`
                 n: v
                 for n, v in vars(importlib.import_module(module.name)).items()

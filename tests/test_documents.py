@@ -46,7 +46,7 @@ def test_the_picture_in_the_architecture_is_the_tree() -> None:
 )
 def test_every_place_that_a_document_names_exists(page: str) -> None:
     text = BLOCK.sub("", (ROOT / page).read_text(encoding="utf-8"))
-    # `interfaces/` of a repository is meant from the package, `tests/` from the root, `stores/` from what was named before.
+    # `clients/` of a repository is meant from the package, `tests/` from the root, `stores/` from what was named before.
     named = {path for path in PATH.findall(text) if path.count("/") > 1 or path.endswith("/")}
     here = (ROOT, ROOT / "src", PACKAGE)
     expect_none(

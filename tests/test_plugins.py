@@ -14,8 +14,8 @@ from harness.testing.golden import Case, check, rewrite, translate
 
 AGENT_FILE = """
 from harness.events import Message, Result
-from harness.sources.agent import Agent, CommandLine
-from harness.sources.translator import Translator
+from harness.contracts.agent import Agent, CommandLine
+from harness.contracts.translator import Translator
 
 
 class Parrot(Translator):

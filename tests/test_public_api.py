@@ -12,6 +12,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 import harness
+from harness import moved
 from public_surface import parameters, public_classes, public_methods
 from source_tree import expect_none
 
@@ -168,3 +169,9 @@ def test_a_match_over_all_events_is_exhaustive(union: str, complaints: dict[str,
     """With a case for every member a type checker finds nothing left; without the last it names that one."""
     assert complaints[f"{union}_whole"] == ""
     assert _members(union)[-1].__name__ in complaints[f"{union}_less"]
+
+
+@pytest.mark.parametrize("name", sorted(moved.MOVED))
+def test_a_module_can_be_imported_under_the_name_that_documents_once_gave_it(name: str) -> None:
+    assert importlib.import_module(name) is importlib.import_module(moved.MOVED[name])
+    assert importlib.import_module(moved.MOVED[name]).__spec__.name == moved.MOVED[name]

@@ -11,6 +11,7 @@ for event in harness.start(harness.Request(agent="claude", prompt="fix the bug")
 
 from __future__ import annotations
 
+import harness.moved  # noqa: F401 - it finds old names of modules
 from harness.version import __version__
 
 # `typing` itself would cost more than the rest of this file. Annotated, because jedi (IPython, Jupyter) takes a plain

@@ -240,7 +240,7 @@ def test_a_hostile_id_is_an_unknown_session(cli: CliMachine, action: str) -> Non
 WATCHED = """
 import os, sys
 import harness
-from harness.interfaces.cli.main import main
+from harness.cli.main import main
 
 seen = []
 def hook(event, arguments):

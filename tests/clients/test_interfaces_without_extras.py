@@ -17,7 +17,7 @@ class Absent:
 
 sys.meta_path.insert(0, Absent())
 for name in {modules!r}:
-    importlib.import_module(f"harness.interfaces.{{name}}")
+    importlib.import_module(f"harness.{{name}}")
 """
 EXTRAS = ("websockets", "starlette", "uvicorn", "textual", "rich", "httpx", "duckdb", "psycopg", "shtab")
 
@@ -25,10 +25,20 @@ EXTRAS = ("websockets", "starlette", "uvicorn", "textual", "rich", "httpx", "duc
 @pytest.mark.parametrize(
     "modules",
     [
-        ("cli.live", "cli.chat.own_chat", "conversations.local_backend", "conversations.local_socket"),
-        ("cli.top.screen", "inbox.source", "inbox.listing", "cli.commands.wait"),
-        ("cli.commands.sessions", "cli.session_diff", "sessions.search", "sessions.any_session"),
-        ("cli.fleet.running", "cli.fleet.best_of", "changes.review", "server_address"),
+        (
+            "cli.live",
+            "cli.chat.own_chat",
+            "clients.conversations.local_backend",
+            "clients.conversations.local_socket",
+        ),
+        ("cli.top.screen", "clients.inbox.source", "clients.inbox.listing", "cli.commands.wait"),
+        (
+            "cli.commands.sessions",
+            "cli.session_diff",
+            "clients.sessions.search",
+            "clients.sessions.any_session",
+        ),
+        ("cli.fleet.running", "cli.fleet.best_of", "clients.changes.review", "clients.server_address"),
     ],
     ids=["run and chat", "inbox", "sessions", "fleet and changes"],
 )

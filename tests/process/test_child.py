@@ -207,8 +207,8 @@ def test_the_agent_starts_with_default_signals_and_as_leader_of_its_own_session(
 def test_a_harness_without_standard_descriptors_can_run_an_agent(tmp_path: Path):
     code = """
 import os, sys
-from harness.sources.process.child import Child
-from harness.sources.process.invocation import Invocation
+from harness.process.child import Child
+from harness.process.invocation import Invocation
 child = Child(Invocation(("cat",), dict(os.environ), "/", b"prompt"))
 out = b""
 while child.exit is None:

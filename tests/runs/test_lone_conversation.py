@@ -47,7 +47,7 @@ def test_a_conversation_whose_harness_was_killed_is_complete(tmp_path: Path, whe
     talk = Talk(tmp_path)
     binary = talk.program(*STATES[where])
     command = [sys.executable, str(HERE / "lone_conversation.py"), binary, str(tmp_path), where]
-    path = os.pathsep.join([str(HERE), str(HERE.parent / "drivers"), str(ROOT / "tests")])
+    path = os.pathsep.join([str(HERE), str(HERE.parent / "protocols"), str(ROOT / "tests")])
     environment = {**os.environ, "PYTHONPATH": path}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as harness:
         assert harness.stdout is not None

@@ -122,7 +122,7 @@ def test_a_server_and_its_files_give_the_same_rows(live: LiveServer) -> None:
             until(inbox, lambda inbox=inbox: state_of(inbox, session) == "succeeded")
         until(served, lambda: served.answered_by(session, ask.id) == "terminal")
         assert served.answered_by(session, "another") == ""
-        with pytest.raises(UsageError, match="terminal answered first"):
+        with pytest.raises(UsageError, match="answered already"):
             served.send(session, Approve(relay_id=ask.id))
         again = served.start(prompt="more", model=live.script("Yes."))
         until(served, lambda: state_of(served, again) == "succeeded")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.contracts.tool import Renamed, Tool, ToolContext, ToolOutput, ToolSpec
+from harness.contracts.tool import Tool, ToolContext, ToolOutput, ToolSpec
 from harness.errors import UsageError
 from harness.events import Operation
 from harness.events.operation import Command
@@ -105,24 +105,7 @@ def _decided(folder: Path, tool: Tool, command: str, environ: Mapping[str, str] 
     return permissions.of([tool]).verdict(call).decision
 
 
-def test_a_command_that_only_reads_is_free_with_a_tool_that_says_which_shell_it_starts(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "work").mkdir()
-    workspace = ToolWorkspace(str(tmp_path / "work"))
-    bash = BashTool(workspace, OutputFolder(str(tmp_path / "outputs")))
-    assert _decided(tmp_path / "work", bash, "ls -la && cat notes.txt") == "allow"
-    assert _decided(tmp_path / "work", Renamed(bash, "shell"), "ls") == "allow"
-    for command in ("touch x", "cat /etc/passwd", "git status", "ls > x", "cd .. && ls"):
-        assert _decided(tmp_path / "work", bash, command) == "ask", command
-    # The tool works in another folder, or other programs have these names.
-    assert _decided(tmp_path, bash, "ls") == "allow"
-    (tmp_path / "elsewhere").mkdir()
-    assert _decided(tmp_path / "elsewhere", bash, "ls") == "ask"
-    assert _decided(tmp_path / "work", bash, "ls", {**ENVIRON, "LD_PRELOAD": "x.so"}) == "ask"
-
-
-def test_no_command_is_free_with_a_tool_that_does_not_say_so(tmp_path: Path) -> None:
+def test_no_command_is_free_whatever_the_shell_of_a_tool_is(tmp_path: Path) -> None:
     class Shell(Tool):
         spec = ToolSpec("shell", "", {"type": "object"})
         category = "execute"

@@ -188,8 +188,8 @@ def test_a_stop_ends_the_agents_group_elsewhere() -> None:
 
 ORPHAN = """
 import os, signal, sys
-from harness.sources.process import child
-from harness.sources.process.invocation import Invocation
+from harness.process import child
+from harness.process.invocation import Invocation
 child.SYSTEM_FILE = sys.argv[1]
 agent = child.Child(Invocation(("sh", "-c", "echo $$; exec sleep 600"), {"PATH": os.environ["PATH"]}, "/"))
 copy = os.fork()

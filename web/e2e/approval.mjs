@@ -113,12 +113,12 @@ test("an overwrite shows what goes away", async () => {
 test("always allows what its button says, and that can be revoked", async () => {
   const visitor = await asked("ALWAYS", ".dock .always-first");
   const { page } = visitor;
-  assert.deepEqual(await page.locator(".dock .always-label").allInnerTexts(), ["Always allow exactly: echo one in this conversation"]);
+  assert.deepEqual(await page.locator(".dock .always-label").allInnerTexts(), ["Always allow exactly: touch one in this conversation"]);
   await shot(page, "approval-always");
   assert.deepEqual(await violations(page), []);
-  await answer(page, /Always allow exactly: echo one/);
-  await page.locator(".dock .command", { hasText: "echo two" }).waitFor();
-  await page.locator(".grants li", { hasText: "echo" }).first().waitFor();
+  await answer(page, /Always allow exactly: touch one/);
+  await page.locator(".dock .command", { hasText: "touch two" }).waitFor();
+  await page.locator(".grants li", { hasText: "touch one" }).first().waitFor();
   await shot(page, "grants");
   const count = await page.locator(".grants li").count();
   await page.getByRole("button", { name: /^Revoke: / }).first().click();

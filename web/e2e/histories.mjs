@@ -9,7 +9,7 @@ import { launchBrowser, openPage, shot, violations } from "./page.mjs";
 import { workplace } from "./scripts.mjs";
 import { startServer } from "./server.mjs";
 
-const HOME = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "tests", "sources", "imports", "homes", "claude", "2.1.197", "tools.json.gz");
+const HOME = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "tests", "histories", "homes", "claude", "2.1.197", "tools.json.gz");
 const place = workplace();
 let server, browser, origin, storageState, file, home, id;
 

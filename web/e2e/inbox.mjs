@@ -118,9 +118,9 @@ test("two that are alike are answered at once, after the list was shown, and onl
   await shot(page, "inbox-alike");
   await page.keyboard.press("y");
   await page.waitForFunction(() => document.querySelectorAll(".ask.over").length >= 2);
-  await page.locator(".ask:not(.over)", { hasText: "echo two" }).nth(1).waitFor();
-  assert.equal(await page.locator(".ask:not(.over)", { hasText: "echo one" }).count(), 1);
-  await page.locator(".ask:not(.over)", { hasText: "echo one" }).getByRole("button", { name: /Always allow/ }).first().waitFor();
+  await page.locator(".ask:not(.over)", { hasText: "touch two" }).nth(1).waitFor();
+  assert.equal(await page.locator(".ask:not(.over)", { hasText: "touch one" }).count(), 1);
+  await page.locator(".ask:not(.over)", { hasText: "touch one" }).getByRole("button", { name: /Always allow/ }).first().waitFor();
   await context.close();
 });
 

@@ -1,6 +1,6 @@
 """The commands of a shell line, for rules that allow single commands: a small part of the grammar, known exactly.
 
-The splitter that describes what was run (`sources/formats/shell`) reads much more, and can be led to take a command for a
+The splitter that describes what was run (`formats/shell`) reads much more, and can be led to take a command for a
 quoted word (`"${x#'"'}" ; rm y # '`). That does not matter in a description, and would here.
 """
 

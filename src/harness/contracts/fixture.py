@@ -1,6 +1,6 @@
 """Agent fixtures: how to run an agent offline, and which of its own tools carries out each intent of a script.
 
-Each file of `fixtures/` defines one `FIXTURE`; the file's name is the agent's. A fixture is a table: environment,
+The `lab` of an agent's folder defines one `FIXTURE`. A fixture is a table: environment,
 settings files, flags, and for each intent a `ToolTemplate`. Texts in it hold fields in braces: `{url}`, `{home}`
 and `{mcp_servers}` in the configuration; in a template the fields of the intent (`{path}`, `{content}`) and what
 `intent_values` adds to them. A text that is one field alone becomes the field's value, and a key whose value is
@@ -18,7 +18,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from harness.agents.registry import module_of, names_in
 from harness.contracts.agent import Version
 from harness.contracts.own_tools import list_command, read_fields, search_command
 from harness.contracts.script import (
@@ -33,8 +32,6 @@ from harness.contracts.script import (
     TodoIntent,
     intent_name,
 )
-from harness.errors import UsageError
-from harness.lab import fixtures
 
 KEY = "lab-key"
 """In place of a credential: the scripted model accepts any."""
@@ -195,20 +192,6 @@ class AgentFixture(msgspec.Struct, frozen=True, kw_only=True):
         steps = made if isinstance(made, CallSteps) else CallSteps(calls=(made,))
         offers = tuple(one if isinstance(one, Alternatives) else Alternatives((one,)) for one in steps.calls)
         return CallSteps(calls=offers, then=steps.then)
-
-
-def fixture_names() -> list[str]:
-    return list(names_in(fixtures))
-
-
-def load_fixture(agent: str) -> AgentFixture:
-    """Raises UsageError."""
-    if agent not in fixture_names():
-        raise UsageError(
-            f"there is no fixture for {agent!r}", hint=f"expected one of: {', '.join(fixture_names())}"
-        )
-    fixture: AgentFixture = module_of(fixtures, agent).FIXTURE
-    return fixture
 
 
 def set_up(fixture: AgentFixture, context: LabContext) -> LaunchConfig:

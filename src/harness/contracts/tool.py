@@ -37,7 +37,6 @@ __all__ = [
     "Categorised",
     "FileChange",
     "FileTimes",
-    "PlainShell",
     "Previewing",
     "Question",
     "QuestionKind",
@@ -54,7 +53,6 @@ __all__ = [
     "category_of",
     "derived_permission",
     "spelled",
-    "starts_plain_shell",
 ]
 
 
@@ -193,7 +191,6 @@ class Renamed(Tool):
         self.spec = msgspec.structs.replace(tool.spec, name=name)
         self.category = category_of(tool)
         self.is_quick = getattr(tool, "is_quick", False)
-        self.starts_plain_shell = starts_plain_shell(tool)
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
         return self.tool.operations(arguments)
@@ -206,19 +203,6 @@ class Renamed(Tool):
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         return await self.tool.run(arguments, context)
-
-
-@runtime_checkable
-class PlainShell(Protocol):
-    """A tool that says how it starts commands: a line that is proved to read only is then decided as reading is."""
-
-    starts_plain_shell: bool
-    """Each `Command` is run as `sh -c` by the system's own shell, started anew in the command's folder with
-    `ToolContext.env`."""
-
-
-def starts_plain_shell(tool: Tool) -> bool:
-    return isinstance(tool, PlainShell) and tool.starts_plain_shell is True
 
 
 Stream: TypeAlias = Literal["", "stdout", "stderr"]

@@ -110,7 +110,7 @@ class MarkdownLines:
         elif item := _ITEM.fullmatch(line):
             blanks, mark, text = item.groups()
             task = _TASK.fullmatch(text)
-            sign = _BULLET if mark in "-*+" else f"{mark} "
+            sign = _BULLET if mark in "-+*" else f"{mark} "
             if task is not None:
                 sign, text = _OPEN if task[1] == " " else _DONE, task[2]
             blanks = blanks[: self._width // 3]

@@ -1,25 +1,19 @@
-"""Which histories there are: the modules of `stores/`. The file's name is the agent's."""
+"""Which histories there are: those of the agents that have a `store`."""
 
 from __future__ import annotations
 
-from functools import cache
-
-from harness.agents.registry import module_of, names_in
+from harness.agents import registry
 from harness.contracts.history import AgentHistory
-from harness.histories import stores
 
 
-@cache
 def names() -> tuple[str, ...]:
     """The agents whose sessions can be read, without importing any."""
-    return names_in(stores)
+    return registry.names_with("store")
 
 
 def load(name: str) -> AgentHistory | None:
     """The history of that agent, if its sessions can be read."""
-    if name not in names():
-        return None
-    history: AgentHistory = module_of(stores, name).HISTORY
+    history: AgentHistory | None = registry.load_part(name, "store")
     return history
 
 

@@ -10,11 +10,10 @@ from harness.contracts.fixture import (
     AgentFixture,
     LabContext,
     LaunchConfig,
-    fixture_names,
-    load_fixture,
     set_up,
 )
 from harness.contracts.script import Script
+from harness.lab.fixtures import fixture_names, load_fixture
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.request_log import RequestEntry
 from harness.lab.script_run import ScriptRun

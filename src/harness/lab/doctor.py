@@ -20,10 +20,10 @@ import msgspec
 
 from harness.agents.registry import load, load_all
 from harness.contracts.agent import Agent
-from harness.contracts.fixture import fixture_names
 from harness.errors import UsageError
 from harness.lab.doctor_report import AgentReport, ExaminedAgent, Finding, ScenarioResult
 from harness.lab.doctor_worker import DoctorOrder
+from harness.lab.fixtures import fixture_names
 from harness.lab.scenario import load_scenario, scenario_names
 from harness.process.child import Child
 from harness.process.invocation import Invocation

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Self
 
 from harness.contracts.agent import Version
-from harness.contracts.fixture import AgentFixture, LabContext, LaunchConfig, load_fixture, set_up
+from harness.contracts.fixture import AgentFixture, LabContext, LaunchConfig, set_up
 from harness.contracts.request import Limits, Request
 from harness.contracts.script import Script
+from harness.lab.fixtures import load_fixture
 from harness.lab.request_log import RequestEntry
 from harness.lab.script_run import ScriptRun
 from harness.lab.server import LabServer

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.contracts.agent import Agent
-from harness.contracts.fixture import LaunchConfig, load_fixture
+from harness.contracts.fixture import LaunchConfig
 from harness.contracts.request import Limits, Request
 from harness.errors import HarnessError
 from harness.events import Error, Event, Result, SessionStart, ToolEnd, ToolStart, Unknown
@@ -20,6 +20,7 @@ from harness.lab import echo_server
 from harness.lab.ask_holds_run import hold_to_ask
 from harness.lab.doctor_report import Finding, HeldTrial, ScenarioResult, verdict_of
 from harness.lab.expectations import KnownFields, missing, unknown_fields
+from harness.lab.fixtures import load_fixture
 from harness.lab.hand_over_run import hand_over_to_itself
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.request_log import RequestEntry

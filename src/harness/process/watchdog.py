@@ -61,7 +61,7 @@ class StandIns:
     def hold(self, locks: str, wanted: list[tuple[str, str | None]]) -> None:
         if not wanted:
             return
-        self._module = load("sources", "sandbox", "placeholders.py")
+        self._module = load("sandbox", "placeholders.py")
         self._held = self._module.hold(locks, wanted)
 
     def release(self) -> None:

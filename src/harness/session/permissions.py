@@ -36,7 +36,6 @@ from harness.contracts.tool import (
     ToolOutput,
     ToolPermission,
     category_of,
-    starts_plain_shell,
 )
 from harness.errors import UsageError
 from harness.questions.choices import label_of
@@ -66,8 +65,6 @@ class ToolClass(NamedTuple):
     """A tool of the harness that only concerns the conversation: it needs no approval."""
     is_confined: bool = True
     """It keeps to the workspace by itself, as the built-in tools do, or names no paths."""
-    starts_plain_shell: bool = False
-    """As the tool itself states: a command line that is proved to read only counts as reading."""
 
 
 _BUILT_IN = "harness.native.tools."
@@ -301,7 +298,6 @@ class SessionPermissions:
                 cast("ToolCategory | None", known),
                 isinstance(meant, _NEVER_ASKED),
                 type(meant).__module__.startswith(_BUILT_IN),
-                starts_plain_shell(tool),
             )
         if self._category_of is None:
             return found
@@ -328,8 +324,8 @@ class SessionPermissions:
 
     def verdict_on(self, call: ProposedCall, standing: ToolClass) -> PermissionVerdict:
         """Decide one call of a tool of this class, with the reason for a denial."""
-        # Which shell another tool starts, and how, is not known: with it no command is free.
-        folder = self.folder if standing.starts_plain_shell else replace(self.folder, programs=frozenset())
+        # Which shell a tool starts, and how, is not known: no command is free.
+        folder = replace(self.folder, programs=frozenset())
         decision, why = verdict_on(_classed(call, standing), self.access(), self.as_rules(), folder)
         if decision == "deny":
             why = f"{call.tool} is denied by the rules of this session"

@@ -18,12 +18,13 @@ from harness.contracts.conversation import (
     HandedPrompt,
     conversation_of,
 )
-from harness.contracts.fixture import LabContext, ToolTemplate, fixture_names, load_fixture
+from harness.contracts.fixture import LabContext, ToolTemplate
 from harness.contracts.history import Home, StoredSession
 from harness.contracts.writer import Delivered, HandoverWriter, NewFile, NewIds
 from harness.histories.handover.delivery import HandoverFolder, differences, stored_conversation
 from harness.histories.registry import load as load_history
 from harness.histories.stored_log import StoredLog
+from harness.lab.fixtures import fixture_names, load_fixture
 
 ALL = {writer.agent: writer for writer in writers()}
 EACH = pytest.mark.parametrize("writer", ALL.values(), ids=ALL)

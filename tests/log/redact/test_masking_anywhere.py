@@ -65,6 +65,8 @@ def test_no_expression_needs_more_than_old_releases_can() -> None:
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
                 text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+                if "libstdc++" in text:  # the name of a library
+                    continue
                 assert not possessive.search(in_brackets.sub("x", text)), (
                     f"{module.name}:{node.lineno}: {text}"
                 )

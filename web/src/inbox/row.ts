@@ -1,4 +1,4 @@
-/** The rows of the inbox as the server sends them; `harness.views.inbox.row` describes them. */
+/** The rows of the inbox as the server sends them; `harness.folds.inbox.row` describes them. */
 
 import type { HarnessFilePreview, HarnessOperation, HarnessRelayOption, JSONValue } from "../../client/src/index.js";
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from harness.agents.claude.writer import claude_records
 from harness.contracts.conversation import HandedConversation
 from harness.contracts.own_tools import OwnTool
 from harness.contracts.writer import HandoverPlace, HandoverWriter, NewFile, json_lines
+from harness.protocols.claude_session import claude_records
 
 _SHELL = OwnTool("shell", {"command": "{command}"})
 _TOOLS = {

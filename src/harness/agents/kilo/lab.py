@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.agents.opencode.lab import opencode_fixture
+from harness.protocols.opencode.lab import opencode_fixture
 
 FIXTURE = opencode_fixture(
     "kilo",

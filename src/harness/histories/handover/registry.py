@@ -1,23 +1,17 @@
-"""Which agents can be handed a conversation: the modules of `writers/`. The file's name is the agent's."""
+"""Which agents can be handed a conversation: those that have a `writer`."""
 
 from __future__ import annotations
 
-from functools import cache
-
-from harness.agents.registry import module_of, names_in
+from harness.agents import registry
 from harness.contracts.writer import HandoverWriter
-from harness.histories.handover import writers
 
 
-@cache
 def names() -> tuple[str, ...]:
     """Without importing any."""
-    return names_in(writers)
+    return registry.names_with("writer")
 
 
 def load(name: str) -> HandoverWriter | None:
     """The writer for that agent, if there is one."""
-    if name not in names():
-        return None
-    writer: HandoverWriter = module_of(writers, name).WRITER
+    writer: HandoverWriter | None = registry.load_part(name, "writer")
     return writer

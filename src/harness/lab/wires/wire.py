@@ -6,14 +6,13 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from harness.agents.registry import module_of, names_in
 from harness.contracts.script import Stop
 from harness.formats.fields import text_of
-from harness.lab import wires
 
 Record: TypeAlias = dict[str, Any]
 Endpoint: TypeAlias = Literal["answer", "count", "models"]
@@ -173,10 +172,13 @@ class WireFormat(msgspec.Struct, frozen=True, kw_only=True):
     """The bodies for the other endpoints."""
 
 
+_WIRES = ("anthropic", "chat", "gemini", "responses")
+
+
 @cache
 def all_wires() -> Mapping[str, WireFormat]:
-    """Name → format: one per file of `wires/`."""
-    return {name: module_of(wires, name).WIRE for name in names_in(wires)}
+    """Name → format: each in the file of that name."""
+    return {name: import_module(f"{__package__}.{name}").WIRE for name in _WIRES}
 
 
 def asks_for_models(arrived: HttpRequest) -> bool:

@@ -85,7 +85,6 @@ class BashArguments(Arguments, frozen=True, kw_only=True):
 
 class BashTool(Tool):
     category = "execute"
-    starts_plain_shell = True
 
     def __init__(
         self,
