@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.contracts.fixture import LabContext, fixture_names, load_fixture
+from harness.contracts.fixture import LabContext
+from harness.lab.fixtures import fixture_names, load_fixture
 from harness.lab.hostile_calls import OWN_CALLS, hostile_calls
 from harness.lab.scenario_run import echo_command
 from harness.lab.script_run import ScriptRun

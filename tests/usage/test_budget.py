@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import config
+from harness.config.own_file import changed
 from harness.errors import BadConfig, BudgetExceeded, StoreError, UsageError
 from harness.events import (
     BudgetExtended,
@@ -30,7 +31,6 @@ from harness.usage.budget import BudgetGuard, answer, question, spent_under
 from harness.usage.budget_settings import (
     BudgetChange,
     BudgetLimit,
-    changed,
     limits_in,
     period_end_ms,
     period_start_ms,
@@ -351,7 +351,7 @@ FILES = st.sampled_from(
 def test_setting_limits_changes_nothing_else_in_the_file(text: str, changes: list[BudgetChange]) -> None:
     before = tomllib.loads(text)
     try:
-        after = changed(text, changes)
+        after = changed(text, [change.own_change for change in changes])
     except BadConfig:
         assert text.startswith("budget.")  # in a form that cannot be changed safely
         return

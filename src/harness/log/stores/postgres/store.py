@@ -265,6 +265,8 @@ class PostgresStore(Store):
             " SELECT log_id, lead(log_id) OVER (), fork_seq FROM line",
             log_id,
         )
+        if not ancestors:  # it was deleted since it was looked up
+            raise _unknown(log_id)
         forks = {one: None if parent is None else Fork(parent, seq) for one, parent, seq in ancestors}
         return stretches(log_id, forks.__getitem__)
 
