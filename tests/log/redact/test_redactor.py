@@ -263,8 +263,9 @@ def test_no_bytes_make_it_raise_or_lose_a_line(parts: list[bytes]) -> None:
     output = b"".join(redactor.feed(line) for line in lines) + redactor.flush()
     assert SECRET.encode() not in output
     assert output.count(b"\n") == len(lines)
-    redact_text(data.decode("utf-8", "surrogateescape"), KNOWN)
-    if b"sk-" not in data and b"BEGIN" not in data:
+    text = data.decode("utf-8", "surrogateescape")
+    # Bytes may have the shape of another secret by chance: then that is masked, and rightly.
+    if redact_text(text, KNOWN) == text and b"sk-" not in data and b"BEGIN" not in data:
         assert output == b"".join(lines)
 
 
