@@ -36,7 +36,7 @@ setup: $(READY) ## install Harness and its tools into .venv (does nothing when c
 
 # A real model needs more than the demonstration; and where everything is installed, that is used.
 demo: $(if $(MODEL)$(wildcard $(READY)),$(READY),$(DEMO_READY)) ## let the agent fix a small project, live (MODEL=local: a real small model answers)
-	@$(dir $<)bin/python examples/demo.py $(MODEL)
+	@$(dir $<)bin/harness demo $(if $(MODEL),--model $(MODEL))
 
 test: $(READY) ## run all tests, on all cores; narrow with ARGS="tests/log -k replay"
 	@$(BIN)/python tests/run.py $(PARALLEL) $(ARGS)
@@ -76,7 +76,7 @@ lock: $(UV) ## pin what pyproject.toml asks for; newest of everything with ARGS=
 		--all-extras --group dev --output-file requirements.lock $(ARGS) pyproject.toml
 
 clean: ## remove .venv, caches and build results
-	@rm -rf $(VENV) $(DEMO_VENV) .demo build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf $(VENV) $(DEMO_VENV) build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find src tests docs examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 define CHECK_PYTHON

@@ -58,7 +58,7 @@ async def chat(model: str, data: str) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--model", default=f"scripted/{HERE / 'demo_model.toml'}")
+    parser.add_argument("--model", default=f"scripted/{HERE / 'chat_model.toml'}")
     parser.add_argument("--data", default="./data")
     chosen = parser.parse_args()
     asyncio.run(chat(chosen.model, chosen.data))

@@ -111,7 +111,7 @@ def _dispatch(words: Sequence[str], console: Console) -> int:
 
     leading, words = _take_leading_options(words)
     if not words:
-        console.put(parser.overview())
+        console.put(_first_screen(console) + parser.overview())
         return 2
     name, *rest = words
     if name in ("-h", "--help", "help"):
@@ -129,6 +129,17 @@ def _dispatch(words: Sequence[str], console: Console) -> int:
         console.set_level("debug")
     code: int = parser.load(name).execute(arguments, console)
     return code
+
+
+def _first_screen(console: Console) -> str:
+    """On a terminal the usage comes after what matters now; a program gets the usage alone."""
+    from harness.cli.console import is_terminal
+
+    if not is_terminal(2):
+        return ""
+    from harness.cli.first_screen import first_screen
+
+    return first_screen(console) + "\n"
 
 
 def _take_leading_options(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -27,7 +27,7 @@ from harness.log.redact.redactor import redact_text, secrets_in
 from harness.process.version_probe import parse_version
 from harness.runs.launch import Launch
 
-_STDIN = 0
+_STDIN, _STDERR = 0, 2
 _NO_PROMPT_HINT = "give one with --prompt TEXT, --prompt-file FILE, or on standard input"
 _SAFE = re.compile(r"[A-Za-z0-9\-_./:=@]+")
 _LONGEST_STDIN = 2000
@@ -75,6 +75,17 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
             max_turns=arguments.max_turns,
             max_budget_usd=arguments.max_budget_usd,
         ),
+    )
+
+
+def say_rights(request: Request, arguments: argparse.Namespace, settings: Settings, console: Console) -> None:
+    """One line for a person who has never chosen: by default the agent asks nothing."""
+    is_chosen = bool(arguments.permissions) or settings.origin("default_permissions") != "default"
+    if is_chosen or request.recording or arguments.dry_run or not is_terminal(_STDERR):
+        return
+    console.say(
+        f"{load(request.agent).title} may do everything here without asking. `--permissions ask` asks you first; "
+        "`harness config set default_permissions ask` (or full-access) settles it."
     )
 
 

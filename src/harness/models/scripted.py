@@ -172,9 +172,11 @@ def _cut(text: str, count: int) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
+BUILT_IN = {"demo": "demo.toml", "demo-fix": "demo_fix.toml"}
+"""Scripts that are part of Harness: a first look, and what `harness demo` shows."""
+
+
 def open_script(path: str) -> Scripted:
-    """The model of a script file; `demo` is built in. Raises UsageError, naming file and mistake."""
-    if path == "demo":
-        demo = str(files("harness.models").joinpath("demo.toml"))
-        return Scripted.from_script(read_script(demo), "scripted/demo")
-    return Scripted.from_script(read_script(path), f"scripted/{path}")
+    """The model of a script file, or of one that is built in. Raises UsageError, naming file and mistake."""
+    place = str(files("harness.models").joinpath(BUILT_IN[path])) if path in BUILT_IN else path
+    return Scripted.from_script(read_script(place), f"scripted/{path}")

@@ -142,7 +142,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     formats.choose(arguments.format, is_terminal=False)  # a wrong one is reported first
     settings = preferences.load(console, has_verbose=arguments.verbose)
     settings.require_valid()
-    return carry_out(run_request.request_of(arguments, settings, console), arguments, settings, console)
+    request = run_request.request_of(arguments, settings, console)
+    run_request.say_rights(request, arguments, settings, console)
+    return carry_out(request, arguments, settings, console)
 
 
 def carry_out(request: Request, arguments: argparse.Namespace, settings: Settings, console: Console) -> int:

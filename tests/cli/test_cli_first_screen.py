@@ -1,0 +1,63 @@
+"""`harness` alone: on a terminal what matters now, then the usage; for a program the usage alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli_machine import CliMachine
+from harness.cli.first_screen import Situation, words_of
+from harness.folds.inbox.row import InboxRow
+from pty_terminal import PtyTerminal
+
+NOTHING = Situation(agents=[], missing=["Claude Code: npm install x"], model="", rows=[])
+
+
+def test_a_program_gets_the_usage_alone(cli: CliMachine) -> None:
+    shown = cli.call()
+    assert shown.code == 2
+    assert shown.err.startswith("Usage: harness COMMAND")
+
+
+def test_a_person_is_first_shown_what_matters(cli: CliMachine) -> None:
+    with PtyTerminal(cli) as terminal:
+        terminal.until("Nothing has been run with Harness yet.")
+        terminal.until("Usage: harness COMMAND")
+
+
+def test_where_nothing_is_installed_the_demonstration_is_next() -> None:
+    words = words_of(NOTHING)
+    assert "No agent is installed here, and there is no model key." in words
+    assert "Claude Code: npm install x" in words
+    assert "Next: harness demo" in words
+
+
+@pytest.mark.parametrize("here", [{"agents": ["Codex"]}, {"model": "openai/gpt-5.5"}])
+def test_where_an_agent_is_a_conversation_is_next(here: dict[str, object]) -> None:
+    assert "Next: harness chat" in words_of(NOTHING._replace(**here))  # type: ignore[arg-type]
+
+
+def test_what_needs_you_is_named() -> None:
+    rows = [
+        InboxRow(id="a", title="Fix the cart\x1b[2J", agent="Claude Code", state="needs-approval"),
+        InboxRow(id="b", title="Move the tax", agent="Codex", state="running"),
+    ]
+    words = words_of(NOTHING._replace(agents=["Claude Code", "Codex"], rows=rows))
+    assert "1 session needs you, 1 running." in words
+    assert "Fix the cart" in words
+    assert "\x1b" not in words
+    assert "Next: harness tui     answer them" in words
+
+
+def test_many_agents_are_counted() -> None:
+    words = words_of(NOTHING._replace(agents=[f"Agent {number}" for number in range(9)]))
+    assert "Agent 5 and 3 more" in words
+
+
+def test_a_run_says_its_rights_until_they_are_chosen(cli: CliMachine) -> None:
+    words = ("run", "-a", "native", "-m", "scripted/demo-fix", "-p", "x")
+    with PtyTerminal(cli, *words, "--max-turns", "1") as terminal:
+        terminal.until("may do everything here without asking")
+    cli.call("config", "set", "default_permissions", "full-access")
+    with PtyTerminal(cli, *words, "--max-turns", "1") as terminal:
+        terminal.until("log:")
+        assert "without asking" not in terminal.text
