@@ -160,6 +160,37 @@ def test_the_counts_know_who_imports_whom(monkeypatch: pytest.MonkeyPatch, tmp_p
     }
 
 
+def test_the_counts_see_cycles_exceptions_aliases_and_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    counts = program(monkeypatch, "counts")
+    root = tmp_path / "src" / "house"
+    for room in ("kitchen", "cellar", "roof"):
+        (root / room).mkdir(parents=True)
+        (root / room / "__init__.py").write_text("")
+    (root / "__init__.py").write_text("from house.roof import tiles\n")
+    (root / "kitchen" / "stove.py").write_text(
+        "def cook(asked):\n    from house.cellar import shelf\n\n    for one in shelf.STORE:\n        asked.kept = one\n"
+    )
+    (root / "cellar" / "shelf.py").write_text(
+        "from typing import TYPE_CHECKING, TypeAlias\nif TYPE_CHECKING:\n    import house.kitchen.stove\nJar: TypeAlias = str\n"
+    )
+    (root / "roof" / "tiles.py").write_text("import house\nclass Jar: ...\n")
+    (tmp_path / "tests" / "roof").mkdir(parents=True)
+    (tmp_path / "tests" / "roof" / "test_tiles.py").write_text("")
+    (tmp_path / "pyproject.toml").write_text(
+        '[[tool.importlinter.contracts]]\nignore_imports = ["a -> b", "c -> d"]\n'
+    )
+    modules = counts.read_modules(root)
+    assert counts.cycles(modules, counts.room_of) == [["house.cellar", "house.kitchen"]]
+    assert counts.import_exceptions(root) == 2
+    assert counts.repeated_names(modules) == {"Jar": ["house.cellar.shelf", "house.roof.tiles"]}
+    assert counts.participles(modules) == {"asked": 1, "one": 1, "kept": 1}
+    assert counts.untested_folders(modules, root) == ["house.cellar", "house.kitchen"]
+    figures = counts.structure(modules, root)
+    assert (figures["rooms"], figures["lazy imports"]) == (3, 1)
+
+
 def test_every_benchmark_has_its_row_in_the_list_of_them() -> None:
     listed = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert [path.name for path in FOLDER.glob("*.py") if f"`{path.name}`" not in listed] == []
