@@ -22,6 +22,7 @@ SPAWNERS = {
     "process/watchdog.py",
     "system/namespaces.py",  # the part of the watchdog that starts a program behind a wall
     "process/detached.py",
+    "cli/commands/service.py",  # `systemctl --user` of the person who asked for it: nothing of an agent
     "tui/composer.py",  # the person's own $EDITOR, which gets the terminal: nothing of an agent
 }
 SPAWNING = (

@@ -1,0 +1,153 @@
+"""Let systemd run `harness serve` for you: from the moment you log in, and again when it fails.
+
+The unit is your own (`systemctl --user`); nothing needs root. Options after `--` are for `harness serve`, for example
+`harness service install -- --port 4790`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from harness.cli.console import Console
+
+SUMMARY = "run the server as a service of systemd: install, status, uninstall"
+DEFAULT_ACTION = "status"
+ACTIONS = {
+    "install": "write the unit, start it now and at every login",
+    "status": "show whether it is installed, and whether it runs",
+    "uninstall": "stop it and remove the unit",
+    "print": "print the unit without installing it",
+}
+TAKES_EXTRA = True
+UNIT = "harness.service"
+_TEMPLATE = """\
+[Unit]
+Description=Harness: coding agents in one place
+Documentation=man:harness(1)
+
+[Service]
+ExecStart={command}
+WorkingDirectory={folder}
+Restart=on-failure
+RestartSec=5
+# Agents get time to end their turns; what is left after that is ended by the server itself.
+TimeoutStopSec=30
+UMask=0077
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from harness.cli.parser import add_actions
+
+    add_actions(parser, ACTIONS)
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.errors import UsageError
+
+    if arguments.extra and arguments.action not in ("install", "print"):
+        raise UsageError("options for `harness serve` go with `install` and `print`", hint="leave them out")
+    match arguments.action:
+        case "install":
+            return _install(arguments.extra, console)
+        case "print":
+            return _print(arguments.extra)
+        case "uninstall":
+            return _uninstall(console)
+        case _:
+            return _status(console)
+
+
+def unit_of(options: Sequence[str], folder: str) -> str:
+    """The text of the unit. Raises UsageError for options that `harness serve` does not take."""
+    from harness.cli.parser import parse
+
+    parse("serve", options, verbose=False, color="auto")
+    command = " ".join(map(quoted, (sys.executable, "-m", "harness", "serve", *options)))
+    return _TEMPLATE.format(command=command, folder=folder.replace("%", "%%"))
+
+
+def quoted(word: str) -> str:
+    """One word of `ExecStart`: systemd knows quotes, backslashes, `%` for its own names and `$` for variables."""
+    for sign, written in (("\\", "\\\\"), ('"', '\\"'), ("%", "%%"), ("$", "$$"), ("\n", "\\n")):
+        word = word.replace(sign, written)
+    return f'"{word}"'
+
+
+def _path() -> str:
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(base, "systemd", "user", UNIT)
+
+
+def _print(options: Sequence[str]) -> int:
+    from harness.cli.output import write_text
+
+    write_text(unit_of(options, os.path.expanduser("~")))
+    return 0
+
+
+def _install(options: Sequence[str], console: Console) -> int:
+    from harness.clients.server_address import require_server
+
+    require_server()
+    text, path = unit_of(options, os.path.expanduser("~")), _path()
+    _require_systemd(path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    console.say(f"wrote {path}")
+    for words in (("daemon-reload",), ("enable", "--now", UNIT), ("restart", UNIT)):
+        if code := _systemctl(*words):
+            return code
+    console.say(
+        "The server runs, and starts again when you log in. `harness serve --link` prints a link for the browser; "
+        "`loginctl enable-linger` lets it run while you are logged out."
+    )
+    return 0
+
+
+def _uninstall(console: Console) -> int:
+    path = _path()
+    if not os.path.exists(path):
+        console.say("it is not installed")
+        return 0
+    if shutil.which("systemctl"):
+        _systemctl("disable", "--now", UNIT)
+    os.unlink(path)
+    if shutil.which("systemctl"):
+        _systemctl("daemon-reload")
+    console.say(f"removed {path}")
+    return 0
+
+
+def _status(console: Console) -> int:
+    path = _path()
+    if not os.path.exists(path):
+        console.say("it is not installed: `harness service install` does that")
+        return 1
+    console.say(f"installed: {path}")
+    _require_systemd(path)
+    return _systemctl("--no-pager", "status", UNIT)
+
+
+def _require_systemd(path: str) -> None:
+    from harness.errors import HarnessError
+
+    if not shutil.which("systemctl"):
+        raise HarnessError(
+            "systemctl was not found: this system is not run by systemd",
+            hint=f"`harness service print` prints the unit, which belongs to {path}; elsewhere, run `harness serve` "
+            "with what supervises your services",
+        )
+
+
+def _systemctl(*words: str) -> int:
+    return subprocess.run(["systemctl", "--user", *words], check=False).returncode
