@@ -55,6 +55,14 @@ def test_a_run_in_such_a_folder_is_recorded_listed_and_proved(cli: CliMachine, o
     assert cli.call("sessions", "check", listed["session_id"]).code == 0
 
 
+def test_such_a_folder_is_not_called_deleted(cli: CliMachine, odd_folder: Path) -> None:
+    cli.install("claude")
+    assert cli.call("run", "-a", "claude", "-p", "hi").code == 0
+    answer = cli.call("resume", "last", "and now?")
+    assert (answer.code, "not UTF-8" in answer.err, "deleted" in answer.err) == (2, True, False)
+    assert cli.call("resume", "last", "and now?", "--cwd", ".").code == 0
+
+
 def test_a_limit_for_such_a_folder_holds_there(cli: CliMachine, odd_folder: Path) -> None:
     assert cli.call("budget", "set", "--day", "5", "--project", ".").code == 0
     (limit,) = cli.call("budget", "--json").data["limits"]

@@ -198,6 +198,13 @@ def test_an_unsupported_option_is_reported_and_dropped(cli: CliMachine) -> None:
     assert answer.err.startswith("harness: warning: Codex does not support --system-prompt")
 
 
+def test_a_file_of_servers_that_is_not_there_is_refused_before_the_run(cli: CliMachine) -> None:
+    cli.install("claude")
+    answer = cli.call("run", "-a", "claude", "-p", "x", "--mcp", "missing.json")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("harness: there is no such file: missing.json\n")
+
+
 def test_the_output_is_teed_into_a_file(cli: CliMachine) -> None:
     cli.install("claude")
     answer = cli.call("run", "-a", "claude", "-p", "x", "-o", "out.ndjson")

@@ -51,7 +51,7 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
         asks_at_limit=arguments.on_ask == "wait" or (arguments.on_ask is None and can_answer()),
         folder_settings=cast("FolderSettingsUse", arguments.folder_settings),
         sandbox=arguments.sandbox,
-        mcp=tuple(map(os.path.abspath, arguments.mcp)),
+        mcp=tuple(map(_server_file, arguments.mcp)),
         resume=_resumed(arguments.resume, agent, settings),
         continue_last=arguments.continue_last,
         fork=arguments.fork,
@@ -87,6 +87,13 @@ def say_rights(request: Request, arguments: argparse.Namespace, settings: Settin
         f"{load(request.agent).title} may do everything here without asking. `--permissions ask` asks you first; "
         "`harness config set default_permissions ask` (or full-access) settles it."
     )
+
+
+def _server_file(path: str) -> str:
+    """Agents differ in what they say of one that is not there, and some say nothing. Raises UsageError."""
+    if not os.path.isfile(path):
+        raise UsageError(f"there is no such file: {path}", hint="--mcp FILE takes an mcp.json")
+    return os.path.abspath(path)
 
 
 def _resumed(text: str, agent: Agent, settings: Settings) -> str:

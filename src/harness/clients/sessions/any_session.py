@@ -193,6 +193,12 @@ def require_folder(session: AnySession, given: str) -> str:
     if given:
         return given
     if session.cwd and not os.path.isdir(session.cwd):
+        # A log is UTF-8, and shows other bytes of a name as this sign: the folder itself may well be there.
+        if "\ufffd" in session.cwd:
+            raise UsageError(
+                f"the directory of this session has a name that is not UTF-8: {session.cwd}",
+                hint="name it with --cwd DIR",
+            )
         raise UsageError(
             f"the directory of this session was deleted: {session.cwd}",
             hint="name another one with --cwd DIR",
