@@ -41,6 +41,8 @@ def _record(cli: CliMachine, *calls: dict[str, Any]) -> None:
         block = {"type": "tool_use", "id": f"toolu_{number}", **call}
         message = {"id": f"msg_{number}", "role": "assistant", "model": "claude-opus-4-5", "content": [block]}
         lines.append({"type": "assistant", "message": message, **about})
+        result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": "done"}
+        lines.append({"type": "user", "message": {"role": "user", "content": [result]}, **about})
     path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
 
 
@@ -71,6 +73,21 @@ def test_the_same_content_is_likely_and_another_one_a_guess(repository: CliMachi
     _record(repository, _written(repository, "print(1)\n"))
     assert _found(repository, _commit(repository, "print(1)\n")) == [("likely", "wrote")]
     assert _found(repository, _commit(repository, "print(2)\n")) == [("guess", "wrote")]
+
+
+def _edited(cli: CliMachine, old: str, new: str) -> dict[str, Any]:
+    asked = {"file_path": str(cli.project / "cart.py"), "old_string": old, "new_string": new}
+    return {"name": "Edit", "input": asked}
+
+
+def test_edits_that_make_the_content_of_the_one_before_are_likely(repository: CliMachine) -> None:
+    before = "def total():\n    return 1\n\n\ndef count():\n    return 2\n"
+    _commit(repository, before)
+    steps = ("return 1", "return one()"), ("return 2", "return two()")
+    _record(repository, *(_edited(repository, *step) for step in steps))
+    after = before.replace("return 1", "return one()").replace("return 2", "return two()")
+    assert _found(repository, _commit(repository, after)) == [("likely", "wrote")]
+    assert _found(repository, _commit(repository, after + "# by hand\n")) == [("guess", "wrote")]
 
 
 def test_a_commit_of_a_bot_is_never_guessed(repository: CliMachine) -> None:

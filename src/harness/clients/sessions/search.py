@@ -22,6 +22,9 @@ from harness.clients.sessions.named_logs import find_named
 from harness.contracts.reading import commits_in, makes_commit
 from harness.events import Event, Message, Signal, ToolStart
 from harness.events.operation import Command, Read, Write
+from harness.folds.changes.edits import Edit
+from harness.folds.changes.fold import EditFinder
+from harness.folds.changes.texts import ABSENT, Text, applied
 from harness.formatting.columns import cut
 from harness.formatting.escapes import single_line
 from harness.histories.catalogue import CataloguedSession
@@ -37,7 +40,7 @@ from harness.workspace.git_calls import GitCalls, GitFailed
 # Which session may have made a commit, where none has reported it: by what it wrote, and when.
 #
 # `sure` is a session whose own `git commit` reported the hash. It is `likely` if a session wrote a file with exactly the
-# content that the commit has, and a `guess` if it only wrote one of its files shortly before. A commit of a bot is never
+# content that the commit has, or if its edits make that content of the one before, and a `guess` if it only wrote one of its files shortly before. A commit of a bot is never
 # guessed: the sessions of the day would all fit.
 
 
@@ -49,8 +52,8 @@ _SECOND_MS = 1_000
 """Git has whole seconds."""
 _MOST_FILES = 20
 _CONTENTS = ("content", "file_text", "contents")
-_DELETED = "0" * 40
-_BLOB = 3
+_NO_BLOB = "0" * 40
+_BLOB_BEFORE, _BLOB = 2, 3
 _FIELDS = 5
 """Of a line of `diff-tree`: two modes, two hashes of contents, and what was done."""
 
@@ -61,6 +64,8 @@ class GitCommit(NamedTuple):
     author: str
     blobs: dict[str, str]
     """Path → hash of its content after the commit."""
+    before: dict[str, str]
+    """Path → hash of its content before it, where there was one."""
 
 
 class LikelySession(NamedTuple):
@@ -84,13 +89,14 @@ def read_commit(commit: str, directory: str) -> GitCommit | None:
     except GitFailed:
         return None
     seconds, _, author = head.decode("utf-8", "replace").partition("\n")
-    blobs: dict[str, str] = {}
+    blobs, before = dict[str, str](), dict[str, str]()
     for line in tree.decode("utf-8", "replace").split("\0:"):
         about, _, path = line.rstrip("\0").partition("\0")
         fields = about.lstrip(":").split()
-        if len(fields) >= _FIELDS and not fields[_BLOB].startswith(_DELETED):
-            blobs[path] = fields[_BLOB]
-    return GitCommit(root, int(seconds) * 1000, author, blobs) if seconds.isdecimal() else None
+        for named, field in ((blobs, _BLOB), (before, _BLOB_BEFORE)):
+            if len(fields) >= _FIELDS and not fields[field].startswith(_NO_BLOB):
+                named[path] = fields[field]
+    return GitCommit(root, int(seconds) * 1000, author, blobs, before) if seconds.isdecimal() else None
 
 
 def likely_sessions(
@@ -117,16 +123,52 @@ def likely_sessions(
 def _wrote_content(session: CataloguedSession, commit: GitCommit) -> bool:
     log = StoredLog(history_of(session), session.stored, redact=False)
     blobs = {*commit.blobs.values()}
-    return any(_blob_of(text, len(next(iter(blobs), ""))) in blobs for text in _contents(log.events()))
+    texts = _contents(log.events(), _EditedTexts(commit, session.cwd))
+    return any(_blob_of(text, len(next(iter(blobs), ""))) in blobs for text in texts)
 
 
-def _contents(events: Iterator[Event]) -> Iterator[str]:
-    """The contents of files that were written whole."""
+def _contents(events: Iterator[Event], edited: _EditedTexts) -> Iterator[str]:
+    """The contents of files that were written whole, and what edits made of those that were there."""
+    finder = EditFinder()
     for event in events:
         if isinstance(event, ToolStart) and isinstance(event.input, dict):
             for name in _CONTENTS:
                 if isinstance(text := event.input.get(name), str):
                     yield text
+        for edit in finder.feed(event):
+            if isinstance(after := edited.after(edit), str):
+                yield after
+
+
+class _EditedTexts:
+    """The files that a commit changed, from their texts before it on."""
+
+    def __init__(self, commit: GitCommit, cwd: str) -> None:
+        self._commit = commit
+        self._cwd = cwd
+        self._git = GitCalls(commit.root)
+        self._texts: dict[str, Text] = {}
+
+    def after(self, edit: Edit) -> Text:
+        """None where it cannot be known, or the commit does not have the file."""
+        path = os.path.relpath(os.path.join(self._cwd, edit.path), self._commit.root)
+        if path not in self._commit.blobs:
+            return None
+        if path not in self._texts:
+            self._texts[path] = self._before(path)
+        found = applied(self._texts[path], edit)
+        if found is not None:
+            self._texts[path] = found
+        return found
+
+    def _before(self, path: str) -> Text:
+        blob = self._commit.before.get(path)
+        if blob is None:
+            return ABSENT
+        try:
+            return self._git.ask("cat-file", "blob", blob).decode("utf-8", "replace")
+        except GitFailed:
+            return None
 
 
 def _blob_of(text: str, digits: int) -> str:
