@@ -121,6 +121,19 @@ def test_a_copy_that_the_agent_has_made_is_named_when_the_session_is_removed(fil
     assert session_id not in words
 
 
+@pytest.mark.parametrize("added", ["", "updates.jsonl"])
+def test_what_the_agent_has_put_beside_the_session_is_named(filled: CliMachine, added: str) -> None:
+    filled.install("grok", "{}")
+    assert filled.call("hand-over", CLAUDE, "--to", "grok", "--cwd", str(filled.project)).code == 0
+    (made,) = {path.parent for path in (filled.home / ".grok").rglob("summary.json")}
+    if added:
+        (made / added).write_text("{}\n")
+    answer = filled.call("hand-over", "--remove", filled.call("hand-over", "--list").out.split()[0])
+    assert answer.code == 0
+    assert ("".join(f"still in {made}".split()) in "".join(answer.err.split())) == bool(added)
+    assert made.exists() == bool(added)
+
+
 def test_errors_are_reported(filled: CliMachine) -> None:
     assert filled.call("hand-over", CLAUDE).code == 2
     assert filled.call("hand-over", CLAUDE, "--to", "nobody").code == 2

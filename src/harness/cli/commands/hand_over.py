@@ -197,8 +197,11 @@ def _left_over(manifest: Manifest, others: Collection[str]) -> Iterator[str]:
     from harness.agents.registry import load
     from harness.clients.sessions.histories import HistorySessions
     from harness.histories.catalogue_filter import SessionFilter
+    from harness.histories.handover.delivery import session_folders
     from harness.histories.handover.registry import load as load_writer
 
+    for folder in filter(os.path.isdir, session_folders(manifest)):
+        yield f"{manifest.agent} has put files of its own beside them, which are still in {folder}"
     histories = HistorySessions()
     chosen = SessionFilter(agent=manifest.agent, with_deleted=False)
     writer = load_writer(manifest.agent)

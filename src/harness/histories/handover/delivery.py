@@ -269,6 +269,9 @@ class HandoverFolder:
         for file in manifest.files:
             with suppress(FileNotFoundError):
                 os.unlink(file.path)
+        for own in session_folders(manifest):
+            with suppress(OSError):  # the agent has put more into it
+                os.rmdir(own)
         folder = self.folder(manifest.id)
         with suppress(OSError):
             os.unlink(os.path.join(folder, _MANIFEST))
@@ -289,6 +292,12 @@ class HandoverFolder:
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
         return manifest if manifest.id == name else None
+
+
+def session_folders(manifest: Manifest) -> list[str]:
+    """Folders that hold this session alone, and are named after it."""
+    folders = {os.path.dirname(file.path) for file in manifest.files}
+    return sorted(folder for folder in folders if os.path.basename(folder) == manifest.session_id)
 
 
 def _write_new(file: NewFile) -> None:
