@@ -12,6 +12,13 @@ from typing import Any
 
 import msgspec
 
+from harness.agents.claude.compaction_calls import (
+    SUB_AGENT_TOOLS,
+    CompactionCall,
+    CompactionCalls,
+    Counts,
+    plain_name,
+)
 from harness.agents.claude.store import UNFINISHED, prompt_of, words_of
 from harness.contracts.history import StoredSession, StoredText, StoreScanner
 from harness.contracts.reading import (
@@ -89,8 +96,23 @@ class _Message(msgspec.Struct, gc=False):
     content: str | list[_Block] = ""
 
 
+class _ModelTotals(msgspec.Struct, rename="camel", gc=False):
+    """In a `cost-state`."""
+
+    input_tokens: TokenCount = 0
+    output_tokens: TokenCount = 0
+    cache_read_input_tokens: TokenCount = 0
+    cache_creation_input_tokens: TokenCount = 0
+    thinking_tokens: TokenCount = 0
+    cache_creation_ephemeral_1h_input_tokens: TokenCount = msgspec.field(
+        default=0, name="cacheCreationEphemeral1hInputTokens"
+    )
+
+
 class _Line(msgspec.Struct, rename="camel", gc=False):
     type: str = ""
+    subtype: str = ""
+    uuid: str = ""
     timestamp: str = ""
     cwd: str = ""
     version: str = ""
@@ -101,6 +123,7 @@ class _Line(msgspec.Struct, rename="camel", gc=False):
     ai_title: str = ""
     summary: str = ""
     cost_usd: float | None = msgspec.field(default=None, name="costUSD")
+    model_usage: dict[str, _ModelTotals] | None = None
 
 
 _decoder = msgspec.json.Decoder(_Line)
@@ -124,6 +147,7 @@ class _State(ScanState, kw_only=True, omit_defaults=True):
     is_failed: bool = False
     is_interrupted: bool = False
     is_local: bool = False
+    compactions: CompactionCalls = msgspec.field(default_factory=CompactionCalls)
 
 
 class _ClaudeScan(FileScan[_State]):
@@ -131,6 +155,8 @@ class _ClaudeScan(FileScan[_State]):
         super().__init__(session, state)
         self._calls: dict[str, tuple[int, str, str, _Used, float | None]] = {}
         """Message → run, time, model, usage and cost, of several lines the last."""
+        self._compacted: list[tuple[int, int, CompactionCall]] = []
+        """With run and time."""
 
     def files(self) -> Iterator[tuple[str, str]]:
         yield "", self.session.path
@@ -152,9 +178,20 @@ class _ClaudeScan(FileScan[_State]):
                         self._result(content, document)
                 else:
                     self._user(record, content, document)
-            elif record.type in _TITLES and not document.file:
-                title = record.custom_title or record.ai_title or record.summary
-                self.summary.title = masked(title) or self.summary.title
+            elif not document.file:
+                self._other(record)
+
+    def _other(self, record: _Line) -> None:
+        """Of the session itself."""
+        if record.type in _TITLES:
+            title = record.custom_title or record.ai_title or record.summary
+            self.summary.title = masked(title) or self.summary.title
+        elif record.subtype == "compact_boundary":
+            self.state.compactions.compact(record.uuid, is_first=not self.summary.runs)
+        elif record.type == "cost-state":
+            totals = {model: _totals_of(stated) for model, stated in (record.model_usage or {}).items()}
+            for call in self.state.compactions.state(totals):
+                self._compacted.append((self.summary.runs, self.summary.ended_ms, call))
 
     def used(self) -> list[UsedTokens]:
         self._end_run()
@@ -162,7 +199,8 @@ class _ClaudeScan(FileScan[_State]):
             _used_tokens(message_id, run, time_of(timestamp), model, stated, cost_usd)
             for message_id, (run, timestamp, model, stated, cost_usd) in self._calls.items()
         ]
-        self._calls = {}
+        found += [_used_by_compaction(*one) for one in self._compacted]
+        self._calls, self._compacted = {}, []
         self.summary.ended_ms = max([self.summary.ended_ms, *(one.at_ms for one in found)])
         return found
 
@@ -177,6 +215,8 @@ class _ClaudeScan(FileScan[_State]):
             call = runs, record.timestamp, message.model, message.usage, record.cost_usd
             self._calls[message.id] = call
         if not document.file:
+            if is_real and message.usage is not None:
+                self.state.compactions.answer(message.id, message.model, _counts_of_message(message.usage))
             state = self.state
             state.model = state.model or (message.model if is_real else "")
             state.stop_reason, state.is_failed = message.stop_reason or "", not is_real
@@ -196,6 +236,8 @@ class _ClaudeScan(FileScan[_State]):
                 document.files[mark + path] = None
         elif name in _SHELLS and isinstance(given.command, str) and document.add_command(given.command):
             self.state.commits.append(call_id)
+        elif name in SUB_AGENT_TOOLS and not document.file:
+            self.state.compactions.has_sub_agents = True
 
     def _result(self, content: list[_Block], document: Document) -> None:
         for block in content:
@@ -274,8 +316,35 @@ def _used_tokens(
         cost_usd=cost_usd,
     )
     speed = speed_of(stated.speed)
-    model = model.partition("[")[0]
-    return UsedTokens(message_id, run, at_ms, model, counts_of(usage), speed, prompt_size(usage))
+    return UsedTokens(message_id, run, at_ms, plain_name(model), counts_of(usage), speed, prompt_size(usage))
+
+
+def _counts_of_message(stated: _Used) -> Counts:
+    return (
+        stated.input_tokens or 0,
+        stated.output_tokens or 0,
+        stated.cache_read_input_tokens or 0,
+        stated.cache_creation_input_tokens or 0,
+        stated.output_tokens_details.thinking_tokens if stated.output_tokens_details else 0,
+        stated.cache_creation.ephemeral_1h_input_tokens if stated.cache_creation else 0,
+    )
+
+
+def _totals_of(stated: _ModelTotals) -> Counts:
+    return (
+        stated.input_tokens,
+        stated.output_tokens,
+        stated.cache_read_input_tokens,
+        stated.cache_creation_input_tokens,
+        stated.thinking_tokens,
+        stated.cache_creation_ephemeral_1h_input_tokens,
+    )
+
+
+def _used_by_compaction(run: int, at_ms: int, call: CompactionCall) -> UsedTokens:
+    given, output, read, written, thinking, for_an_hour = call.counts
+    stated = _Used(given, output, read, written, _Thinking(thinking), _CacheWrites(for_an_hour))
+    return _used_tokens(call.id, run, at_ms, call.model, stated, None)
 
 
 def _scan(session: StoredSession, state: bytes) -> Iterator[Reading]:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
+from harness.agents.claude.compaction_calls import SUB_AGENT_TOOLS, CompactionCalls, Counts
 from harness.contracts.history import (
     Activity,
     AgentHistory,
@@ -57,6 +58,7 @@ _COUNTS = {
     "cacheReadInputTokens": "cache_read_input_tokens",
     "cacheCreationInputTokens": "cache_creation_input_tokens",
 }
+_STATED = (*_COUNTS, "thinkingTokens", "cacheCreationEphemeral1hInputTokens")
 _CONSUMED = (
     "agent-name",
     "api-request",
@@ -64,7 +66,6 @@ _CONSUMED = (
     "api-request-shape",
     "atis-latch",
     "attachment",
-    "cost-state",
     "file-history-snapshot",
     "last-prompt",
     "mode",
@@ -91,6 +92,7 @@ class ClaudeRewording(Rewording):
         "user": "_user",
         "system/api_error": "_api_error",
         "system/compact_boundary": "_compacted",
+        "cost-state": "_cost_stated",
     }
 
     def __init__(self, session: StoredSession) -> None:
@@ -103,6 +105,7 @@ class ClaudeRewording(Rewording):
         self._message = ("", "")
         self._boundary: Record | None = None
         self._is_interrupted = False
+        self._compactions = CompactionCalls()
 
     def kind(self, record: Record) -> str:
         kind = text_of(record.get("type"))
@@ -169,6 +172,12 @@ class ClaudeRewording(Rewording):
             self._usage[key] = model, record_of(message.get("usage"))
             if not parent:
                 self.know_model(model)
+                self._compactions.answer(key[0], model, _counts_of(record_of(message.get("usage"))))
+                if any(
+                    record_of(block).get("name") in SUB_AGENT_TOOLS
+                    for block in items_of(message.get("content"))
+                ):
+                    self._compactions.has_sub_agents = True
         if not parent:
             self._last = message
 
@@ -218,6 +227,7 @@ class ClaudeRewording(Rewording):
         """A command of the user leads to it, and is written after it: it belongs to the run that comes then."""
         self._end_message()
         self._note(record)
+        self._compactions.compact(text_of(record.get("uuid")), is_first=not self.is_open)
         data = record_of(record.get("compactMetadata"))
         line = {
             "type": "system",
@@ -232,6 +242,17 @@ class ClaudeRewording(Rewording):
             self._boundary = line
         else:
             self.put(line)
+
+    def _cost_stated(self, record: Record) -> None:
+        used = {
+            model: _totals_of(record_of(stated))
+            for model, stated in record_of(record.get("modelUsage")).items()
+        }
+        for call in self._compactions.state(used):
+            self._end_message()
+            usage = _usage_of(call.counts)
+            self._usage[call.id, ""] = call.model, usage
+            self._put_usage(call.id, call.model, usage)
 
     def _note(self, record: Record) -> None:
         self.at(milliseconds(record.get("timestamp")))
@@ -253,6 +274,9 @@ class ClaudeRewording(Rewording):
                 name: (count_of(usage.get(name)) or 0) - (count_of(before.get(name)) or 0)
                 for name in _COUNTS.values()
             }
+        self._put_usage(message_id, model, usage)
+
+    def _put_usage(self, message_id: str, model: str, usage: Record) -> None:
         start = {"id": message_id, "model": model, "usage": usage}
         self.put({"type": "stream_event", "event": {"type": "message_start", "message": start}})
         self.put({"type": "stream_event", "event": {"type": "message_stop"}})
@@ -264,6 +288,40 @@ class ClaudeRewording(Rewording):
             for name, field in _COUNTS.items():
                 counts[name] += count_of(usage.get(field)) or 0
         return totals
+
+
+def _counts_of(usage: Record) -> Counts:
+    """Of the usage of a message."""
+    details, writes = record_of(usage.get("output_tokens_details")), record_of(usage.get("cache_creation"))
+    return (
+        count_of(usage.get("input_tokens")) or 0,
+        count_of(usage.get("output_tokens")) or 0,
+        count_of(usage.get("cache_read_input_tokens")) or 0,
+        count_of(usage.get("cache_creation_input_tokens")) or 0,
+        count_of(details.get("thinking_tokens")) or 0,
+        count_of(writes.get("ephemeral_1h_input_tokens")) or 0,
+    )
+
+
+def _usage_of(counts: Counts) -> Record:
+    """As the usage of a message."""
+    given, output, read, written, thinking, for_an_hour = counts
+    return {
+        "input_tokens": given,
+        "output_tokens": output,
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": written,
+        "output_tokens_details": {"thinking_tokens": thinking},
+        "cache_creation": {"ephemeral_1h_input_tokens": for_an_hour},
+    }
+
+
+def _totals_of(stated: Record) -> Counts:
+    """Of one model in a `cost-state`."""
+    given, output, read, written, thinking, for_an_hour = (
+        count_of(stated.get(name)) or 0 for name in _STATED
+    )
+    return given, output, read, written, thinking, for_an_hour
 
 
 def prompt_of(record: Record, content: Any) -> str | None:
