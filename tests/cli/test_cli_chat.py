@@ -76,6 +76,20 @@ def test_the_next_line_of_a_pipe_answers_and_the_end_of_it_refuses(cli: CliMachi
     assert not (cli.project / "made").exists()
 
 
+def test_a_conversation_is_summed_up_when_it_is_asked_for_and_before_it_is_too_long(cli: CliMachine) -> None:
+    long = "word " * 3_000
+    script = cli.root / "long.toml"
+    script.write_text(f'turns = [{{ text = "{long}" }}, {{ text = "The goal is X." }}]')
+    words = ("chat", "-a", "native", "-m", f"scripted/{script}", "--context-window", "16000")
+    code, out, err = through_pipe(cli, "/compact\nhello\n/compact keep the goal\nand now?\n", *words)
+    assert (code, err) == (0, "")
+    assert "there is nothing to sum up yet" in out
+    assert "context compacted" in out
+    [event] = events(cli, "Compacted")
+    assert (event["trigger"], event["summary"]) == ("manual", "The goal is X.")
+    assert long[:100] in cli.call("sessions", "show", "last").out  # what was summed up stays in the log
+
+
 def test_nothing_typed_leaves_nothing_behind(cli: CliMachine) -> None:
     code, out, _ = through_pipe(cli, "/mode plan\n/permissions read-only\n/model\n/help\n", *chat(cli, "Hi."))
     assert code == 0

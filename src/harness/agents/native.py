@@ -21,6 +21,7 @@ AGENT = Agent(
             "effort",
             "temperature",
             "max_output_tokens",
+            "context_window",
             "mcp",
             "sandbox",
             "resume",

@@ -13,6 +13,7 @@ from typing import Any
 from harness.cli import commands
 from harness.cli.console import screen_width
 from harness.cli.output import write_text
+from harness.config.settings import LEAST_WINDOW
 from harness.errors import UsageError
 
 _HIGHEST_PORT = 65_535
@@ -206,6 +207,11 @@ def at_least_zero(text: str) -> float:
 def count(text: str) -> int:
     """A whole number above zero."""
     return _whole(text, 1, "a whole number above 0")
+
+
+def window(text: str) -> int:
+    """How many tokens a model can read."""
+    return _whole(text, LEAST_WINDOW, f"a whole number of tokens, {LEAST_WINDOW} or more,")
 
 
 def count_or_zero(text: str) -> int:

@@ -58,6 +58,7 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
         effort=arguments.effort,
         temperature=arguments.temperature,
         max_output_tokens=arguments.max_output_tokens,
+        context_window=arguments.context_window,
         system_prompt=arguments.system_prompt,
         append_system_prompt=arguments.append_system_prompt,
         extra_args=(*settings.extra_args(spellings), *_extra_args(arguments)),

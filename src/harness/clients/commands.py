@@ -111,6 +111,13 @@ class Configure(_Command, frozen=True, kw_only=True, tag="configure"):
     config: Configuration
 
 
+class Compact(_Command, frozen=True, kw_only=True, tag="compact"):
+    """Let the agent sum up the conversation so far; the log keeps everything."""
+
+    focus: str = ""
+    """What matters most in the summary."""
+
+
 class Withdraw(_Command, frozen=True, kw_only=True, tag="withdraw"):
     """Take a prompt out of the queue."""
 
@@ -132,6 +139,7 @@ Command: TypeAlias = (
     | Revoke
     | Resume
     | Configure
+    | Compact
     | Withdraw
     | Rename
 )

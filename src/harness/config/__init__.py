@@ -21,6 +21,7 @@ from harness.config.files import (
     trust_file,
     trust_key,
     user_file,
+    window_setting,
 )
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "trust_file",
     "trust_key",
     "user_file",
+    "window_setting",
 ]

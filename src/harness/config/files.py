@@ -243,6 +243,14 @@ def has_limits(directory: str) -> bool:
     return False
 
 
+def window_setting(model: str, directory: str) -> int | None:
+    """How many tokens settings say that a model can read, by its whole name or without its provider; None: nothing."""
+    tables = load(directory).tables("context")
+    names = (model, model.partition("/")[2])
+    found = (tables[name]["window"] for name in names if name in tables)
+    return next(found, None)
+
+
 def own_settings() -> Settings:
     """What the user's own file says."""
     path = user_file()

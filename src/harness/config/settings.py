@@ -18,6 +18,8 @@ PERMISSION_SPELLINGS = {
     "accept-edits": "accept-edits",
 }
 _NARROW_FIRST = ("read-only", "plan", "ask", "agent-default", "accept-edits", "full-access")
+LEAST_WINDOW = 4_000
+"""Tokens: a model that can read less cannot even be told which tools there are."""
 LOG_LEVELS = ("error", "warn", "info", "debug")
 
 
@@ -64,6 +66,11 @@ KINDS = {
     "dollars": Kind(
         "an amount of dollars above 0",
         lambda value: _is_number(value) and 0 < value < float("inf"),
+        _as_number,
+    ),
+    "tokens": Kind(
+        f"a whole number of tokens, {LEAST_WINDOW} or more",
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= LEAST_WINDOW,
         _as_number,
     ),
     "rules": Kind(
@@ -319,6 +326,13 @@ TABLE = (
         "trusted",
         "The name under which this agent knows it.",
         "some-model-id",
+    ),
+    Setting(
+        "context.<model>.window",
+        "tokens",
+        "trusted",
+        "How many tokens a model can read: the conversation of the built-in agent is summed up before it has more.",
+        32_768,
     ),
     Setting(
         "prices.<model>.input",

@@ -94,6 +94,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     max_output_tokens: int | None = None
     """For one answer of the model."""
+    context_window: int | None = None
+    """How many tokens the model can read, where its name does not say so."""
     system_prompt: str = ""
     append_system_prompt: str = ""
     extra_args: tuple[str, ...] = ()
@@ -171,6 +173,7 @@ class Options(TypedDict, total=False):
     effort: str
     temperature: float | None
     max_output_tokens: int | None
+    context_window: int | None
     system_prompt: str
     append_system_prompt: str
     extra_args: tuple[str, ...]

@@ -9,14 +9,16 @@ Rules
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from harness.contracts.model import Attachment, ToolSpec, ToolTurn, Turn, UserTurn
 from harness.conversation.turns import TranscriptEntry
-from harness.events import Compacted
+from harness.events import Compacted, Usage
 
 _SUMMED_UP = """\
 The conversation became too long, and its beginning was summed up. What stands in <summary> is all that is left of \
@@ -24,14 +26,38 @@ what came before the following messages. Go on from there, and do not begin agai
 <summary>
 {}
 </summary>"""
+_SAID = "\n<messages-of-the-user>\n{}\n</messages-of-the-user>"
+_SAID_BEFORE = re.compile(r"\n<messages-of-the-user>\n(.*)\n</messages-of-the-user>\Z", re.DOTALL)
+_SAID_TOKENS = 10_000
+"""Of what the user said before: at most so much, or a tenth of the conversation, is quoted beside a summary."""
 _BYTES_PER_TOKEN = 4
 _TOKENS_OF_AN_IMAGE = 1_600
 _LONGEST_OUTPUTS = (50_000, 20_000, 8_000, 3_000, 1_000, 300)
 """Lengths that outputs are shortened to: the first that is enough."""
 
 
-def summary_turn(summary: str) -> UserTurn:
-    return UserTurn(_SUMMED_UP.format(summary))
+class Measured(NamedTuple):
+    """How long the provider said that a conversation is, when it was last asked."""
+
+    tokens: int = 0
+    turns: int = 0
+    """How many there were."""
+    answer: int | None = None
+    """Tokens of the answer, which is the turn after them; None where nothing was said of it."""
+
+
+def measured(usage: Usage, turns: int) -> Measured | None:
+    """`turns`: how many were sent. None where the provider does not say how much it has read."""
+    reported = (usage.input or 0) + (usage.cache_read or 0) + (usage.cache_write or 0)
+    if not reported:
+        return None
+    answer = None if usage.output is None else usage.output + (usage.reasoning or 0)
+    return Measured(reported, turns, answer)
+
+
+def summary_turn(summary: str, said: str = "") -> UserTurn:
+    """`said`: messages of the user that the summary replaces, in the user's own words."""
+    return UserTurn(_SUMMED_UP.format(summary) + (_SAID.format(said) if said else ""))
 
 
 def is_summary(turn: Turn) -> bool:
@@ -47,8 +73,32 @@ def compacted(entries: Sequence[TranscriptEntry], event: Compacted) -> list[Tran
     if not event.summary:
         return [*_shortened_entries(before, event.longest_output), *kept]
     name = f"{event.run_id}/{event.seq}"
-    summary = TranscriptEntry(summary_turn(event.summary), name, event.timestamp_ms, event.seq)
+    most = min(_SAID_TOKENS, (event.before_tokens or 0) // 10)
+    turn = summary_turn(event.summary, _said((entry.turn for entry in before), most))
+    summary = TranscriptEntry(turn, name, event.timestamp_ms, event.seq)
     return [summary, *_shortened_entries(kept, event.longest_output)]
+
+
+def _said(turns: Iterable[Turn], most_tokens: int) -> str:
+    """What the user said in these turns: the latest messages, as far as they fit, oldest first.
+
+    A summary may lose a condition, and would lose it for good: what was asked for is quoted instead.
+    """
+    texts: list[str] = []
+    for turn in turns:
+        if not isinstance(turn, UserTurn):
+            continue
+        if not is_summary(turn):
+            texts += [turn.text] if turn.text and not turn.text.startswith("<") else []  # a signal is marked
+        elif earlier := _SAID_BEFORE.search(turn.text):
+            texts.append(earlier[1])
+    left, quoted = most_tokens * _BYTES_PER_TOKEN, []
+    for text in reversed(texts):
+        left -= len(text)
+        if left < 0:
+            break
+        quoted.append(text)
+    return "\n\n".join(reversed(quoted))
 
 
 def _shortened_entries(entries: Iterable[TranscriptEntry], longest: int | None) -> Iterable[TranscriptEntry]:

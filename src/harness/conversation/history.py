@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from harness.contracts.model import AssistantTurn, Call, ToolTurn, Turn, UserTurn
-from harness.conversation.compaction import compacted
+from harness.conversation.compaction import Measured, compacted, measured
 from harness.conversation.inbox import InboxMessage, message_of
 from harness.conversation.suspended_run import SuspendedRun
 from harness.conversation.turns import (
@@ -60,6 +60,8 @@ class History(msgspec.Struct, kw_only=True):
     """The last run, when it waits for answers: suspended, or its process died while a question was open."""
     untaken: list[InboxMessage] = msgspec.field(default_factory=list)
     """Messages to a run that died before it could take them: they are still to be delivered."""
+    measured: Measured = Measured()
+    """How long the provider last said that it is."""
 
     @property
     def turns(self) -> list[Turn]:
@@ -74,9 +76,11 @@ class History(msgspec.Struct, kw_only=True):
         return turns + [UserTurn(message.text, message.attachments) for message in self.untaken]
 
 
-def history(events: Iterable[Event], before: Sequence[Turn] = ()) -> History:
+def history(
+    events: Iterable[Event], before: Sequence[Turn] = (), measured_before: Measured | None = None
+) -> History:
     """Read a log from its beginning, or from where a run begins. `before`: the entries of the logs before this one."""
-    replay, last = _Replay(before), None
+    replay, last = _Replay(before, measured_before or Measured()), None
     for last in events:
         if type(last) not in _PIECES or not replay.knows(last.run_id):
             replay.feed(last)
@@ -213,7 +217,10 @@ may begin a run."""
 
 
 class _Replay:
-    def __init__(self, before: Sequence[Turn]) -> None:
+    def __init__(self, before: Sequence[Turn], measured: Measured) -> None:
+        self._measured = measured
+        self._asked_with = 0
+        """How many turns the model was last sent."""
         self._placed: list[_Placed] = [TranscriptEntry(turn, "", -1, -1) for turn in before]
         self._runs: dict[str, _Run] = {}
         self._current = ""
@@ -265,7 +272,7 @@ class _Replay:
             self._close(run, last)
         pending = None if waiting is None else self._pending(waiting)
         untaken = [message_of(event) for event in self._untaken.values()]
-        return History(entries=self._entries(), pending=pending, untaken=untaken)
+        return History(entries=self._entries(), pending=pending, untaken=untaken, measured=self._measured)
 
     def _entries(self) -> list[TranscriptEntry]:
         return list(map(_entry, self._placed))
@@ -353,6 +360,7 @@ class _Replay:
         run = self._run(event)
         run.close_calls(event)
         run.order.begin_step()
+        self._asked_with = len(self._placed)
         run.steps += 1
         run.has_failed = False
 
@@ -363,6 +371,7 @@ class _Replay:
         run.close_calls(event)
         run.order.settle()
         self._placed[:] = compacted(self._entries(), event)
+        self._measured = Measured()
 
     def _on_step_end(self, event: StepEnd) -> None:
         run = self._run(event)
@@ -408,8 +417,11 @@ class _Replay:
 
     def _on_usage(self, event: UsageDelta) -> None:
         run = self._runs.get(event.run_id)
-        if run is not None:
-            run.usages.append(event.usage)
+        if run is None:
+            return
+        run.usages.append(event.usage)
+        if run.order.is_in_step:  # else it is that of a summary
+            self._measured = measured(event.usage, self._asked_with) or self._measured
 
     def _on_error(self, event: Error) -> None:
         run = self._runs.get(event.run_id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
 from urllib.parse import urlsplit
 
@@ -365,6 +366,7 @@ _WINDOWS: tuple[tuple[str, int], ...] = (
 """Patterns searched for in the model's name; the first match counts."""
 
 
+@lru_cache(maxsize=256)  # asked by every run
 def window_of(model: str) -> int:
     """`model`: `provider/model`, or whatever follows the provider."""
     return known_window(model) or USUAL

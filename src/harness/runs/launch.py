@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _OPTIONAL = (
     *("model", "mcp", "resume", "continue_last", "system_prompt", "append_system_prompt"),
-    *("on_ask", "ask_timeout_s", "effort", "temperature", "max_output_tokens"),
+    *("on_ask", "ask_timeout_s", "effort", "temperature", "max_output_tokens", "context_window"),
 )
 _NOT_SAID: tuple[Any, ...] = ("", (), None, False)
 _DEFAULTS = {field.name: field.default for field in fields(Request)}

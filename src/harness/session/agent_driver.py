@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from harness.config import has_limits
+from harness.config import has_limits, window_setting
 from harness.contracts.model import Model
 from harness.contracts.request import OWN_AGENT
 from harness.contracts.tool import Tool
@@ -38,7 +38,7 @@ class AgentDriver(Protocol):
     def capabilities(self) -> frozenset[str]:
         """What the agent can do.
 
-        The built-in loop: `steer`, `approve`, `suspend`, `tools`, `memory` and `goals`. A program: `resume`
+        The built-in loop: `steer`, `approve`, `suspend`, `tools`, `memory`, `goals` and `compact`. A program: `resume`
         (it continues its own session), `model` and `append_system_prompt` (it accepts them), `steer`
         while its current run accepts input; one that is held in a conversation also `approve`, `ask` and `plan`
         (its questions can be answered) and `files`. What it knows of other agents' runs: `history` (everything) or
@@ -56,6 +56,10 @@ class AgentDriver(Protocol):
 
     async def wake(self, signal: Signal, run_id: str) -> Ended:
         """Start a run because of a signal."""
+        ...
+
+    async def compact(self, focus: str, run_id: str) -> Ended:
+        """Sum up the conversation so far. Raises UsageError where only the agent itself can do so."""
         ...
 
     def configured(self) -> BackingAgent | CommandAgent:
@@ -94,6 +98,7 @@ class NativeDriver:
             "model",
             "append_system_prompt",
             "history",
+            "compact",
         )
     )
 
@@ -114,7 +119,13 @@ class NativeDriver:
             past = history(read_all(thread.store, thread.id))
             self._loaded = (
                 thread.id,
-                AgentConversation(context, past.entries, pending=past.pending, untaken=past.untaken),
+                AgentConversation(
+                    context,
+                    past.entries,
+                    pending=past.pending,
+                    untaken=past.untaken,
+                    measured=past.measured,
+                ),
             )
         return self._loaded[1]
 
@@ -148,6 +159,11 @@ class NativeDriver:
     async def wake(self, signal: Signal, run_id: str) -> Ended:
         waking = self.conversation.wake(await self.options(), signal, run_id=run_id)
         return await self._within_limits(run_id, waking)
+
+    async def compact(self, focus: str, run_id: str) -> Ended:
+        """Sum up the conversation so far, in a run of its own."""
+        compacting = self.conversation.compact(await self.options(), focus, run_id=run_id)
+        return await self._within_limits(run_id, compacting)
 
     async def _within_limits(self, run_id: str, running: Awaitable[Ended]) -> Ended:
         """Wait until the run has ended by itself or by one of its time limits."""
@@ -206,6 +222,7 @@ class NativeDriver:
             max_budget_usd=limits.max_budget_usd,
             gate=await self._gate(),
             effort=agent.effort,
+            context_window=agent.context_window or window_setting(model.name, session.working_directory),
             relay_deadline_s=None,
             request=context,
             refusal=declined,

@@ -54,6 +54,8 @@ class BackingAgent(msgspec.Struct, frozen=True, kw_only=True):
     max_steps: int = 1000
     effort: str = ""
     """How much its model thinks: low, medium, high, max; empty: the default of the model."""
+    context_window: int | None = None
+    """How many tokens its model can read; None: as settings or its name say."""
     goal: Any = None
     """A `GoalOptions`: judge, budget and prompt for the objectives of its threads."""
 

@@ -236,6 +236,11 @@ class CommandDriver:
         if held is not None:
             await asyncio.to_thread(held[1].close)
 
+    async def compact(self, focus: str, run_id: str) -> Ended:
+        """Never called: a program sums up its conversations by itself."""
+        del focus, run_id
+        raise UsageError(f"{self.agent_name} sums up its conversations by itself")
+
     async def wake(self, signal: Signal, run_id: str) -> Ended:
         """Send the signal as a message: agent programs know no signals."""
         turn = turn_of(signal)

@@ -268,8 +268,13 @@ class _Seen:
     def __init__(self) -> None:
         self.created_ms: dict[str, int] = {}
         self._count = 0
+        self._first = ""
 
     def take(self, entries: Sequence[TranscriptEntry]) -> None:
+        if len(entries) < self._count or (self._count and entries[0].message_id != self._first):
+            self.created_ms.clear()  # it was summed up: what is no longer there is not seen
+            self._count = 0
+        self._first = entries[0].message_id if entries else ""
         for entry in entries[self._count :]:
             self.created_ms[entry.message_id] = entry.created_ms
         self._count = len(entries)

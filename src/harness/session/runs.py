@@ -347,6 +347,21 @@ class Runs:
         self.begin(request, context)
         return request.run_id
 
+    def compact(self, focus: str = "") -> None:
+        """Start a run that sums up the conversation so far. Raises UsageError during a run, and where one waits."""
+        driver = self._session.driver
+        if "compact" not in driver.capabilities:
+            raise UsageError(
+                f"{driver.agent_name} sums up its conversations by itself",
+                hint="it can be told to, in a prompt",
+            )
+        if self.is_running or self.waits:
+            raise UsageError(
+                "a run is in progress, or waits for an answer", hint="stop it, or wait until it has ended"
+            )
+        run_id = self._session.harness.new_run_id()
+        self.begin(RunRequest(lambda: driver.compact(focus, run_id), run_id))
+
     async def drain(self) -> None:
         """Send the queued messages, unless a run is active or suspended."""
         self._session.bus.deliver()

@@ -102,6 +102,15 @@ class SessionMethods:
             self._core.follow_ups.clear()
         self._core.runs.abort()
 
+    async def compact(self, *, focus: str = "") -> None:
+        """Let the agent sum up the conversation so far, which makes room for what follows.
+
+        The log keeps everything. `focus`: what matters most in the summary. Raises UsageError during a run, and for an
+        agent program, which does so by itself.
+        """
+        self._core.runs.compact(focus)
+        await self._core.runs.wait_until_idle()
+
     async def wait_until_idle(self) -> None:
         """Wait until no run is active and the queue was sent. Cancelling this leaves the run alone."""
         await self._core.runs.wait_until_idle()

@@ -95,6 +95,7 @@ class OwnChat:
                 permission_mode=PERMISSION_MODES[self._permissions],
                 cwd=arguments.cwd or before.cwd,
                 agent_session=agent_session,
+                context_window=arguments.context_window or before.settings.get("contextWindow"),
                 sandbox=arguments.sandbox or bool(before.settings.get("sandbox")),
             )
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from harness.clients.commands import Configuration, Configure
+from harness.clients.commands import Compact, Configuration, Configure
 from harness.errors import UsageError
 from harness.formatting.escapes import single_line
 
@@ -101,6 +101,13 @@ def _permissions(conversation: TerminalConversation, argument: str) -> None:
     state.permissions = argument
 
 
+def _compact(conversation: TerminalConversation, argument: str) -> None:
+    _require_idle(conversation)
+    if not conversation.link.log_id:
+        raise UsageError("there is nothing to sum up yet", hint="/compact makes room in a long conversation")
+    conversation.link.send(Compact(focus=argument))
+
+
 def _resume(conversation: TerminalConversation, argument: str) -> None:
     _require_idle(conversation)
     conversation.actions.resume(conversation, argument)
@@ -137,6 +144,7 @@ COMMANDS = {
     "/permissions": SlashCommand(
         "[MODE]", f"show or change them: {', '.join(PERMISSION_MODES)}", _permissions
     ),
+    "/compact": SlashCommand("[WHAT MATTERS]", "sum up the conversation, which makes room", _compact),
     "/resume": SlashCommand("[ID]", "list the latest sessions, or continue one", _resume),
     "/status": SlashCommand("", "agent, model, mode, permissions, folder, session, tokens", _status),
     "/show": SlashCommand(

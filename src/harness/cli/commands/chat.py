@@ -11,7 +11,7 @@ import argparse
 
 from harness.cli.console import Console
 from harness.cli.folder_question import FOLDER_SETTINGS_HELP, USES
-from harness.cli.parser import completes
+from harness.cli.parser import completes, window
 
 SUMMARY = "chat with an agent in this terminal"
 
@@ -30,6 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--mode", default="", metavar="MODE", help="build (default) or plan")
     add("-d", "--cwd", default="", metavar="DIR", help="where the agent works (default: here)")
     add("--resume", default="", metavar="ID", help="continue this session (`last`: the latest one)")
+    help_text = "how many tokens the model can read, if its name does not say so (built-in agent)"
+    add("--context-window", type=window, metavar="N", help=help_text)
     add("--reasoning", action="store_true", help="also show the model's reasoning")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from harness.cli.console import Console
 from harness.cli.folder_question import FOLDER_SETTINGS_HELP, USES
-from harness.cli.parser import EXIT_CODES, at_least_zero, completes, count, positive, seconds
+from harness.cli.parser import EXIT_CODES, at_least_zero, completes, count, positive, seconds, window
 
 if TYPE_CHECKING:
     from harness.config import Settings
@@ -73,6 +73,8 @@ def _add_task(parser: argparse.ArgumentParser) -> None:
     add("--effort", default="", metavar="LEVEL", help=help_text)
     add("--temperature", type=at_least_zero, metavar="NUMBER", help="of the model's answers")
     add("--max-output-tokens", type=count, metavar="N", help="for one answer of the model")
+    help_text = "how many tokens the model can read, if its name does not say so"
+    add("--context-window", type=window, metavar="N", help=help_text)
     add("--system-prompt", default="", metavar="TEXT", help="instead of the agent's own")
     add("--append-system-prompt", default="", metavar="TEXT", help="after the agent's own")
     help_text = "set in the agent's environment (may be repeated)"

@@ -27,6 +27,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     system_prompt: str = ""
     max_turns: int | None = None
     effort: str = ""
+    context_window: int | None = None
+    """How many tokens the model of the built-in agent can read; None: as its name says."""
     title: str = ""
     sandbox: bool = False
     """Confine the agent: a program with all that it starts, the built-in one's commands."""

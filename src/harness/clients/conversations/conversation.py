@@ -165,6 +165,12 @@ class HostedConversation:
         self._start(runs.drain())
         await asyncio.sleep(0)
 
+    async def compact(self, focus: str) -> None:
+        """Sum up the conversation so far. Raises UsageError during a run, and for an agent program."""
+        self._core.runs.compact(focus)
+        self._start(self._session.wait_until_idle())
+        await asyncio.sleep(0)
+
     def withdraw(self, follow_up_id: str) -> None:
         queued = self._core.runs.queued
         remaining = [one for one in queued if one.get("id") != follow_up_id]
@@ -260,7 +266,7 @@ class HostedConversation:
         settings["runner"] = setup.runner
         limits = {"maxTurns": setup.max_turns, "effort": setup.effort, "sandbox": setup.sandbox}
         settings["folderSettings"] = setup.folder_settings
-        opened.save_settings({**settings, **limits})
+        opened.save_settings({**settings, **limits, "contextWindow": setup.context_window})
 
     def _open_relay(self, command: Approve | Deny | AnswerCommand) -> Relay:
         self._core.bus.deliver()
@@ -348,6 +354,7 @@ def setup_of(metadata: Any) -> Setup:
         max_turns=settings.get("maxTurns"),
         effort=str(settings.get("effort") or ""),
         sandbox=bool(settings.get("sandbox")),
+        context_window=settings.get("contextWindow"),
         folder_settings=_folder_settings(settings.get("folderSettings")),
     )
 

@@ -132,6 +132,8 @@ class LocalBackend:
                     conversation.revoke(command.grant_id)
                 case commands.Configure():
                     await conversation.configure(command.config)
+                case commands.Compact():
+                    await conversation.compact(command.focus)
                 case commands.Withdraw():
                     conversation.withdraw(command.follow_up_id)
                 case commands.Rename():

@@ -87,7 +87,12 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
 
     instructions = system_prompt(Request(agent=OWN_AGENT, cwd=setup.cwd))
     most = setup.max_turns or _MOST_STEPS
-    return BackingAgent(instructions=instructions, max_steps=most, effort=setup.effort)
+    return BackingAgent(
+        instructions=instructions,
+        max_steps=most,
+        effort=setup.effort,
+        context_window=setup.context_window,
+    )
 
 
 def modes_of(setup: Setup) -> list[Mode]:

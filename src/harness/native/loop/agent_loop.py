@@ -72,7 +72,9 @@ class AgentLoop:
         self._recorder = recorder
         self._tools = tools
         self._has_budget = options.gate is not None or options.max_budget_usd is not None
-        self._compactor = Compactor(context, options, self.steps, transcript, recorder)
+        self._compactor = Compactor(
+            context, options, self.steps, transcript, recorder, open_tasks=lambda: tools.tasks
+        )
 
     async def run(self) -> Ending:
         """One step after the other, until the model is done."""
@@ -106,6 +108,11 @@ class AgentLoop:
         if self._is_refused_more(resumption):
             return "limit_exceeded"
         return "completed" if self._is_enough() else await self.run()
+
+    async def compact(self, focus: str) -> Ending:
+        """Only sum up what came before the last turns."""
+        await self._compactor.compact(self._tools.offered(), focus)
+        return "completed"
 
     def _steer(self) -> None:
         """Messages of the user that came since the last model call."""

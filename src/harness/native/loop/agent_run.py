@@ -24,6 +24,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.contracts.model import Attachment, Turn
+from harness.conversation.compaction import Measured
 from harness.conversation.inbox import Inbox, InboxMessage
 from harness.conversation.suspended_run import Resumption, SuspendedRun
 from harness.events import (
@@ -60,9 +61,12 @@ class AgentRun:
         session_id: str = "",
         inbox: Inbox | None = None,
         turns: Sequence[Turn] = (),
+        measured: Measured | None = None,
         transcript: LoopTranscript | None = None,
     ) -> None:
-        """`turns`: the history, without the system prompt; `transcript`: that of a conversation, to be continued."""
+        """`turns`: the history, without the system prompt, and `measured`, what is known of its length; `transcript`:
+        that of a conversation, to be continued.
+        """
         self.context = context
         self.options = options
         self.run_id = run_id or context.new_id()
@@ -76,7 +80,9 @@ class AgentRun:
         """Whether the log has its start."""
         self._parent_id, self._name, self._session_id = parent_id, name, session_id
         self._is_in_conversation = transcript is not None
-        self._transcript = transcript or LoopTranscript.of_turns(turns, is_recorded=options.wants_entries)
+        self._transcript = transcript or LoopTranscript.of_turns(
+            turns, is_recorded=options.wants_entries, measured=measured
+        )
         self._transcript.instruct(options.system_prompt)
         self._recorder = RunRecorder(context, self.run_id, self._transcript)
         self._tools = ToolExecutor(
@@ -113,6 +119,10 @@ class AgentRun:
         """The same for a run that may be suspended, and that a signal may begin."""
         return await self._run(self._loop.run, partial(self._announce, message))
 
+    async def compact(self, focus: str) -> Result | Suspended:
+        """Answer nothing, and only sum up the conversation."""
+        return await self._run(partial(self._loop.compact, focus), partial(self._announce, None))
+
     async def resume(self, pending: SuspendedRun, replies: Mapping[str, RelayReply]) -> Result | Suspended:
         """Continue a suspended run; `replies` maps the id of each `Relay` to its answer."""
         self._started_ms = pending.started_ms
@@ -139,7 +149,7 @@ class AgentRun:
         child._loop.spent_before_usd = self._loop.spent_before_usd
         return child
 
-    def _announce(self, message: InboxMessage | Signal) -> None:
+    def _announce(self, message: InboxMessage | Signal | None) -> None:
         options = self.options
         self._recorder.put(
             SessionStart(
@@ -158,7 +168,7 @@ class AgentRun:
             self._recorder.add_message(earlier)
         if isinstance(message, Signal):
             self._recorder.add_reminder(message)
-        else:
+        elif message is not None:
             self._recorder.add_message(message)
         self._open_inbox()
 

@@ -25,6 +25,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.contracts.model import Attachment
+from harness.conversation.compaction import Measured
 from harness.conversation.inbox import Inbox, InboxMessage
 from harness.conversation.suspended_run import SuspendedRun, closing_events, cut_off
 from harness.conversation.turns import TranscriptEntry, turn_of
@@ -46,10 +47,12 @@ class AgentConversation:
         *,
         pending: SuspendedRun | None = None,
         untaken: Sequence[InboxMessage] = (),
+        measured: Measured | None = None,
     ) -> None:
-        """`entries`, `pending` and `untaken`: what `history` says of the log."""
+        """`entries`, `pending`, `untaken` and `measured`: what `history` says of the log."""
         self.context = context
         self._transcript = LoopTranscript(entries)
+        self._transcript.measured = measured or Measured()
         self.entries: list[TranscriptEntry] = self._transcript.entries
         """The conversation without the system prompt; it grows while a run is active."""
         self.pending = pending
@@ -92,6 +95,19 @@ class AgentConversation:
         self.give_up()
         run = self._open(options, run_id=run_id)
         return await self._follow(run, run.begin(signal))
+
+    async def compact(
+        self, options: AgentOptions, focus: str = "", *, run_id: str = ""
+    ) -> Result | Suspended:
+        """Sum up what came before the last turns, in a run of its own; `focus`: what matters most in it.
+
+        Raises UsageError when a run is active, or waits: its calls belong to what would be summed up.
+        """
+        self._check_idle()
+        if self.pending is not None:
+            raise UsageError("a run waits for an answer", hint="answer it first, or stop it")
+        run = self._open(options, run_id=run_id)
+        return await self._follow(run, run.compact(focus))
 
     async def resume(self, options: AgentOptions, replies: Mapping[str, RelayReply]) -> Result | Suspended:
         """Continue the run that waits. `replies` maps the id of each `Relay` to its answer.

@@ -17,6 +17,7 @@ from harness.events import Outcome, Relay, RelayReply, Signal, Usage
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.redact.withheld import withheld_from_tools
+from harness.models.registry import window_of
 from harness.native.loop.outbox import Outbox
 from harness.native.loop.tool_messages import denied
 from harness.questions.open_questions import OpenQuestions
@@ -98,6 +99,9 @@ def environment_for_tools(environ: Mapping[str, str], asked_for: Mapping[str, st
 # How an agent of our own works: its model, its tools, what it may do, and where it stops.
 
 
+_LEAST_OUTPUT = 8_000
+"""Characters of an output that are shown to a model with the smallest window."""
+
 BeforeStep: TypeAlias = Callable[[StepContext], Awaitable[Sequence[Turn] | None]]
 
 
@@ -129,7 +133,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     tool_deadline_s: float | None = None
     """A call that takes longer is stopped, and has failed."""
     most_output_characters: int = 200_000
-    """What is longer is shortened in its middle, for the model and the log."""
+    """What is longer is shortened in its middle, for the model and the log; less where the window is small."""
     context_window: int | None = None
     """How many tokens the model can read; None: looked up by its name. A conversation that comes near it is
     summed up, unless `before_step` chooses what is sent."""
@@ -156,6 +160,15 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     is, and the run continues."""
     stop_when: Callable[[StepContext], bool] | None = None
     """Asked when the calls of a step are done; true ends the run there. `step_number` is that of the next step."""
+
+    def window(self) -> int:
+        """How many tokens the model can read."""
+        return self.context_window or window_of(self.model.name)
+
+    @property
+    def longest_output(self) -> int:
+        """Characters: no output takes more than an eighth of what the model can read, at four characters a token."""
+        return min(self.most_output_characters, max(_LEAST_OUTPUT, self.window() // 2))
 
     @property
     def wants_entries(self) -> bool:

@@ -265,13 +265,14 @@ async def call_model(
     turns: Sequence[Turn],
     put: Callable[[Event], bool],
     on_usage: Callable[[UsageDelta], object],
+    tools: Sequence[ToolSpec] = (),
 ) -> Answered:
     """One call without a step: its events belong to the run itself. Cancelling it closes the model's stream."""
     if context.stopped is not None:
         raise asyncio.CancelledError
     listener = _Listener(context, options.model.name, put, on_usage)
     try:
-        await listener.listen(options.model.answer(options.ask(turns)))
+        await listener.listen(options.model.answer(options.ask(turns, tools)))
     except Exception as error:
         listener.fail(Error(message=f"the model broke: {error!r}", code="model_error"))
     if listener.message is None and not listener.failure:

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from harness.approvals.rule_settings import load_rules
+from harness.config import window_setting
 from harness.contracts.model import Model, Turn
 from harness.contracts.request import Request
 from harness.contracts.tool import Tool
 from harness.contracts.worker import OnEnd
+from harness.conversation.compaction import Measured
 from harness.conversation.history import history
 from harness.conversation.inbox import Inbox
 from harness.errors import UnknownSession, UsageError
@@ -73,6 +75,7 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
                 run_id=launch.run_id or hub.log_id,
                 session_id=before.session_id,
                 turns=before.turns,
+                measured=before.measured,
                 inbox=inbox,
             )
 
@@ -95,8 +98,10 @@ def _options(launch: Launch, *, redact: bool) -> AgentOptions:
 
     request = launch.request
     environ = launch.invocation.env
+    model = chosen_model(request.model, environ)
     return AgentOptions(
-        model=chosen_model(request.model, environ),
+        model=model,
+        context_window=request.context_window or window_setting(model.name, request.cwd or os.getcwd()),
         tools=tuple(
             default_tools(
                 request.cwd,
@@ -178,6 +183,7 @@ class EarlierSession(NamedTuple):
     turns: tuple[Turn, ...] = ()
     facts: str = ""
     """What the system prompt of its last run said about the place."""
+    measured: Measured = Measured()
 
 
 def earlier_session(request: Request, hub: Hub) -> EarlierSession:
@@ -238,13 +244,14 @@ def _session_of(metadata: Metadata) -> str:
 
 def _earlier(session_id: str, store: Store, log_ids: list[str]) -> EarlierSession:
     turns: list[Turn] = []
-    known = ""
+    known, measured = "", Measured()
     for log_id in log_ids:
         events = list(read_all(store, log_id))
-        turns = history(events, turns).turns
+        past = history(events, turns, measured)
+        turns, measured = past.turns, past.measured
         stated = [event.facts for event in events if isinstance(event, SessionStart) and event.facts]
         known = stated[-1] if stated else known
-    return EarlierSession(session_id, tuple(turns), known)
+    return EarlierSession(session_id, tuple(turns), known, measured)
 
 
 def _facts(cwd: str, now_ms: int, before: str) -> str:

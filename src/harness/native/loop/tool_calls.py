@@ -123,10 +123,13 @@ class ToolExecutor:
         """By the model's id of a call: the answers to its questions so far."""
         self.is_asking = False
         """Whether a question is open."""
+        self.tasks: list[Task] = []
+        """The to-do list, as far as calls of this run have changed it."""
         self.resources = Resources()
         """What calls leave to later ones."""
         self._context = context
         self._options = options
+        self._longest_output = options.longest_output
         self._channel = channel
         self._spawn = spawn
         self.can_suspend = can_suspend
@@ -435,7 +438,7 @@ class ToolExecutor:
         return self._options.permissions.denial(call)
 
     def _end(self, call: Call, call_id: str, output: ToolOutput, duration_ms: int | None = None) -> ToolTurn:
-        text, attachments = bounded(output, self._options.most_output_characters)
+        text, attachments = bounded(output, self._longest_output)
         self._put_end(
             ToolEnd(
                 call_id=call_id,
@@ -462,6 +465,7 @@ class ToolExecutor:
         if self._open.pop(end.call_id, None) is not None:
             self._channel.put(end)
             if tasks is not None:
+                self.tasks = tasks
                 self._channel.put(TasksChanged(tasks=tasks))
 
     def _tool_context(self, admitted: AdmittedCall) -> ToolContext:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from harness.contracts.model import AssistantTurn, Call, SystemTurn, ToolTurn, Turn
-from harness.conversation.compaction import compacted
+from harness.conversation.compaction import Measured, compacted
 from harness.conversation.suspended_run import SuspendedRun
 from harness.conversation.turns import NOT_BEGUN, TranscriptEntry, TurnOrder, message_id
 from harness.events import Compacted, Event, Message, Result, Signal, ToolEnd
@@ -56,16 +56,6 @@ class Paused(NamedTuple):
     additions: tuple[TranscriptEntry, ...]
 
 
-class Measured(NamedTuple):
-    """How long the provider said that a conversation is, when it was last asked."""
-
-    tokens: int = 0
-    turns: int = 0
-    """How many there were."""
-    answer: int | None = None
-    """Tokens of the answer, which is the turn after them; None where nothing was said of it."""
-
-
 class LoopTranscript:
     def __init__(self, entries: Sequence[TranscriptEntry] = (), *, is_recorded: bool = True) -> None:
         """`is_recorded`: whether the entries are needed."""
@@ -74,6 +64,8 @@ class LoopTranscript:
         """What the model is sent: the system prompt, if there is one, and then one for each entry."""
         self.call_ids: set[str] = ids_in(self.turns)
         self.measured = Measured()
+        self.failed_summaries = 0
+        """How many in a row could not be made."""
         self.is_recorded = is_recorded
         self._order = TurnOrder(self._place)
         self._has_unanswered = False
@@ -91,9 +83,12 @@ class LoopTranscript:
         self._unsettled: deque[TurnPlace] = deque()
 
     @classmethod
-    def of_turns(cls, turns: Sequence[Turn], *, is_recorded: bool) -> LoopTranscript:
+    def of_turns(
+        cls, turns: Sequence[Turn], *, is_recorded: bool, measured: Measured | None = None
+    ) -> LoopTranscript:
         """Of a run on its own, which continues these turns; they have no place in its log."""
         transcript = cls(is_recorded=is_recorded)
+        transcript.measured = measured or Measured()
         transcript.turns += turns
         transcript.call_ids |= ids_in(turns)
         return transcript
@@ -117,6 +112,8 @@ class LoopTranscript:
                 self.turns[0] = SystemTurn(prompt)
         elif prompt:
             self.turns.insert(0, SystemTurn(prompt))
+            if self.measured.turns:  # it was sent as well: a log has it apart from the conversation
+                self.measured = self.measured._replace(turns=self.measured.turns + 1)
         self._has_prompt = bool(prompt)
 
     def expect_answer(self) -> TurnPlace:
