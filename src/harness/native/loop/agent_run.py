@@ -85,15 +85,7 @@ class AgentRun:
         )
         self._transcript.instruct(options.system_prompt)
         self._recorder = RunRecorder(context, self.run_id, self._transcript)
-        self._tools = ToolExecutor(
-            context,
-            options,
-            self._recorder.channel,
-            partial(spawn, self),
-            can_suspend=self._is_in_conversation and not parent_id,
-            depth=depth,
-            asker=(name or "sub-agent", parent_id) if parent_id else ("", ""),
-        )
+        self._tools = self._executor()
         self._loop = AgentLoop(
             context,
             options,
@@ -103,6 +95,18 @@ class AgentRun:
             tools=self._tools,
         )
         self._started_ms = context.hub.clock()
+
+    def _executor(self) -> ToolExecutor:
+        parent_id = self._parent_id
+        return ToolExecutor(
+            self.context,
+            self.options,
+            self._recorder.channel,
+            partial(spawn, self),
+            can_suspend=self._is_in_conversation and not parent_id,
+            depth=self.depth,
+            asker=(self._name or "sub-agent", parent_id) if parent_id else ("", ""),
+        )
 
     @property
     def failure(self) -> str:
