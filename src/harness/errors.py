@@ -6,6 +6,8 @@ HarnessError                what happened, where, and what to do next
 │   ├── BrokenPlugin
 │   ├── UnknownView
 │   ├── UnknownSession
+│   ├── AlreadyAnswered     the first answer counts
+│   ├── QuestionChanged     what is asked now is not what was shown
 │   └── BadConfig
 ├── AgentNotFound           the agent's program is not installed (127)
 ├── SpawnFailed             the program is there but does not start (126)
@@ -23,8 +25,11 @@ a broken local environment.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import ClassVar
+
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class HarnessError(Exception):
@@ -44,6 +49,11 @@ class HarnessError(Exception):
     def words(self) -> str:
         """`message` and `hint` on one line, as the command line prints them."""
         return f"{self.message}; {self.hint}" if self.hint else self.message
+
+    @property
+    def kind(self) -> str:
+        """For programs, which must not read the sentences: the name of the class, as in `unknown_session`."""
+        return _CAPITAL.sub("_", type(self).__name__).lower()
 
 
 class UsageError(HarnessError):
@@ -66,6 +76,14 @@ class UnknownView(UsageError):
 
 class UnknownSession(UsageError):
     """Raised for the id of a session or thread that does not exist."""
+
+
+class AlreadyAnswered(UsageError):
+    """Raised for an answer to a question that is not open any more: the first answer counts."""
+
+
+class QuestionChanged(UsageError):
+    """Raised for an answer that was meant for another question than the one that is open."""
 
 
 class BadConfig(UsageError):

@@ -188,8 +188,11 @@ def test_the_first_answer_counts_and_the_second_learns_who_gave_it(live: LiveSer
             await second.send(type="commands", session=session, commands=[command])
             error = await second.next("error")
             assert error["message"].startswith("laptop answered first")
+            assert error["code"] == "already_answered"
             await first.send(type="commands", session=session, commands=[command])
-            assert (await first.next("error"))["message"].startswith("this was answered already")
+            error = await first.next("error")
+            assert error["message"].startswith("this was answered already")
+            assert error["code"] == "already_answered"
             shown_text = [one for message in second.messages for one in message.get("answered", [])]
             assert shown_text == [
                 {"session": session, "relayId": ask["id"], "by": "laptop", "action": "approve"}

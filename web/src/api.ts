@@ -217,6 +217,7 @@ export interface ManyResult {
   readonly session: string;
   readonly relayId: string;
   readonly error?: string;
+  readonly code?: string;
 }
 
 /** What is always allowed in a session, until it is revoked. */

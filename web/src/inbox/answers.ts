@@ -32,6 +32,8 @@ export type Outcomes = ReadonlyMap<string, Outcome>;
 const SHOWN_MS = 5_000;
 const WITHDRAWN_SHOWN_MS = 12_000;
 const CHANGED = "It changed, look again";
+/** The code of the server's error for a question that has an answer. */
+const ALREADY_ANSWERED = "already_answered";
 const NOTES_MAX = 200;
 const ENDED: ReadonlySet<InboxRow["state"]> = new Set(["succeeded", "failed", "interrupted", "lost", "idle"]);
 
@@ -87,7 +89,7 @@ export class Answers {
       for (const { key } of asks) this.#refuse(key, (error as Error).message);
       return;
     }
-    for (const { session, relayId, error } of results) if (error) this.#refuse(askKey(session, relayId), error);
+    for (const { session, relayId, error, code } of results) if (error) this.#refuse(askKey(session, relayId), error, code);
   }
 
   /** Do not show it any more. */
@@ -125,15 +127,15 @@ export class Answers {
     else this.#end({ ...one, kind: "elsewhere", text: "Answered elsewhere" });
   }
 
-  #refused({ commandId = "", message }: ErrorFrame): void {
+  #refused({ commandId = "", message, code }: ErrorFrame): void {
     const key = this.#commands.get(commandId);
-    if (key) this.#refuse(key, message);
+    if (key) this.#refuse(key, message, code);
   }
 
-  #refuse(key: string, text: string): void {
+  #refuse(key: string, text: string, code = ""): void {
     const known = this.#outcomes.get(key);
     if (!known) return;
-    if (/\banswered (?:first|already)\b/i.test(text)) this.#end({ ...known, kind: "elsewhere", text });
+    if (code === ALREADY_ANSWERED) this.#end({ ...known, kind: "elsewhere", text });
     else this.#set({ ...known, kind: "refused", text });
   }
 

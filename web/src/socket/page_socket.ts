@@ -37,6 +37,7 @@ export type InboxFrame =
 export interface ErrorFrame {
   readonly type: "error";
   readonly message: string;
+  readonly code?: string;
   readonly session?: string;
   readonly commandId?: string;
   /** Nothing more comes of this session: it is unknown, or was deleted. */

@@ -23,7 +23,7 @@ from harness.clients.conversations.presets import (
 from harness.contracts.agent import Agent
 from harness.contracts.model import Attachment
 from harness.contracts.request import OWN_AGENT
-from harness.errors import UsageError
+from harness.errors import AlreadyAnswered, UsageError
 from harness.events import FollowUpsChanged, Relay, Warning
 from harness.folds.inbox.asks import check_shown
 from harness.folds.inbox.failures import PROGRAM_CLOSED
@@ -385,8 +385,8 @@ def _resume_data(relay: Relay, command: Approve | Deny | AnswerCommand) -> Any:
     return command.reason or "The user does not want to answer."
 
 
-def _answered_already() -> UsageError:
-    return UsageError(
+def _answered_already() -> AlreadyAnswered:
+    return AlreadyAnswered(
         "no question with this id is waiting for an answer",
         hint="it may have been answered already; the first answer counts",
     )

@@ -10,7 +10,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from harness.errors import UsageError
+from harness.errors import QuestionChanged
 from harness.events import Operation, Relay, ToolStart
 from harness.events.operation import Command, Fetch, List, Read, Search, Skill, Spawn, Tasks, Write
 from harness.folds.inbox.previews import TextReader, asked_preview, has_hidden_lines
@@ -54,9 +54,9 @@ def arguments_hash(relay: Relay) -> str:
 
 
 def check_shown(relay: Relay, shown_hash: str) -> None:
-    """Raises UsageError where an answer was meant for another ask than the one that is open. Empty: for any."""
+    """Raises QuestionChanged where an answer was meant for another ask than the one that is open. Empty: for any."""
     if shown_hash and shown_hash != arguments_hash(relay):
-        raise UsageError(CHANGED, hint="what is asked now is not what was shown")
+        raise QuestionChanged(CHANGED, hint="what is asked now is not what was shown")
 
 
 def ask_of(

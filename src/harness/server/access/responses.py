@@ -50,7 +50,7 @@ def json_response(value: Any, status: int = 200) -> Response:
 
 def error_response(error: HarnessError) -> Response:
     status = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
-    body = {"message": error.message} | ({"hint": error.hint} if error.hint else {})
+    body = {"message": error.message, "code": error.kind} | ({"hint": error.hint} if error.hint else {})
     return json_response({"error": body}, status)
 
 

@@ -54,6 +54,8 @@ class SessionData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class ErrorWords(msgspec.Struct, omit_defaults=True):
     message: str
+    code: str = ""
+    """For programs: `unknown_session`, `usage_error` …"""
     hint: str = ""
     """What to do next."""
 

@@ -10,8 +10,7 @@ from weakref import WeakValueDictionary
 from harness.clients.commands import AnswerCommand, Approve, Command, Deny
 from harness.clients.conversations.backend import Backend
 from harness.clients.conversations.log_tail import LogTail
-from harness.errors import HarnessError, UsageError
-from harness.folds.inbox.asks import CHANGED
+from harness.errors import AlreadyAnswered, HarnessError, QuestionChanged, UsageError
 from harness.log.store import Store
 from harness.server.live.channel import TICK_S, SessionChannel
 
@@ -110,10 +109,10 @@ class Channels:
         try:
             await self.backend.carry_out(log_id, command)
         except UsageError as error:
-            if key in self._answered and error.message != CHANGED:
+            if key in self._answered and not isinstance(error, QuestionChanged):
                 first = self._answered[key]
                 words = "this was answered already" if first == client else f"{first} answered first"
-                raise UsageError(words, hint="the first answer counts") from error
+                raise AlreadyAnswered(words, hint="the first answer counts") from error
             raise
         self._answered[key] = client
         while len(self._answered) > _MOST_ANSWERED:

@@ -35,6 +35,7 @@ from harness.server.live.fleet_feed import FleetFeed
 from harness.server.live.frames import Packet
 from harness.server.live.inbox_feed import LISTED, InboxFeed
 from harness.server.live.session_socket import (
+    BAD_MESSAGE,
     COMMANDS_AT_ONCE,
     COMMANDS_PER_S,
     NEW_CONVERSATION,
@@ -51,6 +52,7 @@ _MOST_FLEETS = 8
 _MOST_QUEUED = 64
 """Messages that a client is behind before it gets all rows instead."""
 MOST_ANSWERS = 200
+_TOO_MANY = "too_many"
 
 
 class Subscribe(msgspec.Struct, frozen=True, tag_field="type", tag="subscribe"):
@@ -121,6 +123,8 @@ class AnswerResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     session: str
     relay_id: str
     error: str = ""
+    code: str = ""
+    """`HarnessError.kind` of the error."""
 
 
 async def answer_many(channels: Channels, answers: list[OneAnswer], client: str) -> list[AnswerResult]:
@@ -134,12 +138,12 @@ async def answer_many(channels: Channels, answers: list[OneAnswer], client: str)
             command = Approve(
                 relay_id=answer.relay_id, arguments_hash=answer.arguments_hash, option_id=answer.option_id
             )
-        error = ""
+        error = code = ""
         try:
             await channels.carry_out(answer.session, command, client)
         except HarnessError as failure:
-            error = failure.words
-        return AnswerResult(session=answer.session, relay_id=answer.relay_id, error=error)
+            error, code = failure.words, failure.kind
+        return AnswerResult(session=answer.session, relay_id=answer.relay_id, error=error, code=code)
 
     return [await one(answer) for answer in answers]
 
@@ -270,7 +274,7 @@ class InboxSocket:
             except RecursionError:
                 return await self._close(_POLICY, "the message is nested too deeply")
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                await self._error(f"not a message of this socket: {error}")
+                await self._error(f"not a message of this socket: {error}", BAD_MESSAGE)
                 continue
             count = _count(wanted)
             if count > MOST_ANSWERS or (count > 1 and not self._bucket.take(count - 1)):
@@ -288,7 +292,7 @@ class InboxSocket:
             case SessionCommands():
                 if len(wanted.commands) > MOST_AT_ONCE:
                     message = f"at most {MOST_AT_ONCE} commands in one message"
-                    await self._error(message, session=wanted.session, key=wanted.key)
+                    await self._error(message, _TOO_MANY, session=wanted.session, key=wanted.key)
                     return
                 for command in wanted.commands:
                     await self._command(wanted.session, wanted.key, command)
@@ -310,7 +314,9 @@ class InboxSocket:
         if session in self._subscribed or (not session and key in self._new):
             return None
         if len(self._subscribed) + len(self._new) >= _MOST_SUBSCRIBED:
-            return await self._error("too many sessions are subscribed to", session=session, key=key)
+            return await self._error(
+                "too many sessions are subscribed to", _TOO_MANY, session=session, key=key
+            )
         if not session:
             new = _Subscription("", key, NewConversation(self._channels.backend))
             self._new[key] = new
@@ -322,7 +328,7 @@ class InboxSocket:
         if name in self._followed:
             return
         if len(self._followed) >= _MOST_FLEETS:
-            await self._error("too many fleets are subscribed to")
+            await self._error("too many fleets are subscribed to", _TOO_MANY)
             return
         self._followed[name] = asyncio.get_running_loop().create_task(self._send_fleet(name))
 
@@ -338,7 +344,7 @@ class InboxSocket:
         try:
             channel = await one.stack.enter_async_context(self._channels.watching(one.session))
         except HarnessError as error:
-            await self._error(error.words, session=one.session, key=one.key)
+            await self._error(error.words, error.kind, session=one.session, key=one.key)
             return
         self._subscribed[one.session] = one
         one.sending = asyncio.get_running_loop().create_task(self._send_state(channel, one))
@@ -349,7 +355,7 @@ class InboxSocket:
             await sender.run()
         except UnknownSession as error:
             self._subscribed.pop(one.session, None)
-            await self._error(error.words, session=one.session, key=one.key)
+            await self._error(error.words, error.kind, session=one.session, key=one.key)
         except (OSError, RuntimeError):
             return
         finally:
@@ -372,10 +378,12 @@ class InboxSocket:
             await self._channels.carry_out(session, command, self._client)
             self._feed.mark_seen(session)
         except HarnessError as error:
-            await self._error(error.words, command.id, session=session, key=key)
+            await self._error(error.words, error.kind, command.id, session=session, key=key)
 
-    async def _error(self, message: str, command_id: str = "", *, session: str = "", key: str = "") -> None:
-        error = {"type": "error", "session": session, "message": message}
+    async def _error(
+        self, message: str, code: str, command_id: str = "", *, session: str = "", key: str = ""
+    ) -> None:
+        error = {"type": "error", "session": session, "message": message, "code": code}
         error |= {"key": key} if key else {}
         await self._data(error | ({"commandId": command_id} if command_id else {}))
 

@@ -30,6 +30,8 @@ _NEEDED = ("transport", "writable", "conn", "close_sent", "disconnected", "hands
 """What a protocol object must have so that frames can be written to it."""
 _POLICY, _TOO_LARGE, _UNKNOWN = 1008, 1009, 4404
 _LONGEST_NAME = 60
+BAD_MESSAGE = "bad_message"
+"""The code of an error frame for what is no message of a socket; other codes are `HarnessError.kind`."""
 
 
 def _new_conversation() -> bytes:
@@ -220,7 +222,7 @@ class Socket:
             except BadCommands as error:
                 if error.is_hostile:
                     return await self._close(_POLICY, str(error))
-                await self._error(str(error))
+                await self._error(str(error), BAD_MESSAGE)
                 continue
             if len(wanted) > 1 and not self._bucket.take(len(wanted) - 1):
                 return await self._close(_POLICY, "too many commands")
@@ -236,10 +238,10 @@ class Socket:
             if self._log_id:
                 await self._channels.carry_out(self._log_id, command, self._client)
         except HarnessError as error:
-            await self._error(error.words, command.id)
+            await self._error(error.words, error.kind, command.id)
 
-    async def _error(self, message: str, command_id: str = "") -> None:
-        error = {"type": "error", "message": message}
+    async def _error(self, message: str, code: str, command_id: str = "") -> None:
+        error = {"type": "error", "message": message, "code": code}
         await self._text(compact(error | {"commandId": command_id} if command_id else error))
 
     async def _text(self, text: str) -> None:

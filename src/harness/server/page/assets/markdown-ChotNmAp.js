@@ -1,1 +1,0 @@
-export{t as Markdown}from"./markdown-CqG4xN4V.js";

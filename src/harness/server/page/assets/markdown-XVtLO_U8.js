@@ -1,0 +1,1 @@
+export{t as Markdown}from"./markdown-91DBV8px.js";
