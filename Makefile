@@ -9,6 +9,9 @@ READY := $(VENV)/ready
 DEMO_VENV := .venv-demo
 DEMO_READY := $(DEMO_VENV)/ready
 DEMO_LIBRARIES := msgspec hyperscan
+# The generator of the documentation site, which nothing else needs.
+SITE_VENV := .venv-site
+SITE_READY := $(SITE_VENV)/ready
 # From `site-packages`. Python reads such a file in the encoding of the locale, which may not know the clone's path.
 OWN_SOURCE := ../../../../src
 UV := $(shell command -v uv || echo $(BIN)/uv)
@@ -26,7 +29,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test agreement test-portable check golden docs bench web verify-agents lock clean
+.PHONY: help setup demo test agreement test-portable check golden docs site bench web verify-agents lock clean
 
 help: ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -61,6 +64,9 @@ golden: $(READY) ## rewrite the expected files of the recordings and show the di
 docs: $(READY) ## rewrite the generated parts of the documents
 	@$(BIN)/python docs/generate.py
 
+site: $(READY) $(SITE_READY) ## build the documentation as a site into build/site; a broken link is an error
+	@$(BIN)/python site/build.py $(SITE_VENV)/bin/zensical build/site
+
 bench: $(READY) ## measure speed against the promised ratios
 	@$(BIN)/python benchmarks/run.py
 
@@ -76,7 +82,7 @@ lock: $(UV) ## pin what pyproject.toml asks for; newest of everything with ARGS=
 		--all-extras --group dev --output-file requirements.lock $(ARGS) pyproject.toml
 
 clean: ## remove .venv, caches and build results
-	@rm -rf $(VENV) $(DEMO_VENV) build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf $(VENV) $(DEMO_VENV) $(SITE_VENV) build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find src tests docs examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 define CHECK_PYTHON
@@ -108,6 +114,12 @@ $(DEMO_READY): requirements.lock
 	@for folder in $(DEMO_VENV)/lib/python3*/site-packages; do echo $(OWN_SOURCE) > "$$folder/harness.pth"; done
 	@printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -m harness "$$@"\n' > $(DEMO_VENV)/bin/harness
 	@chmod +x $(DEMO_VENV)/bin/harness
+	@touch $@
+
+$(SITE_READY): site/requirements.lock
+	$(CHECK_PYTHON)
+	@test -x $(SITE_VENV)/bin/python || $(PYTHON) -m venv --clear $(SITE_VENV)
+	@$(SITE_VENV)/bin/python -m pip install $(PIP_OPTIONS) --require-hashes -r site/requirements.lock
 	@touch $@
 
 $(BIN)/uv:
