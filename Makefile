@@ -29,7 +29,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test agreement test-portable check golden docs site bench web verify-agents lock clean
+.PHONY: help setup demo test agreement test-portable check golden docs dist site bench web verify-agents lock clean
 
 help: ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -63,6 +63,9 @@ golden: $(READY) ## rewrite the expected files of the recordings and show the di
 
 docs: $(READY) ## rewrite the generated parts of the documents
 	@$(BIN)/python docs/generate.py
+
+dist: $(READY) ## build wheel, sdist and the list of their parts into dist/, the same bytes each time
+	@$(BIN)/python deploy/release.py
 
 site: $(READY) $(SITE_READY) ## build the documentation as a site into build/site; a broken link is an error
 	@$(BIN)/python site/build.py $(SITE_VENV)/bin/zensical build/site
