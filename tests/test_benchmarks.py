@@ -71,6 +71,7 @@ def test_the_table_has_ratios_and_says_where_a_run_was_stopped(peers: Any) -> No
 SMALLEST: dict[str, tuple[str, ...]] = {
     "counts": (str(FOLDER),),
     "fleet": ("--running", "1", "--cases", "2", "--runs", "1"),
+    "formats": (),
     "histories": ("--sessions", "6", "--bytes", "2000", "--big", "0", "--rounds", "1", "--no-ccusage"),
     "inbox": ("--sessions", "1", "--browsers", "1", "--seconds", "0.5", "--old", "1"),
     "loop": (),

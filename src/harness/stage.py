@@ -54,6 +54,8 @@ class ViewOptions(NamedTuple):
     """Show tokens and cost as they come, where that is optional."""
     reasoning: bool = False
     """Show the model's reasoning, where that is optional."""
+    content: bool = False
+    """Texts, arguments and results too, in a view that leaves them out unless asked."""
     human: bool = False
     """Read by a person, not by a program: a view that has two forms gives the readable one."""
     color: bool = False

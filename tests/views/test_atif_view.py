@@ -6,12 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import atif
 import pytest
+from pydantic import ValidationError
 
 from harness.events import (
+    Event,
     Message,
     Result,
     SessionStart,
+    StepStart,
     TextDelta,
     TextRetracted,
     ToolEnd,
@@ -20,7 +24,9 @@ from harness.events import (
     UsageDelta,
 )
 from harness.log import codec
+from harness.stage import run_through
 from harness.views.atif import AtifView
+from standard_logs import everything, on_each
 
 RECORDINGS = sorted((Path(__file__).parents[1] / "agents").glob("*/*/*/events.ndjson"))
 AGENT_ONLY = {"model_name", "reasoning_effort", "reasoning_content", "tool_calls", "metrics"}
@@ -31,13 +37,14 @@ def _document(events: Any) -> dict[str, Any]:
     for event in events:
         assert not view.feed(event)
     (data,) = view.finish()
+    atif.Trajectory.model_validate_json(data)
     found: dict[str, Any] = json.loads(data)
     return found
 
 
 def _check(document: dict[str, Any]) -> int:
     """How many calls it has."""
-    assert document["schema_version"] == "ATIF-v1.7"
+    assert document["schema_version"] == "ATIF-v1.8"
     assert document["agent"]["name"]
     steps = document["steps"]
     assert [step["step_id"] for step in steps] == list(range(1, len(steps) + 1))
@@ -89,3 +96,66 @@ def test_a_sub_agent_is_a_trajectory_of_its_own() -> None:
     (kid,) = document["subagent_trajectories"]
     assert kid["agent"]["extra"] == {"name": "helper"}
     assert document["final_metrics"]["total_cost_usd"] == 1.5
+
+
+@on_each
+def test_the_official_validator_takes_every_log(log: list[Event]) -> None:
+    for data in run_through(AtifView(), log):
+        atif.Trajectory.model_validate_json(data)
+
+
+def test_questions_and_files_are_in_it() -> None:
+    document = _document(everything())
+    text = json.dumps(document)
+    assert "relay" in {notice["level"] for notice in document["extra"]["notices"]}
+    assert '"type": "image"' in text
+
+
+def test_a_step_is_a_model_call_where_the_log_says_so() -> None:
+    run = [
+        SessionStart(run_id="t", agent="native"),
+        StepStart(run_id="t", id="1"),
+        Message(run_id="t", role="assistant", text="two calls"),
+        *(
+            event
+            for call in "ab"
+            for event in (
+                ToolStart(run_id="t", call_id=call, tool_name="read"),
+                ToolEnd(run_id="t", call_id=call, tool_name="read", success=True, output=call),
+            )
+        ),
+        StepStart(run_id="t", id="2"),
+        Message(run_id="t", role="assistant", text="done"),
+        Result(run_id="t", success=True),
+    ]
+    first, second = _document(run)["steps"]
+    assert [call["tool_call_id"] for call in first["tool_calls"]] == ["a", "b"]
+    assert second["message"] == "done"
+
+
+def test_sounds_have_the_names_of_the_format() -> None:
+    parts = [{"mediaType": "audio/x-wav", "data": "AA=="}, {"mediaType": "audio/unheard-of", "data": "AA=="}]
+    run = [SessionStart(run_id="t", agent="x"), Message(run_id="t", role="user", text="hear", parts=parts)]
+    (step,) = _document(run)["steps"]
+    assert [part.get("source", {}).get("media_type") for part in step["message"]] == [None, "audio/wav"]
+
+
+def _with_step(**fields: Any) -> dict[str, Any]:
+    step = {"step_id": 1, "source": "user", "message": "x", **fields}
+    return {"steps": [step]}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"agent": {}},
+        {"surprise": 1},
+        _with_step(step_id=2),
+        _with_step(source="person"),
+        _with_step(metrics={"prompt_tokens": 1}),
+    ],
+)
+def test_what_breaks_a_rule_is_refused(change: dict[str, Any]) -> None:
+    document = _document(everything())
+    with pytest.raises(ValidationError):
+        atif.Trajectory.model_validate(document | change)

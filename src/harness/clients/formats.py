@@ -18,7 +18,7 @@ ALIASES = {
 }
 FOR_PROGRAMS, FOR_PEOPLE = "stream", "transcript"
 SHOW_ERRORS_THEMSELVES = ("stream", "log", "transcript", "events", "session-events", "html")
-JSON_LINES = ("activity", "delta", "events", "log", "session-events", "stream")
+JSON_LINES = ("acp", "activity", "agui", "delta", "events", "log", "otel", "session-events", "stream")
 """These write one JSON document a line, for programs."""
 JSON = (*JSON_LINES, "atif", "display", "graph", "result", "state", "usage")
 TO_PASS_ON = ("html",)

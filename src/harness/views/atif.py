@@ -1,7 +1,8 @@
-"""The run as one trajectory in ATIF v1.7, the format of Harbor, as JSON after the end; sub-agents are inside of it.
+"""The run as one trajectory in ATIF v1.8, the format of Harbor, as JSON after the end; sub-agents are inside of it.
 
-A step of the agent lasts until a result has come back and the agent writes again: where it made several calls in one
-message and reports them one after the other, they are several steps. Prompt tokens include what came from the cache,
+A step of the agent is a call of its model. Where the log does not say where those begin, a step lasts until a result has
+come back and the agent writes again: calls of one message that are reported one after the other are then several
+steps. Prompt tokens include what came from the cache,
 completion tokens include reasoning. What ATIF has no place for is in `extra`.
 """
 
@@ -18,8 +19,11 @@ from harness.events import (
     Info,
     Message,
     ReasoningDelta,
+    Relay,
+    RelayReply,
     Result,
     SessionStart,
+    StepStart,
     TextDelta,
     TextRetracted,
     ToolEnd,
@@ -28,16 +32,21 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
+from harness.folds.standards.vocabulary import file_parts
 from harness.formatting.json_text import pretty
 from harness.log.run_tree import RunNode, RunTree
 from harness.stage import ViewOptions
 
-VERSION = "ATIF-v1.7"
+VERSION = "ATIF-v1.8"
 _SHOWN = (
     *(SessionStart, Message, TextDelta, TextRetracted, ReasoningDelta, ToolStart, ToolEnd, UsageDelta),
-    *(Compacted, Error, Warning, Info, Unknown, Result),
+    *(Compacted, Error, Warning, Info, Unknown, Relay, RelayReply, StepStart, Result),
 )
 _IMAGES = frozenset(("image/jpeg", "image/png", "image/gif", "image/webp"))
+_AUDIO = frozenset(("wav", "mpeg", "mp4", "aac", "ogg", "flac", "webm", "aiff"))
+_AUDIO_NAMES = {"mp3": "mpeg", "m4a": "mp4", "wave": "wav", "vnd.wave": "wav", "aif": "aiff"}
+"""Other names of these, without `x-`."""
+_QUESTION = ("id", "kind", "call_id", "tool_name", "question", "approved", "choice", "answer", "by", "reason")
 
 
 def open(options: ViewOptions) -> AtifView:
@@ -100,6 +109,8 @@ class _Trajectory:
         """Steps of the agent, with the positions of their texts, and their other parts."""
         self._open: dict[str, Any] | None = None
         self._has_result = False
+        self._has_steps = False
+        """Whether the log says where the calls of the model begin."""
         self._totals: dict[str, Any] = {}
         self._notices: list[dict[str, Any]] = []
         self._result: Result | None = None
@@ -152,6 +163,11 @@ class _Trajectory:
             case Warning() | Info():
                 level = type(event).__name__.lower()
                 self._notices.append(_lean({"level": level, "message": event.message, "code": event.code}))
+            case Relay() | RelayReply():
+                about = {name: getattr(event, name, None) for name in _QUESTION}
+                self._notices.append(_lean({"level": event.type.lower(), **about}))
+            case StepStart():
+                self._open, self._has_steps = None, True
             case Unknown():
                 self._notices.append(_lean({"level": "unknown", "message": event.reason}))
             case _:
@@ -232,7 +248,7 @@ class _Trajectory:
 
     def _agent_step(self, event: Event) -> dict[str, Any]:
         """The step that the agent is at: a new one once results have come back."""
-        if self._open is None or self._has_result:
+        if self._open is None or (self._has_result and not self._has_steps):
             self._open, self._has_result = self._step(event, "agent"), False
         return self._open
 
@@ -306,21 +322,26 @@ class _Trajectory:
 
 
 def _content(text: str, parts: Sequence[Any] | None) -> Any:
-    """Text, or text and images. An image that is not elsewhere is a `data:` URL."""
-    images = [
-        {"type": "image", "source": {"media_type": part["mediaType"], "path": path}}
-        for part in parts or ()
-        if isinstance(part, dict) and part.get("mediaType") in _IMAGES and (path := _path(part))
+    """Text, or text with images and sounds. What is not elsewhere is a `data:` URL."""
+    others = [
+        {"type": kind, "source": {"media_type": media_type, "path": part.address}}
+        for part in file_parts(parts)
+        for kind, media_type in (_media(part.media_type),)
+        if kind
     ]
-    if not images:
+    if not others:
         return text
-    return [*([{"type": "text", "text": text}] if text else []), *images]
+    return [*([{"type": "text", "text": text}] if text else []), *others]
 
 
-def _path(part: dict[str, Any]) -> str:
-    if part.get("url"):
-        return str(part["url"])
-    return f"data:{part['mediaType']};base64,{part['data']}" if part.get("data") else ""
+def _media(media_type: str) -> tuple[str, str]:
+    """Its kind, empty if ATIF has none, and its name there."""
+    if media_type in _IMAGES:
+        return "image", media_type
+    family, _, name = media_type.lower().partition(";")[0].strip().partition("/")
+    name = name.removeprefix("x-")
+    name = _AUDIO_NAMES.get(name, name)
+    return ("audio", f"audio/{name}") if family == "audio" and name in _AUDIO else ("", "")
 
 
 def _sum(*counts: int | None) -> int | None:

@@ -98,6 +98,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     add("-o", "--output-file", default="", metavar="FILE", help="also write the output to this file")
     add("--usage", action="store_true", help="in ndjson: also tokens and cost, live")
     add("--reasoning", action="store_true", help="in pretty and activity: also the model's reasoning")
+    add("--content", action="store_true", help="in otel: also texts, arguments and results")
     add("--record", default="", metavar="DIR", help="also write raw.jsonl and events.jsonl there")
     add("--name", default="", metavar="TEXT", help="a name for the session")
     add("--tag", action="append", default=[], metavar="TEXT", help="a tag for the session (may be repeated)")
@@ -165,6 +166,7 @@ def carry_out(request: Request, arguments: argparse.Namespace, settings: Setting
     options = ViewOptions(
         usage=arguments.usage,
         reasoning=arguments.reasoning,
+        content=arguments.content,
         human=on_terminal,
         color=wants_color(arguments.color, os.environ, is_terminal=on_terminal),
         width=width_of(STDOUT, os.environ),

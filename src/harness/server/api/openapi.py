@@ -62,7 +62,7 @@ _OF_ALL = (403, 421)
 _OF_LOGGED_IN = (401, 403, 421, 500, 503)
 _OF_CHANGES = (400, 408, 413, 415, 429)
 _NUMBERS = ("limit", "offset", "at", "from", "lines", "context")
-_FLAGS = ("hideNames", "follow", "usage", "reasoning", "human", "live", "passages")
+_FLAGS = ("hideNames", "follow", "usage", "reasoning", "content", "human", "live", "passages")
 _STREAM = schemas.ServerSentEvents
 _TEXTS: dict[Any, tuple[str, ...]] = {
     _STREAM: ("text/event-stream",),
@@ -196,7 +196,7 @@ ENDPOINTS = (
         f"{_ONE}/events",
         "Any view as server-sent events; `Last-Event-ID` resumes",
         _STREAM,
-        query=("view", "follow", "from", "usage", "reasoning", "human"),
+        query=("view", "follow", "from", "usage", "reasoning", "content", "human"),
     ),
     Endpoint("get", f"{_ONE}/object-stream", "State and changes, for assistant-ui", _STREAM),
     Endpoint(

@@ -61,7 +61,9 @@ class StreamsApi:
     async def _events(self, request: Request) -> Response:
         log_id = request.path_params["id"]
         name = formats.find(request.query_params.get("view", "stream"))
-        options = ViewOptions(**{key: flag(request, key) for key in ("usage", "reasoning", "human")})
+        options = ViewOptions(
+            **{key: flag(request, key) for key in ("usage", "reasoning", "content", "human")}
+        )
         is_followed = flag(request, "follow", default=True)
         start = max(
             StreamPosition(number(request, "from", 0, most=10**12)),
