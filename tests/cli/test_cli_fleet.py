@@ -69,7 +69,7 @@ def test_a_plan_is_carried_out_reported_and_compared(planned: CliMachine) -> Non
         "good.1.json",
     ]
     assert planned.call("fleet", "export", "plan", "-f", "atif", "-o", "out").code == 0
-    assert json.loads((planned.project / f"out/{good}.json").read_text())["schema_version"] == "ATIF-v1.7"
+    assert json.loads((planned.project / f"out/{good}.json").read_text())["schema_version"] == "ATIF-v1.8"
     assert planned.call("sessions", "list", "--tag", "fleet=plan", "--ids").out.count("\n") == 2
 
 
