@@ -328,7 +328,7 @@ def main() -> None:
             [str(CACHE / "bin" / "python"), "-m", "pip", "install", "--quiet", *PACKAGES], check=True
         )
     elif not (CACHE / "bin" / "python").exists():
-        sys.exit("the SDKs are not installed\n  python benchmarks/providers.py --install")
+        sys.exit("the SDKs are not installed: run `.venv/bin/python benchmarks/providers.py --install`")
     else:
         compare(int(words[1]) if words[:1] == ["--rounds"] else 3)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from corpus import claude_lines
 from measuring import Cpu, least, least_in_turn, memory_mb, size
@@ -29,13 +30,13 @@ from harness.log.stores.files import FileStore
 from harness.runs.dialogue import ProgramConversation
 from harness.runs.launch import prepare
 from harness.runs.run import start
+from python_programs import python_program
 
 ROUNDS = size(7, 1)
 IDLE_LINES = size(50, 1)
 LONG = size(20_000, 80)
 MOST_RATIO, MOST_SECOND_MS, MOST_IDLE_MB = 1.2, 20.0, 5.0
-_PROGRAM = """#!{python} -S
-import os, sys
+_PROGRAM = """import os, sys
 if "--version" in sys.argv:
     print("2.1.325 (Claude Code)")
     sys.exit()
@@ -51,7 +52,7 @@ if "--input-format" not in sys.argv:
 for line in sys.stdin.buffer:
     if b'"initialize"' in line:
         say("hello")
-    elif line.startswith(b'{{"type":"user"'):
+    elif line.startswith(b'{"type":"user"'):
         say("began")
         if os.path.exists(os.path.join(here, "question")):
             say("question")
@@ -68,9 +69,7 @@ class Lab:
 
     def __init__(self, lines: list[str], *, asks: bool = False) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="two-way-"))
-        self.binary = self.folder / "claude"
-        self.binary.write_text(_PROGRAM.format(python=sys.executable))
-        self.binary.chmod(0o755)
+        self.binary = python_program(self.folder / "claude", _PROGRAM, "-S")
         self._write("hello", [_json({"type": "control_response", "response": {"request_id": "harness-1"}})])
         self._write("began", [_json({**_STATE, "state": "running"})])
         self._write("ended", [_json({**_STATE, "state": "idle"})])

@@ -36,6 +36,7 @@ from typing import Any
 from starlette.websockets import WebSocket
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from corpus import claude_lines
 from two_way import Lab
@@ -54,14 +55,14 @@ from harness.server.live.session_socket import Socket
 from harness.session.catalogue import ModelCatalogue
 from harness.session.config import Mode
 from harness.session.harness import Harness
+from python_programs import python_program
 
 ROOT = os.path.dirname(os.path.abspath(package.__file__)) + os.sep
 TOOL = "tools" + os.sep + "bash.py"
 WAKING = ("set_result", "create_task", "call_soon_threadsafe")
 WAKE = b"\0"
 """What gives work to another thread or task: these calls, and a byte into the pipe that a thread waits for."""
-PROGRAM = """#!{python} -S
-import os, sys, time
+PROGRAM = """import os, sys, time
 if "--version" in sys.argv:
     print("2.1.325 (Claude Code)")
     sys.exit()
@@ -375,9 +376,8 @@ async def delta(folder: str) -> None:
 def call(folder: str) -> None:
     """The program waits until it may write the second call, which counts."""
     os.mkdir(folder)
-    program, here = Path(folder, "claude"), Path(folder)
-    program.write_text(PROGRAM.format(python=sys.executable))
-    program.chmod(0o755)
+    here = Path(folder)
+    program = python_program(here / "claude", PROGRAM, "-S")
     for number in (1, 2):
         part = {"type": "tool_use", "id": f"c{number}", "name": "Bash", "input": {"command": "ls"}}
         line = {"type": "assistant", "message": {"id": f"m{number}", "role": "assistant", "content": [part]}}

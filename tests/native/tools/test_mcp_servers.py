@@ -544,7 +544,8 @@ def test_in_a_sandbox_servers_are_confined_as_commands_are(connected: Connected)
         pytest.skip(lacking("wall"))
     if sys.executable.startswith("/tmp/"):
         pytest.skip(
-            "a sandbox has a /tmp of its own, and the interpreter for the server is in that of the machine"
+            "a sandbox has a /tmp of its own, and the interpreter for the server is in that of the machine: "
+            "clone to another place than /tmp"
         )
     root, outside = connected.bench.root, Path(tempfile.mkdtemp(dir="/var/tmp", prefix="harness-mcp-"))
     (root / "sub").mkdir()
