@@ -11,6 +11,7 @@ import pytest
 
 from harness.contracts.history import Home
 from harness.histories.catalogue import Catalogue, CataloguedSession
+from harness.histories.catalogue_filter import SessionFilter
 from harness.histories.registry import load_all
 from stored_homes import HomeCase, cases
 
@@ -41,6 +42,20 @@ def test_sessions_are_found_without_being_read_and_read_once(tmp_path: Path) -> 
     again = _catalogue(tmp_path)
     again.refresh(home)
     assert again.sessions() == [read], "another process knows it too"
+
+
+@pytest.mark.parametrize("name", ["claude/2.1.325/two_projects", "goose/1.52.0/subagent"])
+def test_sums_are_those_of_the_sessions(tmp_path: Path, name: str) -> None:
+    """Without a list of them, of which there may be a hundred thousand."""
+    catalogue = _catalogue(tmp_path)
+    known = _known(catalogue, _case(name).unpack(tmp_path / "home")).values()
+    sums = catalogue.sums()
+    assert len(known) > 1
+    assert (sums.sessions, sums.sub_agents) == (len(known), sum(one.is_child for one in known))
+    assert sums.size == sum(one.size for one in known)
+    assert sums.oldest_ms == min(one.started_ms or one.changed_ms for one in known)
+    assert sums.newest_ms == max(one.changed_ms for one in known)
+    assert catalogue.sums(SessionFilter(agent="nobody")) == (0, 0, 0, None, None)
 
 
 @pytest.mark.parametrize("case", [case for case in cases() if "/tools" in str(case)], ids=str)

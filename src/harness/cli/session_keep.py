@@ -86,7 +86,5 @@ def _chosen(
     if not (arguments.agent or arguments.older_than is not None or arguments.all):
         return
     agent = load(arguments.agent).name if arguments.agent else ""
-    before_ms = arguments.older_than
-    for session in histories.sessions(SessionFilter(agent=agent, with_deleted=False)):
-        if before_ms is None or session.changed_ms < before_ms:
-            yield session
+    chosen = SessionFilter(agent=agent, with_deleted=False, changed_before_ms=arguments.older_than)
+    yield from histories.sessions(chosen)

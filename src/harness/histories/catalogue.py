@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from harness.contracts.history import AgentHistory, Home, StoredSession
-from harness.histories.catalogue_filter import EVERYTHING, SessionFilter
+from harness.histories.catalogue_filter import EVERYTHING, STARTED, SessionFilter
 from harness.histories.catalogue_writer import (
     CatalogueWriter,
     as_json,
@@ -79,6 +79,18 @@ class CataloguedRun(NamedTuple):
     started_ms: int
     prompt: int
     """A hash of it."""
+
+
+class SessionSums(NamedTuple):
+    """Of many sessions, with those of sub-agents."""
+
+    sessions: int
+    sub_agents: int
+    size: int
+    oldest_ms: int | None
+    """When the first of them began. None where there is none."""
+    newest_ms: int | None
+    """When the last of them has changed."""
 
 
 class CataloguedSession(msgspec.Struct, frozen=True, gc=False):
@@ -269,6 +281,13 @@ class Catalogue:
     def count(self, chosen: SessionFilter = EVERYTHING) -> int:
         condition, values = chosen.condition()
         return int(self.rows(f"SELECT count(*) FROM sessions WHERE {condition}", values)[0][0])
+
+    def sums(self, chosen: SessionFilter = EVERYTHING) -> SessionSums:
+        condition, values = chosen.condition()
+        sums = f"count(*), total(is_child), total(size), min({STARTED}), max(changed_ms)"
+        (row,) = self.rows(f"SELECT {sums} FROM sessions WHERE {condition}", values)
+        count, children, size, oldest_ms, newest_ms = row
+        return SessionSums(count, int(children), int(size), oldest_ms, newest_ms)
 
     def named(self, session_id: str, agent: str = "") -> list[CataloguedSession]:
         """The session of that id, or else those whose ids begin so; of any agent, or of this one."""

@@ -23,6 +23,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     since_ms: int | None = None
     until_ms: int | None = None
     changed_since_ms: int | None = None
+    changed_before_ms: int | None = None
     """What is known without reading a session."""
     with_children: bool = True
     with_deleted: bool = True
@@ -55,9 +56,10 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
             (bool(self.project), _BELOW, _below(self.project)),
             (bool(self.model), "instr(lower(sessions.model), ?)", [self.model.lower()]),
             (bool(self.outcome), "outcome = ?", [self.outcome]),
-            (self.since_ms is not None, f"{_STARTED} >= ?", [self.since_ms]),
-            (self.until_ms is not None, f"{_STARTED} < ?", [self.until_ms]),
+            (self.since_ms is not None, f"{STARTED} >= ?", [self.since_ms]),
+            (self.until_ms is not None, f"{STARTED} < ?", [self.until_ms]),
             (self.changed_since_ms is not None, "changed_ms >= ?", [self.changed_since_ms]),
+            (self.changed_before_ms is not None, "changed_ms < ?", [self.changed_before_ms]),
             (not self.with_children, "NOT is_child", []),
             (not self.with_deleted, "NOT gone_ms", []),
             (self.only_unread, _UNREAD, []),
@@ -74,7 +76,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EVERYTHING = SessionFilter()
-_STARTED = "(CASE started_ms WHEN 0 THEN changed_ms ELSE started_ms END)"
+STARTED = "(CASE started_ms WHEN 0 THEN changed_ms ELSE started_ms END)"
 _UNREAD = "(read_mark != mark AND NOT gone_ms)"
 _ONE_OF = "sessions.session_id IN (SELECT value FROM json_each(?))"
 _BELOW = "(cwd = ? OR substr(cwd, 1, ?) = ?)"

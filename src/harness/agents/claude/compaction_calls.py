@@ -73,10 +73,12 @@ def plain_name(model: str) -> str:
 
 
 def _plus(one: Counts, other: Counts) -> Counts:
-    a, b, c, d, e, f = (left + right for left, right in zip(one, other, strict=True))
-    return a, b, c, d, e, f
+    a, b, c, d, e, f = one
+    u, v, w, x, y, z = other
+    return a + u, b + v, c + w, d + x, e + y, f + z
 
 
 def _minus(one: Counts, other: Counts) -> Counts:
-    a, b, c, d, e, f = (left - right for left, right in zip(one, other, strict=True))
-    return a, b, c, d, e, f
+    a, b, c, d, e, f = one
+    u, v, w, x, y, z = other
+    return a - u, b - v, c - w, d - x, e - y, f - z

@@ -157,6 +157,8 @@ class _ClaudeScan(FileScan[_State]):
         """Message → run, time, model, usage and cost, of several lines the last."""
         self._compacted: list[tuple[int, int, CompactionCall]] = []
         """With run and time."""
+        self._since: dict[str, tuple[str, _Used]] = {}
+        """Message → model and usage, since the last sum. They are added up where there was a compaction, or reading ends."""
 
     def files(self) -> Iterator[tuple[str, str]]:
         yield "", self.session.path
@@ -189,12 +191,21 @@ class _ClaudeScan(FileScan[_State]):
         elif record.subtype == "compact_boundary":
             self.state.compactions.compact(record.uuid, is_first=not self.summary.runs)
         elif record.type == "cost-state":
+            if self.state.compactions.boundary:
+                self._add_up()
+            self._since = {}
             totals = {model: _totals_of(stated) for model, stated in (record.model_usage or {}).items()}
             for call in self.state.compactions.state(totals):
                 self._compacted.append((self.summary.runs, self.summary.ended_ms, call))
 
+    def _add_up(self) -> None:
+        for message_id, (model, stated) in self._since.items():
+            self.state.compactions.answer(message_id, model, _counts_of_message(stated))
+        self._since = {}
+
     def used(self) -> list[UsedTokens]:
         self._end_run()
+        self._add_up()
         found = [
             _used_tokens(message_id, run, time_of(timestamp), model, stated, cost_usd)
             for message_id, (run, timestamp, model, stated, cost_usd) in self._calls.items()
@@ -216,7 +227,7 @@ class _ClaudeScan(FileScan[_State]):
             self._calls[message.id] = call
         if not document.file:
             if is_real and message.usage is not None:
-                self.state.compactions.answer(message.id, message.model, _counts_of_message(message.usage))
+                self._since[message.id] = message.model, message.usage
             state = self.state
             state.model = state.model or (message.model if is_real else "")
             state.stop_reason, state.is_failed = message.stop_reason or "", not is_real

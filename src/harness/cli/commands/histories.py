@@ -53,17 +53,16 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 def _about(history: AgentHistory, found: HistorySessions) -> dict[str, Any]:
     from harness.histories.catalogue_filter import SessionFilter
 
-    own = found.sessions(SessionFilter(agent=history.agent, with_deleted=False))
-    main = [session for session in own if not session.is_child]
+    sums = found.sums(SessionFilter(agent=history.agent, with_deleted=False))
     days = history.deleted_after_days(found.home) if history.deleted_after_days is not None else None
     live = [session_id for agent, session_id in found.live() if agent == history.agent]
     return {
         "agent": history.agent,
-        "sessions": len(main),
-        "sub_agents": len(own) - len(main),
-        "bytes": _size_of(history, found, [session.size for session in own]),
-        "oldest_ms": min((session.started_ms or session.changed_ms for session in own), default=None),
-        "newest_ms": max((session.changed_ms for session in own), default=None),
+        "sessions": sums.sessions - sums.sub_agents,
+        "sub_agents": sums.sub_agents,
+        "bytes": sums.size or _size_of_database(history, found),
+        "oldest_ms": sums.oldest_ms,
+        "newest_ms": sums.newest_ms,
         "deleted_after_days": days,
         "live": live,
         "path": history.place(found.home),
@@ -71,13 +70,13 @@ def _about(history: AgentHistory, found: HistorySessions) -> dict[str, Any]:
     }
 
 
-def _size_of(history: AgentHistory, found: HistorySessions, sizes: list[int]) -> int:
-    """Of a database, that of its files."""
+def _size_of_database(history: AgentHistory, found: HistorySessions) -> int:
+    """That of its files."""
     from harness.protocols.reading.store_files import look_at
 
     place = history.place(found.home)
     parts = [look_at(f"{place}{suffix}") for suffix in ("", "-wal")]
-    return sum(sizes) or sum(part.size for part in parts if part is not None)
+    return sum(part.size for part in parts if part is not None)
 
 
 def _row(entry: dict[str, Any]) -> tuple[str, ...]:

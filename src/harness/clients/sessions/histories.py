@@ -18,7 +18,7 @@ from harness.clients.sessions.named_logs import find_named
 from harness.config import cache_directory
 from harness.contracts.history import Activity, AgentHistory, Home, current_home
 from harness.errors import UnknownAgent, UnknownSession
-from harness.histories.catalogue import Catalogue, CatalogueDamaged, CataloguedSession
+from harness.histories.catalogue import Catalogue, CatalogueDamaged, CataloguedSession, SessionSums
 from harness.histories.catalogue_filter import EVERYTHING, SessionFilter
 from harness.histories.registry import load, load_all
 from harness.log.store import KEPT, Metadata, is_copy
@@ -106,6 +106,9 @@ class HistorySessions:
 
     def count(self, chosen: SessionFilter = EVERYTHING) -> int:
         return self.ask(lambda catalogue: catalogue.count(chosen))
+
+    def sums(self, chosen: SessionFilter = EVERYTHING) -> SessionSums:
+        return self.ask(lambda catalogue: catalogue.sums(chosen))
 
     def search(self, asked: SessionSearch, chosen: SessionFilter) -> Iterator[FoundSession]:
         """The sessions that match, the last changed first."""

@@ -40,8 +40,8 @@ def expiring_sessions(histories: HistorySessions, store: FileStore) -> list[Cata
         if days is None:
             continue
         before_ms = time.time_ns() // 1_000_000 - max(0, days - WARNED_DAYS) * _DAY_MS
-        own = histories.sessions(SessionFilter(agent=history.agent, with_deleted=False))
-        found += [session for session in own if session.changed_ms < before_ms]
+        old = SessionFilter(agent=history.agent, with_deleted=False, changed_before_ms=before_ms)
+        found += histories.sessions(old)
     if not found:
         return []
     recorded = RecordedSessions.of(find_named(store))
