@@ -283,6 +283,22 @@ def test_exports(tmp_path: Path) -> None:
     assert found == [(2, 1.0, 20)]
 
 
+def test_a_cost_that_is_not_known_is_not_zero(tmp_path: Path) -> None:
+    tasks = [FleetTask(id="t", prompt="x", check="true")]
+    variants = [Variant(name="v", agent="native", model="scripted/demo")]
+    fleet = small_fleet.fleet(tmp_path, small_fleet.plan(tmp_path, variants, tasks, repeats=3, retries=1))
+    unknown, known, waiting = fleet.plan.cases.values()
+    fleet.records.add(Attempt(case=unknown.id, number=1, passed=False, crashed=True), b"")
+    fleet.records.add(Attempt(case=known.id, number=1, fault="lost"), b"")
+    fleet.records.add(Attempt(case=known.id, number=2, passed=True, cost_usd=0.5), b"")
+    rows = csv.DictReader(io.StringIO(as_csv(fleet, overview(fleet))))
+    assert {row["case"]: row["cost_usd"] for row in rows} == {
+        unknown.id: "",
+        known.id: "0.5",
+        waiting.id: "0",
+    }
+
+
 def test_ten_thousand_cases_are_reported_in_two_seconds(tmp_path: Path) -> None:
     tasks = tuple(FleetTask(id=f"t{number}", prompt="x", digest=str(number)) for number in range(1000))
     variants = tuple(Variant(name=f"v{number}", agent="native") for number in range(2))

@@ -94,3 +94,11 @@ def test_how_many_tasks_would_find_a_difference() -> None:
     assert needed == 73  # (1.99 + 0.85)² · 9
     assert Difference(0.01, 0.3, 10).tasks_needed() is None  # p = 0.92: nothing is known about it
     assert Difference(0.0, 0.3, 10).tasks_needed() is None
+
+
+def test_one_of_several_comparisons_needs_more_tasks() -> None:
+    found = Difference(0.1, 0.3, 10)  # p = 0.32
+    (alone,), (first, *_others) = corrected([0.02]), corrected([0.02, 0.6, 0.7, 0.8, 0.9, 0.95])
+    assert found.tasks_needed(alone) == found.tasks_needed() == 73
+    assert found.tasks_needed(first) == 113  # (2.69 + 0.85)² · 9: of 0.05 there is a sixth for each of six
+    assert found.tasks_needed(first._replace(p_value=0.6)) is None

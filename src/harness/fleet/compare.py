@@ -226,7 +226,7 @@ def _comparison(pair: _Pair, test: Corrected, count: int, with_errors: int) -> C
         worse=sum(one < 0 for one in changes),
         p_value=test.p_value,
         is_clear=says != 0 and says == with_errors,
-        tasks_needed=None if says else difference.tasks_needed(),
+        tasks_needed=None if says else difference.tasks_needed(test),
         cost_ratio=_ratio(_costs(a, tasks), _costs(b, tasks)),
         time_ratio=_ratio(_times(a, tasks), _times(b, tasks)),
         changed=[

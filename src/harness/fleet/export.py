@@ -46,7 +46,7 @@ def rows(fleet: Fleet, cases: Sequence[CaseOverview]) -> Iterator[dict[str, Any]
             "state": one.state,
             "attempts": len(one.faults) + (one.result is not None),
             "log_id": one.log_id,
-            "cost_usd": round(one.cost_usd, 10),
+            "cost_usd": round(one.cost_usd, 10) if _has_cost(one) else None,
         }
         if latest is not None:
             row |= {name: getattr(latest, name) for name in ("outcome", "passed", "check_exit", "fault")}
@@ -56,6 +56,11 @@ def rows(fleet: Fleet, cases: Sequence[CaseOverview]) -> Iterator[dict[str, Any]
             row["scores"] = msgspec.json.encode(latest.score).decode() if latest.score else None
             row["attempt_cost_usd"] = latest.cost_usd
         yield {name: row.get(name) for name in COLUMNS}
+
+
+def _has_cost(one: CaseOverview) -> bool:
+    """Unknown is not zero: whether any attempt has a cost, or there was none that could have one."""
+    return not one.attempts or any(attempt.cost_usd is not None for attempt in one.attempts)
 
 
 def main_score(score: Mapping[str, float]) -> float | None:

@@ -54,24 +54,27 @@ class Difference(NamedTuple):
         half = quantile(level, self.tasks - 1) * self._error
         return Interval(self.mean - half, self.mean + half)
 
-    def tasks_needed(self) -> int | None:
+    def tasks_needed(self, test: Corrected | None = None) -> int | None:
         """With how many tasks a difference as large as this one would be found in 80 % of fleets; None where no number
         can be named: where this says nothing about a difference (p > 0.5), or hundreds of thousands would be needed.
+
+        `test`: where this is one of several comparisons, which need more tasks to be as sure of all of them.
         """
-        if self.p_value > _HALF or not self.mean:
+        p_value, level = (self.p_value, LEVEL) if test is None else test
+        if p_value > _HALF or not self.mean:
             return None
         low = high = self.tasks
-        while not self._is_enough(high):
+        while not self._is_enough(high, level):
             low, high = high + 1, high * 2
             if high > _MOST_TASKS:
                 return None
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if self._is_enough(middle) else (middle + 1, high)
+            low, high = (low, middle) if self._is_enough(middle, level) else (middle + 1, high)
         return high
 
-    def _is_enough(self, tasks: int) -> bool:
-        distance = quantile(LEVEL, tasks - 1) + quantile(_POWER_TAIL, tasks - 1)
+    def _is_enough(self, tasks: int, level: float) -> bool:
+        distance = quantile(level, tasks - 1) + quantile(_POWER_TAIL, tasks - 1)
         return distance * self.deviation / sqrt(tasks) <= abs(self.mean)
 
     @property
