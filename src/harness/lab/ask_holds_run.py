@@ -105,9 +105,6 @@ class AskHolds:
             return Finding(kind="wrong", what=f"it gave something back in {mode}: {call.what!r}")
         if mode not in _ASKING:
             return None
-        if _went_through(events) and call.is_text:
-            what = f"a {call.what} is loaded without a question in {mode}; nothing in it runs"
-            return Finding(kind="degraded", what=what)
         if _went_through(events):
             what = f"it was not asked about in {mode}: {call.what!r}"
             return Finding(kind="wrong", what=what, example=_answers(events))

@@ -6,7 +6,6 @@ Which tool of an agent each of them is says its fixture. What an agent cannot ex
 from __future__ import annotations
 
 import msgspec
-from msgspec.structs import replace
 
 from harness.contracts.fixture import AgentFixture, LabContext
 from harness.contracts.script import (
@@ -42,8 +41,6 @@ OWN_CALLS = {
 class HostileCall(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     parts: tuple[ScriptPart, ...] = ()
-    is_text: bool = False
-    """Whether it may only put a text of the folder before the model: then it need not be asked about."""
     is_shown: bool = False
     """Whether a question has to show the command."""
     reason: str = ""
@@ -101,7 +98,7 @@ def _skill(fixture: AgentFixture, context: LabContext) -> HostileCall:
     }
     if _tool_of(skill, fixture, context) in others:
         return HostileCall(what="skill", reason="its skills are files that it reads")
-    return replace(found, is_text=True)
+    return found
 
 
 def _tool_of(intent: Intent, fixture: AgentFixture, context: LabContext) -> str:

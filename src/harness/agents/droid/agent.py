@@ -203,10 +203,12 @@ DROID = Toolset(
 """Results are text; those of tools that change files hold JSON with the changed lines."""
 
 
+_NO_SKILLS = ("--remove-tools", "Skill")
+"""It loads a skill without a question, so the model gets none where everything is to be asked about."""
 _PERMISSIONS: dict[str, list[str]] = {
     "full-access": ["--skip-permissions-unsafe"],
     # Without a flag it may only read.
-    "read-only": [],
+    "read-only": [*_NO_SKILLS],
     "agent-default": [],
 }
 _FLAGS = {
@@ -477,7 +479,7 @@ def acp_command(request: Request, version: Version) -> CommandLine:
     del version
     args = ["exec", "--output-format", "acp"]
     if request.permissions in ("ask", "read-only"):
-        args += ["--settings", _ASK]
+        args += ["--settings", _ASK, *_NO_SKILLS]
     if request.permissions == "full-access":
         args.append("--skip-permissions-unsafe")
     flags = {name: _FLAGS[name] for name in ("model", "effort")}
