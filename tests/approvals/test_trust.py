@@ -69,6 +69,48 @@ def test_trust_ends_with_one_changed_byte_also_of_a_program_that_is_named(folder
     assert (changed.state, changed.changes) == ("changed", (f"~ {name}",))
 
 
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("make setup", "Makefile"),
+        ("npm run setup", "package.json"),
+        ("npm run setup", "tools/run.js"),
+        ("python -m tools.start", "tools/start.py"),
+        ("python3 -m tools", "tools/__init__.py"),
+        ("node tools", "tools/index.js"),
+        ("cd tools && ./run.js", "tools/run.js"),
+        ("make -C tools", "tools/Makefile"),
+        ("just up", "justfile"),
+        ("pytest", "conftest.py"),
+        ("'./my tool.sh'", "my tool.sh"),
+        ('to""ols/run.js', "tools/run.js"),
+        ("sh -c '. tools/run.js'", "tools/run.js"),
+    ],
+)
+def test_trust_ends_when_a_program_changes_that_is_named_indirectly(
+    folder: Path, command: str, name: str
+) -> None:
+    put(folder, "package.json", {"scripts": {"setup": "node tools/run.js"}})
+    for file in ("Makefile", "tools/Makefile", "tools/run.js", "tools/start.py", "tools/__init__.py"):
+        put(folder, file, "1")
+    for file in ("tools/index.js", "justfile", "conftest.py", "my tool.sh"):
+        put(folder, file, "1")
+    put(folder, ".claude/settings.json", hooks(command))
+    trust_folder(judge(str(folder), "claude"))
+    with (folder / name).open("a") as file:
+        file.write(" ")
+    assert judge(str(folder), "claude").changes == (f"~ {name}",)
+
+
+def test_trust_ends_when_a_program_changes_whose_name_is_written_with_escapes(folder: Path) -> None:
+    put(folder, "tools/run.sh", "1")
+    text = json.dumps(hooks("tools/run.sh")).replace("tools/run.sh", "tools\\u002frun\\u002esh")
+    put(folder, ".claude/settings.json", text)
+    trust_folder(judge(str(folder), "claude"))
+    put(folder, "tools/run.sh", "2")
+    assert judge(str(folder), "claude").changes == ("~ tools/run.sh",)
+
+
 def test_a_new_or_removed_file_ends_trust(folder: Path) -> None:
     put(folder, ".mcp.json", {"mcpServers": {}})
     trust_folder(judge(str(folder), "claude"))
@@ -202,6 +244,7 @@ def test_what_would_be_started_is_told(folder: Path) -> None:
         "`.claude/settings.json`: asks less: defaultMode `bypassPermissions`",
         "`.claude/skills/x/SKILL.md`: a skill, command or agent that may run commands",
         "`.mcp.json`: starts `npx evil` (server evil)",
+        "what these programs load in turn may change without another question",
     ]
 
 

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from harness.approvals.git_config import GitSetting, unknown_in_file
-from harness.config.trust import digest_of, named_files, read_whole
+from harness.config.named_files import named_files
+from harness.config.trust import digest_of, read_whole
 
 _MOST_FILES = 2_000
 _MOST_BYTES = 64 << 20

@@ -17,6 +17,8 @@ from typing import Any
 from harness.approvals.folder_settings import FolderSettings
 
 _UNREAD = "and settings that Harness cannot read"
+_STARTS = re.compile(r": (?:… )?(?:runs|starts|loads) `|: a program|: packages|: a skill|= `")
+_NOT_BOUND = "what these programs load in turn may change without another question"
 _SERVERS = frozenset({"mcpservers", "mcp", "mcp_servers", "servers", "lspservers", "lsp"})
 _RUNS = frozenset(
     {
@@ -78,6 +80,8 @@ def sentences(settings: FolderSettings) -> list[str]:
         found = [*found[:_MOST_SENTENCES], f"and {len(found) - _MOST_SENTENCES} more"]
     if not settings.is_whole:
         found.append("and more files than Harness looks at")
+    if settings.programs or any(map(_STARTS.search, found)):
+        found.append(_NOT_BOUND)
     return found
 
 

@@ -5,21 +5,17 @@
 
 `trusted` are project files, `folders` the settings that a folder brings for an agent (`approvals/trust.py`). Both are
 bound to the content: what has changed since is not trusted. A digest also covers the programs in the same folder that
-the content names, since to trust `run ./tool.sh` is to trust what that file says.
+the content names (`named_files`).
 """
 
 from __future__ import annotations
 
 import os
-import re
 import stat
-from collections.abc import Iterator
 from typing import Any
 
-_NAME = re.compile(r"[\w.@+,~-]+(?:/[\w.@+,~-]+)*")
-_VARIABLE = re.compile(r"\$\{?\w+\}?/?|file://")
-_TEXT = (".md", ".mdc", ".txt", ".rst", ".adoc")
-_MOST_NAMES = 5_000
+from harness.config.named_files import named_files
+
 _LARGEST_PROGRAM_BYTES = 64 << 20
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
@@ -37,18 +33,6 @@ def digest_with_programs(data: bytes, folder: str) -> str:
         return digest_of(data)
     listed = "".join(f"\n{name}\n{digest}" for name, digest in sorted(programs.items()))
     return digest_of(data + os.fsencode(listed))
-
-
-def named_files(data: bytes, folder: str) -> Iterator[tuple[str, str]]:
-    """Files below a folder whose names, from the folder on, stand anywhere in a text, but documents; with their paths."""
-    text = _VARIABLE.sub(" ", data.decode("utf-8", "replace"))
-    top = os.path.realpath(folder)
-    for name in list(dict.fromkeys(_NAME.findall(text)))[:_MOST_NAMES]:
-        path = os.path.join(top, name)
-        real = os.path.realpath(path)
-        is_text = real.lower().endswith(_TEXT)
-        if real.startswith(f"{top}{os.sep}") and not is_text and os.path.isfile(real):
-            yield os.path.relpath(path, top), real
 
 
 def read_whole(path: str) -> bytes:
