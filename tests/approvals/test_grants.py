@@ -185,10 +185,15 @@ def test_a_tool_of_a_server_is_granted_whole_only_where_no_argument_names_a_plac
     approvals = after(search, "always", workspace)
     assert approvals.decide([TABLE.call("mcp__docs__search", {"words": "y"})]).answer == "allow"
     assert approvals.decide([TABLE.call("mcp__other__search", {"words": "y"})]).answer == "ask"
-    write = TABLE.call("mcp__fs__write", {"path": "a", "text": "b"})
+    write = TABLE.call("mcp__fs__write", {"path": "a", "text": "b", "title": "c"})
+    assert labels(write, workspace) == [
+        "Always allow mcp__fs__write (server fs) with path: a, text: b, title: c"
+    ]
     approvals = after(write, "always", workspace)
     assert approvals.decide([write]).answer == "allow"
-    assert approvals.decide([TABLE.call("mcp__fs__write", {"path": "c", "text": "b"})]).answer == "ask"
+    for changed in ({"path": "c"}, {"title": "another"}, {"mode": "append"}):
+        call = TABLE.call("mcp__fs__write", {"path": "a", "text": "b", "title": "c", **changed})
+        assert approvals.decide([call]).answer == "ask"
 
 
 @pytest.mark.parametrize(

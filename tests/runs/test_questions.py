@@ -266,3 +266,15 @@ def _problem_with(request: Request) -> str:
     except UsageError as error:
         return error.message
     return ""
+
+
+def test_always_is_not_offered_where_a_rule_asks_all_the_same(
+    talk: Talk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config/harness").mkdir(parents=True)
+    rule = '[[permissions.rules]]\nanswer = "ask"\ncommand = "npm publish"\n'
+    (tmp_path / "config/harness/config.toml").write_text(rule)
+    for command, offers in (("npm publish", False), ("npm install x", True)):
+        [relay] = relays(denied(talk, *called("a1", command), ANSWER))
+        assert any(choice.kind == "allow-always" for choice in relay.choices or ()) is offers

@@ -36,6 +36,8 @@ class ProposedCall(msgspec.Struct, frozen=True, kw_only=True):
     """Every path that the arguments name, as written; of a move both."""
     cwd: str = ""
     """Where relative paths begin and the command runs; empty: in the workspace's own folder."""
+    place: str = ""
+    """Where a tool of this process runs its commands, as its author chose; what is elsewhere is not free."""
     server: str = ""
     """Of a tool of an MCP server: its name."""
     is_confined: bool = False
@@ -85,3 +87,5 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     calls: tuple[ProposedCall, ...] = ()
     reasons: tuple[str, ...] = ()
     """The reason for each call, in their order."""
+    is_by_rule: bool = False
+    """A rule asks about it: no grant would keep it from being asked again."""

@@ -61,7 +61,11 @@ def decide(
     verdicts = [verdict_on(call, mode, rules, workspace) for call in calls]
     answer, why = max(verdicts, key=lambda verdict: _WEIGHT[verdict[0]])
     return Decision(
-        answer=answer, why=why, calls=tuple(calls), reasons=tuple(reason for _, reason in verdicts)
+        answer=answer,
+        why=why,
+        calls=tuple(calls),
+        reasons=tuple(reason for _, reason in verdicts),
+        is_by_rule=answer == "ask" and any(_asking_rule(call, rules, workspace) for call in calls),
     )
 
 
@@ -76,10 +80,8 @@ def verdict_on(
         if is_free and (rule := first_below(rules, call, workspace)):
             return "deny", _has_below(rule)
         return ("allow", _ALLOWED[call.category]) if is_free else ("deny", _READS_ONLY)
-    if rule := first_touching(rules, "ask", call, workspace):
-        return "ask", rule.reason or f"a rule asks about it: {_named(rule)}"
-    if rule := first_possible(rules, call):
-        return "ask", f"it cannot be seen whether it is what a rule names: {_named(rule)}"
+    if reason := _asking_rule(call, rules, workspace):
+        return "ask", reason
     if call.doubt and not call.input and any(rule.answer != "allow" for rule in rules):
         return "ask", call.doubt
     used = None
@@ -96,16 +98,25 @@ def verdict_on(
     return _by_mode(call, mode, workspace)
 
 
+def _asking_rule(call: ProposedCall, rules: Sequence[Rule], workspace: WorkFolder) -> str:
+    """Why a rule asks about a call, whatever else allows it; empty: none does."""
+    if rule := first_touching(rules, "ask", call, workspace):
+        return rule.reason or f"a rule asks about it: {_named(rule)}"
+    if rule := first_possible(rules, call):
+        return f"it cannot be seen whether it is what a rule names: {_named(rule)}"
+    return ""
+
+
 def _by_mode(call: ProposedCall, mode: AccessMode, workspace: WorkFolder) -> tuple[Answer, str]:
     answer = mode.answer(call.category)
     match call.category:
         case "read" | "edit" if answer == "allow" and not _is_inside(call, workspace):
             return "ask", _why_outside(call, workspace)
-        case "execute" if answer == "ask" and mode.answer("read") == "allow" and call.command:
-            # Proved to read only: what holds for reading holds for it.
+        case "execute" if "execute" not in mode.answers and mode.answer("read") == "allow" and call.command:
+            # Proved to read only: what holds for reading holds for it, unless every command is to be asked about.
             argument = changing_argument(call)
             reason = f"it has the argument {argument}" if argument else ""
-            reason = reason or why_asked(call.command, workspace, call.cwd)
+            reason = reason or why_asked(call.command, workspace, call.cwd or call.place)
             return ("ask", reason) if reason else ("allow", "it is proved to read only, below the folder")
     if answer == "allow":
         return "allow", _ALLOWED.get(call.category, "this kind of call is allowed")

@@ -8,7 +8,7 @@
 | a read elsewhere | reading below that folder |
 | a tool of a server | the tool with any arguments; with these arguments where one is a path, a command or an address |
 | a skill, a sub-agent, a request to the network | with these arguments |
-| doubt, several calls, a masked secret, a protected name, an unknown tool, more than a label can say | nothing |
+| doubt, several calls, a masked secret, a protected name, an unknown tool, more than a label can say, a rule that asks | nothing |
 
 A form exists only for programs and options of which none writes elsewhere, runs another program or sends something.
 A person who reads "git log …" thinks of reading: `git log --output=…` is not covered by it.
@@ -26,8 +26,8 @@ from msgspec.structs import asdict
 from harness.approvals.arguments import spelled
 from harness.approvals.call import ProposedCall
 from harness.approvals.command_grammar import names, parse
-from harness.approvals.globs import escaped
-from harness.approvals.rules import DESCRIPTIVE, FORM_END, Rule, is_plain_operand, other_arguments
+from harness.approvals.globs import escaped, literal
+from harness.approvals.rules import FORM_END, Rule, is_plain_operand, other_arguments
 from harness.approvals.work_folder import WorkFolder
 from harness.events import Grant, RelayChoice
 from harness.system.file_names import NOT_FILES
@@ -85,13 +85,19 @@ _NAMED_SCRIPTS = frozenset({"npm", "pnpm", "yarn", "bun"})
 
 
 def choices_for(
-    calls: Sequence[ProposedCall], workspace: WorkFolder, rule: Rule | None = None, label: str = ""
+    calls: Sequence[ProposedCall],
+    workspace: WorkFolder,
+    rule: Rule | None = None,
+    label: str = "",
+    *,
+    is_lasting: bool = True,
 ) -> list[RelayChoice]:
     """The answers to a question for permission: once, always as far as it can be offered, or not.
 
-    `rule` and `label`: what "always" means where the tool itself says so, for tools of this process.
+    `rule` and `label`: what "always" means where the tool itself says so, for tools of this process. `is_lasting`: False
+    where it would be asked about again all the same.
     """
-    offers = [] if len(calls) != 1 else _offers(calls[0], workspace, rule, label)
+    offers = [] if len(calls) != 1 or not is_lasting else _offers(calls[0], workspace, rule, label)
     return [
         RelayChoice(id=ONCE, kind="allow-once", label="Allow once"),
         *(
@@ -124,7 +130,7 @@ def _offers(call: ProposedCall, workspace: WorkFolder, rule: Rule | None, label:
         case "read":
             return _read_offers(call, workspace)
         case "mcp" if not _acts_by_an_argument(call):
-            text = f"{call.tool} (server {call.server}), with any arguments"
+            text = f"{_with_server(call.tool, call.server)}, with any arguments"
             return [(ALWAYS, text, [_rule(tool=escaped(call.tool), server=escaped(call.server))])]
         case "mcp" | "network" | "execute":
             return _exact_offers(call)
@@ -216,8 +222,10 @@ def _read_offers(call: ProposedCall, workspace: WorkFolder) -> list[_Offer]:
 def _exact_offers(call: ProposedCall) -> list[_Offer]:
     arguments = call.input if isinstance(call.input, dict) else {}
     params = {name: escaped(spelled(value)) for name, value in arguments.items()}
-    shown = {name: spelled(value) for name, value in arguments.items() if name not in DESCRIPTIVE}
-    text = f"{call.tool} with {_listed(shown)}" if shown else f"{call.tool} without arguments"
+    # All of them: what is a mere remark to one tool (`title`) is what another one writes or sends.
+    shown = {name: spelled(value) for name, value in arguments.items()}
+    named = _with_server(call.tool, call.server)
+    text = f"{named} with {_listed(shown)}" if shown else f"{named} without arguments"
     if len(text) > LONGEST_LABEL or not text.isprintable():
         return []
     rule = _rule(tool=escaped(call.tool), server=escaped(call.server), params=params or None, closed=True)
@@ -237,6 +245,10 @@ def _looks_like_a_place(value: object) -> bool:
     return text.startswith(("/", "~", "./", "../")) or "://" in text
 
 
+def _with_server(tool: str, server: str) -> str:
+    return f"{tool} (server {server})" if server else tool
+
+
 def _listed(arguments: Mapping[str, str]) -> str:
     return ", ".join(f"{name}: {text}" for name, text in arguments.items())
 
@@ -250,9 +262,9 @@ def words_of(rule: Rule) -> str:
         return f"{act} below {rule.path}" if rule.path.endswith("/") else f"{act} of {rule.path}"
     if rule.category:
         return f"everything of the category {rule.category}"
-    named = f"{rule.tool} (server {rule.server})" if rule.server else rule.tool
+    named = _with_server(literal(rule.tool), literal(rule.server))
     if rule.params:
-        return f"{named} with {_listed(rule.params)}"
+        return f"{named} with {_listed({name: literal(glob) for name, glob in rule.params.items()})}"
     return f"{named} without arguments" if rule.closed else f"{named}, whatever its arguments"
 
 

@@ -30,6 +30,7 @@ from harness.approvals.command_fragments import fragments_of
 from harness.approvals.command_grammar import names, parse
 from harness.approvals.globs import matches
 from harness.approvals.possible_commands import could_run
+from harness.approvals.possible_paths import could_open
 from harness.approvals.work_folder import WorkFolder, is_below
 
 RuleSource: TypeAlias = Literal["user", "project", "option", "session", "grant"]
@@ -102,11 +103,20 @@ def first_possible(rules: Iterable[Rule], call: ProposedCall) -> Rule | None:
         (
             rule
             for rule in rules
-            if rule.answer != "allow" and rule.command and _is_named(rule, call)
-            if any(could_run(line, _words(rule.command)) for line in lines)
+            if rule.answer != "allow" and _is_named(rule, call)
+            if any(_is_possible(rule, line) for line in lines)
         ),
         None,
     )
+
+
+def _is_possible(rule: Rule, line: str) -> bool:
+    """Whether a line could be what a rule names, though it does not say so."""
+    if rule.path and not could_open(line):
+        return False
+    if rule.command:
+        return could_run(line, _words(rule.command)) or bool(rule.path and _has_command(rule.command, line))
+    return bool(rule.path)
 
 
 def covering(rules: Sequence[Rule], call: ProposedCall, workspace: WorkFolder) -> list[Rule] | None:
@@ -217,8 +227,12 @@ def is_plain_operand(word: str) -> bool:
 
 
 def _touches_command(command: str, call: ProposedCall) -> bool:
+    return any(_has_command(command, line) for line in _lines(call))
+
+
+def _has_command(command: str, line: str) -> bool:
     wanted = _words(command)
-    return any(_begins(fragment.split(), wanted) for text in _lines(call) for fragment in fragments_of(text))
+    return any(_begins(fragment.split(), wanted) for fragment in fragments_of(line))
 
 
 def _words(command: str) -> list[str]:

@@ -148,7 +148,7 @@ def shown(relay: Relay, decision: Decision, calls: list[ProposedCall], folder: W
         relay,
         calls=listed or None,
         why=decision.why,
-        choices=relay.choices or choices_for(calls, folder),
+        choices=relay.choices or choices_for(calls, folder, is_lasting=not decision.is_by_rule),
         category=relay.category or (categories.pop() if len(categories) == 1 else ""),
     )
 

@@ -1,0 +1,78 @@
+"""Whether a command line could open a path that it does not plainly state: for rules that deny or ask about paths.
+
+`rules` finds a path that stands in a line, and the files that a glob stands for. A shell can put a name together as it
+runs: from a variable (`cat $F`, `cd $D && cat key`), from what another command prints (`cat $(…)`, `… | xargs cat`), or in
+the text of a program (`python -c …`). What such a line opens is not known before it runs, so it is asked about. A known part
+of a name proves nothing: a variable may have `..` in it. What is only printed (`echo $x`) opens nothing.
+
+What a program reads by itself (`make`, `npm test`, a script) cannot be seen here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from harness.approvals.command_fragments import ASSIGNMENT, BETWEEN_COMMANDS, RUNS_ANOTHER
+from harness.approvals.command_grammar import names
+
+_SUBSTITUTION = re.compile(r"[$<>]\([^()]*\)|`[^`]*`")
+_SUBSTITUTE = "$_"
+_UNKNOWN = re.compile(r"\$(?:['{@*-]|\w)|`|\{[^{}\s]*\.\.[^{}\s]*\}|^~[-+\w]")
+"""In a word that is not known before it runs; `$?` and the like are numbers."""
+_GROUP = re.compile(r"[^\s;&|$<>(]\([^)]")
+"""To zsh, and to bash if it is told so, part of a glob: `.e(nv)`."""
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
+_QUOTES = re.compile(r"[\\'\"]")
+_SEPARATES = re.compile(r"[\s;&|<>()]")
+_PRINTS = names("echo printf")
+_TAKES_NAMES = names("eval parallel source xargs .")
+"""What these open or run stands elsewhere."""
+_TAKES_A_PROGRAM = names("awk ed emacs ex gawk gdb mawk sed vi vim")
+"""Programs that are given another one as text, in which a name can be put together."""
+_INTERPRETERS = names(
+    "ash bash bun dash deno fish ksh lua node osascript perl php pwsh python python2 python3 ruby sh tclsh zsh"
+)
+_TEXT_FOLLOWS = re.compile(r"-$|-\w*[cepErR]|--(?:eval|print|command|execute)")
+
+
+def could_open(line: str) -> bool:
+    """Whether a line could come to open a path that does not stand in it."""
+    text, before = line.replace("\\\n", ""), ""
+    while text != before:
+        text, before = _SUBSTITUTION.sub(_SUBSTITUTE, text), text
+    text = _QUOTED.sub(lambda part: _SEPARATES.sub("_", part[0]), text)
+    if _GROUP.search(text):
+        return True
+    parts = [part.split() for part in BETWEEN_COMMANDS.split(text)]
+    return any(_opens_unknown(part) or _is_given_names(part) for part in parts if part)
+
+
+def _opens_unknown(words: Sequence[str]) -> bool:
+    """Whether something is opened that is not known. What a quote hides from the shell is looked at, too."""
+    if words[0] in _PRINTS:
+        return False
+    return any(_UNKNOWN.search(form) for word in words for form in (word, _QUOTES.sub("", word)))
+
+
+def _is_given_names(words: Sequence[str]) -> bool:
+    """Whether a command opens something that its words do not say."""
+    for place, word in enumerate(words):
+        name = _QUOTES.sub("", word).rpartition("/")[2]
+        if name in _TAKES_NAMES or name in _TAKES_A_PROGRAM:
+            return True
+        if name in _INTERPRETERS:
+            return _has_program_as_text(words[place + 1 :])
+        if name not in RUNS_ANOTHER and not word.startswith("-") and not ASSIGNMENT.match(word):
+            return False
+    return False
+
+
+def _has_program_as_text(words: Sequence[str]) -> bool:
+    """`python -c …`, `node -e …`, or without a file: then it comes from a pipe or a here-document."""
+    for word in words:
+        if not word.startswith("-"):
+            return False
+        if _TEXT_FOLLOWS.match(word):
+            return True
+    return True
