@@ -46,10 +46,10 @@ def test_always_under_one_command_allows_that_command_and_no_other(live: LiveSer
 
     async def work() -> None:
         model = live.script(
-            [bash("echo one", "a")],
-            [bash("echo one", "b")],
+            [bash("/bin/echo one", "a")],
+            [bash("/bin/echo one", "b")],
             [bash(f"rm {victim}", "c")],
-            [bash(f"echo one; rm {victim}", "d")],
+            [bash(f"/bin/echo one; rm {victim}", "d")],
             "Done.",
         )
         session = live.create(model=model)
@@ -63,16 +63,16 @@ def test_always_under_one_command_allows_that_command_and_no_other(live: LiveSer
                 "allow-always",
                 "reject-once",
             ]
-            assert always["label"] == "Always allow exactly: echo one"
-            assert always["grants"] == [{"tool": "bash", "command": "echo one"}]
+            assert always["label"] == "Always allow exactly: /bin/echo one"
+            assert always["grants"] == [{"tool": "bash", "command": "/bin/echo one"}]
             await client.command("approve", relayId=relay["id"], always=True)
             second = await next_question(client, 2)
             assert second["input"]["command"] == f"rm {victim}"
             state = await client.until(lambda state: state["grants"])
-            assert state["grants"] == [{"id": "grant-1", "label": "exactly: echo one"}]
+            assert state["grants"] == [{"id": "grant-1", "label": "exactly: /bin/echo one"}]
             await client.command("deny", relayId=second["id"])
             third = await next_question(client, 3)
-            assert third["input"]["command"] == f"echo one; rm {victim}"
+            assert third["input"]["command"] == f"/bin/echo one; rm {victim}"
             assert [one["id"] for one in third["options"]] == ["once", "always", "reject"]
             await client.command("deny", relayId=third["id"])
             await client.until(is_done)
@@ -109,7 +109,7 @@ def test_an_option_of_the_relay_grants_what_it_shows(live: LiveServer) -> None:
 
 def test_an_answer_is_no_permission_and_names_its_relay(live: LiveServer) -> None:
     async def work() -> None:
-        session = live.create(model=live.script([bash("echo one", "a")], "Done."))
+        session = live.create(model=live.script([bash("/bin/echo one", "a")], "Done."))
         async with live.connect(session["id"]) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="go")
@@ -158,7 +158,7 @@ def test_a_sub_agent_asks_in_the_same_conversation_and_the_state_names_it(live: 
             "id": "s",
             "input": {"agentType": "general", "task": "LOOK"},
         }
-        inside = ([bash("echo inside", "b")], "Inside.")
+        inside = ([bash("/bin/echo inside", "b")], "Inside.")
         session = live.create(model=scripted(live, [spawn], "Done.", lanes={"LOOK": inside}))
         async with live.connect(session["id"]) as socket:
             client = Watcher(socket)

@@ -84,32 +84,35 @@ def attached(live: LiveServer, session: str) -> Iterator[Attached]:
 
 def test_what_is_always_allowed_is_shown_before_and_listed_and_revoked_after(live: LiveServer) -> None:
     model = live.script(
-        [bash("echo one", "a")], [bash("echo one", "b")], [bash("echo one; echo two", "c")], "Done."
+        [bash("/bin/echo one", "a")],
+        [bash("/bin/echo one", "b")],
+        [bash("/bin/echo one; echo two", "c")],
+        "Done.",
     )
     session = live.create(model=model)
     with attached(live, session["id"]) as terminal:
         terminal.type("go")
-        assert "? may it: bash: echo one" in terminal.until("or why not")
+        assert "? may it: bash: /bin/echo one" in terminal.until("or why not")
         terminal.type("/grants")
         terminal.until("nothing is always allowed in this session")
         terminal.type("a")
-        terminal.until("always allowed: exactly: echo one\n")
-        # The second `echo one` is not asked about; the line of two commands does, and offers no pattern.
+        terminal.until("always allowed: exactly: /bin/echo one\n")
+        # The second `/bin/echo one` is not asked about; the line of two commands does, and offers no pattern.
         question = terminal.until("or why not")
-        assert "? may it: bash: echo one; echo two" in question
-        assert "[a] Always allow exactly: echo one; echo two" in question
+        assert "? may it: bash: /bin/echo one; echo two" in question
+        assert "[a] Always allow exactly: /bin/echo one; echo two" in question
         assert "[p]" not in question
         terminal.type("/grants")
-        terminal.until("grant-1  exactly: echo one\n")
+        terminal.until("grant-1  exactly: /bin/echo one\n")
         terminal.type("/revoke grant-1")
-        terminal.until("no longer always allowed: exactly: echo one\n")
+        terminal.until("no longer always allowed: exactly: /bin/echo one\n")
         terminal.type("/grants")
         terminal.until("nothing is always allowed in this session")
         terminal.type("n")
 
 
 def test_what_is_typed_answers_what_was_shown_and_nothing_else(live: LiveServer) -> None:
-    session = live.create(model=live.script([bash("echo one", "a")], "Done."))
+    session = live.create(model=live.script([bash("/bin/echo one", "a")], "Done."))
     with (
         attached(live, session["id"]) as terminal,
         PlainClient(live.url, token=live.access.token, session=session["id"]) as other,

@@ -16,7 +16,7 @@ from harness.clients.commands import Approve, Cancel, Submit
 from harness.errors import UnknownSession, UsageError
 from live_server import TIMEOUT_S, LiveServer, is_done, run, waits
 
-CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the shell"}}
+CALL = {"type": "tool_call", "name": "bash", "input": {"command": "/bin/echo from the shell"}}
 
 
 def test_a_client_sends_commands_and_shows_the_state(live: LiveServer) -> None:
@@ -229,7 +229,7 @@ def test_a_session_can_be_followed_and_answered_from_a_terminal(live: LiveServer
         assert attached.stderr is not None
         attached.stdin.write("go on\n")
         attached.stdin.flush()
-        assert "may it: bash: echo from the shell" in attached.stderr.readline()
+        assert "may it: bash: /bin/echo from the shell" in attached.stderr.readline()
         attached.stdin.write("y\n")
         attached.stdin.flush()
         out = ""

@@ -13,7 +13,7 @@ from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from live_server import LiveServer, Watcher, is_done, run, waits
 
-BASH = {"type": "tool_call", "name": "bash", "input": {"command": "echo from below"}}
+BASH = {"type": "tool_call", "name": "bash", "input": {"command": "/bin/echo from below"}}
 
 
 def delegated(**more: Any) -> list[dict[str, Any]]:

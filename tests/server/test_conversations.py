@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 
 from live_server import LiveServer, Watcher, is_done, run, waits
 
-CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the shell"}}
+CALL = {"type": "tool_call", "name": "bash", "input": {"command": "/bin/echo from the shell"}}
 
 
 def test_a_prompt_is_answered_in_pieces_and_the_state_has_the_shape_of_the_protocol(

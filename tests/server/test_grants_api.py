@@ -19,7 +19,7 @@ def _first_grants(http: httpx.Client) -> list[dict[str, str]]:
 
 def test_what_is_always_allowed_is_listed_for_all_sessions_until_it_is_revoked(live: LiveServer) -> None:
     async def work() -> None:
-        session = live.create(model=live.script([bash("echo one", "a")], [bash("ls", "b")], "Done."))
+        session = live.create(model=live.script([bash("/bin/echo one", "a")], [bash("ls", "b")], "Done."))
         async with live.connect(session["id"]) as socket:
             client, http = Watcher(socket), live.http()
             await client.command("submit", prompt="go")
@@ -28,7 +28,7 @@ def test_what_is_always_allowed_is_listed_for_all_sessions_until_it_is_revoked(l
             await client.command("approve", relayId=relay["id"], always=True)
             await client.until(lambda state: state["grants"])
             (grant,) = _first_grants(http)
-            assert (grant["session"], grant["label"]) == (session["id"], "exactly: echo one")
+            assert (grant["session"], grant["label"]) == (session["id"], "exactly: /bin/echo one")
             assert grant["agentName"] == "native"
             revoke = {"commands": [{"type": "revoke", "grantId": grant["id"]}]}
             answer = http.post(f"/api/sessions/{session['id']}/commands", json=revoke)

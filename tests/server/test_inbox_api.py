@@ -99,7 +99,7 @@ def test_more_commands_than_fit_in_a_message_are_refused_and_none_is_carried_out
 
 def test_rows_come_at_once_and_as_they_change(live: LiveServer) -> None:
     async def work() -> None:
-        model = scripted(live, [bash("echo one", "a")], "Done.")
+        model = scripted(live, [bash("/bin/echo one", "a")], "Done.")
         async with inbox(live) as socket:
             client = InboxClient(socket)
             first = await client.receive()
@@ -108,7 +108,7 @@ def test_rows_come_at_once_and_as_they_change(live: LiveServer) -> None:
             (ask,) = await client.until(asked(client, session))
             row = client.rows[session]
             assert (row["state"], row["title"], row["agentName"]) == ("needs-approval", "Mine", "native")
-            assert (ask["title"], ask["subject"]) == ("run a command", "echo one")
+            assert (ask["title"], ask["subject"]) == ("run a command", "/bin/echo one")
             assert client.counts["needsYou"] == 1
             assert row["can"]["answer"]
             answer = {
@@ -136,7 +136,7 @@ def test_rows_come_at_once_and_as_they_change(live: LiveServer) -> None:
 
 def test_an_answer_for_what_was_not_shown_changes_nothing(live: LiveServer) -> None:
     async def work() -> None:
-        model = scripted(live, [bash("echo one", "a")], "Done.")
+        model = scripted(live, [bash("/bin/echo one", "a")], "Done.")
         session = live.create(model=model, prompt="go")["id"]
         async with inbox(live) as socket:
             client = InboxClient(socket)
@@ -158,7 +158,7 @@ def test_an_answer_for_what_was_not_shown_changes_nothing(live: LiveServer) -> N
 
 def test_all_of_a_long_question_can_be_read(live: LiveServer) -> None:
     async def work() -> None:
-        command = "echo one # " + "harmless words " * 3_000 + "\necho HIDDEN-PART"
+        command = "/bin/echo one # " + "harmless words " * 3_000 + "\necho HIDDEN-PART"
         session = live.create(model=scripted(live, [bash(command, "a")], "Done."), prompt="go")["id"]
         async with inbox(live) as socket:
             client = InboxClient(socket)
@@ -176,7 +176,7 @@ def test_all_of_a_long_question_can_be_read(live: LiveServer) -> None:
 
 def test_the_first_answer_counts_and_the_second_learns_who_gave_it(live: LiveServer) -> None:
     async def work() -> None:
-        model = scripted(live, [bash("echo one", "a")], "Done.")
+        model = scripted(live, [bash("/bin/echo one", "a")], "Done.")
         session = live.create(model=model, prompt="go")["id"]
         async with inbox(live, "laptop") as one, inbox(live, "phone") as two:
             first, second = InboxClient(one), InboxClient(two)

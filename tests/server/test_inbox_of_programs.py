@@ -86,7 +86,7 @@ def chat_program(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]
 
 def test_a_session_of_a_server_waits_and_is_lost_with_it(tmp_path: Path, store: FileStore) -> None:
     with serve_program(tmp_path) as server, open_inbox(store, PRICES) as early:
-        session = server.create(model=script(tmp_path, [bash("echo one", "a")]), prompt="go")
+        session = server.create(model=script(tmp_path, [bash("/bin/echo one", "a")]), prompt="go")
         row = shows(early, session, "needs-approval", is_live=True)
         assert row.can.answer
         with open_inbox(store, PRICES) as late:
@@ -110,7 +110,7 @@ def test_a_session_of_a_server_is_answered_runs_and_is_lost_with_it(tmp_path: Pa
 def test_a_server_that_cannot_be_reached_is_reported_with_what_to_do(
     tmp_path: Path, store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = script(tmp_path, [bash("echo one", "a")], "Done.")
+    model = script(tmp_path, [bash("/bin/echo one", "a")], "Done.")
     with serve_program(tmp_path) as server, open_inbox(store, PRICES) as inbox:
         session = server.create(model=model, prompt="go")
         (ask,) = shows(inbox, session, "needs-approval", is_live=True).asks

@@ -101,7 +101,7 @@ def test_a_process_that_died_is_lost(tmp_path: Path) -> None:
 
 
 def test_a_server_and_its_files_give_the_same_rows(live: LiveServer) -> None:
-    model = scripted(live, [bash("echo one", "a")], "Done.")
+    model = scripted(live, [bash("/bin/echo one", "a")], "Done.")
     session = live.create(model=model, prompt="go")["id"]
     assert isinstance(live.store, FileStore)
     leave_address(live.url)

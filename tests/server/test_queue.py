@@ -8,7 +8,7 @@ from typing import Any
 from harness.log.store import Query
 from live_server import LiveServer, Watcher, is_done, run, waits
 
-CALL = {"type": "tool_call", "id": "c1", "name": "bash", "input": {"command": "echo from the shell"}}
+CALL = {"type": "tool_call", "id": "c1", "name": "bash", "input": {"command": "/bin/echo from the shell"}}
 
 
 def texts(state: dict[str, Any]) -> list[tuple[str, str]]:

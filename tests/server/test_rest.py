@@ -28,7 +28,7 @@ from harness.stage import ViewOptions
 from harness.views import state as state_view
 from live_server import TIMEOUT_S, LiveServer, is_done, recorded, run, waits
 
-CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the shell"}}
+CALL = {"type": "tool_call", "name": "bash", "input": {"command": "/bin/echo from the shell"}}
 
 
 def finished(live: LiveServer, *texts: Any, **wanted: Any) -> str:

@@ -30,7 +30,7 @@ from serve_program import serve_program
 
 psycopg = pytest.importorskip("psycopg", reason="no PostgreSQL: psycopg is not installed")
 
-CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the shell"}}
+CALL = {"type": "tool_call", "name": "bash", "input": {"command": "/bin/echo from the shell"}}
 SLOW = {"type": "tool_call", "name": "bash", "input": {"command": "sleep 60"}}
 QUESTION = {"type": "tool_call", "name": "ask_user", "input": {"question": "Which one?"}}
 

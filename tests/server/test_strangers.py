@@ -58,7 +58,7 @@ def is_cut_off(stranger: socket.socket) -> bool:
 
 def test_more_strangers_than_files_hurt_neither_a_running_agent_nor_an_honest_request(tmp_path: Path) -> None:
     live = LiveServer(tmp_path)
-    call = [{"type": "tool_call", "name": "bash", "input": {"command": "echo alive"}}]
+    call = [{"type": "tool_call", "name": "bash", "input": {"command": "/bin/echo alive"}}]
     model = live.script(call, call, [{"type": "text", "content": "word " * 300, "pieces": 300}], pause_ms=2)
     strangers: list[socket.socket] = []
 

@@ -13,7 +13,7 @@ from harness.events import Result, ToolEnd, ToolStart
 from harness.folds.page_state.object_stream import apply
 from live_server import TIMEOUT_S, LiveServer, events_of, is_done, recorded, waits
 
-CALL = {"type": "tool_call", "name": "bash", "input": {"command": "echo from the shell"}}
+CALL = {"type": "tool_call", "name": "bash", "input": {"command": "/bin/echo from the shell"}}
 
 
 def test_any_view_can_be_streamed_and_resumed_without_loss_or_repetition(live: LiveServer) -> None:
@@ -131,7 +131,7 @@ def test_a_chat_streams_its_events_and_asks_for_leave(live: LiveServer) -> None:
 
 def test_a_chat_takes_permissions_history_and_closes_with_its_stream(live: LiveServer) -> None:
     model = live.script([CALL], "Done.")
-    allowed = {"allowlist": [{"tool": "bash", "params": {"command": "echo *"}}]}
+    allowed = {"allowlist": [{"tool": "bash", "params": {"command": "/bin/echo *"}}]}
     messages = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "one"},

@@ -73,7 +73,7 @@ def row_of(data: ScreenData, session: str, *states: str) -> InboxRow:
 
 @pytest.mark.parametrize("data", ["server"], indirect=True)
 def test_a_session_is_seen_read_and_answered(live: LiveServer, data: ScreenData) -> None:
-    model = scripted(live, [bash("echo one", "a")], "All of it is done.")
+    model = scripted(live, [bash("/bin/echo one", "a")], "All of it is done.")
     session = live.create(model=model, prompt="a rare word")["id"]
     row = row_of(data, session, "needs-approval")
     tail = data.tail(session, lambda: None)
@@ -93,7 +93,7 @@ def test_a_session_is_seen_read_and_answered(live: LiveServer, data: ScreenData)
     assert session in until(lambda: data.find("rare"))
     start, end = (next(one.seq for one in events if isinstance(one, kind)) for kind in (ToolStart, ToolEnd))
     shown = "\n".join(map(text_of, call_lines(data, session, CallRange(start, end), "")))
-    assert "echo one" in shown
+    assert "/bin/echo one" in shown
     assert "exit code: 0" in shown
     assert "native" in data.usage() or "No usage" in data.usage()
     data.mark_seen(session)

@@ -6,12 +6,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from harness import Harness
 from harness.contracts.model import Attachment
-from harness.events import Message, Relay, RelayReply, Result, SteeringQueued, ToolEnd
+from harness.events import Error, Message, Relay, RelayReply, Result, SteeringQueued, ToolEnd
 from harness.log.stores.files import FileStore
 from harness.runs.audit import check
-from harness.session.config import Mode
+from harness.session.config import CommandAgent, Mode, PermissionPolicy
 from harness_kit import Record, log_of, opened
 from running_kit import NO_MODEL, fake_claude, in_loop, notes, texts
 
@@ -204,3 +206,18 @@ async def test_a_turn_that_no_one_asked_for_is_a_run_of_its_own(tmp_path: Path) 
         ]
         thread_id = harness.session.thread.require_id()
     assert check(store, thread_id).problems == []
+
+
+@pytest.mark.parametrize("policy", ["deny", "ask"])
+@in_loop
+async def test_a_program_that_reads_unasked_is_not_run_under_a_rule_of_the_session_about_reading(
+    policy: PermissionPolicy,
+) -> None:
+    for agent in ("gemini", "copilot", "droid"):
+        mode = Mode(id="build", agent=CommandAgent(name=agent, permissions="ask"), default=True)
+        async with opened(modes=[mode], initial_state=NO_MODEL) as (harness, _record):
+            await harness.session.permissions.set_for_category(category="read", policy=policy)
+            await harness.send_message(content="hello")
+            [error] = [event for event in log_of(harness) if isinstance(event, Error)]
+            assert "cannot be held to the rules of its session" in error.message
+            assert "reads files below its folder without asking" in error.message

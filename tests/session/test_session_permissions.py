@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from harness.approvals.rules import Rule
 from harness.contracts.tool import Tool, ToolContext, ToolOutput, ToolSpec
 from harness.errors import UsageError
 from harness.events import Operation
-from harness.events.operation import Command
+from harness.events.operation import Command, Read
 from harness.native.tools.bash import BashTool
 from harness.questions.permissions import proposed_call
 from harness.session.permissions import SessionPermissions
@@ -126,3 +127,56 @@ def test_where_nothing_may_be_run_no_command_is_free(tmp_path: Path) -> None:
     arguments = {"command": "ls"}
     call = proposed_call("bash", arguments, bash.operations(arguments), "execute")
     assert permissions.of([bash]).verdict(call).decision == "deny"
+
+
+@pytest.mark.parametrize(
+    ("categories", "folder", "line", "expected"),
+    [
+        ({"read": "allow"}, ".", "cat a.txt", "allow"),
+        ({"read": "allow"}, ".", "ls -la && cat a.txt | head -3", "allow"),
+        ({"read": "allow"}, ".", "cat /etc/passwd", "ask"),
+        ({"read": "allow"}, ".", "./cat a.txt", "ask"),
+        ({"read": "allow"}, ".", "git status", "ask"),
+        ({"read": "allow"}, "..", "cat a.txt", "ask"),
+        ({"read": "allow", "execute": "ask"}, ".", "cat a.txt", "ask"),
+        ({"read": "allow", "execute": "deny"}, ".", "cat a.txt", "deny"),
+        ({"read": "ask"}, ".", "cat a.txt", "ask"),
+        ({}, ".", "cat a.txt", "ask"),
+    ],
+)
+def test_a_command_that_is_proved_to_read_only_is_free_as_with_every_agent(
+    categories: dict[str, str], folder: str, line: str, expected: str, tmp_path: Path
+) -> None:
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w/a.txt").write_text("a\n")
+    kept = rules({"permissionRules": {"categories": categories}})
+    kept.work_in(str(tmp_path / "w"), {"PATH": "/usr/bin:/bin"})
+    workspace = ToolWorkspace(str(tmp_path / "w" / folder))
+    bash = BashTool(workspace, OutputFolder(str(tmp_path / "outputs")))
+    call = proposed_call("bash", {"command": line}, bash.operations({"command": line}))
+    assert kept.of([bash]).verdict(call).decision == expected
+
+
+def test_no_command_of_a_tool_of_others_is_free(tmp_path: Path) -> None:
+    class Shell(Tool):
+        spec = ToolSpec(name="shell", description="", input_schema={})
+        category = "execute"
+
+        async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+            return ToolOutput(text="")
+
+    kept = rules({"permissionRules": {"categories": {"read": "allow"}}})
+    kept.work_in(str(tmp_path), {"PATH": "/usr/bin:/bin"})
+    call = proposed_call("shell", {"command": "ls"}, [Command(command="ls")])
+    assert kept.of([Shell()]).verdict(call).decision == "ask"
+
+
+def test_what_a_rule_denies_is_denied_right_before_it_runs(tmp_path: Path) -> None:
+    kept = rules()
+    kept.work_in(str(tmp_path), {})
+    kept.settings = [Rule(answer="deny", path=".env")]
+    read = proposed_call("read", {"path": "a"}, [Read(path=str(tmp_path / "a"))])
+    assert kept.denial(read) is None
+    (tmp_path / ".env").write_text("secret")
+    (tmp_path / "a").symlink_to(".env")
+    assert "a rule denies it" in (kept.denial(read) or "")

@@ -212,7 +212,7 @@ test("a call that has not started says what it would do, and that it waits", asy
   await page.waitForFunction(() => document.querySelectorAll(".tool").length === 2);
   const heads = await page.locator(".tool-head").allInnerTexts();
   assert.match(heads[0].replace(/\s+/g, " "), /^Write big\.py .*needs you$/);
-  assert.match(heads[1].replace(/\s+/g, " "), /^Run echo two (will run|needs you)$/);
+  assert.match(heads[1].replace(/\s+/g, " "), /^Run touch two (will run|needs you)$/);
   assert.equal(await page.locator(".tool .spinner").count(), 0);
   await shot(page, "two-at-once");
   await page.getByRole("button", { name: "Stop" }).click();

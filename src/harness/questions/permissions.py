@@ -66,13 +66,14 @@ def proposed_call(
     """
     for kinds, found in _STRONGEST_FIRST if operations else ():
         if any(isinstance(operation, kinds) for operation in operations):
-            commands = [each.command for each in operations if isinstance(each, Command)]
+            commands = [each for each in operations if isinstance(each, Command)]
             files = [each for each in operations if isinstance(each, _FILES)]
             return ProposedCall(
                 tool=tool,
                 category=found,
                 input=dict(arguments),
-                command=commands[0] if len(commands) == 1 else "",
+                command=commands[0].command if len(commands) == 1 else "",
+                place=commands[0].cwd if len(commands) == 1 else "",
                 paths=tuple(each.path for each in files if each.path),
                 lists=all(isinstance(each, List) for each in files),
                 is_confined=is_confined and found in ("read", "edit"),

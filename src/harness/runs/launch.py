@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -186,13 +186,7 @@ def _under_rules(agent: Agent, request: Request, cwd: str, binary: str) -> tuple
         return request, ()
     rules = tuple(load_rules(cwd).rules)
     narrowing = [rule for rule in rules if rule.answer != "allow" and rule.agent in ("", agent.name)]
-    about_reading = next((rule for rule in narrowing if _is_about_reading(rule, agent)), None)
-    if about_reading is not None and agent.reads_unasked and request.permissions != "agent-default":
-        raise UsageError(
-            f"{agent.title} cannot be held to your rules ({about_reading.words}): it reads files below its folder "
-            "without asking",
-            hint="use another agent, or see `harness permissions`",
-        )
+    require_asking_to_read(agent, narrowing, request.permissions)
     if request.permissions != "full-access" or not (narrowing or request.is_held_to_rules):
         return request, rules
     refusal = refusal_to_ask(agent, _version_of(agent, binary, is_two_way=True))
@@ -211,6 +205,21 @@ def _built_in_permissions(agent: Agent, permissions: Permissions) -> Permissions
         return "read-only"
     asks = permissions == "ask" or (permissions == "accept-edits" and permissions not in agent.supports)
     return "agent-default" if asks else permissions
+
+
+def require_asking_to_read(
+    agent: Agent, rules: Iterable[Rule], permissions: Permissions, whose: str = "your rules"
+) -> None:
+    """Raises UsageError where one of these rules speaks of reading, which the agent does without asking."""
+    if not agent.reads_unasked or permissions == "agent-default":
+        return
+    found = next((rule for rule in rules if rule.answer != "allow" and _is_about_reading(rule, agent)), None)
+    if found is not None:
+        raise UsageError(
+            f"{agent.title} cannot be held to {whose} ({found.words}): it reads files below its folder "
+            "without asking",
+            hint="use another agent, or see `harness permissions`",
+        )
 
 
 def _is_about_reading(rule: Rule, agent: Agent) -> bool:

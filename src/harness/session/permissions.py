@@ -65,6 +65,8 @@ class ToolClass(NamedTuple):
     """A tool of the harness that only concerns the conversation: it needs no approval."""
     is_confined: bool = True
     """It keeps to the workspace by itself, as the built-in tools do, or names no paths."""
+    is_built_in: bool = False
+    """How it starts a command is known, so that one which is proved to read only is free."""
 
 
 _BUILT_IN = "harness.native.tools."
@@ -93,7 +95,7 @@ def _classed(call: ProposedCall, standing: ToolClass) -> ProposedCall:
 _USUAL: dict[str, ToolClass] = {
     **dict.fromkeys(("read", "grep", "glob", "list", "skill", "fetch", "bash_output"), ToolClass("read")),
     **dict.fromkeys(("write", "edit", "apply_patch", "agent"), ToolClass("edit")),
-    "bash": ToolClass("execute"),
+    "bash": ToolClass("execute", is_built_in=True),
     **dict.fromkeys((*BUILTIN_TOOLS, "recall", "notification-inbox"), ToolClass(is_own=True)),
     _SUBAGENT: ToolClass("edit"),
 }
@@ -268,6 +270,14 @@ class SessionPermissions:
         ]
         return any(answer != "allow" for answer in answers)
 
+    def own_rules(self) -> list[Rule]:
+        """What the session says of tools and of categories, as rules; grants and settings are not among them."""
+        tools, categories = self._rules("tools"), self._rules("categories")
+        return [
+            *(Rule(answer=policy, tool=escaped(name), source="session") for name, policy in tools.items()),
+            *(Rule(answer=policy, category=name, source="session") for name, policy in categories.items()),
+        ]
+
     def as_rules(self) -> list[Rule]:
         """The rules for tools, and what was granted until the session ends."""
         is_free = (
@@ -294,10 +304,12 @@ class SessionPermissions:
             intrinsic = category_of(tool)
             known = intrinsic if intrinsic in get_args(ToolCategory) else None
             meant = tool.tool if isinstance(tool, Renamed) else tool
+            is_built_in = type(meant).__module__.startswith(_BUILT_IN)
             found = ToolClass(
                 cast("ToolCategory | None", known),
                 isinstance(meant, _NEVER_ASKED),
-                type(meant).__module__.startswith(_BUILT_IN),
+                is_confined=is_built_in,
+                is_built_in=is_built_in,
             )
         if self._category_of is None:
             return found
@@ -324,16 +336,20 @@ class SessionPermissions:
 
     def verdict_on(self, call: ProposedCall, standing: ToolClass) -> PermissionVerdict:
         """Decide one call of a tool of this class, with the reason for a denial."""
-        # Which shell a tool starts, and how, is not known: no command is free.
-        folder = replace(self.folder, programs=frozenset())
+        # Which shell a tool of others starts, and how, is not known: there no command is free.
+        folder = self.folder if standing.is_built_in else replace(self.folder, programs=frozenset())
         decision, why = verdict_on(_classed(call, standing), self.access(), self.as_rules(), folder)
         if decision == "deny":
             why = f"{call.tool} is denied by the rules of this session"
         return PermissionVerdict(decision, "" if decision == "allow" else why, standing.category or "")
 
     def denial(self, call: ProposedCall) -> str | None:
-        """For the loop, right before execution: a denial by name overrides every earlier approval."""
-        return f"{call.tool} is denied by the rules of this session" if self.is_denied(call.tool) else None
+        """For the loop, right before execution: a rule that denies overrides every earlier approval."""
+        if self.is_denied(call.tool):
+            return f"{call.tool} is denied by the rules of this session"
+        denials = [rule for rule in self.as_rules() if rule.answer == "deny"]
+        answer, why = verdict_on(call, FULL_ACCESS, denials, self.folder) if denials else ("allow", "")
+        return why if answer == "deny" else None
 
     @staticmethod
     def _by_name(resolver: CategoryResolver, tool_name: str) -> ToolCategory | None:

@@ -32,7 +32,7 @@ from harness.log.hub import Hub
 from harness.log.store import read_all
 from harness.native.loop.conversation import GIVEN_UP
 from harness.runs.dialogue import ProgramConversation
-from harness.runs.launch import installed_two_way
+from harness.runs.launch import installed_two_way, require_asking_to_read
 from harness.runs.questions import work_folder
 from harness.runs.run import Run, start
 from harness.session.briefing import Briefing, UndeliveredSignals, files_in
@@ -167,6 +167,10 @@ class CommandDriver:
         session = self._session
         thread = session.thread.current
         assert thread is not None, "a thread is open"
+        own_rules = session.permissions.own_rules()
+        require_asking_to_read(
+            load(request.agent), own_rules, request.permissions, "the rules of its session"
+        )
         stops = 0
 
         def note_stop() -> None:
