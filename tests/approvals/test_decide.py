@@ -549,3 +549,13 @@ def test_ordinary_lines_are_allowed_where_a_rule_denies_a_path(line: str, worksp
     rules = [Rule(answer="deny", path=".env")]
     decision = decide([TABLE.call("Bash", {"command": line})], FULL_ACCESS, rules, workspace)
     assert decision.answer == "allow", decision.why
+
+
+def test_a_server_whose_name_has_the_separator_in_it_is_denied_by_its_name(workspace: WorkFolder) -> None:
+    call = TABLE.call("mcp__my__docs__search", {"words": "x"})
+    for server in ("my__docs", "my", "my__*"):
+        rule = Rule(answer="deny", server=server)
+        assert decide([call], FULL_ACCESS, [rule], workspace).answer == "deny"
+    allowed = Rule(answer="allow", server="my__docs")
+    assert decide([call], ASK, [allowed], workspace).answer == "ask"
+    assert decide([call], FULL_ACCESS, [Rule(answer="deny", server="docs")], workspace).answer == "allow"

@@ -10,7 +10,9 @@ import pytest
 
 from harness.approvals.approver import Approver
 from harness.approvals.call import ASK, ProposedCall
+from harness.approvals.decide import decide
 from harness.approvals.grants import choices_for, rule_of
+from harness.approvals.rules import Rule
 from harness.approvals.tool_table import (
     EXECUTES,
     NETWORK,
@@ -230,3 +232,26 @@ def test_a_line_that_ends_with_a_glob_is_granted_exactly(
 
 def test_a_line_that_looks_like_a_form_is_not_granted(workspace: WorkFolder) -> None:
     assert labels(bash("bash …"), workspace) == []
+
+
+@pytest.mark.parametrize("choice", ["always", "pattern"])
+def test_a_command_is_granted_where_it_was_asked_about(choice: str, workspace: WorkFolder) -> None:
+    (Path(workspace.root) / "src/deep").mkdir(parents=True, exist_ok=True)
+    root = workspace.root
+    for granted, asked in ((".", "src"), ("src", "."), ("src", "src/deep")):
+        call = TABLE.call("Bash", {"command": "npm test", "cwd": granted}, root)
+        approvals = after(call, choice, workspace)
+        assert approvals.decide([call]).answer == "allow"
+        elsewhere = TABLE.call("Bash", {"command": "npm test", "cwd": asked}, root)
+        assert approvals.decide([elsewhere]).answer == "ask"
+    assert labels(TABLE.call("Bash", {"command": "make", "cwd": "src"}, root), workspace) == [
+        f"Always allow exactly: make in {root}/src"
+    ]
+
+
+def test_a_rule_that_allows_a_command_in_a_folder_allows_it_there_alone(workspace: WorkFolder) -> None:
+    (Path(workspace.root) / "web").mkdir()
+    rules = [Rule(answer="allow", command="npm test", path="web")]
+    for cwd, answer in (("web", "allow"), (".", "ask")):
+        call = TABLE.call("Bash", {"command": "npm test", "cwd": cwd}, workspace.root)
+        assert decide([call], ASK, rules, workspace).answer == answer

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.approvals.git_config import unknown_settings
 from harness.approvals.settings_text import sentences
 from harness.approvals.trust import judge, revoke_folder, trust_folder, trusted_folders
 from harness.clients.workspaces.worktrees import make_worktree
@@ -91,10 +92,10 @@ def test_trust_ends_when_a_program_changes_that_is_named_indirectly(
     folder: Path, command: str, name: str
 ) -> None:
     put(folder, "package.json", {"scripts": {"setup": "node tools/run.js"}})
-    for file in ("Makefile", "tools/Makefile", "tools/run.js", "tools/start.py", "tools/__init__.py"):
-        put(folder, file, "1")
-    for file in ("tools/index.js", "justfile", "conftest.py", "my tool.sh"):
-        put(folder, file, "1")
+    for one in ("Makefile", "tools/Makefile", "tools/run.js", "tools/start.py", "tools/__init__.py"):
+        put(folder, one, "1")
+    for one in ("tools/index.js", "justfile", "conftest.py", "my tool.sh"):
+        put(folder, one, "1")
     put(folder, ".claude/settings.json", hooks(command))
     trust_folder(judge(str(folder), "claude"))
     with (folder / name).open("a") as file:
@@ -187,6 +188,7 @@ def test_settings_above_the_folder_count_but_not_those_of_home(folder: Path, tmp
         ("[include]\n\tpath = ../evil\n", True),
         ('[branch "main"]\n\tremote = origin\n\tvscode-merge-base = origin/main\n', False),
         ('[remote "origin"]\n\turl = ext::sh -c evil\n', True),
+        ('[branch "x"]\n[filter  "x"] clean = ./evil\n', True),
     ],
 )
 def test_settings_of_git_count_for_every_agent(folder: Path, text: str, is_new: bool) -> None:
@@ -322,3 +324,61 @@ def test_settings_of_a_folder_that_git_takes_for_a_repository_count(folder: Path
     with (folder / "config").open("a") as file:
         file.write("[core]\n\tfsmonitor = ./evil\n")
     assert [one.name for one in judge(str(folder / below), "claude").settings.git] == ["core.fsmonitor"]
+
+
+TRICKY_CONFIGURATIONS = [
+    '[filter "x"] clean = ./evil',
+    '[filter  "x"]\n clean = ./evil',
+    '[filter\t"x"]clean=./evil',
+    '[branch "x"]\n[filter "a\\"b"]\n clean = ./evil',
+    '[branch "x"]\n[filter "a\\\\b"]\n clean = ./evil',
+    '[branch "x"]\n[filter.x]\n clean = ./evil',
+    '[BRANCH "x"]\n[Filter "X"] Clean = ./evil',
+    '\ufeff[filter "x"]\n clean = ./evil',
+    '[branch "x"] remote = o\n[filter "x"] # [branch "x"]\n clean = ./evil',
+    '[branch "x"][filter "y"] clean = ./evil',
+    '[filter "x"]\n clean = ./ev\\\nil',
+    "[core] fsmonitor = ./evil ; true",
+]
+
+
+@pytest.mark.parametrize("text", TRICKY_CONFIGURATIONS)
+def test_settings_of_git_have_the_names_that_git_gives_them(text: str, tmp_path: Path) -> None:
+    """By these names they are switched off."""
+    (tmp_path / "config").write_text(text)
+    command = ("git", "config", "-z", "--list", "--file", str(tmp_path / "config"))
+    listed = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode()
+    names = [entry.partition("\n")[0] for entry in listed.split("\0") if entry]
+    wanted = [name for name in names if not name.startswith("branch.")]
+    assert wanted
+    assert {*wanted} <= {setting.name for setting in unknown_settings(text)}
+
+
+@pytest.mark.parametrize("version", ["2", "4"])
+def test_settings_of_a_repository_inside_count(folder: Path, version: str) -> None:
+    git(folder, "init", "-q")
+    git(folder, "config", "index.version", version)
+    for name in ("a", "deep/b", "z"):
+        put(folder, f"{name}/x.txt", "1")
+    for name in ("a/sub", "vendor/other"):
+        git(folder, "init", "-q", name)
+        inside = folder / name
+        git(inside, "-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-q", "--allow-empty", "-m", "x")
+    git(folder, "-c", "advice.addEmbeddedRepo=false", "add", ".")
+    git(folder, "config", "--unset", "index.version")
+    assert judge(str(folder), "claude").state == "nothing"
+    git(folder / "vendor/other", "config", "core.fsmonitor", "./evil")
+    assert [one.name for one in judge(str(folder), "claude").settings.git] == ["core.fsmonitor"]
+    git(folder / "a/sub", "config", "filter.x.clean", "./evil")
+    assert {one.name for one in judge(str(folder), "claude").settings.git} == {
+        "core.fsmonitor",
+        "filter.x.clean",
+    }
+
+
+def test_each_value_of_a_setting_that_is_there_twice_is_bound(folder: Path) -> None:
+    put(folder, ".git/config", "[include]\n\tpath = a\n\tpath = b\n")
+    put(folder, ".git/HEAD", "ref: refs/heads/main\n")
+    trust_folder(judge(str(folder), "claude"))
+    put(folder, ".git/config", "[include]\n\tpath = c\n\tpath = b\n")
+    assert judge(str(folder), "claude").changes == ("~ .git: include.path",)

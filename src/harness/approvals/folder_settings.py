@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from harness.approvals.git_config import GitSetting, unknown_in_file
+from harness.approvals.git_index import nested_repositories
 from harness.config.named_files import named_files
 from harness.config.trust import digest_of, read_whole
 
@@ -27,6 +28,7 @@ _LEFT_OUT_AT_THE_TOP = frozenset({"CLAUDE.md"})
 _MADE_BY_PYTHON = ".pyc"
 _PROGRAMS = (".sh", ".bash", ".js", ".cjs", ".mjs", ".ts", ".py", ".rb", ".pl", ".ps1", ".md", ".mdc")
 """Files that are what they say: names in them are not followed."""
+_MOST_REPOSITORIES = 200
 _READ_BY_GIT = ("post-index-change",)
 """Hooks that run when git only reads."""
 
@@ -52,7 +54,10 @@ class FolderSettings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def files(self) -> dict[str, str]:
         """Name → digest, of all that counts: what two looks at the folder are compared by."""
-        git = {f".git: {one.name}": digest_of(os.fsencode(one.value)) for one in self.git}
+        values: dict[str, str] = {}
+        for one in self.git:  # a setting may be there more than once
+            values[one.name] = f"{values[one.name]}\n{one.value}" if one.name in values else one.value
+        git = {f".git: {name}": digest_of(os.fsencode(value)) for name, value in values.items()}
         contents = {name: digest_of(data) for name, data in self.contents.items()}
         return {**contents, **self.programs, **git}
 
@@ -165,21 +170,42 @@ def _is_left_out(name: str, depth: int) -> bool:
 def _git_settings(top: str) -> Iterator[GitSetting]:
     for place in _places(top):
         git = os.path.join(place, ".git")
-        if not os.path.lexists(git):
-            if not _is_bare_repository(place):
-                continue
-            git = place
-        for folder in _git_folders(git):
-            for name in ("config", "config.worktree"):
-                try:
-                    yield from unknown_in_file(os.path.join(folder, name))
-                except OSError:
-                    yield GitSetting(f"{name} that cannot be read", "")
-            for name in _READ_BY_GIT:
-                hook = os.path.join(folder, "hooks", name)
-                if os.path.lexists(hook):
-                    yield GitSetting(f"hook {name}", digest_of(read_whole(hook)))
+        if os.path.lexists(git):
+            yield from _settings_of_repository(place, git, set())
+        elif _is_bare_repository(place):
+            yield from _settings_of_repository("", place, set())
+        else:
+            continue
         return  # git looks no further up
+
+
+def _settings_of_repository(place: str, git: str, seen: set[str]) -> Iterator[GitSetting]:
+    """Of a repository, and of those that it holds: git looks at them, too. `place`: its work tree, if it has one."""
+    if len(seen) >= _MOST_REPOSITORIES:
+        yield GitSetting("more repositories than Harness looks at", "")
+    if (real := os.path.realpath(git)) in seen or len(seen) >= _MOST_REPOSITORIES:
+        return
+    seen.add(real)
+    folders = _git_folders(git)
+    for folder in folders:
+        for name in ("config", "config.worktree"):
+            try:
+                yield from unknown_in_file(os.path.join(folder, name))
+            except OSError:
+                yield GitSetting(f"{name} that cannot be read", "")
+        for name in _READ_BY_GIT:
+            hook = os.path.join(folder, "hooks", name)
+            if os.path.lexists(hook):
+                yield GitSetting(f"hook {name}", digest_of(read_whole(hook)))
+    nested = nested_repositories(folders[0]) if place else []
+    if nested is None:
+        yield GitSetting(
+            "an index that cannot be read", digest_of(read_whole(os.path.join(folders[0], "index")))
+        )
+    for path in nested or ():
+        below = os.path.join(place, path)
+        if os.path.lexists(inner := os.path.join(below, ".git")):
+            yield from _settings_of_repository(below, inner, seen)
 
 
 def _is_bare_repository(place: str) -> bool:

@@ -6,7 +6,8 @@ import os
 import re
 from typing import NamedTuple
 
-_SECTION = re.compile(r'\[([a-zA-Z0-9-]+)(?: "([^"\\]*)")?\]')
+_SECTION = re.compile(r'\[([a-zA-Z0-9.-]+)(?:[ \t]+"((?:[^"\\]|\\.)*)")?\]')
+_ESCAPED = re.compile(r"\\(.)")
 _ASSIGNMENT = re.compile(r"([a-zA-Z][a-zA-Z0-9-]*)\s*(?:=\s*(.*))?")
 _LONGEST_BYTES = 100_000
 _HARMLESS = {
@@ -44,16 +45,18 @@ class GitSetting(NamedTuple):
 def unknown_settings(text: str) -> list[GitSetting]:
     """All settings of a configuration that are not known to be harmless, and lines that are not understood."""
     found: list[GitSetting] = []
-    section = subsection = ""
-    for line in map(str.strip, re.split(r"[\r\n]+", text)):
+    section, subsection = "", ""
+    for whole in re.split(r"[\r\n]+", text.removeprefix("\ufeff")):
+        line = whole.strip()
+        while heading := _SECTION.match(line):
+            section, _, old_style = heading[1].lower().partition(".")
+            subsection = _ESCAPED.sub(r"\1", heading[2]) if heading[2] is not None else old_style
+            line = line[heading.end() :].strip()
         if not line or line[0] in "#;":
-            continue
-        if heading := _SECTION.fullmatch(line):
-            section, subsection = heading[1].lower(), heading[2] or ""
             continue
         assignment = _ASSIGNMENT.fullmatch(line)
         if assignment is None:
-            found.append(GitSetting(repr(line[:40]), ""))
+            found.append(GitSetting(repr(line[:40]), line))
             continue
         key, value = assignment[1].lower(), assignment[2] or ""
         if not _is_harmless(section, key, value):

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from msgspec import convert
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from harness.approvals.arguments import spelled
 from harness.approvals.call import ProposedCall
@@ -144,16 +144,26 @@ def _command_offers(call: ProposedCall, workspace: WorkFolder) -> list[_Offer]:
     if line.endswith(FORM_END):  # which would make a form of it
         return []
     others = other_arguments(call)
+    place = _place(call, workspace)
+    if len(place) > LONGEST_LABEL or not place.isprintable():
+        return []
     beside = f" ({_listed(others)})" if others else ""
-    exact = _rule(tool=escaped(call.tool), command=line, params=others or None)
+    beside += f" in {place}" if place else ""
+    exact = _rule(tool=escaped(call.tool), command=line, path=escaped(place), params=others or None)
     offers: list[_Offer] = [(ALWAYS, f"exactly: {line}{beside}", [exact])]
     plain = parse(line)
     forms = [_form(words, call, others) for words in plain.commands] if plain is not None else []
-    rules = [form for form in forms if form is not None]
+    rules = [replace(form, path=escaped(place)) for form in forms if form is not None]
     if rules and len(rules) == len(forms):
         shown = " · ".join(dict.fromkeys(_shown_form(rule) for rule in rules))
         offers.append((PATTERN, f"{shown}{beside}, and names or paths below the folder after it", rules))
     return offers
+
+
+def _place(call: ProposedCall, workspace: WorkFolder) -> str:
+    """Where a command runs; empty: in the folder itself."""
+    here, top = workspace.reals(".", call.cwd), workspace.reals(".")
+    return "" if {*here} == {*top} else here[0]
 
 
 def _form(words: Sequence[str], call: ProposedCall, others: dict[str, str]) -> Rule | None:
@@ -256,7 +266,8 @@ def _listed(arguments: Mapping[str, str]) -> str:
 def words_of(rule: Rule) -> str:
     """What a grant allows, as a list of grants shows it."""
     if rule.command:
-        return _shown_form(rule) if rule.command.endswith(FORM_END) else f"exactly: {rule.command}"
+        words = _shown_form(rule) if rule.command.endswith(FORM_END) else f"exactly: {rule.command}"
+        return f"{words} in {literal(rule.path)}" if rule.path else words
     if rule.path:
         act = "reading" if rule.category == "read" else "edits"
         return f"{act} below {rule.path}" if rule.path.endswith("/") else f"{act} of {rule.path}"

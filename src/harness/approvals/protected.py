@@ -145,6 +145,12 @@ EDITED_BY_QUESTION = (
     "sitecustomize.py",
     "usercustomize.py",
     "*.pth",
+    ".venv",
+    "venv",
+    ".tox",
+    ".nox",
+    "node_modules",
+    ".pnp.*",
     ".claude-plugin",
     ".crush",
     ".crush.json",
@@ -156,8 +162,8 @@ EDITED_BY_QUESTION = (
     ".local/share/harness",
 )
 """Hooks that others install, start files of editors, shells and sessions (a home may be the folder), keys that let others
-in, settings of tools and of agents that are not ours to start. A sandbox cannot
-close them: where they are absent, what stands in for them would break the tools that look for them."""
+in, settings of tools and of agents that are not ours to start, packages that are installed (an editor starts programs of
+them, and no diff shows a change). A sandbox cannot close them: where they are absent, what stands in for them would break the tools that look for them."""
 _OPEN_IN_A_SANDBOX = frozenset({".env", ".vscode/mcp.json"})
 _INSTRUCTIONS = frozenset({".claude/claude.md"})
 """Text for models below a name of the table."""

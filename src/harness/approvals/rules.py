@@ -8,7 +8,7 @@ and every path, with no option beyond those that it names.
 |---|---|
 | `tool` | the tool, by its own name; a glob |
 | `command` | a command by its first words: `git push`. In a rule that allows, exactly these words; `npm test *` also operands after them |
-| `path` | a glob from the folder, from `~/`, or absolute; without a slash, a rule that denies or asks means it in any folder |
+| `path` | a glob from the folder, from `~/`, or absolute; without a slash, a rule that denies or asks means it in any folder. In a rule that allows a command, the folder in which it runs |
 | `server` | an MCP server; a glob |
 | `category` | `read`, `edit`, `execute`, `network`, `mcp`, `unknown` |
 | `agent` | only this agent |
@@ -139,7 +139,18 @@ def _is_named(rule: Rule, call: ProposedCall) -> bool:
         return False
     if rule.tool and not matches(rule.tool, call.tool):
         return False
-    return not rule.server or bool(call.server and matches(rule.server, call.server))
+    if not rule.server or not call.server:
+        return not rule.server
+    return any(matches(rule.server, server) for server in _servers(rule, call))
+
+
+def _servers(rule: Rule, call: ProposedCall) -> Iterator[str]:
+    """The server of a call. In `mcp__a__b__c` it may be `a` or `a__b`: a rule that denies or asks means either."""
+    yield call.server
+    _, found, after = call.tool.partition(f"{call.server}__")
+    if rule.answer != "allow" and found:
+        parts = after.split("__")
+        yield from ("__".join((call.server, *parts[:count])) for count in range(1, len(parts)))
 
 
 def _covers(rule: Rule, call: ProposedCall, workspace: WorkFolder) -> bool:
@@ -193,8 +204,17 @@ def _others(call: ProposedCall) -> Iterator[tuple[str, Any]]:
 
 
 def _is_alike(rule: Rule, call: ProposedCall, workspace: WorkFolder) -> bool:
-    """Whether a command runs below the folder, with no other arguments than the rule was made for."""
-    return workspace.holds(call.cwd or ".") and other_arguments(call) == (rule.params or {})
+    """Whether a command runs where the rule means it, with no other arguments than the rule was made for."""
+    return _is_there(rule, call, workspace) and other_arguments(call) == (rule.params or {})
+
+
+def _is_there(rule: Rule, call: ProposedCall, workspace: WorkFolder) -> bool:
+    """`./run.sh` is another program in another folder: what a person granted holds for the folder it was asked in."""
+    if rule.path:
+        return _is_path(rule.path, ".", call, workspace)
+    if rule.source == "grant":
+        return {*workspace.reals(".", call.cwd)} == {*workspace.reals(".")}
+    return workspace.holds(call.cwd or ".")
 
 
 def _covering_commands(rules: Sequence[Rule], call: ProposedCall) -> list[Rule] | None:
