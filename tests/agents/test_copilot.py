@@ -6,7 +6,7 @@ from typing import Any
 
 from agent_runs import end_of, of, play, recorded
 from harness.agents.copilot.agent import AGENT, command
-from harness.contracts.request import Request
+from harness.contracts.request import Permissions, Request
 from harness.events import (
     Compacted,
     Error,
@@ -192,3 +192,13 @@ def test_documented_records_that_no_recording_holds_are_known() -> None:
 def test_plain_text_is_the_answer_of_a_run_that_was_asked_for_it() -> None:
     assert end_of(play("copilot", "Hello", "there.")).text == "Hello\nthere."
     assert [event.raw for event in of(Unknown, play("copilot", "stray", record("abort")))] == ["stray"]
+
+
+def test_no_skill_is_loaded_where_everything_is_to_be_asked_about() -> None:
+    """It loads one without a question, so the model has no such tool there."""
+    two_way = AGENT.two_way
+    assert two_way is not None
+    cases: list[tuple[Permissions, bool]] = [("ask", True), ("read-only", True), ("full-access", False)]
+    for permissions, is_left_out in cases:
+        request = Request(agent="copilot", prompt="x", permissions=permissions)
+        assert ("--excluded-tools=skill" in two_way.command(request, (1, 0, 102)).args) is is_left_out

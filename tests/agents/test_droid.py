@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from pathlib import Path
 from typing import Any
 
 from agent_runs import end_of, of, play, recorded
 from harness.agents.droid.agent import AGENT, command
-from harness.contracts.request import Request
+from harness.contracts.request import Permissions, Request
 from harness.events import (
     Error,
     Message,
@@ -156,3 +159,20 @@ def test_the_one_object_of_its_json_format_is_read() -> None:
     failed = play("droid", {"type": "result", "subtype": "failure", "is_error": True, "result": "No."})
     assert of(Error, failed)[0].message == "No."
     assert end_of(failed).outcome == "failed"
+
+
+def test_no_skill_is_loaded_where_everything_is_to_be_asked_about() -> None:
+    """It loads one without a question: a hook of ours refuses the call."""
+    two_way = AGENT.two_way
+    assert two_way is not None
+    asking: tuple[Permissions, ...] = ("ask", "read-only")
+    for permissions in asking:
+        args = two_way.command(Request(agent="droid", prompt="x", permissions=permissions), (0, 225, 2)).args
+        settings = json.loads(Path(args[args.index("--settings") + 1]).read_text())
+        [rule] = settings["hooks"]["PreToolUse"]
+        done = subprocess.run(
+            ["/bin/sh", "-c", rule["hooks"][0]["command"]], capture_output=True, check=False
+        )
+        assert (rule["matcher"], done.returncode) == ("Skill", 2)
+    args = two_way.command(Request(agent="droid", prompt="x"), (0, 225, 2)).args
+    assert "--settings" not in args

@@ -187,12 +187,12 @@ PROGRAM = AcpProgram(
     capabilities=frozenset({"approve", "files", "mode"}),
     ends_turn_on_reject=True,
 )
-NO_SKILLS = "--excluded-tools=skill"
+_NO_SKILLS = "--excluded-tools=skill"
 """It loads a skill without a question, so the model gets none where everything is to be asked about."""
 _PERMISSIONS: dict[str, list[str]] = {
     "full-access": ["--allow-all"],
-    "ask": [NO_SKILLS],
-    "read-only": ["--deny-tool=shell", "--deny-tool=write", NO_SKILLS],
+    "ask": [_NO_SKILLS],
+    "read-only": ["--deny-tool=shell", "--deny-tool=write", _NO_SKILLS],
 }
 
 

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from harness.agents.copilot.acp import NO_SKILLS, TWO_WAY
+from harness.agents.copilot.acp import TWO_WAY
 from harness.agents.copilot.calls import CopilotCalls
 from harness.contracts.agent import Agent, CommandLine, Version
 from harness.contracts.command_line import argument_of, flags_of
@@ -49,7 +49,7 @@ from harness.log.raw import RawStart
 
 _PERMISSIONS: dict[str, list[str]] = {
     "full-access": ["--allow-all"],
-    "read-only": ["--deny-tool=shell", "--deny-tool=write", NO_SKILLS],
+    "read-only": ["--deny-tool=shell", "--deny-tool=write"],
     "agent-default": [],
 }
 _FLAGS = {

@@ -203,12 +203,10 @@ DROID = Toolset(
 """Results are text; those of tools that change files hold JSON with the changed lines."""
 
 
-_NO_SKILLS = ("--remove-tools", "Skill")
-"""It loads a skill without a question, so the model gets none where everything is to be asked about."""
 _PERMISSIONS: dict[str, list[str]] = {
     "full-access": ["--skip-permissions-unsafe"],
     # Without a flag it may only read.
-    "read-only": [*_NO_SKILLS],
+    "read-only": [],
     "agent-default": [],
 }
 _FLAGS = {
@@ -472,14 +470,15 @@ PROGRAM = AcpProgram(
 
 
 _ASK = f"{__file__.removesuffix('agent.py')}ask.json"
-"""Settings of this process alone, by which it asks also about commands that it takes for harmless."""
+"""Settings of this process alone, by which it asks also about commands that it takes for harmless, and loads no skill:
+over ACP no tool can be taken from the model, but a hook can refuse its calls."""
 
 
 def acp_command(request: Request, version: Version) -> CommandLine:
     del version
     args = ["exec", "--output-format", "acp"]
     if request.permissions in ("ask", "read-only"):
-        args += ["--settings", _ASK, *_NO_SKILLS]
+        args += ["--settings", _ASK]
     if request.permissions == "full-access":
         args.append("--skip-permissions-unsafe")
     flags = {name: _FLAGS[name] for name in ("model", "effort")}
