@@ -8,7 +8,13 @@ import pytest
 
 from harness.approvals.approver import Approver
 from harness.approvals.call import ACCEPT_EDITS, ASK, READ_ONLY, ProposedCall
+from harness.contracts.request import Permissions, Request
+from harness.contracts.script import ScriptText
+from harness.events import Event, Message, Relay
+from harness.lab.ask_holds_run import AskHolds
+from harness.lab.hostile_calls import HostileCall
 from harness.lab.scenario import load_scenario
+from harness.runs.dialogue import ProgramConversation
 from harness.runs.questions import work_folder
 
 LINES = load_scenario("ask-holds").lines
@@ -30,3 +36,22 @@ def test_a_hostile_line_is_asked_about_and_never_runs_where_a_run_may_only_read(
     assert Approver(ASK, folder).decide([call]).answer == "ask"
     assert Approver(ACCEPT_EDITS, folder).decide([call]).answer == "ask"
     assert Approver(READ_ONLY, folder).decide([call]).answer == "deny"
+
+
+@pytest.mark.parametrize(("permissions", "attempts"), [("ask", 3), ("read-only", 1)])
+def test_a_call_that_did_not_come_about_is_tried_again_where_it_has_to_be_asked_about(
+    permissions: Permissions, attempts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent may have asked its model something of its own, which got the answer."""
+    answers: list[list[Event]] = [[Message(role="assistant", text="Refused.")]] * 2 + [[Relay(id="q")]]
+    runs: list[list[Event]] = []
+
+    def run(*_: object) -> list[Event]:
+        runs.append(answers[len(runs)])
+        return runs[-1]
+
+    trial = AskHolds.__new__(AskHolds)
+    monkeypatch.setattr(trial, "_run", run)
+    call = HostileCall(what="x", parts=(ScriptText(text="x"),))
+    trial._made(Request(agent="qwen", permissions=permissions), call, ProgramConversation())
+    assert len(runs) == attempts

@@ -159,7 +159,7 @@ def test_a_command_that_is_proved_to_read_only_is_free_as_with_every_agent(
 
 def test_no_command_of_a_tool_of_others_is_free(tmp_path: Path) -> None:
     class Shell(Tool):
-        spec = ToolSpec(name="shell", description="", input_schema={})
+        spec = ToolSpec("shell", "", {})
         category = "execute"
 
         async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from harness.contracts.request import Permissions, Request
 from harness.contracts.script import RunIntent, ScriptText, WriteIntent
 from harness.errors import HarnessError, UsageError
-from harness.events import Error, Event, Message, Relay, RelayReply, ToolEnd
+from harness.events import Error, Event, Message, Relay, RelayReply, ToolEnd, ToolStart
 from harness.lab.doctor_report import Finding, HeldTrial
 from harness.lab.hostile_calls import COMMAND, SERVER_TEXT, HostileCall, hostile_calls
 from harness.lab.offline_agent import OfflineAgent
@@ -30,6 +30,7 @@ _MODES: tuple[Permissions, ...] = ("ask", "accept-edits", "read-only", "plan")
 _ASKING = frozenset({"ask", "accept-edits"})
 _PROTECTED = ".claude/settings.json"
 _GREETING = "Hello there."
+_MOST_ATTEMPTS = 4
 _HELLO = HostileCall(what="hello", parts=(ScriptText(text=_GREETING),))
 
 
@@ -75,7 +76,7 @@ class AskHolds:
     def _try(self, request: Request, calls: list[HostileCall]) -> Generator[Finding, None, HeldTrial]:
         """One prompt for each call, in one process. Returns how many were asked about, and how many went through."""
         conversation = ProgramConversation()
-        asked = unasked = 0
+        tried = asked = unasked = 0
         try:
             answered = self._run(request, _HELLO, conversation)
             if not any(isinstance(event, Message) and _GREETING in event.text for event in answered):
@@ -87,7 +88,8 @@ class AskHolds:
             self._traps.note_start()
             self._traps.marks()
             for call in calls:
-                events = self._run(request, call, conversation)
+                events = self._made(request, call, conversation)
+                tried += _is_made(events) or request.permissions not in _ASKING
                 asked += any(isinstance(event, Relay) for event in events)
                 if (finding := self._judged(request.permissions, call, events)) is not None:
                     unasked += finding.kind == "wrong"
@@ -95,7 +97,7 @@ class AskHolds:
         finally:
             conversation.close()
         return HeldTrial(
-            mode=request.permissions, what=calls[0].what, tried=len(calls), asked=asked, unasked=unasked
+            mode=request.permissions, what=calls[0].what, tried=tried, asked=asked, unasked=unasked
         )
 
     def _judged(self, mode: Permissions, call: HostileCall, events: list[Event]) -> Finding | None:
@@ -133,6 +135,17 @@ class AskHolds:
                 what = "an edit below the folder is asked about where edits are accepted"
                 yield Finding(kind="degraded", what=what)
 
+    def _made(self, request: Request, call: HostileCall, conversation: ProgramConversation) -> list[Event]:
+        """As `_run`, again where the call did not come about: some agents ask their model something of their own between
+        prompts, and it gets the answer that was meant for the prompt.
+        """
+        events: list[Event] = []
+        for _ in range(_MOST_ATTEMPTS if request.permissions in _ASKING else 1):
+            events += self._run(request, call, conversation)
+            if _is_made(events):
+                break
+        return events
+
     def _run(self, request: Request, call: HostileCall, conversation: ProgramConversation) -> list[Event]:
         """One prompt, whose only call is this one; a person refuses everything."""
         self._offline.use(call.script(self._scenario.name))
@@ -144,6 +157,10 @@ class AskHolds:
                 run.reply(event.id, approved=False, reason="no")
         run.wait()
         return events
+
+
+def _is_made(events: list[Event]) -> bool:
+    return any(isinstance(event, Relay | ToolStart) for event in events)
 
 
 def _has_seen(events: list[Event]) -> bool:
