@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     from harness.contracts.tool import Tool, ToolContext, ToolFailure, ToolOutput
     from harness.errors import HarnessError, LogLocked, UsageError
     from harness.events import AnyEvent, Event
-    from harness.folds.session.events import SessionEvent
+    from harness.folds.session.events import (
+        Question,
+        SessionEvent,
+        TextPart,
+        ToolApprovalRequiredEvent,
+        ToolSuspendedEvent,
+    )
     from harness.log.store import Store
     from harness.log.stores.files import FileStore
     from harness.log.stores.memory import MemoryStore
@@ -68,6 +74,7 @@ __all__ = [
     "MemoryStore",
     "Mode",
     "Model",
+    "Question",
     "Request",
     "RequestContext",
     "Run",
@@ -77,11 +84,14 @@ __all__ = [
     "SessionEvent",
     "Store",
     "Subagent",
+    "TextPart",
     "Tool",
+    "ToolApprovalRequiredEvent",
     "ToolContext",
     "ToolFailure",
     "ToolOutput",
     "ToolSpec",
+    "ToolSuspendedEvent",
     "UsageError",
     "WorkspaceConfig",
     "__version__",
@@ -111,6 +121,7 @@ _HOMES = {
     "MemoryStore": "harness.log.stores.memory",
     "Mode": "harness.session.config",
     "Model": "harness.contracts.model",
+    "Question": "harness.folds.session.events",
     "Request": "harness.contracts.request",
     "RequestContext": "harness.session.config",
     "Run": "harness.runs.run",
@@ -120,11 +131,14 @@ _HOMES = {
     "SessionEvent": "harness.folds.session.events",
     "Store": "harness.log.store",
     "Subagent": "harness.session.config",
+    "TextPart": "harness.folds.session.events",
     "Tool": "harness.contracts.tool",
+    "ToolApprovalRequiredEvent": "harness.folds.session.events",
     "ToolContext": "harness.contracts.tool",
     "ToolFailure": "harness.contracts.tool",
     "ToolOutput": "harness.contracts.tool",
     "ToolSpec": "harness.contracts.model",
+    "ToolSuspendedEvent": "harness.folds.session.events",
     "UsageError": "harness.errors",
     "WorkspaceConfig": "harness.session.workspaces",
     "open_model": "harness.models.registry",

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
 from harness.events import Relay, RelayReply, Signal
-from harness.folds.session.display_state import PendingApproval, PendingSuspension
-from harness.folds.session.events import DisplayState
-from harness.folds.session.lifecycle import pending_approval, pending_suspension
+from harness.folds.session.events import (
+    DisplayState,
+    Question,
+    ToolApprovalRequiredEvent,
+    ToolSuspendedEvent,
+)
+from harness.folds.session.lifecycle import approval_required, data_required, question_of
+from harness.folds.session.question_events import bind
 from harness.questions.open_questions import check_reply
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.bus import Bus
@@ -34,18 +39,23 @@ class Approvals:
         """Whether any call waits for permission."""
         return bool(self.all())
 
-    def all(self) -> list[PendingApproval]:
+    def all(self) -> list[ToolApprovalRequiredEvent]:
         """As emitted with `tool_approval_required`, in this process or an earlier one."""
-        return [pending_approval(relay) for relay in self._waiting()]
+        return [self._question(relay) for relay in self._waiting()]
 
     def _waiting(self) -> list[Relay]:
         return [relay for relay in self._session.runs.relays if relay.kind == "permission"]
 
-    def pending(self, tool_call_id: str = "") -> PendingApproval | None:
+    def _question(self, relay: Relay) -> ToolApprovalRequiredEvent:
+        question = approval_required(relay)
+        bind(question, self._session.answers)
+        return question
+
+    def pending(self, tool_call_id: str = "") -> ToolApprovalRequiredEvent | None:
         """The pending call with that id; without an id, the first one."""
         waiting = self._waiting()
         found = _named(waiting, tool_call_id) if tool_call_id else next(iter(waiting), None)
-        return None if found is None else pending_approval(found)
+        return None if found is None else self._question(found)
 
     def respond(
         self,
@@ -98,9 +108,14 @@ class Suspensions:
     def __init__(self, session: SessionCore) -> None:
         self._session = session
 
-    def all(self) -> list[PendingSuspension]:
+    def all(self) -> list[ToolSuspendedEvent]:
         """As emitted with `tool_suspended`, in this process or an earlier one."""
-        return [pending_suspension(relay) for relay in self._waiting()]
+        return [self._question(relay) for relay in self._waiting()]
+
+    def _question(self, relay: Relay) -> ToolSuspendedEvent:
+        question = data_required(relay)
+        bind(question, self._session.answers)
+        return question
 
     def has_pending(self) -> bool:
         """Whether any call waits for data."""
@@ -110,10 +125,10 @@ class Suspensions:
         """Whether this call waits for data."""
         return self.get(tool_call_id=tool_call_id) is not None
 
-    def get(self, *, tool_call_id: str) -> PendingSuspension | None:
+    def get(self, *, tool_call_id: str) -> ToolSuspendedEvent | None:
         """The call of that id, if it waits for data."""
         found = _named(self._waiting(), tool_call_id)
-        return None if found is None else pending_suspension(found)
+        return None if found is None else self._question(found)
 
     def _waiting(self) -> list[Relay]:
         return [relay for relay in self._session.runs.relays if relay.kind != "permission"]
@@ -138,6 +153,19 @@ class Suspensions:
         reply = self.check(relay, resume_data)
         with session.runs.answering(relay):
             return await self._pass_on(relay, reply, context)
+
+    def give(self, resume_data: Any, tool_call_id: str) -> bool:
+        """Answer one call as `respond` does, but let its run continue in the background."""
+        session = self._session
+        session.bus.deliver()
+        relay = self._resolve(tool_call_id)
+        if relay is None:
+            return False
+        reply = self.check(relay, resume_data)
+        if session.runs.is_running and session.runs.reply(reply):
+            return True
+        session.runs.pass_on(relay, self._pass_on(relay, reply, None))
+        return True
 
     async def _pass_on(self, relay: Relay, reply: RelayReply, context: RequestContext | None) -> bool:
         session = self._session
@@ -166,6 +194,23 @@ class Suspensions:
         if tool_call_id:
             return _named(waiting, tool_call_id)
         return waiting[0] if len(waiting) == 1 else None
+
+
+class SessionAnswers:
+    """What the questions of a session are answered through. Contract: `QuestionAnswers`."""
+
+    def __init__(self, session: SessionCore) -> None:
+        self._session = session
+
+    def questions(self) -> list[Question]:
+        """Everything that waits for a person, the oldest first."""
+        return [bind(question_of(relay), self) for relay in self._session.runs.relays]
+
+    def decide(self, call_id: str, decision: str, reason: str, option: str) -> bool:
+        return self._session.approval.respond(decision, call_id, reason, None, option)
+
+    def give(self, call_id: str, data: Any) -> bool:
+        return self._session.suspensions.give(data, call_id)
 
 
 class FollowUps:

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from harness.events import Event, ToolEnd
 from harness.folds.session.display import reduce
 from harness.folds.session.events import DisplayStateChangedEvent, HarnessEvent, SessionEvent
+from harness.folds.session.question_events import QUESTIONS, QuestionAnswers, bind
 from harness.log.hub import Follower, Hub
 from harness.log.run_tree import RunTree
 from harness.session.thread_fold import ThreadFold
@@ -37,13 +38,16 @@ class Bus:
         on_folded: Callable[[], None] = lambda: None,
         *,
         quiet: Collection[type[Event]] = (),
+        answers: QuestionAnswers | None = None,
     ) -> None:
         """`on_event`: called with every event of the log before it is translated, except the `quiet` ones;
-        `on_folded`: called after the event is folded and before the listeners are called.
+        `on_folded`: called after the event is folded and before the listeners are called; `answers`: what
+        the questions among the events are answered through.
         """
         self.fold = ThreadFold()
         self._changed: DisplayStateChangedEvent | None = None
         self._quiet = frozenset(quiet)
+        self._answers = answers
         self._on_event = on_event
         self._on_folded = on_folded
         self._listeners: list[Listener] = []
@@ -147,6 +151,8 @@ class Bus:
     def notify(self, event: HarnessEvent) -> None:
         """Emit an event that the display state already includes: another thread is shown, or none."""
         if self._listeners:
+            if self._answers is not None and isinstance(event, QUESTIONS):
+                bind(event, self._answers)
             self._notify_listeners(event)
             self.display_changed()
 

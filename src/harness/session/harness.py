@@ -15,10 +15,10 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from harness.folds.session.events import HarnessThread
+from harness.folds.session.events import HarnessThread, SessionEvent
 from harness.log.store import Store
 from harness.session.catalogue import CustomCatalogue, ModelCatalogue
 from harness.session.checks import checked
@@ -37,6 +37,7 @@ from harness.session.config import (
 from harness.session.harness_parts import HarnessParts, MemoryInput
 from harness.session.mcp_servers import McpInput
 from harness.session.notifications import EVERY_MS, dispatch
+from harness.session.open_thread import known_thread
 from harness.session.permissions import CategoryResolver
 from harness.session.services import (
     AvailableModel,
@@ -56,7 +57,9 @@ from harness.session.services import (
 from harness.session.session import Session
 from harness.session.session_core import SessionCore
 from harness.session.session_methods import SessionMethods
+from harness.session.state import State
 from harness.session.thread_memory import Memory
+from harness.session.watching import watch_thread
 from harness.session.workspaces import WorkspaceInput
 
 _logger = logging.getLogger("harness.session")
@@ -106,7 +109,7 @@ class MemoryThreads(ThreadMethods):
         await self._core.thread.delete(thread_id=thread_id)
 
 
-class Harness(SessionMethods, ThreadMethods):
+class Harness(SessionMethods[State], ThreadMethods):
     """Agents of any kind with threads, modes, state, permissions and memory around them.
 
     Call `init()` before anything else and `destroy()` at the end, all within one event loop.
@@ -162,7 +165,8 @@ class Harness(SessionMethods, ThreadMethods):
 
     """
 
-    _sessions: dict[tuple[str, str], Session]
+    _sessions: dict[tuple[str, str], Session[State]]
+    session: Session[State]
 
     def __init__(
         self,
@@ -171,7 +175,7 @@ class Harness(SessionMethods, ThreadMethods):
         modes: Sequence[Mode],
         resource_id: str = "",
         storage: Store | None = None,
-        state_schema: Any = None,
+        state_schema: type[State] | Mapping[str, Any] | None = None,
         initial_state: Mapping[str, Any] | None = None,
         memory: MemoryInput | None = None,
         agent: AgentInput | None = None,
@@ -272,7 +276,7 @@ class Harness(SessionMethods, ThreadMethods):
 
     # Sessions
 
-    def create_session(self, *, resource_id: str = "", scope: str = "", cwd: str = "") -> Session:
+    def create_session(self, *, resource_id: str = "", scope: str = "", cwd: str = "") -> Session[State]:
         """The session of this resource and scope: the existing one, or a new one.
 
         Args:
@@ -291,7 +295,7 @@ class Harness(SessionMethods, ThreadMethods):
         self._sessions[key] = self._new_session(key[0], cwd)
         return self._sessions[key]
 
-    async def close_session(self, session: Session) -> None:
+    async def close_session(self, session: Session[State]) -> None:
         """Stop a session that is not needed any more, and close its thread."""
         for key, known in list(self._sessions.items()):
             if known is session:
@@ -300,7 +304,7 @@ class Harness(SessionMethods, ThreadMethods):
                 session.thread.is_closed = True
         await session.destroy()
 
-    def sessions(self) -> list[Session]:
+    def sessions(self) -> list[Session[State]]:
         """All open sessions, the harness's own first."""
         return [self.session, *self._sessions.values()]
 
@@ -330,8 +334,9 @@ class Harness(SessionMethods, ThreadMethods):
         return MemoryThreads(self._core)
 
     async def select_or_create_thread(self) -> HarnessThread:
-        """Open the thread that was changed last and is not locked by another session, or create one.
+        """Open a thread that is not locked by another session, or create one.
 
+        One that waits for an answer comes first, then the one that was changed last.
         No event is emitted for a selection. Raises StoreError.
         """
         return await self.session.thread.select_or_create()
@@ -356,6 +361,26 @@ class Harness(SessionMethods, ThreadMethods):
         return await self.session.thread.clone(
             source_thread_id=source_thread_id, title=title, resource_id=resource_id
         )
+
+    def watch(self, thread_id: str, *, from_start: bool = False) -> AsyncIterator[SessionEvent]:
+        """The events of a thread as they happen, whichever process runs it, without opening it.
+
+        Its questions can be answered only where it is open. Leave the loop to stop watching; it ends by itself when
+        the thread is deleted.
+
+            async for event in harness.watch(thread_id):
+                ...
+
+        Args:
+            thread_id: Which thread.
+            from_start: Give what has happened until now first.
+
+        Raises:
+            UnknownSession: When there is no such thread.
+
+        """
+        known_thread(self.internals.store, thread_id)
+        return watch_thread(self.internals.store, thread_id, from_start=from_start)
 
     async def detach_from_current_thread(self) -> None:
         """Stop the run of the current thread, which stays open until another one is."""
@@ -453,7 +478,7 @@ class Harness(SessionMethods, ThreadMethods):
         """The record of the thread's observational memory; None without one, or while it is empty."""
         return await self._core.hooks.memory.record()
 
-    def _new_session(self, resource_id: str = "", cwd: str = "") -> Session:
+    def _new_session(self, resource_id: str = "", cwd: str = "") -> Session[State]:
         parts = self.internals
         directory = os.path.abspath(cwd) if cwd else parts.cwd
         owner = resource_id or self._resource_id

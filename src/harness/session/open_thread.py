@@ -211,6 +211,7 @@ def thread_of(metadata: Metadata) -> HarnessThread:
         title=metadata.name,
         created_at=metadata.created_ms,
         updated_at=metadata.updated_ms,
+        activity=metadata.activity,
         token_usage=None if usage is None else read_usage(usage),
         metadata=settings or None,
     )

@@ -186,6 +186,8 @@ class Runs:
         """Ids of approvals and questions of the current run that are answered; the answers may not be logged yet."""
         self._in_transit: set[str] = set()
         """Ids of those of a suspended run whose answer is being passed on."""
+        self._passing: set[asyncio.Task[bool]] = set()
+        """Answers that are passed on while nobody waits for it."""
         self._holds_queue = False
         self._is_paused = False
         """Whether the queue is held back because the user stopped the run."""
@@ -229,6 +231,30 @@ class Runs:
             yield
         finally:
             self._in_transit.discard(relay.id)
+
+    def pass_on(self, relay: Relay, passing: Coroutine[Any, Any, bool]) -> None:
+        """Pass an answer on in the background; from now on the relay does not wait for another one."""
+        self._in_transit.add(relay.id)
+
+        def finish(task: asyncio.Task[bool]) -> None:
+            self._in_transit.discard(relay.id)
+            self._passing.discard(task)
+            if not task.cancelled() and (problem := task.exception()) is not None:
+                _logger.error("an answer could not be passed on", exc_info=problem)
+
+        task = asyncio.get_running_loop().create_task(passing)
+        self._passing.add(task)
+        task.add_done_callback(finish)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a run is active, or an answer is on its way to one that waits."""
+        return self._task is not None or bool(self._passing)
+
+    async def wait_until_settled(self) -> None:
+        """Wait until no run is active and no answer is on its way to one."""
+        while self.is_busy:
+            await asyncio.wait((self._task,) if self._task is not None else tuple(self._passing))
 
     def next_operation(self) -> int:
         self._operation += 1

@@ -14,9 +14,10 @@ from harness.session.config import BackingAgent, CommandAgent
 from harness.session.services import Workspace
 from harness.session.session_core import SessionCore
 from harness.session.session_methods import SessionMethods
+from harness.session.state import State
 
 
-class Session(SessionMethods):
+class Session(SessionMethods[State]):
     """A conversation of one user, made by `Harness.create_session`; the harness's own is `harness.session`.
 
     Attributes:

@@ -26,6 +26,7 @@ from harness.session.approvals import (
     Approvals,
     FollowUps,
     RunState,
+    SessionAnswers,
     SessionDisplay,
     StreamState,
     Suspensions,
@@ -164,7 +165,13 @@ class SessionCore:
         self.cwd = cwd
         self.identity = Identity(resource_id, session_id)
         self._redactor = EventRedactor(harness.secrets) if harness.secrets is not None else None
-        self.bus = Bus(self._notice, self._note_activity, quiet=QUIET if harness.pubsub is None else ())
+        self.answers = SessionAnswers(self)
+        self.bus = Bus(
+            self._notice,
+            self._note_activity,
+            quiet=QUIET if harness.pubsub is None else (),
+            answers=self.answers,
+        )
         self._drivers: list[tuple[BackingAgent | CommandAgent, AgentDriver]] = []
         self._making_driver = threading.Lock()
         self._workspace: Workspace | None = None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, cast
 
 from harness.contracts.request import Limits
 from harness.errors import UsageError
 from harness.events import Signal
-from harness.folds.session.events import HarnessMessage
+from harness.folds.session.events import HarnessMessage, Question
 from harness.folds.session.messages import Role
 from harness.session.checks import check_listener, checked_limits
 from harness.session.config import RequestContext
@@ -16,6 +16,7 @@ from harness.session.notifications import Notification, NotificationInput, Polic
 from harness.session.runs import RunOutcome, UserMessage
 from harness.session.signal_delivery import SentSignal
 from harness.session.signals import Branch, File
+from harness.session.state import SessionState, State
 
 if TYPE_CHECKING:
     from harness.session.approvals import SessionDisplay
@@ -23,10 +24,9 @@ if TYPE_CHECKING:
     from harness.session.goals import Goals
     from harness.session.permissions import SessionPermissions
     from harness.session.session_core import SessionCore
-    from harness.session.state import SessionState
 
 
-class SessionMethods:
+class SessionMethods(Generic[State]):
     """Talk to the agent of a session, answer it, and follow what it does.
 
     On a `Harness` every method concerns the harness's own session.
@@ -113,9 +113,17 @@ class SessionMethods:
 
     async def wait_until_idle(self) -> None:
         """Wait until no run is active and the queue was sent. Cancelling this leaves the run alone."""
-        await self._core.runs.wait_until_idle()
+        await self._core.runs.wait_until_settled()
 
     # Answering the agent
+
+    def questions(self) -> list[Question]:
+        """Everything that waits for a person, the oldest first: the very objects that listeners get.
+
+        They are answered by themselves (`approve()`, `decline(…)`, `answer(…)`), in this process or a later one.
+        """
+        self._core.bus.deliver()
+        return self._core.answers.questions()
 
     def respond_to_tool_approval(
         self,
@@ -227,9 +235,9 @@ class SessionMethods:
         return self._core.bus.subscribe(listener)
 
     @property
-    def state(self) -> SessionState:
-        """The application's typed state: `get()`, `await set({…})`, `await update(transaction)`."""
-        return self._core.state
+    def state(self) -> SessionState[State]:
+        """The application's typed state: `value`, `await change(…)`, `await update(transaction)`."""
+        return cast("SessionState[State]", self._core.state)
 
     @property
     def permissions(self) -> SessionPermissions:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -18,6 +18,15 @@ from harness.events import Event, Signal, StateChanged
 from harness.session.config import PermissionPolicy, ToolCategory, check_event
 from harness.session.signals import create
 from harness.session.state_schema import plain_json, schema_of, without_halves
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # of the type checker alone: this default comes with Python 3.13
+
+    State = TypeVar("State", default=dict[str, Any])
+else:
+    from typing import TypeVar
+
+    State = TypeVar("State")
 
 RULES_KEY = "permissionRules"
 KINDS = ("categories", "tools")
@@ -94,7 +103,7 @@ Update: TypeAlias = StateUpdate | Mapping[str, Any]
 Transaction: TypeAlias = Callable[[dict[str, Any]], Update | Awaitable[Update]]
 
 
-class SessionState:
+class SessionState(Generic[State]):
     """Contract: a failed write leaves the state as it was and does not block the next one. Keys of the
     harness never reach the application's schema, unless the schema names them.
     """
@@ -120,6 +129,20 @@ class SessionState:
         self._value: dict[str, Any] = {}
         self._stored, self._value = self._taken(initial or {})
         self._has_rules = _RULES in self._value
+
+    @property
+    def value(self) -> State:
+        """The state as one object of the schema, such as your dataclass: a copy, so `change` is what changes it.
+
+        Without a schema, and with a JSON Schema, a dict.
+        """
+        whole: State = self._schema.whole(self._divided(self._stored)[1])
+        return whole
+
+    async def change(self, **changes: Any) -> State:
+        """Change these fields, and return the new state. Raises UsageError as `set` does."""
+        await self.set(changes)
+        return self.value
 
     def get(self) -> dict[str, Any]:
         """A shallow copy."""

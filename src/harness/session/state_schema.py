@@ -38,6 +38,10 @@ class StateSchema(Protocol):
         """Convert JSON to values, validated and with defaults."""
         ...
 
+    def whole(self, stored: dict[str, Any]) -> Any:
+        """The same as one object of the schema; a dict where the schema is no class."""
+        ...
+
 
 def schema_of(given: Any) -> StateSchema:
     """Raises UsageError for input that is not a schema."""
@@ -74,6 +78,9 @@ class AnySchema:
     def values(self, stored: dict[str, Any]) -> dict[str, Any]:
         return plain_json(stored)
 
+    def whole(self, stored: dict[str, Any]) -> dict[str, Any]:
+        return self.values(stored)
+
 
 class JsonSchema:
     def __init__(self, schema: dict[str, Any]) -> None:
@@ -101,6 +108,9 @@ class JsonSchema:
 
     def values(self, stored: dict[str, Any]) -> dict[str, Any]:
         return self.stored(stored)
+
+    def whole(self, stored: dict[str, Any]) -> dict[str, Any]:
+        return self.values(stored)
 
     def _complete(self, value: Any, schema: Any, depth: int = 0) -> None:
         """Add the defaults of missing properties, also in nested values."""
@@ -156,6 +166,9 @@ class StructSchema:
     def values(self, stored: dict[str, Any]) -> dict[str, Any]:
         known, rest = self._divided(stored)
         return {**self._view(self._decoded(known)), **plain_json(rest)}
+
+    def whole(self, stored: dict[str, Any]) -> Any:
+        return self._decoded(self._divided(stored)[0])
 
     def _divided(self, state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         if self._is_strict:
@@ -224,6 +237,9 @@ class PydanticSchema:
         values = {key: getattr(made, name) for key, name in self._names.items()}
         values |= made.model_extra or {}
         return {**values, **plain_json(self._rest(stored, values))}
+
+    def whole(self, stored: dict[str, Any]) -> Any:
+        return self._decoded(self._known(stored))
 
     def _known(self, state: dict[str, Any]) -> dict[str, Any]:
         if self._is_strict or self._schema.model_config.get("extra") == "allow":

@@ -169,12 +169,13 @@ class Threads:
     # Opening and closing
 
     async def select_or_create(self) -> HarnessThread:
-        """Open the most recently changed thread of this resource that is not open elsewhere, or a new one.
+        """Open a thread of this resource that is not open elsewhere, or a new one.
 
+        A thread that waits for an answer comes first, then the most recently changed one.
         Selecting an existing thread emits no `thread_changed`.
         """
         async with self._turn:
-            for thread in self.list():
+            for thread in sorted(self.list(), key=lambda thread: thread.activity != "waiting"):
                 if thread.id == self.get_id() or await self._has_taken(thread.id):
                     return thread
             return await self._create("", "")

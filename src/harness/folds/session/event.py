@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 
@@ -23,7 +25,5 @@ class HarnessEvent(
 ):
     """A field without a default is always on the wire; the others only when they differ from it."""
 
-    @property
-    def type(self) -> str:
-        """Its name on the wire, such as `tool_start`."""
-        return str(self.__struct_config__.tag)
+    type: ClassVar[str]
+    """Its name on the wire, such as `tool_start`; every class has one of its own, so that `event.type` tells them apart."""

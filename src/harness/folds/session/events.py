@@ -9,7 +9,7 @@ is absent, never null, but for the few keys whose null means something.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -46,6 +46,7 @@ from harness.folds.session.parts import (
     ToolCallPart,
     ToolResultPart,
 )
+from harness.folds.session.question_events import Question, ToolApprovalRequiredEvent, ToolSuspendedEvent
 from harness.folds.session.usage import TokenUsage
 
 # Tool calls and sub-agents.
@@ -54,43 +55,16 @@ from harness.folds.session.usage import TokenUsage
 class ToolStartEvent(HarnessEvent, frozen=True, kw_only=True):
     """A tool call begins; its arguments are complete."""
 
+    type: ClassVar[Literal["tool_start"]] = "tool_start"
     tool_call_id: str
     tool_name: str
     args: Any
-
-
-class ToolApprovalRequiredEvent(HarnessEvent, frozen=True, kw_only=True):
-    """A tool call waits for permission: answer with `respond_to_tool_approval`."""
-
-    tool_call_id: str
-    tool_name: str
-    args: Any
-    options: list[dict[str, Any]] | None = None
-    """The possible answers, each `{id, kind, label, grants}`. Only what a label says is ever granted."""
-    category: str | None = None
-    preview: list[dict[str, Any]] | None = None
-    """The changes to files, each `{path, change, added, removed, diff, hiddenLines}`."""
-    agent_type: str | None = None
-    """The sub-agent that asks."""
-    parent_tool_call_id: str | None = None
-    """The call that started the sub-agent."""
-
-
-class ToolSuspendedEvent(HarnessEvent, frozen=True, kw_only=True):
-    """A tool waits for data, such as an answer: give it with `respond_to_tool_suspension`."""
-
-    tool_call_id: str
-    tool_name: str
-    args: Any
-    suspend_payload: Any
-    resume_schema: Any = None
-    agent_type: str | None = None
-    parent_tool_call_id: str | None = None
 
 
 class ToolSuspensionCancelledEvent(HarnessEvent, frozen=True, kw_only=True):
     """A tool does not wait for data any more; `reason` says why."""
 
+    type: ClassVar[Literal["tool_suspension_cancelled"]] = "tool_suspension_cancelled"
     tool_call_id: str
     tool_name: str
     reason: str
@@ -99,6 +73,7 @@ class ToolSuspensionCancelledEvent(HarnessEvent, frozen=True, kw_only=True):
 class ToolUpdateEvent(HarnessEvent, frozen=True, kw_only=True):
     """A part of the result of a tool that is still running."""
 
+    type: ClassVar[Literal["tool_update"]] = "tool_update"
     tool_call_id: str
     partial_result: Any
 
@@ -106,6 +81,7 @@ class ToolUpdateEvent(HarnessEvent, frozen=True, kw_only=True):
 class ToolEndEvent(HarnessEvent, frozen=True, kw_only=True):
     """A tool call has ended, with its result."""
 
+    type: ClassVar[Literal["tool_end"]] = "tool_end"
     tool_call_id: str
     result: Any
     is_error: bool
@@ -119,6 +95,7 @@ class ToolEndEvent(HarnessEvent, frozen=True, kw_only=True):
 class ToolInputStartEvent(HarnessEvent, frozen=True, kw_only=True):
     """The model begins to write the arguments of a call."""
 
+    type: ClassVar[Literal["tool_input_start"]] = "tool_input_start"
     tool_call_id: str
     tool_name: str
 
@@ -126,6 +103,7 @@ class ToolInputStartEvent(HarnessEvent, frozen=True, kw_only=True):
 class ToolInputDeltaEvent(HarnessEvent, frozen=True, kw_only=True):
     """A piece of the arguments of a call."""
 
+    type: ClassVar[Literal["tool_input_delta"]] = "tool_input_delta"
     tool_call_id: str
     args_text_delta: str
     tool_name: str | None = None
@@ -134,12 +112,14 @@ class ToolInputDeltaEvent(HarnessEvent, frozen=True, kw_only=True):
 class ToolInputEndEvent(HarnessEvent, frozen=True, kw_only=True):
     """The arguments of a call are complete."""
 
+    type: ClassVar[Literal["tool_input_end"]] = "tool_input_end"
     tool_call_id: str
 
 
 class ShellOutputEvent(HarnessEvent, frozen=True, kw_only=True):
     """A piece of what a command writes."""
 
+    type: ClassVar[Literal["shell_output"]] = "shell_output"
     tool_call_id: str
     output: str
     stream: Literal["stdout", "stderr"]
@@ -148,6 +128,7 @@ class ShellOutputEvent(HarnessEvent, frozen=True, kw_only=True):
 class CommandExitEvent(HarnessEvent, frozen=True, kw_only=True):
     """A command has ended."""
 
+    type: ClassVar[Literal["command_exit"]] = "command_exit"
     tool_call_id: str
     exit_code: int
     success: bool
@@ -156,6 +137,7 @@ class CommandExitEvent(HarnessEvent, frozen=True, kw_only=True):
 class SubagentStartEvent(HarnessEvent, frozen=True, kw_only=True):
     """A sub-agent begins; `tool_call_id` is the call that started it."""
 
+    type: ClassVar[Literal["subagent_start"]] = "subagent_start"
     tool_call_id: str
     agent_type: str
     task: str
@@ -166,6 +148,7 @@ class SubagentStartEvent(HarnessEvent, frozen=True, kw_only=True):
 class SubagentTextDeltaEvent(HarnessEvent, frozen=True, kw_only=True):
     """A piece of what a sub-agent says."""
 
+    type: ClassVar[Literal["subagent_text_delta"]] = "subagent_text_delta"
     tool_call_id: str
     agent_type: str
     text_delta: str
@@ -174,6 +157,7 @@ class SubagentTextDeltaEvent(HarnessEvent, frozen=True, kw_only=True):
 class SubagentToolStartEvent(HarnessEvent, frozen=True, kw_only=True):
     """A tool call of a sub-agent begins."""
 
+    type: ClassVar[Literal["subagent_tool_start"]] = "subagent_tool_start"
     tool_call_id: str
     agent_type: str
     sub_tool_name: str
@@ -183,6 +167,7 @@ class SubagentToolStartEvent(HarnessEvent, frozen=True, kw_only=True):
 class SubagentToolEndEvent(HarnessEvent, frozen=True, kw_only=True):
     """A tool call of a sub-agent has ended."""
 
+    type: ClassVar[Literal["subagent_tool_end"]] = "subagent_tool_end"
     tool_call_id: str
     agent_type: str
     sub_tool_name: str
@@ -193,6 +178,7 @@ class SubagentToolEndEvent(HarnessEvent, frozen=True, kw_only=True):
 class SubagentEndEvent(HarnessEvent, frozen=True, kw_only=True):
     """A sub-agent has ended; `result` is its answer."""
 
+    type: ClassVar[Literal["subagent_end"]] = "subagent_end"
     tool_call_id: str
     agent_type: str
     result: str
@@ -203,6 +189,7 @@ class SubagentEndEvent(HarnessEvent, frozen=True, kw_only=True):
 class SubagentModelChangedEvent(HarnessEvent, frozen=True, kw_only=True):
     """Sub-agents use another model from now on: those of `agent_type`, or all."""
 
+    type: ClassVar[Literal["subagent_model_changed"]] = "subagent_model_changed"
     model_id: str
     scope: str
     agent_type: str | None = None
@@ -214,6 +201,7 @@ class SubagentModelChangedEvent(HarnessEvent, frozen=True, kw_only=True):
 class ModeChangedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The session is in another mode."""
 
+    type: ClassVar[Literal["mode_changed"]] = "mode_changed"
     mode_id: str
     previous_mode_id: str
 
@@ -221,6 +209,7 @@ class ModeChangedEvent(HarnessEvent, frozen=True, kw_only=True):
 class ModelChangedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The session, or one of its modes, uses another model."""
 
+    type: ClassVar[Literal["model_changed"]] = "model_changed"
     model_id: str
     scope: Literal["global", "thread", "mode"] | None = None
     mode_id: str | None = None
@@ -235,6 +224,8 @@ class HarnessThread(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     created_at: int
     """Milliseconds since the epoch."""
     updated_at: int
+    activity: Literal["", "running", "waiting"] = ""
+    """Whether it has a run, or one that waits for an answer; of a process that died, the last value."""
     token_usage: TokenUsage | None = None
     metadata: dict[str, Any] | None = None
 
@@ -242,6 +233,7 @@ class HarnessThread(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class ThreadChangedEvent(HarnessEvent, frozen=True, kw_only=True):
     """Another thread is open."""
 
+    type: ClassVar[Literal["thread_changed"]] = "thread_changed"
     thread_id: str
     previous_thread_id: str | None
 
@@ -249,12 +241,14 @@ class ThreadChangedEvent(HarnessEvent, frozen=True, kw_only=True):
 class ThreadCreatedEvent(HarnessEvent, frozen=True, kw_only=True):
     """A thread was created, and is open."""
 
+    type: ClassVar[Literal["thread_created"]] = "thread_created"
     thread: HarnessThread
 
 
 class ThreadDeletedEvent(HarnessEvent, frozen=True, kw_only=True):
     """A thread was deleted."""
 
+    type: ClassVar[Literal["thread_deleted"]] = "thread_deleted"
     thread_id: str
     was_current: bool = False
     """It was the current thread; there is none now."""
@@ -263,6 +257,7 @@ class ThreadDeletedEvent(HarnessEvent, frozen=True, kw_only=True):
 class StateChangedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The state of the application has changed."""
 
+    type: ClassVar[Literal["state_changed"]] = "state_changed"
     state: dict[str, Any]
     """The whole state."""
     changed_keys: list[str]
@@ -271,6 +266,7 @@ class StateChangedEvent(HarnessEvent, frozen=True, kw_only=True):
 class AgentStartEvent(HarnessEvent, frozen=True, kw_only=True):
     """A run begins, or continues with an answer."""
 
+    type: ClassVar[Literal["agent_start"]] = "agent_start"
     resumed_tool_call_ids: list[str] | None = None
     """The calls whose answers resumed the run."""
 
@@ -278,30 +274,35 @@ class AgentStartEvent(HarnessEvent, frozen=True, kw_only=True):
 class AgentEndEvent(HarnessEvent, frozen=True, kw_only=True):
     """A run has ended, or waits for an answer (`suspended`)."""
 
+    type: ClassVar[Literal["agent_end"]] = "agent_end"
     reason: Literal["complete", "aborted", "error", "suspended"] | None = None
 
 
 class MessageStartEvent(HarnessEvent, frozen=True, kw_only=True):
     """A message begins: of the user, or an answer that is still being written."""
 
+    type: ClassVar[Literal["message_start"]] = "message_start"
     message: HarnessMessage
 
 
 class MessageUpdateEvent(HarnessEvent, frozen=True, kw_only=True):
     """A message has grown; `message` is the whole message so far."""
 
+    type: ClassVar[Literal["message_update"]] = "message_update"
     message: HarnessMessage
 
 
 class MessageEndEvent(HarnessEvent, frozen=True, kw_only=True):
     """A message is complete."""
 
+    type: ClassVar[Literal["message_end"]] = "message_end"
     message: HarnessMessage
 
 
 class UsageUpdateEvent(HarnessEvent, frozen=True, kw_only=True):
     """Tokens that a step has used."""
 
+    type: ClassVar[Literal["usage_update"]] = "usage_update"
     usage: TokenUsage
     """Of this step alone."""
     total: TokenUsage | None = None
@@ -311,6 +312,7 @@ class UsageUpdateEvent(HarnessEvent, frozen=True, kw_only=True):
 class InfoEvent(HarnessEvent, frozen=True, kw_only=True):
     """A note for the user."""
 
+    type: ClassVar[Literal["info"]] = "info"
     message: str
 
 
@@ -326,6 +328,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 class ErrorEvent(HarnessEvent, frozen=True, kw_only=True):
     """Something went wrong. The run continues if it can; its end is an `AgentEnd`."""
 
+    type: ClassVar[Literal["error"]] = "error"
     error: Problem
     error_type: str | None = None
     retryable: bool | None = None
@@ -336,6 +339,7 @@ class ErrorEvent(HarnessEvent, frozen=True, kw_only=True):
 class FollowUpQueuedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The number of messages that wait for the end of the run has changed."""
 
+    type: ClassVar[Literal["follow_up_queued"]] = "follow_up_queued"
     count: int
     run_id: str | None = None
 
@@ -343,6 +347,7 @@ class FollowUpQueuedEvent(HarnessEvent, frozen=True, kw_only=True):
 class SteeringQueuedEvent(HarnessEvent, frozen=True, kw_only=True):
     """Emitted when the message is accepted. When the run takes it, a message with the same id follows."""
 
+    type: ClassVar[Literal["steering_queued"]] = "steering_queued"
     id: str
     text: str
 
@@ -350,6 +355,7 @@ class SteeringQueuedEvent(HarnessEvent, frozen=True, kw_only=True):
 class WorkspaceStatusChangedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The workspace is being prepared, is ready, failed, or was released."""
 
+    type: ClassVar[Literal["workspace_status_changed"]] = "workspace_status_changed"
     status: Literal["pending", "initializing", "ready", "paused", "error", "destroying", "destroyed"]
     error: Problem | None = None
 
@@ -357,6 +363,7 @@ class WorkspaceStatusChangedEvent(HarnessEvent, frozen=True, kw_only=True):
 class WorkspaceReadyEvent(HarnessEvent, frozen=True, kw_only=True):
     """The workspace can be used."""
 
+    type: ClassVar[Literal["workspace_ready"]] = "workspace_ready"
     workspace_id: str
     workspace_name: str
 
@@ -364,24 +371,28 @@ class WorkspaceReadyEvent(HarnessEvent, frozen=True, kw_only=True):
 class WorkspaceErrorEvent(HarnessEvent, frozen=True, kw_only=True):
     """The workspace failed; the harness continues without it."""
 
+    type: ClassVar[Literal["workspace_error"]] = "workspace_error"
     error: Problem
 
 
 class TaskUpdatedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The agent's to-do list, as it is now."""
 
+    type: ClassVar[Literal["task_updated"]] = "task_updated"
     tasks: list[TaskItem]
 
 
 class GoalEvaluationEvent(HarnessEvent, frozen=True, kw_only=True):
     """A judge has evaluated the goal; `payload` has its verdict."""
 
+    type: ClassVar[Literal["goal_evaluation"]] = "goal_evaluation"
     payload: dict[str, Any]
 
 
 class DisplayStateChangedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The display state has changed: draw it again."""
 
+    type: ClassVar[Literal["display_state_changed"]] = "display_state_changed"
     display_state: DisplayState
     """The state itself, not a copy."""
 
@@ -505,6 +516,7 @@ __all__ = [
     "OmStatusEvent",
     "OmThreadTitleUpdatedEvent",
     "Problem",
+    "Question",
     "ReactiveSignalPart",
     "SessionEvent",
     "ShellOutputEvent",

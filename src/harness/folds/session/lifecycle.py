@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import UNSET
 
 from harness.events import (
     Event,
@@ -35,7 +34,7 @@ from harness.events import (
 from harness.folds.session import events as wire
 from harness.folds.session import tool_calls
 from harness.folds.session.display import approval_shown
-from harness.folds.session.display_state import PendingApproval, PendingSuspension
+from harness.folds.session.display_state import PendingApproval
 from harness.folds.session.events import HarnessEvent
 from harness.folds.session.runs import ChildRun, OpenCall, TopRun
 from harness.folds.session.usage import NOTHING_USED, TokenUsage
@@ -253,7 +252,7 @@ class Lifecycle:
     def relay(self, event: Relay) -> Sequence[HarnessEvent]:
         if self.tree.run.status == "ended":
             return ()
-        call_id, tool_name = event.call_id or event.id, _tool_name(event)
+        call_id = event.call_id or event.id
         run = self.state.runs.get(event.run_id)
         events: list[HarnessEvent] = []
         if self.tree.began and not self.tree.run.depth:
@@ -263,15 +262,7 @@ class Lifecycle:
             events.append(wire.ToolInputEndEvent(tool_call_id=call_id))
         if event.kind == "permission":
             return [*events, *self._asked(event, run), approval_required(event)]
-        suspended = wire.ToolSuspendedEvent(
-            tool_call_id=call_id,
-            tool_name=tool_name,
-            args=event.input,
-            suspend_payload=_payload(event),
-            resume_schema=event.resume_schema,
-            **_asker(event),
-        )
-        return [*events, suspended]
+        return [*events, data_required(event)]
 
     def _asked(self, event: Relay, run: TopRun | None) -> Sequence[HarnessEvent]:
         if not event.call_id or (event.spawn_call_id and run is not None):
@@ -310,15 +301,20 @@ def pending_approval(relay: Relay) -> PendingApproval:
     return approval_shown(approval_required(relay))
 
 
-def pending_suspension(relay: Relay) -> PendingSuspension:
-    """A call that waits for data, as an entry of the display state."""
-    return PendingSuspension(
+def data_required(relay: Relay) -> wire.ToolSuspendedEvent:
+    return wire.ToolSuspendedEvent(
         tool_call_id=relay.call_id or relay.id,
         tool_name=_tool_name(relay),
         args=relay.input,
         suspend_payload=_payload(relay),
-        resume_schema=UNSET if relay.resume_schema is None else relay.resume_schema,
+        resume_schema=relay.resume_schema,
+        **_asker(relay),
     )
+
+
+def question_of(relay: Relay) -> wire.Question:
+    """What the relay asks, as the event that listeners get."""
+    return approval_required(relay) if relay.kind == "permission" else data_required(relay)
 
 
 def _tool_name(relay: Relay) -> str:

@@ -7,7 +7,7 @@ buffering     either of them in advance, while the agent works; an activation pu
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from harness.folds.session.event import HarnessEvent
 from harness.folds.session.parts import Noting
@@ -16,6 +16,7 @@ from harness.folds.session.parts import Noting
 class OmStatusEvent(HarnessEvent, frozen=True, kw_only=True):
     """How full the observational memory is; emitted after each step."""
 
+    type: ClassVar[Literal["om_status"]] = "om_status"
     windows: dict[str, Any]
     record_id: str
     thread_id: str
@@ -26,6 +27,7 @@ class OmStatusEvent(HarnessEvent, frozen=True, kw_only=True):
 class OmObservationStartEvent(HarnessEvent, frozen=True, kw_only=True):
     """The observer begins to make notes of old messages."""
 
+    type: ClassVar[Literal["om_observation_start"]] = "om_observation_start"
     cycle_id: str
     operation_type: Noting
     tokens_to_observe: int
@@ -36,6 +38,7 @@ class OmObservationStartEvent(HarnessEvent, frozen=True, kw_only=True):
 class OmObservationEndEvent(HarnessEvent, frozen=True, kw_only=True):
     """The observer has made notes, which replace the messages for the model."""
 
+    type: ClassVar[Literal["om_observation_end"]] = "om_observation_end"
     cycle_id: str
     duration_ms: int
     tokens_observed: int
@@ -48,6 +51,7 @@ class OmObservationEndEvent(HarnessEvent, frozen=True, kw_only=True):
 class OmObservationFailedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The observer failed; the messages stay as they are."""
 
+    type: ClassVar[Literal["om_observation_failed"]] = "om_observation_failed"
     cycle_id: str
     error: str
     duration_ms: int
@@ -56,6 +60,7 @@ class OmObservationFailedEvent(HarnessEvent, frozen=True, kw_only=True):
 class OmReflectionStartEvent(HarnessEvent, frozen=True, kw_only=True):
     """The reflector begins to condense the notes."""
 
+    type: ClassVar[Literal["om_reflection_start"]] = "om_reflection_start"
     cycle_id: str
     tokens_to_reflect: int
     timestamp: int | None = None
@@ -64,6 +69,7 @@ class OmReflectionStartEvent(HarnessEvent, frozen=True, kw_only=True):
 class OmReflectionEndEvent(HarnessEvent, frozen=True, kw_only=True):
     """The reflector has condensed the notes."""
 
+    type: ClassVar[Literal["om_reflection_end"]] = "om_reflection_end"
     cycle_id: str
     duration_ms: int
     compressed_tokens: int
@@ -73,6 +79,7 @@ class OmReflectionEndEvent(HarnessEvent, frozen=True, kw_only=True):
 class OmReflectionFailedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The reflector failed; the notes stay as they are."""
 
+    type: ClassVar[Literal["om_reflection_failed"]] = "om_reflection_failed"
     cycle_id: str
     error: str
     duration_ms: int
@@ -81,6 +88,7 @@ class OmReflectionFailedEvent(HarnessEvent, frozen=True, kw_only=True):
 class OmBufferingStartEvent(HarnessEvent, frozen=True, kw_only=True):
     """Notes are being prepared in advance, while the agent works."""
 
+    type: ClassVar[Literal["om_buffering_start"]] = "om_buffering_start"
     cycle_id: str
     operation_type: Noting
     tokens_to_buffer: int
@@ -89,6 +97,7 @@ class OmBufferingStartEvent(HarnessEvent, frozen=True, kw_only=True):
 class OmBufferingEndEvent(HarnessEvent, frozen=True, kw_only=True):
     """Notes are prepared; the model sees them once they are activated."""
 
+    type: ClassVar[Literal["om_buffering_end"]] = "om_buffering_end"
     cycle_id: str
     operation_type: Noting
     tokens_buffered: int
@@ -99,6 +108,7 @@ class OmBufferingEndEvent(HarnessEvent, frozen=True, kw_only=True):
 class OmBufferingFailedEvent(HarnessEvent, frozen=True, kw_only=True):
     """Preparing notes failed; it is tried again later."""
 
+    type: ClassVar[Literal["om_buffering_failed"]] = "om_buffering_failed"
     cycle_id: str
     operation_type: Noting
     error: str
@@ -107,6 +117,7 @@ class OmBufferingFailedEvent(HarnessEvent, frozen=True, kw_only=True):
 class OmActivationEvent(HarnessEvent, frozen=True, kw_only=True):
     """Prepared notes replace the messages from now on; `triggered_by` says why now."""
 
+    type: ClassVar[Literal["om_activation"]] = "om_activation"
     cycle_id: str
     operation_type: Noting
     chunks_activated: int
@@ -125,6 +136,7 @@ class OmActivationEvent(HarnessEvent, frozen=True, kw_only=True):
 class OmModelChangedEvent(HarnessEvent, frozen=True, kw_only=True):
     """Another model observes or reflects from now on."""
 
+    type: ClassVar[Literal["om_model_changed"]] = "om_model_changed"
     role: Literal["observer", "reflector"]
     model_id: str
 
@@ -132,6 +144,7 @@ class OmModelChangedEvent(HarnessEvent, frozen=True, kw_only=True):
 class OmThreadTitleUpdatedEvent(HarnessEvent, frozen=True, kw_only=True):
     """The observer gave the thread another title."""
 
+    type: ClassVar[Literal["om_thread_title_updated"]] = "om_thread_title_updated"
     cycle_id: str
     thread_id: str
     old_title: str | None = None

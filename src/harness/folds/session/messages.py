@@ -8,7 +8,7 @@ joined when it is read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
@@ -276,9 +276,9 @@ class HarnessMessage:
         return self._frame.role
 
     @property
-    def content(self) -> list[Part]:
+    def content(self) -> list[MessagePart]:
         """Its parts, in order."""
-        return self._draft.parts(self._version)
+        return cast("list[MessagePart]", self._draft.parts(self._version))
 
     @property
     def created_at(self) -> int:
@@ -315,7 +315,7 @@ class HarnessMessage:
         return MessageData(
             id=self.id,
             role=self.role,
-            content=self.content,  # type: ignore[arg-type] # the union is closed
+            content=self.content,
             created_at=self.created_at,
             attributes=self.attributes,
             stop_reason=self.stop_reason,

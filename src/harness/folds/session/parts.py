@@ -4,7 +4,7 @@ result, a signal.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from harness.folds.session.event import HarnessEvent
 
@@ -16,18 +16,21 @@ class Part(HarnessEvent, frozen=True, kw_only=True):
 class TextPart(Part, frozen=True, kw_only=True):
     """Text that the agent or the user wrote."""
 
+    type: ClassVar[Literal["text"]] = "text"
     text: str
 
 
 class ThinkingPart(Part, frozen=True, kw_only=True):
     """What the model reasoned before it answered."""
 
+    type: ClassVar[Literal["thinking"]] = "thinking"
     thinking: str
 
 
 class ToolCallPart(Part, frozen=True, kw_only=True):
     """A tool call that the model asked for."""
 
+    type: ClassVar[Literal["tool_call"]] = "tool_call"
     id: str
     name: str
     args: Any
@@ -36,6 +39,7 @@ class ToolCallPart(Part, frozen=True, kw_only=True):
 class ToolResultPart(Part, frozen=True, kw_only=True):
     """The result of a tool call."""
 
+    type: ClassVar[Literal["tool_result"]] = "tool_result"
     id: str
     """That of the call."""
     name: str
@@ -47,6 +51,7 @@ class ToolResultPart(Part, frozen=True, kw_only=True):
 class ImagePart(Part, frozen=True, kw_only=True):
     """An image, in base64."""
 
+    type: ClassVar[Literal["image"]] = "image"
     data: str
     mime_type: str
 
@@ -54,6 +59,7 @@ class ImagePart(Part, frozen=True, kw_only=True):
 class FilePart(Part, frozen=True, kw_only=True):
     """A file, in base64."""
 
+    type: ClassVar[Literal["file"]] = "file"
     data: str
     media_type: str
     filename: str = ""
@@ -62,6 +68,7 @@ class FilePart(Part, frozen=True, kw_only=True):
 class SystemReminderPart(Part, frozen=True, kw_only=True):
     """A reminder for the model that no user typed."""
 
+    type: ClassVar[Literal["system_reminder"]] = "system_reminder"
     message: str
     reminder_type: str | None = None
     path: str | None = None
@@ -77,6 +84,7 @@ class SystemReminderPart(Part, frozen=True, kw_only=True):
 class StateSignalPart(Part, frozen=True, kw_only=True):
     """The state of the application, whole or what changed, as the model sees it."""
 
+    type: ClassVar[Literal["state_signal"]] = "state_signal"
     id: str | None = None
     state_id: str
     mode: Literal["snapshot", "delta"]
@@ -88,6 +96,7 @@ class StateSignalPart(Part, frozen=True, kw_only=True):
 class ReactiveSignalPart(Part, frozen=True, kw_only=True):
     """A signal with a tag of its own, as the model sees it."""
 
+    type: ClassVar[Literal["reactive_signal"]] = "reactive_signal"
     id: str | None = None
     tag_name: str
     message: str
@@ -98,6 +107,7 @@ class ReactiveSignalPart(Part, frozen=True, kw_only=True):
 class NotificationSummaryPart(Part, frozen=True, kw_only=True):
     """Several notifications in one: how many, from which sources."""
 
+    type: ClassVar[Literal["notification_summary"]] = "notification_summary"
     id: str | None = None
     message: str
     pending: int
@@ -109,6 +119,7 @@ class NotificationSummaryPart(Part, frozen=True, kw_only=True):
 class NotificationPart(Part, frozen=True, kw_only=True):
     """One notification, as the model sees it."""
 
+    type: ClassVar[Literal["notification"]] = "notification"
     id: str | None = None
     notification_id: str | None = None
     message: str
@@ -126,6 +137,7 @@ Noting: TypeAlias = Literal["observation", "reflection"]
 class OmObservationStartPart(Part, frozen=True, kw_only=True):
     """The observer began to make notes of old messages."""
 
+    type: ClassVar[Literal["om_observation_start"]] = "om_observation_start"
     tokens_to_observe: int
     operation_type: Noting | None = None
 
@@ -133,6 +145,7 @@ class OmObservationStartPart(Part, frozen=True, kw_only=True):
 class OmObservationEndPart(Part, frozen=True, kw_only=True):
     """The observer made notes of old messages."""
 
+    type: ClassVar[Literal["om_observation_end"]] = "om_observation_end"
     tokens_observed: int
     observation_tokens: int
     duration_ms: int
@@ -145,6 +158,7 @@ class OmObservationEndPart(Part, frozen=True, kw_only=True):
 class OmObservationFailedPart(Part, frozen=True, kw_only=True):
     """The observer failed; the messages stay as they are."""
 
+    type: ClassVar[Literal["om_observation_failed"]] = "om_observation_failed"
     error: str
     tokens_attempted: int | None = None
     operation_type: Noting | None = None
@@ -153,6 +167,7 @@ class OmObservationFailedPart(Part, frozen=True, kw_only=True):
 class OmThreadTitleUpdatedPart(Part, frozen=True, kw_only=True):
     """The observer gave the thread another title."""
 
+    type: ClassVar[Literal["om_thread_title_updated"]] = "om_thread_title_updated"
     thread_id: str
     old_title: str | None = None
     new_title: str

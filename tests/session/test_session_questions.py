@@ -1,0 +1,128 @@
+"""Questions are one class, live, pending and after a restart, and are answered by the object itself."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from harness import Question, SessionEvent, ToolApprovalRequiredEvent, ToolSuspendedEvent
+from harness.errors import UsageError
+from harness.folds.session.events import from_wire, to_wire
+from harness.session.config import Mode
+from session.harness_kit import Model, StoreMaker, call, opened, run, storage
+
+__all__ = ["storage"]
+MODES = (Mode(id="plan", transitions_to="build", default=True), Mode(id="build"))
+
+
+async def deploy(place: str) -> str:
+    "Deploy it."
+    return f"deployed to {place}"
+
+
+def test_a_listener_answers_the_event_itself() -> None:
+    async def main() -> None:
+        model = Model(call("deploy", place="here"), call("deploy", id="c2", place="there"), "Done.")
+        async with opened(model, tools=[deploy]) as (harness, record):
+
+            def answer(event: SessionEvent) -> None:
+                if event.type == "tool_approval_required":
+                    taken = event.approve() if event.args["place"] == "here" else event.decline("not there")
+                    assert taken
+                    assert not event.approve()  # the first answer counts
+
+            harness.subscribe(answer)
+            outcome = await harness.send_message(content="go")
+            assert outcome.text == "Done."
+            assert record.named("tool_end")[0]["result"] == "deployed to here"
+            assert "not there" in model.results()[-1]
+
+    run(main)
+
+
+def test_pending_questions_are_the_objects_that_listeners_get() -> None:
+    async def main() -> None:
+        async with opened(Model(call("ask_user", question="Which?"), "Blue it is.")) as (harness, record):
+            assert (await harness.send_message(content="go")).outcome == "suspended"
+            [emitted] = record.of(ToolSuspendedEvent)
+            [pending] = harness.questions()
+            assert pending == emitted == harness.session.suspensions.all()[0]
+            assert isinstance(pending, ToolSuspendedEvent)
+            assert pending.question == "Which?"
+            with pytest.raises(UsageError):
+                pending.answer({"no": "answer"})
+            assert harness.questions() == [pending]
+            assert pending.answer("blue")
+            assert harness.questions() == []
+            assert not emitted.answer("red")
+            await harness.wait_until_idle()
+            assert record.named("agent_end")[-1]["reason"] == "complete"
+            assert harness.session.thread.get_id() is not None
+
+    run(main)
+
+
+def test_a_plan_is_approved_by_its_question() -> None:
+    async def main() -> None:
+        async with opened(Model(call("submit_plan", plan="1. do it")), modes=MODES) as (harness, _):
+            await harness.send_message(content="go")
+            [plan] = harness.questions()
+            assert isinstance(plan, ToolSuspendedEvent)
+            assert plan.plan == "1. do it"
+            assert plan.approve()
+            await harness.wait_until_idle()
+            assert harness.session.mode.get() == "build"
+
+    run(main)
+
+
+def test_questions_are_the_same_after_a_restart(storage: StoreMaker) -> None:
+    async def ask() -> Question:
+        model, asked = Model(call("deploy", place="here")), asyncio.Event()
+        async with opened(model, storage=storage.open(), tools=[deploy]) as (harness, record):
+            harness.subscribe(lambda event: asked.set() if event.type == "tool_approval_required" else None)
+            sending = asyncio.create_task(harness.send_message(content="go"))
+            await asked.wait()
+            [emitted] = record.of(ToolApprovalRequiredEvent)
+        await sending
+        return emitted
+
+    async def answer(emitted: Question) -> None:
+        async with opened(Model("Done."), storage=storage.open(), tools=[deploy]) as (harness, record):
+            await harness.select_or_create_thread()
+            [found] = harness.questions()
+            assert found == emitted
+            assert isinstance(found, ToolApprovalRequiredEvent)
+            assert found.approve()
+            await harness.wait_until_idle()
+            assert record.named("tool_end")[0]["result"] == "deployed to here"
+
+    run(answer, run(ask))
+
+
+def test_the_thread_that_waits_is_opened_first(storage: StoreMaker) -> None:
+    async def main() -> None:
+        store = storage.open()
+        async with opened(Model(call("ask_user", question="Which?")), storage=store) as (harness, _):
+            await harness.send_message(content="go")
+            waiting = harness.session.thread.require_id()
+        async with opened(storage=store) as (harness, _):
+            await harness.create_thread()
+            await harness.send_message(content="something else")
+        async with opened(storage=store) as (harness, _):
+            activities = {thread.id: thread.activity for thread in harness.memory.list_threads()}
+            assert activities[waiting] == "waiting"
+            assert (await harness.select_or_create_thread()).id == waiting
+            assert len(harness.questions()) == 1
+
+    run(main)
+
+
+def test_a_question_from_the_wire_says_where_it_is_answered() -> None:
+    asked = ToolApprovalRequiredEvent(tool_call_id="c1", tool_name="deploy", args={})
+    read = from_wire(to_wire(asked))
+    assert isinstance(read, ToolApprovalRequiredEvent)
+    assert read == asked
+    with pytest.raises(UsageError, match="session of this process"):
+        read.approve()
