@@ -136,7 +136,7 @@ def test_a_call_that_waits_has_its_row_after_a_restart_and_is_reported_once(stor
         async with opened(Model(), tools=[note], storage=storage.open()) as (harness, record):
             await harness.select_or_create_thread()
             (pending,) = harness.session.approval.all()
-            assert to_wire(pending) == {key: value for key, value in asked.items() if key != "type"}
+            assert to_wire(pending) == asked
             waiting_message = to_wire(harness.session.thread.list_active_messages()[-1])
             assert [part["type"] for part in waiting_message["content"]] == ["tool_call"]
             assert harness.session.respond_to_tool_approval(

@@ -15,6 +15,7 @@ import pytest
 import child_process
 import postgres_server
 from harness.events import ModeChanged, Result, SessionStart, ToolEnd, ToolStart
+from harness.folds.session.encoding import to_wire
 from harness.log.query import waits
 from harness.log.store import Query
 from harness.log.stores.files import FileStore
@@ -90,7 +91,7 @@ async def test_a_question_is_answered(place: Place) -> None:
         assert relay.tool_name == "ask_user"
         [shown] = harness.session.display_state.get().pending_suspensions.values()
         assert shown.suspend_payload["question"] == "Which?"
-        assert shown == relay
+        assert {"type": "tool_suspended", **to_wire(shown)} == to_wire(relay)
         assert not harness.session.run.is_running()
         assert not harness.session.display_state.get().is_running
 
