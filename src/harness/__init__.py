@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     )
     from harness.session.goals import GoalOptions
     from harness.session.harness import Harness
+    from harness.session.outputs import Output
+    from harness.session.run_stream import RunStream
     from harness.session.runs import RunOutcome
     from harness.session.session import Session
     from harness.session.signals import File
@@ -74,11 +76,13 @@ __all__ = [
     "MemoryStore",
     "Mode",
     "Model",
+    "Output",
     "Question",
     "Request",
     "RequestContext",
     "Run",
     "RunOutcome",
+    "RunStream",
     "Scripted",
     "Session",
     "SessionEvent",
@@ -121,11 +125,13 @@ _HOMES = {
     "MemoryStore": "harness.log.stores.memory",
     "Mode": "harness.session.config",
     "Model": "harness.contracts.model",
+    "Output": "harness.session.outputs",
     "Question": "harness.folds.session.events",
     "Request": "harness.contracts.request",
     "RequestContext": "harness.session.config",
     "Run": "harness.runs.run",
     "RunOutcome": "harness.session.runs",
+    "RunStream": "harness.session.run_stream",
     "Scripted": "harness.models.scripted",
     "Session": "harness.session.session",
     "SessionEvent": "harness.folds.session.events",

@@ -321,6 +321,8 @@ class Anthropic:
         body.append(b"}")
         return Prepared(b"".join(body), lambda: ids_in(turns))
 
+    takes_schema_beside_tools = True
+
     def reader(self, answer: ModelAnswer) -> AnthropicReader:
         return AnthropicReader(answer)
 

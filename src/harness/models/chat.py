@@ -320,6 +320,10 @@ class ChatCompletions:
         body.append(b"}")
         return Prepared(b"".join(body), lambda: ids_in(turns))
 
+    @property
+    def takes_schema_beside_tools(self) -> bool:
+        return self._habits.has_schemas
+
     def reader(self, answer: ModelAnswer) -> ChatReader:
         return ChatReader(answer, keeps_reasoning=self._habits.wants_reasoning)
 

@@ -196,6 +196,8 @@ def _usage(reported: dict[str, Any]) -> Usage:
 
 VERSION = "v1beta"
 _THINKS = re.compile(r"gemini-(2\.5|[3-9])")
+_TAKES_BOTH = re.compile(r"gemini-([3-9]|\d\d)")
+"""Older ones refuse JSON answers where there are tools."""
 _HAS_BUDGET = re.compile(r"gemini-2\.5")
 _CHECKS_SIGNATURES = re.compile(r"gemini-[3-9]")
 _NO_SIGNATURE = "skip_thought_signature_validator"
@@ -239,6 +241,10 @@ class Gemini:
             body.append(b',"generationConfig":%b' % encode(options))
         body.append(b"}")
         return Prepared(b"".join(body), lambda: ids_in(turns))
+
+    @property
+    def takes_schema_beside_tools(self) -> bool:
+        return _TAKES_BOTH.search(self._endpoint.model) is not None
 
     def reader(self, answer: ModelAnswer) -> GeminiReader:
         return GeminiReader(answer)

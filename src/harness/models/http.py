@@ -158,6 +158,11 @@ class ModelApi(Protocol):
 
     def reader(self, answer: ModelAnswer) -> StreamReader: ...
 
+    @property
+    def takes_schema_beside_tools(self) -> bool:
+        """Whether a request may have tools and a schema for the answer."""
+        ...
+
 
 class HttpModel:
     """Implements `Model`. Creating one raises MissingExtra if httpx is not installed."""
@@ -176,6 +181,11 @@ class HttpModel:
         self._wire = wire
         self._retries = retries or Retries()
         self._timeouts = timeouts or HttpTimeouts()
+
+    @property
+    def takes_schema_beside_tools(self) -> bool:
+        """Whether it may be asked with tools and a schema for the answer at once."""
+        return self._wire.takes_schema_beside_tools
 
     async def answer(self, ask: Ask) -> AsyncGenerator[Event]:
         prepared = self._wire.prepare(ask)

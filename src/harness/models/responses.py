@@ -302,6 +302,8 @@ class Responses:
         body.append(b"}")
         return Prepared(b"".join(body), lambda: ids_in(turns))
 
+    takes_schema_beside_tools = True
+
     def reader(self, answer: ModelAnswer) -> ResponsesReader:
         return ResponsesReader(answer)
 

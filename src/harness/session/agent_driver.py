@@ -20,6 +20,7 @@ from harness.native.loop.cancellation import TimeLimits
 from harness.native.loop.conversation import AgentConversation
 from harness.native.loop.loop_context import AgentOptions
 from harness.session.config import BackingAgent, CommandAgent, Mode, tools_of
+from harness.session.outputs import FinalAnswerTool, WantedOutput
 from harness.session.permissions import declined
 from harness.session.runs import Ended, UserMessage
 from harness.usage.run_cost import prices_of
@@ -211,6 +212,9 @@ class NativeDriver:
         agent = self.configured()
         self.agent_name = agent.name
         tools, more = tools_of(agent.tools, context), self._more_tools()
+        wanted = session.runs.output
+        final = _final_answer(wanted, model, has_tools=bool(tools or more()))
+        tools = (*tools, *final)
         options = session.hooks.options = AgentOptions(
             model=model,
             tools=tools,
@@ -229,6 +233,8 @@ class NativeDriver:
             agent=agent.name,
             before_step=session.hooks.before_step,
             after_answer=session.hooks.after_answer,
+            schema=None if wanted is None or final else wanted.shape.schema,
+            stop_when=None if wanted is None or not final else lambda _context: wanted.is_settled,
         )
         return options
 
@@ -299,6 +305,14 @@ class NativeDriver:
         )
         found = {tool.spec.name: tool for tools in sets for tool in tools}
         return tuple(tool for name, tool in found.items() if session.may_have(name))
+
+
+def _final_answer(wanted: WantedOutput | None, model: Model, *, has_tools: bool) -> tuple[Tool, ...]:
+    """The tool that takes the result, where the model cannot be asked with a schema for its answer."""
+    if wanted is None or wanted.how == "schema":
+        return ()
+    takes_both = getattr(model, "takes_schema_beside_tools", True)
+    return (FinalAnswerTool(wanted),) if wanted.how == "tool" or (has_tools and not takes_both) else ()
 
 
 def _usual_model(environ: Mapping[str, str], mode: Mode) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from harness.contracts.request import Limits
 from harness.errors import UsageError
 from harness.events import Relay, RelayReply, Signal
 from harness.folds.session.events import (
@@ -19,9 +20,13 @@ from harness.folds.session.question_events import bind
 from harness.questions.open_questions import check_reply
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.bus import Bus
+from harness.session.checks import checked_limits
 from harness.session.config import RequestContext, check_event
+from harness.session.outputs import Output, Value, WantedOutput
 from harness.session.permissions import NOT_APPROVED
-from harness.session.runs import RunRequest, Runs, UserMessage
+from harness.session.run_stream import RunStream
+from harness.session.runs import RunOutcome, RunRequest, Runs, UserMessage
+from harness.session.signals import File
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore
@@ -286,10 +291,36 @@ class RunState:
 
 
 class StreamState:
-    """`session.stream`: whether a run is active, and which thread is followed."""
+    """`session.stream`: call it to send a message and follow its run; or ask whether a run is active."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
+
+    def __call__(
+        self,
+        *,
+        content: str,
+        output: type[Value] | Output[Value] | None = None,
+        files: Iterable[File | Mapping[str, Any]] = (),
+        request_context: RequestContext | None = None,
+        limits: Limits | None = None,
+    ) -> RunStream[Value]:
+        """Send a message, and follow its run as it happens. The arguments are those of `send_message`.
+
+            async with session.stream(content="fix it") as run:
+                async for event in run:
+                    ...
+            outcome = await run.outcome()
+
+        Raises UsageError as `send_message` does, here already.
+        """
+        session, message, wanted = self._session, UserMessage.of(content, files), WantedOutput.of(output)
+        checked = None if limits is None else checked_limits(limits)
+
+        def send() -> Coroutine[Any, Any, RunOutcome[Value]]:
+            return session.runs.send(message, request_context, checked, wanted)
+
+        return RunStream(session.runs, session.bus.subscribe, send)
 
     def active_run_id(self) -> str | None:
         """The id of the active run; None without one."""

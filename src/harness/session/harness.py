@@ -20,6 +20,7 @@ from typing import Any
 
 from harness.folds.session.events import HarnessThread, SessionEvent
 from harness.log.store import Store
+from harness.session.approvals import StreamState
 from harness.session.catalogue import CustomCatalogue, ModelCatalogue
 from harness.session.checks import checked
 from harness.session.config import (
@@ -325,6 +326,11 @@ class Harness(SessionMethods[State], ThreadMethods):
     def get_known_resource_ids(self) -> list[str]:
         """Whose threads the store has; empty without storage."""
         return self.internals.store.resource_ids() if self.internals.has_storage else []
+
+    @property
+    def stream(self) -> StreamState:
+        """Call it to send a message to the own session and follow its run: `async with harness.stream(…) as run`."""
+        return self.session.stream
 
     # Threads
 

@@ -46,6 +46,7 @@ from harness.session.builtin.submit_plan import SubmitPlanTool
 from harness.session.builtin.tasks import TaskTool
 from harness.session.config import BUILTIN_TOOLS, PermissionPolicy, ToolCategory
 from harness.session.memory.recall import RecallTool
+from harness.session.outputs import FinalAnswerTool
 from harness.session.state import KINDS, POLICIES, RULES_KEY, SessionState
 
 CategoryResolver = Callable[[str], ToolCategory | None]
@@ -53,7 +54,7 @@ CategoryResolver = Callable[[str], ToolCategory | None]
 _logger = logging.getLogger("harness.session")
 NOT_APPROVED = "Tool call was not approved by the user"
 _SUBAGENT = "subagent"
-_NEVER_ASKED = (AskUserTool, SubmitPlanTool, TaskTool, NotificationInboxTool, RecallTool)
+_NEVER_ASKED = (AskUserTool, SubmitPlanTool, TaskTool, NotificationInboxTool, RecallTool, FinalAnswerTool)
 """The harness's own tools that only concern the conversation."""
 
 

@@ -135,7 +135,9 @@ class CommandDriver:
         request = self._request(message)
         if unknown:
             request = await self._with_briefing(thread, request, unknown, run_id)
-        briefing = "\n\n".join(filter(None, [request.briefing, *(turn.text for turn in signals)]))
+        wanted = session.runs.output
+        shape = [] if wanted is None or wanted.problem else [wanted.request()]
+        briefing = "\n\n".join(filter(None, [request.briefing, *(turn.text for turn in signals), *shape]))
         return await self._run_until_end(replace(request, briefing=briefing), run_id)
 
     async def _with_briefing(

@@ -9,6 +9,7 @@ from harness.contracts.model import Turn
 from harness.contracts.tool import Tool
 from harness.conversation.turns import StepContext, TranscriptEntry
 from harness.events import (
+    Error,
     Event,
     ReasoningDelta,
     Relay,
@@ -33,6 +34,7 @@ from harness.session.builtin.tasks import TaskSignal, task_tools
 from harness.session.child_threads import thread_judge
 from harness.session.config import RequestContext
 from harness.session.goals import Goals, Objective, objective_update
+from harness.session.outputs import INVALID
 from harness.session.runs import RunRequest
 from harness.session.services import Span
 from harness.session.session_host import user_text
@@ -117,12 +119,12 @@ class RunHooks:
 
         return show
 
-    async def after_answer(self, answer: str) -> Signal | None:
-        """Called before the loop ends with this answer; a returned reminder makes it continue."""
+    async def after_answer(self, answer: str) -> Signal | str | Error | None:
+        """Called before the loop ends with this answer; a returned reminder makes it continue, an error fail."""
         text = await self.goals.after_answer(answer)
         objective = self.goals.get()
         if text is None or objective is None:
-            return None
+            return self._check_output(answer)
         return create(
             "reactive",
             text,
@@ -133,6 +135,13 @@ class RunHooks:
                 **({"judgeModelId": objective.judge_model_id} if objective.judge_model_id else {}),
             },
         )
+
+    def _check_output(self, answer: str) -> str | Error | None:
+        """Whether the answer is what was asked for; else what the model is told, or why the run fails."""
+        output = self._session.runs.output
+        if output is None or output.has_value or not (problem := output.take(answer)):
+            return None
+        return Error(message=output.words, code=INVALID) if output.is_exhausted else output.again(problem)
 
     async def plan_approved(
         self, relay: Relay, reply: RelayReply, context: RequestContext | None = None

@@ -27,7 +27,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -50,6 +50,7 @@ from harness.events import (
 )
 from harness.session.checks import check_text
 from harness.session.config import REQUEST_KEY, RequestContext
+from harness.session.outputs import INVALID, Value, WantedOutput
 from harness.session.signals import File, contents, split
 from harness.system.plain_text import plain_text
 
@@ -60,7 +61,9 @@ if TYPE_CHECKING:
 Became: TypeAlias = Outcome | Literal["suspended", "joined", "queued"]
 
 
-class RunOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class RunOutcome(
+    msgspec.Struct, Generic[Value], frozen=True, kw_only=True, omit_defaults=True, rename="camel"
+):
     """What `send_message` returns."""
 
     outcome: Became
@@ -72,17 +75,24 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """The answer: the last message of the agent."""
     error: str = ""
     """The error message, if the run failed."""
+    code: str = ""
+    """Which error that was: `output_invalid`, or what the agent calls it."""
     usage: Usage | None = None
     cost_usd: float | None = None
     turns: int | None = None
     duration_ms: int | None = None
     structured: Any = None
     """The answer as structured data, if the agent gave one."""
+    output: Value | None = None
+    """The answer as the type that `output=` asked for; None if the run did not complete."""
 
     @property
     def success(self) -> bool:
         """Whether the run completed; False too for a message that joined another run or was queued."""
         return self.outcome == "completed"
+
+
+_NO_ERROR = Error(message="")
 
 
 class RunOutcomes:
@@ -92,11 +102,18 @@ class RunOutcomes:
     """
 
     def __init__(self) -> None:
-        self._awaited: dict[str, tuple[Result | Suspended | None, str]] = {}
-        """By run id: the event that ended it, and its last error message."""
+        self._awaited: dict[str, tuple[Result | Suspended | None, Error]] = {}
+        """By run id: the event that ended it, and its last error."""
 
     def expect(self, run_id: str) -> None:
-        self._awaited[run_id] = (None, "")
+        self._awaited[run_id] = (None, _NO_ERROR)
+
+    def has_ended(self, run_id: str) -> bool:
+        """Whether a run that was expected has ended, or is suspended."""
+        return self._awaited.get(run_id, (None,))[0] is not None
+
+    def forget(self, run_id: str) -> None:
+        self._awaited.pop(run_id, None)
 
     def notice(self, event: Event) -> None:
         known = self._awaited.get(event.run_id) if self._awaited else None
@@ -105,20 +122,21 @@ class RunOutcomes:
         if isinstance(event, Result | Suspended):
             self._awaited[event.run_id] = (event, known[1])
         elif isinstance(event, Error):
-            self._awaited[event.run_id] = (known[0], event.message)
+            self._awaited[event.run_id] = (known[0], event)
 
-    def take(self, run_id: str) -> RunOutcome:
+    def take(self, run_id: str) -> RunOutcome[Any]:
         """The outcome of a run that was expected and has ended."""
         ended, problem = self._awaited.pop(run_id)
         if isinstance(ended, Suspended):
             return RunOutcome(outcome="suspended", run_id=run_id)
         if ended is None:  # the thread was closed before the end was logged
-            return RunOutcome(outcome="interrupted", run_id=run_id, error=problem)
+            return RunOutcome(outcome="interrupted", run_id=run_id, error=problem.message)
         return RunOutcome(
             outcome=ended.outcome,
             run_id=run_id,
             text=ended.text,
-            error="" if ended.success else problem,
+            error="" if ended.success else problem.message,
+            code="" if ended.success else problem.code,
             usage=ended.usage,
             cost_usd=ended.total_cost_usd,
             turns=ended.turns,
@@ -179,6 +197,8 @@ class Runs:
         """The run that the context and the limits belong to."""
         self.limits = Limits()
         """Of the current run, or of the latest one."""
+        self.output: WantedOutput | None = None
+        """What the answer of the current run, or of the latest one, has to be."""
         self.endings = RunOutcomes()
         self._queued_contexts: dict[str, RequestContext] = {}
         """Request contexts of queued messages, by message id. They hold any objects and are never logged."""
@@ -261,12 +281,56 @@ class Runs:
         return self._operation
 
     async def send(
-        self, message: UserMessage, context: RequestContext | None = None, limits: Limits | None = None
-    ) -> RunOutcome:
+        self,
+        message: UserMessage,
+        context: RequestContext | None = None,
+        limits: Limits | None = None,
+        output: WantedOutput | None = None,
+    ) -> RunOutcome[Any]:
         """Send a message: it joins the current run or is queued; without one, a run is started and awaited.
 
-        `limits` apply to a run that is started here.
+        `limits` and `output` apply to a run that is started here. A program that gave no such output is asked again.
         """
+        outcome = await self._send_once(message, context, limits, output)
+        while output is not None and outcome.success:
+            fitting = self._with_output(outcome, output)
+            if fitting is not None:
+                return fitting
+            reminder = UserMessage(text=output.again(output.problem))
+            again = await self._send_once(reminder, context, limits, output)
+            outcome = _added(outcome, again) if again.run_id else again
+        return outcome
+
+    def _with_output(self, outcome: RunOutcome[Any], output: WantedOutput) -> RunOutcome[Any] | None:
+        """The outcome of a run that completed, with its output, or failed for want of one; None: ask again."""
+        if not output.has_value:
+            data = outcome.structured
+            if data is None or output.take_data(data):
+                output.take(outcome.text)
+        if output.has_value:
+            return msgspec.structs.replace(outcome, output=output.value)
+        if not output.is_exhausted:
+            return None
+        self._session.append_all([Error(message=output.words, code=INVALID)], outcome.run_id)
+        return msgspec.structs.replace(outcome, outcome="failed", error=output.words, code=INVALID)
+
+    def ended_later(self, run_id: str) -> RunOutcome[Any] | None:
+        """The outcome of an expected run that was suspended and has ended since; None if it has not."""
+        if not self.endings.has_ended(run_id):
+            self.endings.forget(run_id)
+            return None
+        outcome = self.endings.take(run_id)
+        if self.output is None or not outcome.success or self._context_of != run_id:
+            return outcome
+        return self._with_output(outcome, self.output) or outcome
+
+    async def _send_once(
+        self,
+        message: UserMessage,
+        context: RequestContext | None,
+        limits: Limits | None,
+        output: WantedOutput | None,
+    ) -> RunOutcome[Any]:
         session = self._session
         async with self._opening:  # so that concurrent callers use one thread
             if self._ended is not None:
@@ -280,8 +344,12 @@ class Runs:
                 return RunOutcome(outcome="queued")
             request = self._to_send(message)
             self.endings.expect(request.run_id)
-            self.begin(request, context, limits=limits)
-        await self.wait_until_idle()
+            self.begin(request, context, limits=limits, output=output)
+        try:
+            await self.wait_until_idle()
+        except BaseException:
+            self.endings.forget(request.run_id)
+            raise
         return self.endings.take(request.run_id)
 
     def join(self, message: UserMessage, context: RequestContext | None = None) -> bool:
@@ -329,6 +397,7 @@ class Runs:
         context: RequestContext | None = None,
         *,
         limits: Limits | None = None,
+        output: WantedOutput | None = None,
         holds_queue: bool = False,
     ) -> None:
         """Start a run in the background. `holds_queue`: queued messages stay there until `drain`.
@@ -342,7 +411,7 @@ class Runs:
             raise UsageError(
                 "this session lives in another event loop", hint="use a harness within one asyncio.run()"
             )
-        self._take_along(request, context, limits)
+        self._take_along(request, context, limits, output)
         self.is_abort_requested = False
         self._holds_queue = holds_queue
         self._is_paused = False
@@ -350,16 +419,21 @@ class Runs:
         self._task = loop.create_task(self._drive(request))
 
     def _take_along(
-        self, request: RunRequest, context: RequestContext | None, limits: Limits | None = None
+        self,
+        request: RunRequest,
+        context: RequestContext | None,
+        limits: Limits | None = None,
+        output: WantedOutput | None = None,
     ) -> None:
-        """Set the request context that its tools see, and its limits."""
+        """Set the request context that its tools see, its limits, and what its answer has to be."""
         run_id = request.run_id or self._session.bus.fold.facts.open_run
         if run_id == self._context_of:
             context = RequestContext({**self.context, **(context or {})})
-            limits = limits or self.limits
+            limits, output = limits or self.limits, output or self.output
         self.context = self._session.request_context(context)
         self._context_of = run_id
         self.limits = limits or Limits()
+        self.output = output
 
     async def resume(self, replies: Mapping[str, RelayReply], context: RequestContext | None = None) -> None:
         """Continue the suspended run with these answers, and wait for it."""
@@ -587,6 +661,19 @@ class Runs:
 
     def _set_queue(self, pending: list[Any], taken_by: str = "") -> None:
         self._session.append(FollowUpsChanged(pending=pending, taken_by=taken_by))
+
+
+def _added(first: RunOutcome[Any], then: RunOutcome[Any]) -> RunOutcome[Any]:
+    """The second outcome, with what both have used."""
+    usage = [one.usage for one in (first, then) if one.usage is not None]
+    costs = [one.cost_usd for one in (first, then) if one.cost_usd is not None]
+    turns = [one.turns for one in (first, then) if one.turns is not None]
+    return msgspec.structs.replace(
+        then,
+        usage=usage[0].plus(usage[1]) if len(usage) > 1 else next(iter(usage), None),
+        cost_usd=sum(costs) if costs else None,
+        turns=sum(turns) if turns else None,
+    )
 
 
 def _read(queued: Any) -> UserMessage | Signal:

@@ -13,6 +13,7 @@ from harness.folds.session.messages import Role
 from harness.session.checks import check_listener, checked_limits
 from harness.session.config import RequestContext
 from harness.session.notifications import Notification, NotificationInput, Policy
+from harness.session.outputs import Output, Value, WantedOutput
 from harness.session.runs import RunOutcome, UserMessage
 from harness.session.signal_delivery import SentSignal
 from harness.session.signals import Branch, File
@@ -40,10 +41,11 @@ class SessionMethods(Generic[State]):
         self,
         *,
         content: str,
+        output: type[Value] | Output[Value] | None = None,
         files: Iterable[File | Mapping[str, Any]] = (),
         request_context: RequestContext | None = None,
         limits: Limits | None = None,
-    ) -> RunOutcome:
+    ) -> RunOutcome[Value]:
         """Send a message of the user, and wait for the end of the run that answers it.
 
         While a run is active the message joins it, or is queued if the agent accepts no input; then this
@@ -51,6 +53,9 @@ class SessionMethods(Generic[State]):
 
         Args:
             content: The text.
+            output: What the answer has to be: a pydantic model, a msgspec Struct, a dataclass, a TypedDict, any
+                type that JSON can be read as, or an `Output` with retries and a check of your own. The result is
+                `outcome.output`.
             files: `File`s or mappings with `data`, `mediaType` and `filename`. Text files become part of
                 the text.
             request_context: Passed to tools, factories and instructions; the model never sees it.
@@ -65,7 +70,8 @@ class SessionMethods(Generic[State]):
         """
         if limits is not None:
             limits = checked_limits(limits)
-        return await self._core.runs.send(UserMessage.of(content, files), request_context, limits)
+        message, wanted = UserMessage.of(content, files), WantedOutput.of(output)
+        return await self._core.runs.send(message, request_context, limits, wanted)
 
     async def steer(self, *, content: str, request_context: RequestContext | None = None) -> None:
         """Send a message that changes what the agent is doing.

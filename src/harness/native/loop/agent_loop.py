@@ -71,6 +71,8 @@ class AgentLoop:
         self._transcript = transcript
         self._recorder = recorder
         self._tools = tools
+        self._is_refused = False
+        """Whether `after_answer` has refused the answer for good."""
         self._has_budget = options.gate is not None or options.max_budget_usd is not None
         self._compactor = Compactor(
             context, options, self.steps, transcript, recorder, open_tasks=lambda: tools.tasks
@@ -98,7 +100,8 @@ class AgentLoop:
             elif await self._has_more_to_do(answer.message.text):
                 self.steps.warn_if_cut_short()
             else:
-                return "failed" if self.steps.fail_if_cut_short() else "completed"
+                has_failed = self.steps.fail_if_cut_short() or self._is_refused
+                return "failed" if has_failed else "completed"
 
     async def resume(self, resumption: Resumption) -> Ending:
         """Continue a suspended run: first the calls of its last step, with the answers to their questions."""
@@ -155,6 +158,10 @@ class AgentLoop:
             return True
         after_answer = self._options.after_answer
         if after_answer is not None and (reminder := await after_answer(answer)):
+            if isinstance(reminder, Error):
+                self._recorder.put(reminder)
+                self._is_refused = True
+                return False
             self._recorder.add_reminder(reminder)
             return True
         if self._transcript.has_unanswered():

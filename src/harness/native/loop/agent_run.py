@@ -147,8 +147,8 @@ class AgentRun:
     def child(self, call_id: str, name: str) -> AgentRun:
         """A sub-agent for the call of that id."""
         options = self.options
-        if options.before_step or options.after_answer or options.stop_when:
-            options = replace(options, before_step=None, after_answer=None, stop_when=None)
+        if options.before_step or options.after_answer or options.stop_when or options.schema:
+            options = replace(options, before_step=None, after_answer=None, stop_when=None, schema=None)
         child = AgentRun(self.context, options, parent_id=call_id, depth=self.depth + 1, name=name)
         child._loop.spent_before_usd = self._loop.spent_before_usd
         return child

@@ -13,7 +13,7 @@ from harness.contracts.model import Ask, Model, ToolSpec, Turn
 from harness.contracts.request import OWN_AGENT
 from harness.contracts.tool import Tool, ToolOutput
 from harness.conversation.turns import StepContext
-from harness.events import Outcome, Relay, RelayReply, Signal, Usage
+from harness.events import Error, Outcome, Relay, RelayReply, Signal, Usage
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.redact.withheld import withheld_from_tools
@@ -155,9 +155,11 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Asked before every model call; may give the turns to send, without the system prompt. None: all of them, summed
     up when they become too many.
     Turns that are passed on unchanged should be the same objects: they are encoded once."""
-    after_answer: Callable[[str], Awaitable[str | Signal | None]] | None = None
+    after_answer: Callable[[str], Awaitable[str | Signal | Error | None]] | None = None
     """Asked when the run would end, with the answer; a text is put to the model as a reminder, or a signal as it
-    is, and the run continues."""
+    is, and the run continues. With an error it fails."""
+    schema: dict[str, Any] | None = None
+    """The answers of the model are JSON of this schema, where its API knows how; sub-agents answer as they like."""
     stop_when: Callable[[StepContext], bool] | None = None
     """Asked when the calls of a step are done; true ends the run there. `step_number` is that of the next step."""
 
@@ -175,13 +177,16 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a function of the options is given the entries of the transcript."""
         return self.before_step is not None or self.stop_when is not None
 
-    def ask(self, turns: Sequence[Turn], tools: Sequence[ToolSpec] = ()) -> Ask:
-        """What the model is asked with."""
+    def ask(
+        self, turns: Sequence[Turn], tools: Sequence[ToolSpec] = (), schema: dict[str, Any] | None = None
+    ) -> Ask:
+        """What the model is asked with. `schema`: that of the answer."""
         return Ask(
             turns=turns,
             tools=tools,
             max_output_tokens=self.max_output_tokens,
             temperature=self.temperature,
             effort=self.effort,
+            schema=schema,
             conversation_id=self.conversation_id,
         )

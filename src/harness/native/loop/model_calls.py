@@ -110,7 +110,7 @@ class ModelSteps:
         self._transcript.begin_step()
         self._put(StepStart(id=step.id, model=options.model.name))
         try:
-            await self._listen(options.model.answer(options.ask(turns, tools)), step)
+            await self._listen(options.model.answer(options.ask(turns, tools, options.schema)), step)
         except Exception as error:
             self._put(
                 self._take_error(step, Error(message=f"the model broke: {error!r}", code="model_error"))
