@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from harness.session.goals import GoalOptions
     from harness.session.harness import Harness
     from harness.session.outputs import Output
+    from harness.session.run_outcomes import RunOutcome
     from harness.session.run_stream import RunStream
-    from harness.session.runs import RunOutcome
     from harness.session.session import Session
     from harness.session.signals import File
     from harness.session.thread_memory import Memory
@@ -130,7 +130,7 @@ _HOMES = {
     "Request": "harness.contracts.request",
     "RequestContext": "harness.session.config",
     "Run": "harness.runs.run",
-    "RunOutcome": "harness.session.runs",
+    "RunOutcome": "harness.session.run_outcomes",
     "RunStream": "harness.session.run_stream",
     "Scripted": "harness.models.scripted",
     "Session": "harness.session.session",

@@ -24,8 +24,9 @@ from harness.session.checks import checked_limits
 from harness.session.config import RequestContext, check_event
 from harness.session.outputs import Output, Value, WantedOutput
 from harness.session.permissions import NOT_APPROVED
+from harness.session.run_outcomes import RunOutcome
 from harness.session.run_stream import RunStream
-from harness.session.runs import RunOutcome, RunRequest, Runs, UserMessage
+from harness.session.runs import RunRequest, Runs, UserMessage
 from harness.session.signals import File
 
 if TYPE_CHECKING:

@@ -61,7 +61,10 @@ class Output(Generic[Value]):
         how: How = "auto",
         check: Callable[[Any], str | None] | None = None,
     ) -> Output[dict[str, Any]]:
-        """The same for a JSON Schema of an object; needs the extra `schema`."""
+        """The same for a `schema` that is a JSON Schema of an object; needs the extra `schema`.
+
+        `retries`, `how` and `check` are those of `Output`.
+        """
         kind: Any = dict(schema)
         return Output(type=kind, retries=retries, how=how, check=check)
 

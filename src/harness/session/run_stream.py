@@ -18,7 +18,8 @@ from typing import Any, Generic, TypeAlias
 from harness.folds.session.events import SessionEvent
 from harness.session.bus import Listener
 from harness.session.outputs import Value
-from harness.session.runs import RunOutcome, Runs
+from harness.session.run_outcomes import RunOutcome
+from harness.session.runs import Runs
 
 Send: TypeAlias = Callable[[], Coroutine[Any, Any, RunOutcome[Value]]]
 

@@ -27,7 +27,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -39,110 +39,22 @@ from harness.events import (
     Error,
     Event,
     FollowUpsChanged,
-    Outcome,
     Relay,
     RelayReply,
     Result,
     SessionStart,
     Signal,
     Suspended,
-    Usage,
 )
 from harness.session.checks import check_text
 from harness.session.config import REQUEST_KEY, RequestContext
-from harness.session.outputs import INVALID, Value, WantedOutput
+from harness.session.outputs import INVALID, WantedOutput
+from harness.session.run_outcomes import RunOutcome, RunOutcomes, with_both_uses
 from harness.session.signals import File, contents, split
 from harness.system.plain_text import plain_text
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore
-
-
-Became: TypeAlias = Outcome | Literal["suspended", "joined", "queued"]
-
-
-class RunOutcome(
-    msgspec.Struct, Generic[Value], frozen=True, kw_only=True, omit_defaults=True, rename="camel"
-):
-    """What `send_message` returns."""
-
-    outcome: Became
-    """How the run ended; `suspended`: it waits for an answer. `joined`: the message was added to the
-    current run; `queued`: it waits for the end of that run. In both cases the other fields are empty.
-    """
-    run_id: str = ""
-    text: str = ""
-    """The answer: the last message of the agent."""
-    error: str = ""
-    """The error message, if the run failed."""
-    code: str = ""
-    """Which error that was: `output_invalid`, or what the agent calls it."""
-    usage: Usage | None = None
-    cost_usd: float | None = None
-    turns: int | None = None
-    duration_ms: int | None = None
-    structured: Any = None
-    """The answer as structured data, if the agent gave one."""
-    output: Value | None = None
-    """The answer as the type that `output=` asked for; None if the run did not complete."""
-
-    @property
-    def success(self) -> bool:
-        """Whether the run completed; False too for a message that joined another run or was queued."""
-        return self.outcome == "completed"
-
-
-_NO_ERROR = Error(message="")
-
-
-class RunOutcomes:
-    """Collects the outcome of expected runs.
-
-    Contract: `notice` is called with every event of the thread's log, except streamed deltas.
-    """
-
-    def __init__(self) -> None:
-        self._awaited: dict[str, tuple[Result | Suspended | None, Error]] = {}
-        """By run id: the event that ended it, and its last error."""
-
-    def expect(self, run_id: str) -> None:
-        self._awaited[run_id] = (None, _NO_ERROR)
-
-    def has_ended(self, run_id: str) -> bool:
-        """Whether a run that was expected has ended, or is suspended."""
-        return self._awaited.get(run_id, (None,))[0] is not None
-
-    def forget(self, run_id: str) -> None:
-        self._awaited.pop(run_id, None)
-
-    def notice(self, event: Event) -> None:
-        known = self._awaited.get(event.run_id) if self._awaited else None
-        if known is None:
-            return
-        if isinstance(event, Result | Suspended):
-            self._awaited[event.run_id] = (event, known[1])
-        elif isinstance(event, Error):
-            self._awaited[event.run_id] = (known[0], event)
-
-    def take(self, run_id: str) -> RunOutcome[Any]:
-        """The outcome of a run that was expected and has ended."""
-        ended, problem = self._awaited.pop(run_id)
-        if isinstance(ended, Suspended):
-            return RunOutcome(outcome="suspended", run_id=run_id)
-        if ended is None:  # the thread was closed before the end was logged
-            return RunOutcome(outcome="interrupted", run_id=run_id, error=problem.message)
-        return RunOutcome(
-            outcome=ended.outcome,
-            run_id=run_id,
-            text=ended.text,
-            error="" if ended.success else problem.message,
-            code="" if ended.success else problem.code,
-            usage=ended.usage,
-            cost_usd=ended.total_cost_usd,
-            turns=ended.turns,
-            duration_ms=ended.duration_ms,
-            structured=ended.structured,
-        )
 
 
 _logger = logging.getLogger("harness.session")
@@ -298,7 +210,7 @@ class Runs:
                 return fitting
             reminder = UserMessage(text=output.again(output.problem))
             again = await self._send_once(reminder, context, limits, output)
-            outcome = _added(outcome, again) if again.run_id else again
+            outcome = with_both_uses(outcome, again) if again.run_id else again
         return outcome
 
     def _with_output(self, outcome: RunOutcome[Any], output: WantedOutput) -> RunOutcome[Any] | None:
@@ -661,19 +573,6 @@ class Runs:
 
     def _set_queue(self, pending: list[Any], taken_by: str = "") -> None:
         self._session.append(FollowUpsChanged(pending=pending, taken_by=taken_by))
-
-
-def _added(first: RunOutcome[Any], then: RunOutcome[Any]) -> RunOutcome[Any]:
-    """The second outcome, with what both have used."""
-    usage = [one.usage for one in (first, then) if one.usage is not None]
-    costs = [one.cost_usd for one in (first, then) if one.cost_usd is not None]
-    turns = [one.turns for one in (first, then) if one.turns is not None]
-    return msgspec.structs.replace(
-        then,
-        usage=usage[0].plus(usage[1]) if len(usage) > 1 else next(iter(usage), None),
-        cost_usd=sum(costs) if costs else None,
-        turns=sum(turns) if turns else None,
-    )
 
 
 def _read(queued: Any) -> UserMessage | Signal:

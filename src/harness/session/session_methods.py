@@ -14,7 +14,8 @@ from harness.session.checks import check_listener, checked_limits
 from harness.session.config import RequestContext
 from harness.session.notifications import Notification, NotificationInput, Policy
 from harness.session.outputs import Output, Value, WantedOutput
-from harness.session.runs import RunOutcome, UserMessage
+from harness.session.run_outcomes import RunOutcome
+from harness.session.runs import UserMessage
 from harness.session.signal_delivery import SentSignal
 from harness.session.signals import Branch, File
 from harness.session.state import SessionState, State
