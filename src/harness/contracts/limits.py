@@ -19,6 +19,7 @@ LIMITS: dict[str, Limit] = {
     "first_output": Limit("stalled", "stalled", "the agent wrote nothing for {} after it was started"),
     "inactivity": Limit("stalled", "stalled", "the agent wrote nothing for {}"),
     "turns": Limit("limit_exceeded", "max_turns", "stopped after {} turns"),
+    "tokens": Limit("limit_exceeded", "max_tokens", "stopped after {} tokens"),
     "budget": Limit("limit_exceeded", "max_budget", "stopped: the budget of {} is used up"),
     "spending": Limit("limit_exceeded", "spending_limit", "stopped: {}"),
 }

@@ -36,9 +36,30 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     first_output_s: float | None = None
     """From the start to the agent's first byte."""
     inactivity_s: float | None = None
-    """Between two pieces of output. What an agent program waits for a person does not count."""
+    """Between two pieces of output. Waiting for a person does not count."""
     max_turns: int | None = None
     max_budget_usd: float | None = None
+    max_tokens: int | None = None
+    """Read and written, in all steps together, those from a cache included."""
+    at_limit: Literal["end", "ask", "summarise"] | None = None
+    """At the limit of turns, tokens or money the built-in agent ends, asks a person whether to continue for as much
+    again, or sums up with one more model call. None: it sums up at its turns, and ends at the others. Programs end."""
+
+    def narrowed(self, other: Limits | None) -> Limits:
+        """The smaller of both at each limit; `at_limit` of the other one counts where it says something."""
+        if other is None:
+            return self
+        smaller = {
+            name: min(values)
+            for name in self.__struct_fields__
+            if name != "at_limit"
+            and (
+                values := [
+                    value for value in (getattr(self, name), getattr(other, name)) if value is not None
+                ]
+            )
+        }
+        return Limits(**smaller, at_limit=other.at_limit or self.at_limit)
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):

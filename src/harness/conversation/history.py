@@ -51,7 +51,7 @@ from harness.events import (
     UsageDelta,
 )
 from harness.log.run_tree import RunTree
-from harness.questions.open_questions import is_budget_question
+from harness.questions.open_questions import is_limit_question
 
 
 class History(msgspec.Struct, kw_only=True):
@@ -282,7 +282,7 @@ class _Replay:
             self._switch_to(run.id)
         asked = self._tree.open_relays.values()
         relays = tuple(one for one in asked if one.run_id == run.id and not one.spawn_call_id)
-        if run.answer is None and is_budget_question(relays[0]):
+        if run.answer is None and is_limit_question(relays[0]):
             answer = _Answer(relays[0])  # before a model call: no answer waits for its results
         else:
             answer = run.answer or run.begin_answer(relays[0])

@@ -41,6 +41,11 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
             is None
         )
 
+    @property
+    def all_tokens(self) -> int:
+        """Read and written, those from a cache included."""
+        return sum(getattr(self, name) or 0 for name in CLASSES)
+
     def plus(self, other: Usage) -> Usage:
         """Add class by class; None only where both are None."""
         if self is NOTHING or other is NOTHING:

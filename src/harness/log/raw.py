@@ -87,7 +87,7 @@ class RawControl(
     """Something we did to the run: `stop` (a person or a signal), or a limit that was reached."""
 
     at_ms: int
-    action: Literal["stop", "timeout", "first_output", "inactivity", "turns", "budget", "spending"]
+    action: Literal["stop", "timeout", "first_output", "inactivity", "turns", "tokens", "budget", "spending"]
     detail: str = ""
 
 

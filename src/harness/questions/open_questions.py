@@ -170,6 +170,14 @@ def _warning(relay: Relay) -> str:
 _MOST_PROBLEMS = 3
 
 
+LIMIT_CATEGORY = "limit"
+
+
+def is_limit_question(relay: Relay) -> bool:
+    """Whether any limit is why it is asked: no call waits for the answer then."""
+    return relay.kind == "question" and relay.category in ("budget", LIMIT_CATEGORY)
+
+
 def is_budget_question(relay: Relay) -> bool:
     """Whether a limit of `harness budget` is why it is asked: no call waits for the answer then."""
     return relay.category == "budget" and relay.kind == "question"

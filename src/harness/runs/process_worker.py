@@ -325,6 +325,9 @@ class LimitWatch:
         turns, budget = self._limits.max_turns, self._limits.max_budget_usd
         if turns is not None and "max_turns" in self._watched and lifecycle.turns > turns:
             return self._over(now_ms, "turns", str(turns))
+        tokens = self._limits.max_tokens
+        if tokens is not None and cost.tokens > tokens:
+            return self._over(now_ms, "tokens", f"{tokens:,}")
         if budget is not None and "max_budget_usd" in self._watched and cost.spent_usd > budget:
             return self._over(now_ms, "budget", f"${budget:g}")
         return None

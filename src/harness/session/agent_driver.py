@@ -224,6 +224,8 @@ class NativeDriver:
             conversation_id=self.conversation.context.hub.log_id,
             max_iterations=min(agent.max_steps, limits.max_turns or agent.max_steps),
             max_budget_usd=limits.max_budget_usd,
+            max_tokens=limits.max_tokens,
+            at_limit=limits.at_limit,
             gate=await self._gate(),
             effort=agent.effort,
             context_window=agent.context_window or window_setting(model.name, session.working_directory),

@@ -171,7 +171,9 @@ def checked_limits(limits: Limits | None) -> Limits | None:
     if limits is None:
         return None
     _check("limits", limits, _Kind(_is(Limits), "Limits(max_turns=…, max_budget_usd=…, timeout_s=…)"))
-    for name in Limits.__struct_fields__:
+    if limits.at_limit not in (None, "end", "ask", "summarise"):
+        raise _wrong("limits: at_limit", limits.at_limit, "end, ask, summarise or None")
+    for name in (field for field in Limits.__struct_fields__ if field != "at_limit"):
         number = _Kind(_positive, "a number above 0, or None")
         _check(f"limits: {name}", getattr(limits, name), number)
     return limits

@@ -18,11 +18,12 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from harness.contracts.request import Limits
 from harness.folds.session.events import HarnessThread, SessionEvent
 from harness.log.store import Store
 from harness.session.approvals import StreamState
 from harness.session.catalogue import CustomCatalogue, ModelCatalogue
-from harness.session.checks import checked
+from harness.session.checks import checked, checked_limits
 from harness.session.config import (
     AgentInput,
     BackingAgent,
@@ -152,6 +153,7 @@ class Harness(SessionMethods[State], ThreadMethods):
         pubsub: Gets every event of a thread's log, as JSON, under the topic `id/thread id`.
         thread_lock: Locks threads between processes; stores lock their own, so this is seldom needed.
         observability: Gets one span per run.
+        limits: Turns, tokens, money and time of every run; a message's own limits narrow them.
         cwd: Where programs are started without a workspace; by default the current directory.
         redact: False stores secrets of the environment as they are, instead of masking them in logs.
         environ: Used in place of `os.environ`, for keys of providers and for secrets.
@@ -201,6 +203,7 @@ class Harness(SessionMethods[State], ThreadMethods):
         pubsub: PubSub | None = None,
         thread_lock: ThreadLock | None = None,
         observability: Observability | None = None,
+        limits: Limits | None = None,
         cwd: str = "",
         redact: bool = True,
         environ: Mapping[str, str] | None = None,
@@ -216,6 +219,7 @@ class Harness(SessionMethods[State], ThreadMethods):
         who = (resolve_model, model_auth_checker, model_use_count_provider, custom_model_catalog_provider)
         parts.catalogue = ModelCatalogue(*who, lists["gateways"], parts.environ)
         parts.use_tracker, parts.new_id = model_use_count_tracker, id_generator or parts.new_run_id
+        parts.limits = checked_limits(limits) or Limits()
         self._browser_input, self._heartbeat_handlers = browser, lists["heartbeat_handlers"]
         self.session = self._new_session()
         self._core = self.session.internals

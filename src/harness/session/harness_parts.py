@@ -9,7 +9,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from harness.contracts.request import OWN_AGENT
+from harness.contracts.request import OWN_AGENT, Limits
 from harness.errors import HarnessError, UnknownSession, UsageError
 from harness.events import Event
 from harness.log.clock import new_clock
@@ -134,6 +134,8 @@ class HarnessParts:
         """None before `init`."""
         self.browser: Browser | None = None
         self.heartbeats = Heartbeats()
+        self.limits = Limits()
+        """Of every run, narrowed by its own."""
 
     def set_modes(
         self, modes: Sequence[Mode], default_mode_id: str, agent: AgentInput | None, instructions: str

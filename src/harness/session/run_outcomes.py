@@ -6,7 +6,8 @@ from typing import Any, Generic, Literal, TypeAlias
 
 import msgspec
 
-from harness.events import Error, Event, Outcome, Result, Suspended, Usage
+from harness.contracts.limits import LIMITS
+from harness.events import Error, Event, Outcome, Result, Suspended, Usage, Warning
 from harness.session.outputs import Value
 
 Became: TypeAlias = Outcome | Literal["suspended", "joined", "queued"]
@@ -43,6 +44,7 @@ class RunOutcome(
         return self.outcome == "completed"
 
 
+_LIMIT_CODES = frozenset(limit.code for limit in LIMITS.values() if limit.outcome == "limit_exceeded")
 _NO_ERROR = Error(message="")
 
 
@@ -74,6 +76,8 @@ class RunOutcomes:
             self._awaited[event.run_id] = (event, known[1])
         elif isinstance(event, Error):
             self._awaited[event.run_id] = (known[0], event)
+        elif isinstance(event, Warning) and event.code in _LIMIT_CODES:
+            self._awaited[event.run_id] = (known[0], Error(message=event.message, code=event.code))
 
     def take(self, run_id: str) -> RunOutcome[Any]:
         """The outcome of a run that was expected and has ended."""

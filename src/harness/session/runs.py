@@ -344,7 +344,7 @@ class Runs:
             limits, output = limits or self.limits, output or self.output
         self.context = self._session.request_context(context)
         self._context_of = run_id
-        self.limits = limits or Limits()
+        self.limits = self._session.harness.limits.narrowed(limits)
         self.output = output
 
     async def resume(self, replies: Mapping[str, RelayReply], context: RequestContext | None = None) -> None:

@@ -67,6 +67,11 @@ class CostMeter:
                     self._stated_usd = (self._stated_usd or 0.0) + event.usage.cost_usd
 
     @property
+    def tokens(self) -> int:
+        """So far, read and written."""
+        return sum(usage.all_tokens for usage in self._used.values())
+
+    @property
     def spent_usd(self) -> float:
         """So far, at least: what has no price is not in it."""
         if self._stated_usd is not None:

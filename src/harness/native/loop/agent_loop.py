@@ -25,20 +25,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from harness.contracts.limits import LIMITS
 from harness.contracts.model import Call, ToolSpec, Turn
 from harness.conversation.inbox import Inbox
 from harness.conversation.suspended_run import Resumption
 from harness.conversation.turns import StepContext
 from harness.events import Error, Outcome, Warning
+from harness.native.loop import step_limits
 from harness.native.loop.cancellation import check_stopped
 from harness.native.loop.compactor import Compactor
 from harness.native.loop.loop_context import AgentOptions, BeforeStep, LoopContext
 from harness.native.loop.model_calls import ModelStep, ModelSteps
 from harness.native.loop.run_recorder import RunRecorder
+from harness.native.loop.step_limits import ReachedLimit, StepLimits
 from harness.native.loop.tool_calls import ToolExecutor
 from harness.native.loop.transcript import LoopTranscript
-from harness.questions.open_questions import is_budget_question
+from harness.questions.open_questions import LIMIT_CATEGORY, is_budget_question
 
 SUMMARISE = (
     "The limit of model calls for this task is reached, and no more tools can be used. Sum up what was done, "
@@ -73,7 +74,7 @@ class AgentLoop:
         self._tools = tools
         self._is_refused = False
         """Whether `after_answer` has refused the answer for good."""
-        self._has_budget = options.gate is not None or options.max_budget_usd is not None
+        self._limits = StepLimits(options)
         self._compactor = Compactor(
             context, options, self.steps, transcript, recorder, open_tasks=lambda: tools.tasks
         )
@@ -82,11 +83,14 @@ class AgentLoop:
         """One step after the other, until the model is done."""
         while True:
             self._steer()
-            if self._has_budget and (ending := await self._check_budget()) is not None:
+            if self._options.gate is not None and (ending := await self._check_budget()) is not None:
                 return ending
-            is_last = self.steps.count >= self._options.max_iterations
-            if is_last:
-                self._ask_for_summary()
+            is_last = False
+            if (reached := self._reached()) is not None:
+                if (ending := self._end_at(reached)) is not None:
+                    return ending
+                is_last = True
+                self._ask_for_summary(reached)
             answer = await self._ask(() if is_last else self._tools.offered())
             if answer.message is None:
                 return "failed"
@@ -181,17 +185,27 @@ class AgentLoop:
         entries, model = self._transcript.entries, self._options.model
         return StepContext(entries, self.steps.count, self._recorder.run_id, model)
 
-    def _ask_for_summary(self) -> None:
-        limit = LIMITS["turns"]
-        self._recorder.put(
-            Warning(message=limit.message.format(self._options.max_iterations), code=limit.code)
-        )
+    def _reached(self) -> ReachedLimit | None:
+        spent_usd = self._context.spent_usd - self.spent_before_usd
+        return self._limits.reached(self.steps.count, self.steps.used, spent_usd)
+
+    def _end_at(self, reached: ReachedLimit) -> Ending | None:
+        """End or suspend the run at one of its own limits; None: it ends with a summary."""
+        action = self._limits.action(reached, can_ask=self._tools.can_suspend)
+        if action == "summarise":
+            return None
+        if action == "ask":
+            self._tools.relay = step_limits.question(reached, self._context.new_id())
+            return "suspended"
+        self._recorder.put(Error(message=reached.words, code=reached.limit.code))
+        return "limit_exceeded"
+
+    def _ask_for_summary(self, reached: ReachedLimit) -> None:
+        self._recorder.put(Warning(message=reached.words, code=reached.limit.code))
         self._recorder.add_reminder(SUMMARISE)
 
     async def _check_budget(self) -> Ending | None:
-        """Whether the budget of the run or a limit of `harness budget` ends or suspends the run; None: neither."""
-        if self._is_budget_spent():
-            return "limit_exceeded"
+        """Whether a limit of `harness budget` ends or suspends the run; None: neither."""
         gate, tools, put = self._options.gate, self._tools, self._recorder.put
         if gate is None:
             return None
@@ -203,16 +217,25 @@ class AgentLoop:
         tools.relay = gate.question(state)
         return "suspended"
 
-    def _is_budget_spent(self) -> bool:
-        budget_usd = self._options.max_budget_usd
-        if budget_usd is None or self._context.spent_usd - self.spent_before_usd < budget_usd:
+    def _is_refused_own(self, resumption: Resumption) -> bool:
+        """Whether the answer at a limit of the run itself ends it; else it gets as much again."""
+        asked = [relay for relay in resumption.pending.relays if relay.category == LIMIT_CATEGORY]
+        replies = [resumption.replies[relay.id] for relay in asked if relay.id in resumption.replies]
+        if not replies:
             return False
-        limit = LIMITS["budget"]
-        self._recorder.put(Error(message=limit.message.format(f"${budget_usd:g}"), code=limit.code))
+        if all(map(step_limits.continues, replies)):
+            spent_usd = self._context.spent_usd - self.spent_before_usd
+            self._limits.extend(self.steps.count, self.steps.used, spent_usd)
+            return False
+        reached = self._reached()
+        if reached is not None:
+            self._recorder.put(Error(message=reached.words, code=reached.limit.code))
         return True
 
     def _is_refused_more(self, resumption: Resumption) -> bool:
         """Whether the answer to a question at a limit ends the run."""
+        if self._is_refused_own(resumption):
+            return True
         asked = [relay for relay in resumption.pending.relays if is_budget_question(relay)]
         if not asked:
             return False

@@ -115,7 +115,9 @@ class TimeLimits:
     def _check_activity(self) -> None:
         seconds = self._limits.inactivity_s or 0.0
         left_s = self._context.outbox.last_event_s + seconds - self._loop.time()
-        if left_s <= 0:
+        if self._context.questions.open:  # it waits for a person, who may think; the answer is an event
+            self._later("inactivity", seconds, self._check_activity)
+        elif left_s <= 0:
             self._end_by("inactivity", seconds)
         else:
             self._later("inactivity", left_s, self._check_activity)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -124,6 +124,10 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How deep sub-agents may nest."""
     max_budget_usd: float | None = None
     """For the whole tree of runs."""
+    max_tokens: int | None = None
+    """That the run itself may use, read and written."""
+    at_limit: Literal["end", "ask", "summarise"] | None = None
+    """What is done at the limit of model calls, tokens or money; see `Limits`."""
     gate: LoopGate | None = None
     """Asked before every model call: whether a limit of `harness budget` is reached."""
     relay_deadline_s: float | None = 300.0
