@@ -212,7 +212,7 @@ class NativeDriver:
         agent = self.configured()
         self.agent_name = agent.name
         tools, more = tools_of(agent.tools, context), self._more_tools()
-        wanted = session.runs.output
+        wanted, guards = session.runs.output, session.hooks.guards
         final = _final_answer(wanted, model, has_tools=bool(tools or more()))
         tools = (*tools, *final)
         options = session.hooks.options = AgentOptions(
@@ -234,6 +234,8 @@ class NativeDriver:
             refusal=declined,
             agent=agent.name,
             before_step=session.hooks.before_step,
+            before_call=guards.before_call if guards.has_calls else None,
+            after_call=guards.after_call if guards.has_calls else None,
             after_answer=session.hooks.after_answer,
             schema=None if wanted is None or final else wanted.shape.schema,
             stop_when=None if wanted is None or not final else lambda _context: wanted.is_settled,

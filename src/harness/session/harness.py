@@ -36,6 +36,7 @@ from harness.session.config import (
     ToolCategory,
     ToolsInput,
 )
+from harness.session.guards import Guards, Hooks, check_guards
 from harness.session.harness_parts import HarnessParts, MemoryInput
 from harness.session.mcp_servers import McpInput
 from harness.session.notifications import EVERY_MS, dispatch
@@ -154,6 +155,8 @@ class Harness(SessionMethods[State], ThreadMethods):
         thread_lock: Locks threads between processes; stores lock their own, so this is seldom needed.
         observability: Gets one span per run.
         limits: Turns, tokens, money and time of every run; a message's own limits narrow them.
+        guards: Functions that look at messages, answers, calls and results, and stop or replace them.
+        hooks: Functions that are called before and after model calls and tool calls, and at the end of runs.
         cwd: Where programs are started without a workspace; by default the current directory.
         redact: False stores secrets of the environment as they are, instead of masking them in logs.
         environ: Used in place of `os.environ`, for keys of providers and for secrets.
@@ -204,6 +207,8 @@ class Harness(SessionMethods[State], ThreadMethods):
         thread_lock: ThreadLock | None = None,
         observability: Observability | None = None,
         limits: Limits | None = None,
+        guards: Guards | None = None,
+        hooks: Hooks | None = None,
         cwd: str = "",
         redact: bool = True,
         environ: Mapping[str, str] | None = None,
@@ -220,6 +225,7 @@ class Harness(SessionMethods[State], ThreadMethods):
         parts.catalogue = ModelCatalogue(*who, lists["gateways"], parts.environ)
         parts.use_tracker, parts.new_id = model_use_count_tracker, id_generator or parts.new_run_id
         parts.limits = checked_limits(limits) or Limits()
+        parts.guards, parts.hooks = check_guards(guards, hooks)
         self._browser_input, self._heartbeat_handlers = browser, lists["heartbeat_handlers"]
         self.session = self._new_session()
         self._core = self.session.internals

@@ -32,6 +32,7 @@ from harness.session.config import (
     default_mode,
     described,
 )
+from harness.session.guards import Guards, Hooks
 from harness.session.locking import NoLock
 from harness.session.mcp_servers import McpInput, McpServers
 from harness.session.modes import unknown_mode
@@ -136,6 +137,7 @@ class HarnessParts:
         self.heartbeats = Heartbeats()
         self.limits = Limits()
         """Of every run, narrowed by its own."""
+        self.guards, self.hooks = Guards(), Hooks()
 
     def set_modes(
         self, modes: Sequence[Mode], default_mode_id: str, agent: AgentInput | None, instructions: str

@@ -37,6 +37,7 @@ from harness.runs.questions import work_folder
 from harness.runs.run import Run, start
 from harness.session.briefing import Briefing, UndeliveredSignals, files_in
 from harness.session.config import CommandAgent
+from harness.session.guards import LONGEST_S, GuardRunner, Stop
 from harness.session.hand_over import hand_over_within
 from harness.session.open_thread import OpenThread
 from harness.session.permissions import SessionPermissions
@@ -63,6 +64,8 @@ class SessionApprover(Approver):
         shell = tools.shell_memory if tools is not None else "kept"
         super().__init__(MODES.get(access, ASK), folder, agent=agent.name, shell=shell)
         self._permissions = permissions
+        self.guard: Callable[[Sequence[ProposedCall]], str] | None = None
+        """Why a guard of the harness stops these calls; empty: none does."""
         self._fresh: list[Rule] = []
         """Granted a moment ago: the session has not noted it yet."""
 
@@ -75,6 +78,8 @@ class SessionApprover(Approver):
         self._fresh = [rule for rule in self._fresh if rule not in rules]
 
     def decide(self, calls: Sequence[ProposedCall], mode: AccessMode | None = None) -> Decision:
+        if self.guard is not None and (reason := self.guard(calls)):
+            return Decision(answer="deny", why=reason, calls=tuple(calls), reasons=(reason,) * len(calls))
         own, access = mode or self.mode, self._permissions.access()
         rules = [*self._permissions.as_rules(), *self._fresh]
         if own is FULL_ACCESS:  # what the session denies is denied all the same
@@ -218,6 +223,8 @@ class CommandDriver:
         folder = work_folder(self._session.working_directory, {**os.environ, **self._agent.env})
         approver = SessionApprover(permissions, self._agent.permissions, folder, load(self._agent.name))
         self._approver = approver
+        if (guards := self._session.hooks.guards).has_calls:
+            approver.guard = partial(_guarded, guards, loop)
         conversation = ProgramConversation(
             approver,
             ask_timeout_s=_LONGEST_WAIT_S,
@@ -373,6 +380,18 @@ async def _whatever_happens(work: asyncio.Future[_Value], on_cancel: Callable[[]
         except asyncio.CancelledError:
             on_cancel()
     return work.result()
+
+
+def _guarded(guards: GuardRunner, loop: asyncio.AbstractEventLoop, calls: Sequence[ProposedCall]) -> str:
+    """Why a guard stops one of these calls; called in the thread of the program, while the guards are in the loop."""
+    for call in calls:
+        try:
+            checked = asyncio.run_coroutine_threadsafe(guards.check_call(call), loop).result(2 * LONGEST_S)
+        except Exception as error:  # whatever it is, what could not be checked is not done
+            return f"the guards could not be asked: {error!r}"
+        if isinstance(checked, Stop):
+            return checked.reason
+    return ""
 
 
 def _ended(run: Run) -> asyncio.Future[Result]:

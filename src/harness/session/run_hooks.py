@@ -11,6 +11,7 @@ from harness.conversation.turns import StepContext, TranscriptEntry
 from harness.events import (
     Error,
     Event,
+    Message,
     ReasoningDelta,
     Relay,
     RelayReply,
@@ -34,7 +35,9 @@ from harness.session.builtin.tasks import TaskSignal, task_tools
 from harness.session.child_threads import thread_judge
 from harness.session.config import RequestContext
 from harness.session.goals import Goals, Objective, objective_update
+from harness.session.guards import GuardRunner
 from harness.session.outputs import INVALID
+from harness.session.run_outcomes import outcome_of
 from harness.session.runs import RunRequest
 from harness.session.services import Span
 from harness.session.session_host import user_text
@@ -81,6 +84,8 @@ class RunHooks:
         self._session = session
         self.goals = Goals(session.host, thread_judge(session.host, session.permissions))
         self.signals = SignalDelivery(session)
+        parts = session.harness
+        self.guards = GuardRunner(parts.guards, parts.hooks, self._note, lambda: session.runs.context)
         self.memory = ThreadMemory(session)
         self.options: AgentOptions | None = None
         """The options of the current run."""
@@ -94,6 +99,10 @@ class RunHooks:
         self._span: tuple[str, Span] | None = None
         self.trace_id: str | None = None
 
+    def _note(self, event: Event) -> None:
+        session = self._session
+        session.append_all([event], session.bus.fold.facts.open_run or session.hub.log_id)
+
     def builtin_tools(self) -> Sequence[Tool]:
         """The session's own tools for the next run."""
         tools = [*self._builtin, *self.memory.tools()]
@@ -105,6 +114,8 @@ class RunHooks:
         """Before the loop asks the model: add state signals, and return the turns that the memory chose."""
         self._send_states(context)
         chosen = await self.memory.before_step(context)
+        if self.guards.has_before_model:
+            chosen = await self.guards.before_model(context) or chosen
         self._shown = None if chosen is None else (tuple(chosen), len(context.entries))
         return chosen
 
@@ -167,6 +178,11 @@ class RunHooks:
             self._begin_span(event.run_id, session.bus.fold.facts.last_agent, session.model.get())
         elif isinstance(event, Result):
             self._end_span(event.run_id, event.outcome, event.usage)
+            if not run.depth:
+                self.guards.on_end(outcome_of(event, event.run_id))
+        elif isinstance(event, Message) and event.role == "assistant":
+            if not run.depth:
+                self.guards.after_model(event.text)
         elif (text := user_text(event)) and event.run_id == session.bus.fold.facts.open_run:
             self.last_message = text
             self.first_message = self.first_message or text[:500]

@@ -10,7 +10,8 @@ from harness.contracts.limits import LIMITS
 from harness.events import Error, Event, Outcome, Result, Suspended, Usage, Warning
 from harness.session.outputs import Value
 
-Became: TypeAlias = Outcome | Literal["suspended", "joined", "queued"]
+BLOCKED = "blocked"
+Became: TypeAlias = Outcome | Literal["suspended", "joined", "queued", "blocked"]
 
 
 class RunOutcome(
@@ -21,6 +22,7 @@ class RunOutcome(
     outcome: Became
     """How the run ended; `suspended`: it waits for an answer. `joined`: the message was added to the
     current run; `queued`: it waits for the end of that run. In both cases the other fields are empty.
+    `blocked`: a guard stopped it, and `error` says why.
     """
     run_id: str = ""
     text: str = ""
@@ -86,18 +88,23 @@ class RunOutcomes:
             return RunOutcome(outcome="suspended", run_id=run_id)
         if ended is None:  # the thread was closed before the end was logged
             return RunOutcome(outcome="interrupted", run_id=run_id, error=problem.message)
-        return RunOutcome(
-            outcome=ended.outcome,
-            run_id=run_id,
-            text=ended.text,
-            error="" if ended.success else problem.message,
-            code="" if ended.success else problem.code,
-            usage=ended.usage,
-            cost_usd=ended.total_cost_usd,
-            turns=ended.turns,
-            duration_ms=ended.duration_ms,
-            structured=ended.structured,
-        )
+        return outcome_of(ended, run_id, problem)
+
+
+def outcome_of(ended: Result, run_id: str, problem: Error = _NO_ERROR) -> RunOutcome[Any]:
+    """The outcome that the end of a run says."""
+    return RunOutcome(
+        outcome=ended.outcome,
+        run_id=run_id,
+        text=ended.text,
+        error="" if ended.success else problem.message,
+        code="" if ended.success else problem.code,
+        usage=ended.usage,
+        cost_usd=ended.total_cost_usd,
+        turns=ended.turns,
+        duration_ms=ended.duration_ms,
+        structured=ended.structured,
+    )
 
 
 def with_both_uses(first: RunOutcome[Any], then: RunOutcome[Any]) -> RunOutcome[Any]:

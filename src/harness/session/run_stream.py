@@ -101,7 +101,7 @@ class RunStream(Generic[Value]):
             await self._hungry.wait()
             if not self._is_left:
                 await runs.wait_until_settled()
-            later = runs.ended_later(outcome.run_id)
+            later = await runs.ended_later(outcome.run_id)
             if later is None:
                 break
             outcome = later

@@ -49,7 +49,7 @@ from harness.events import (
 from harness.session.checks import check_text
 from harness.session.config import REQUEST_KEY, RequestContext
 from harness.session.outputs import INVALID, WantedOutput
-from harness.session.run_outcomes import RunOutcome, RunOutcomes, with_both_uses
+from harness.session.run_outcomes import BLOCKED, RunOutcome, RunOutcomes, with_both_uses
 from harness.session.signals import File, contents, split
 from harness.system.plain_text import plain_text
 
@@ -203,15 +203,45 @@ class Runs:
 
         `limits` and `output` apply to a run that is started here. A program that gave no such output is asked again.
         """
-        outcome = await self._send_once(message, context, limits, output)
+        guarded = await self.guarded(message, context)
+        if isinstance(guarded, RunOutcome):
+            return guarded
+        outcome = await self._send_once(guarded, context, limits, output)
         while output is not None and outcome.success:
             fitting = self._with_output(outcome, output)
             if fitting is not None:
-                return fitting
+                return await self._guarded_answer(fitting)
             reminder = UserMessage(text=output.again(output.problem))
             again = await self._send_once(reminder, context, limits, output)
             outcome = with_both_uses(outcome, again) if again.run_id else again
-        return outcome
+        return await self._guarded_answer(outcome)
+
+    async def guarded(
+        self, message: UserMessage, context: RequestContext | None
+    ) -> UserMessage | RunOutcome[Any]:
+        """The message as the guards of the harness let it pass, or the outcome where they do not."""
+        guards = self._session.hooks.guards
+        if not guards.has_input:
+            return message
+        await self._session.thread.ensure()
+        text = await guards.check_text("input", message.text, context or {})
+        if isinstance(text, str):
+            return (
+                message if text == message.text else msgspec.structs.replace(message, text=plain_text(text))
+            )
+        self._session.append_all([Error(message=text.reason, code=BLOCKED)], self._session.hub.log_id)
+        return RunOutcome(outcome="blocked", error=text.reason, code=BLOCKED)
+
+    async def _guarded_answer(self, outcome: RunOutcome[Any]) -> RunOutcome[Any]:
+        if not outcome.success:
+            return outcome
+        text = await self._session.hooks.guards.check_text("output", outcome.text, self.context)
+        if isinstance(text, str):
+            return outcome if text == outcome.text else msgspec.structs.replace(outcome, text=text)
+        self._session.append_all([Error(message=text.reason, code=BLOCKED)], outcome.run_id)
+        return msgspec.structs.replace(
+            outcome, outcome="blocked", text="", output=None, structured=None, error=text.reason, code=BLOCKED
+        )
 
     def _with_output(self, outcome: RunOutcome[Any], output: WantedOutput) -> RunOutcome[Any] | None:
         """The outcome of a run that completed, with its output, or failed for want of one; None: ask again."""
@@ -226,15 +256,15 @@ class Runs:
         self._session.append_all([Error(message=output.words, code=INVALID)], outcome.run_id)
         return msgspec.structs.replace(outcome, outcome="failed", error=output.words, code=INVALID)
 
-    def ended_later(self, run_id: str) -> RunOutcome[Any] | None:
+    async def ended_later(self, run_id: str) -> RunOutcome[Any] | None:
         """The outcome of an expected run that was suspended and has ended since; None if it has not."""
         if not self.endings.has_ended(run_id):
             self.endings.forget(run_id)
             return None
         outcome = self.endings.take(run_id)
-        if self.output is None or not outcome.success or self._context_of != run_id:
-            return outcome
-        return self._with_output(outcome, self.output) or outcome
+        if self.output is not None and outcome.success and self._context_of == run_id:
+            outcome = self._with_output(outcome, self.output) or outcome
+        return await self._guarded_answer(outcome)
 
     async def _send_once(
         self,

@@ -80,8 +80,9 @@ class SessionMethods(Generic[State]):
         An agent that accepts input sees it at its next step. Otherwise the run is stopped and a new one
         begins with this message, before anything that is queued. Raises UsageError for content that is not text.
         """
-        message, runs = UserMessage.of(content), self._core.runs
-        if not runs.join(message, request_context):
+        runs = self._core.runs
+        message = await runs.guarded(UserMessage.of(content), request_context)
+        if isinstance(message, UserMessage) and not runs.join(message, request_context):
             await runs.instead(message, request_context)
 
     async def follow_up(self, *, content: str, request_context: RequestContext | None = None) -> None:
@@ -90,7 +91,10 @@ class SessionMethods(Generic[State]):
         Use it for work that should not disturb the current run. Each queued message gets a run of its own.
         Raises UsageError for content that is not text.
         """
-        message, runs = UserMessage.of(content), self._core.runs
+        runs = self._core.runs
+        message = await runs.guarded(UserMessage.of(content), request_context)
+        if not isinstance(message, UserMessage):
+            return
         if runs.is_running:
             runs.queue(message, request_context)
         else:

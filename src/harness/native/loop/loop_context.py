@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
+from harness.approvals.call import ProposedCall
 from harness.contracts.file_times import FileTimes
-from harness.contracts.model import Ask, Model, ToolSpec, Turn
+from harness.contracts.model import Ask, Call, Model, ToolSpec, Turn
 from harness.contracts.request import OWN_AGENT
 from harness.contracts.tool import Tool, ToolOutput
 from harness.conversation.turns import StepContext
@@ -162,6 +163,13 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     after_answer: Callable[[str], Awaitable[str | Signal | Error | None]] | None = None
     """Asked when the run would end, with the answer; a text is put to the model as a reminder, or a signal as it
     is, and the run continues. With an error it fails."""
+    before_call: (
+        Callable[[Call, Callable[[dict[str, Any]], ProposedCall]], Awaitable[Call | str | None]] | None
+    ) = None
+    """Asked before anybody is asked for permission: gives the call as it is to be carried out, or why it may not be.
+    The function says what the call means with these arguments."""
+    after_call: Callable[[Call, ToolOutput], Awaitable[ToolOutput]] | None = None
+    """Given what a call gave; gives what the model and the log get."""
     schema: dict[str, Any] | None = None
     """The answers of the model are JSON of this schema, where its API knows how; sub-agents answer as they like."""
     stop_when: Callable[[StepContext], bool] | None = None

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
+from harness.approvals.call import ProposedCall
 from harness.contracts.model import Call, ToolSpec, ToolTurn
 from harness.contracts.tool import (
     Question,
@@ -234,7 +235,22 @@ class ToolExecutor:
         answers = resumption.answers_to(call, call_id)
         if answers:
             self.answered[call.id] = tuple(answers)
+        call, refusal = await self._guarded(call, tool)
+        if refusal is not None:
+            return self._end(call, call_id, self._options.refusal(refusal))
         return self._admitted(call, call_id, tool, answers)
+
+    async def _guarded(self, call: Call, tool: Tool) -> tuple[Call, str | None]:
+        """The call as `before_call` wants it, and why it may not run. Whoever is asked for permission sees that one."""
+        before_call = self._options.before_call
+        if before_call is None:
+            return call, None
+
+        def propose(arguments: dict[str, Any]) -> ProposedCall:
+            return proposed_call(call.name, arguments, _operations(tool, arguments), id=call.id)
+
+        made = await before_call(call, propose)
+        return (call, made) if isinstance(made, str) else (made or call, None)
 
     async def _admit(
         self, call: Call, relay: Relay | None = None, reply: RelayReply | None = None
@@ -243,10 +259,14 @@ class ToolExecutor:
         call_id = f"{self._channel.run_id}/{call.id}"
         tool = self._tools.get(call.name)
         problem = problem_of(call)
-        operations = _operations(tool, call.input) if tool is not None and not problem else []
         refusal: str | None = None
+        if tool is not None and not problem:
+            call, refusal = await self._guarded(call, tool)
+        operations = _operations(tool, call.input) if tool is not None and not problem else []
         if tool is None:
             problem = self._unknown(call)
+        elif refusal is not None:
+            self._channel.put(RelayReply(id=call_id, approved=False, by="policy", reason=refusal))
         elif relay is not None:
             refusal = self._refusal_after(relay, tool, reply or await self._answer(relay))
         else:
@@ -427,6 +447,8 @@ class ToolExecutor:
             raise  # from the user's keyboard
         except BaseException as error:
             output = ToolOutput(text=failure_words(error), success=False)
+        if self._options.after_call is not None:
+            output = await self._options.after_call(admitted.call, output)
         duration_ms = self._context.hub.clock() - started_ms
         return self._end(admitted.call, admitted.call_id, output, duration_ms)
 

@@ -171,6 +171,8 @@ class SubagentTool(Tool):
             max_iterations=steps,
             stop_when=definition.stop_when,
             gate=mine.gate,
+            before_call=mine.before_call,
+            after_call=mine.after_call,
             relay_deadline_s=mine.relay_deadline_s,
             tool_deadline_s=mine.tool_deadline_s,
             most_output_characters=mine.most_output_characters,
