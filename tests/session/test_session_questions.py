@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+from pathlib import Path
 
 import pytest
 
+import child_process
 from harness import Question, SessionEvent, ToolApprovalRequiredEvent, ToolSuspendedEvent
 from harness.errors import UsageError
 from harness.folds.session.events import from_wire, to_wire
+from harness.log.stores.files import FileStore
 from harness.session.config import Mode
 from session.harness_kit import Model, StoreMaker, call, opened, run, storage
+from session.running_kit import fake_claude
 
 __all__ = ["storage"]
 MODES = (Mode(id="plan", transitions_to="build", default=True), Mode(id="build"))
@@ -126,3 +132,35 @@ def test_a_question_from_the_wire_says_where_it_is_answered() -> None:
     assert read == asked
     with pytest.raises(UsageError, match="session of this process"):
         read.approve()
+
+
+def test_the_question_of_a_program_that_died_is_said_to_be_lost(tmp_path: Path) -> None:
+    agent = fake_claude(tmp_path, version="2.1.325", permissions="ask")
+    modes = [Mode(id="m", agent=agent)]
+    reader, writer = os.pipe()
+
+    async def wait_to_be_killed() -> None:
+        store = FileStore(str(tmp_path / "data"))
+        async with opened(modes=modes, storage=store, cwd=str(tmp_path)) as (harness, record):
+            sending = asyncio.create_task(harness.send_message(content="run"))
+            await record.until_emitted("tool_approval_required")
+            os.write(writer, b"ready")
+            await sending
+
+    victim = child_process.begin(lambda: asyncio.run(wait_to_be_killed()))
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        assert pipe.read(5) == b"ready"
+        os.kill(victim, signal.SIGKILL)
+    assert child_process.end(victim) == -signal.SIGKILL
+
+    async def come_back() -> None:
+        store = FileStore(str(tmp_path / "data"))
+        async with opened(modes=modes, storage=store, cwd=str(tmp_path)) as (harness, record):
+            await harness.select_or_create_thread()
+            assert harness.questions() == []
+            said = await record.until_emitted("info")
+            assert "ended before there was an answer" in said["message"]
+            assert (await harness.send_message(content="and now?")).success
+
+    run(come_back)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from harness.errors import HarnessError, UnknownSession
-from harness.events import Event, FollowUpsChanged, ThreadCreated
+from harness.events import Event, FollowUpsChanged, Relay, ThreadCreated, Warning
 from harness.folds.session.events import HarnessThread
 from harness.folds.session.usage import read_usage
 from harness.log.hub import Hub
@@ -154,10 +154,11 @@ def reopen_thread(store: Store, thread_id: str, secrets: Secrets = None) -> Open
     """
     metadata = known_thread(store, thread_id)
     writer = store.open(thread_id)
-    saved = _snapshot_of(store, thread_id)
+    saved, asked = _snapshot_of(store, thread_id), list[Relay]()
     if saved is None or saved[0] != writer.next_seq:
         # The last process did not close it properly: a run may have died in it.
         writer.close()
+        asked = list(folded(store, thread_id).facts.relays.values())
         recover_thread(store, thread_id)
         writer = store.open(thread_id)
     try:
@@ -165,7 +166,17 @@ def reopen_thread(store: Store, thread_id: str, secrets: Secrets = None) -> Open
     except BaseException:
         writer.close()
         raise
-    return OpenThread(store, metadata, Hub(store, thread_id, writer), fold, secrets)
+    opened = OpenThread(store, metadata, Hub(store, thread_id, writer), fold, secrets)
+    for relay in asked:
+        if relay.id not in fold.facts.relays:
+            opened.append(Warning(message=_lost(relay), code="question_lost"), thread_id)
+    return opened
+
+
+def _lost(relay: Relay) -> str:
+    """An agent program that asked has died with the process that held it: nobody can answer it any more."""
+    what = relay.question or (f"to use {relay.tool_name}" if relay.tool_name else "something")
+    return f"it had asked, and ended before there was an answer: {what}. Send a message to continue."
 
 
 def known_thread(store: Store, thread_id: str) -> Metadata:
