@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         Subagent,
     )
     from harness.session.goals import GoalOptions
-    from harness.session.guards import GuardContext, Guards, Hooks, Replace, Stop, ToolUse
+    from harness.session.guards import GuardContext, Guards, HookedCall, Hooks, Replace, Stop
     from harness.session.harness import Harness
     from harness.session.outputs import Output
     from harness.session.run_outcomes import RunOutcome
@@ -72,6 +72,7 @@ __all__ = [
     "Harness",
     "HarnessError",
     "HeartbeatHandler",
+    "HookedCall",
     "Hooks",
     "Limits",
     "LogLocked",
@@ -102,7 +103,6 @@ __all__ = [
     "ToolOutput",
     "ToolSpec",
     "ToolSuspendedEvent",
-    "ToolUse",
     "UsageError",
     "WorkspaceConfig",
     "__version__",
@@ -127,6 +127,7 @@ _HOMES = {
     "Harness": "harness.session.harness",
     "HarnessError": "harness.errors",
     "HeartbeatHandler": "harness.session.config",
+    "HookedCall": "harness.session.guards",
     "Hooks": "harness.session.guards",
     "Limits": "harness.contracts.request",
     "LogLocked": "harness.errors",
@@ -157,7 +158,6 @@ _HOMES = {
     "ToolOutput": "harness.contracts.tool",
     "ToolSpec": "harness.contracts.model",
     "ToolSuspendedEvent": "harness.folds.session.events",
-    "ToolUse": "harness.session.guards",
     "UsageError": "harness.errors",
     "WorkspaceConfig": "harness.session.workspaces",
     "open_model": "harness.models.registry",

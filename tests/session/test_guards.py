@@ -12,13 +12,13 @@ import pytest
 from harness import (
     GuardContext,
     Guards,
+    HookedCall,
     Hooks,
     Mode,
     Replace,
     RunOutcome,
     Stop,
     ToolOutput,
-    ToolUse,
     WorkspaceConfig,
 )
 from harness.errors import UsageError
@@ -172,10 +172,10 @@ def test_guards_stop_the_calls_of_a_program(tmp_path: Path) -> None:
 def test_hooks_see_and_change_a_run() -> None:
     seen: list[str] = []
 
-    def rewrite(use: ToolUse) -> Mapping[str, Any]:
+    def rewrite(use: HookedCall) -> Mapping[str, Any]:
         return {"text": f"{use.arguments['text']}!"}
 
-    async def shorten(use: ToolUse) -> ToolOutput:
+    async def shorten(use: HookedCall) -> ToolOutput:
         assert use.output is not None
         return ToolOutput(text=use.output.text[:7])
 

@@ -9,8 +9,8 @@ import pytest
 from harness.events import FollowUpsChanged, NotificationChanged
 from harness.folds.page_state.fold import StateFold
 from harness.log.stores.memory import MemoryStore
-from harness.session.runs import UserMessage
 from harness.session.thread_fold import ThreadFold
+from harness.session.user_message import UserMessage
 from harness_kit import log_of, opened
 from running_kit import in_loop
 

@@ -22,7 +22,8 @@ from harness.native.loop.loop_context import AgentOptions
 from harness.session.config import BackingAgent, CommandAgent, Mode, tools_of
 from harness.session.outputs import FinalAnswerTool, WantedOutput
 from harness.session.permissions import declined
-from harness.session.runs import Ended, UserMessage
+from harness.session.runs import Ended
+from harness.session.user_message import UserMessage
 from harness.usage.run_cost import prices_of
 
 if TYPE_CHECKING:

@@ -26,8 +26,9 @@ from harness.session.outputs import Output, Value, WantedOutput
 from harness.session.permissions import NOT_APPROVED
 from harness.session.run_outcomes import RunOutcome
 from harness.session.run_stream import RunStream
-from harness.session.runs import RunRequest, Runs, UserMessage
+from harness.session.runs import RunRequest, Runs
 from harness.session.signals import File
+from harness.session.user_message import UserMessage
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore

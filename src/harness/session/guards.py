@@ -95,7 +95,7 @@ class Guards(msgspec.Struct, frozen=True, kw_only=True):
     result: Sequence[Guard] = ()
 
 
-class ToolUse(msgspec.Struct, frozen=True, kw_only=True):
+class HookedCall(msgspec.Struct, frozen=True, kw_only=True):
     """A tool call, as hooks see it; `output` when it has ended."""
 
     tool_name: str
@@ -114,9 +114,9 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
     """Gives the turns to send, or None for what would be sent anyway."""
     after_model: Callable[[str], Any] | None = None
     """Called with each message of the agent."""
-    before_call: Callable[[ToolUse], Any] | None = None
+    before_call: Callable[[HookedCall], Any] | None = None
     """Gives other arguments, `Stop`, or None."""
-    after_call: Callable[[ToolUse], Any] | None = None
+    after_call: Callable[[HookedCall], Any] | None = None
     """Gives another `ToolOutput`, or None."""
     on_end: Callable[[RunOutcome[Any]], Any] | None = None
     """Called with the outcome of each run."""
@@ -197,7 +197,7 @@ class GuardRunner:
         changed = call
         hook = self._hooks.before_call
         if hook is not None:
-            use = ToolUse(tool_name=call.name, arguments=_arguments(call), call_id=call.id)
+            use = HookedCall(tool_name=call.name, arguments=_arguments(call), call_id=call.id)
             made = await self._observed(hook, use)
             if isinstance(made, Stop):
                 return made.reason
@@ -228,7 +228,7 @@ class GuardRunner:
                 output = msgspec.structs.replace(output, text=context.text, result=None)
         if self._hooks.after_call is not None:
             arguments = _arguments(call)
-            use = ToolUse(tool_name=call.name, arguments=arguments, call_id=call.id, output=output)
+            use = HookedCall(tool_name=call.name, arguments=arguments, call_id=call.id, output=output)
             made = await self._observed(self._hooks.after_call, use)
             output = made if isinstance(made, ToolOutput) else output
         return output
@@ -323,4 +323,14 @@ def check_guards(guards: object, hooks: object) -> tuple[Guards, Hooks]:
     return guards, hooks
 
 
-__all__ = ["BLOCKED", "GuardContext", "GuardRunner", "Guards", "Hooks", "Pass", "Replace", "Stop", "ToolUse"]
+__all__ = [
+    "BLOCKED",
+    "GuardContext",
+    "GuardRunner",
+    "Guards",
+    "HookedCall",
+    "Hooks",
+    "Pass",
+    "Replace",
+    "Stop",
+]

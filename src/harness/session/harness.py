@@ -23,7 +23,7 @@ from harness.folds.session.events import HarnessThread, SessionEvent
 from harness.log.store import Store
 from harness.session.approvals import StreamState
 from harness.session.catalogue import CustomCatalogue, ModelCatalogue
-from harness.session.checks import checked, checked_limits
+from harness.session.checks import checked
 from harness.session.config import (
     AgentInput,
     BackingAgent,
@@ -36,7 +36,7 @@ from harness.session.config import (
     ToolCategory,
     ToolsInput,
 )
-from harness.session.guards import Guards, Hooks, check_guards
+from harness.session.guards import Guards, Hooks
 from harness.session.harness_parts import HarnessParts, MemoryInput
 from harness.session.mcp_servers import McpInput
 from harness.session.notifications import EVERY_MS, dispatch
@@ -214,21 +214,16 @@ class Harness(SessionMethods[State], ThreadMethods):
         environ: Mapping[str, str] | None = None,
     ) -> None:
         lists = checked(locals())
-        self.id, self._resource_id, self._sessions = id, resource_id or id, {}
-        self.internals = parts = HarnessParts(id, cwd, environ, redact=redact)
+        self.internals = parts = HarnessParts(id, cwd, environ, id_generator, redact=redact)
         parts.set_modes(lists["modes"], default_mode_id, agent, instructions)
-        given, disabled = lists["subagents"], lists["disable_builtin_tools"]
-        parts.set_tools(tools, mcp_servers, given, disabled, tool_category_resolver)
+        parts.set_tools(tools, mcp_servers, lists, tool_category_resolver)
         parts.set_state(state_schema, initial_state, memory, om_config)
-        parts.set_services(storage, thread_lock, pubsub, observability, workspace)
-        who = (resolve_model, model_auth_checker, model_use_count_provider, custom_model_catalog_provider)
-        parts.catalogue = ModelCatalogue(*who, lists["gateways"], parts.environ)
-        parts.use_tracker, parts.new_id = model_use_count_tracker, id_generator or parts.new_run_id
-        parts.limits = checked_limits(limits) or Limits()
-        parts.guards, parts.hooks = check_guards(guards, hooks)
+        parts.set_services(storage, thread_lock, pubsub, observability, workspace, (limits, guards, hooks))
+        who = resolve_model, model_auth_checker, model_use_count_provider, custom_model_catalog_provider
+        parts.set_models(ModelCatalogue(*who, lists["gateways"], parts.environ), model_use_count_tracker)
         self._browser_input, self._heartbeat_handlers = browser, lists["heartbeat_handlers"]
-        self.session = self._new_session()
-        self._core = self.session.internals
+        self.id, self._resource_id, self._sessions = id, resource_id or id, {}
+        self._core = self._first_core()
 
     # Lifecycle
 
@@ -493,6 +488,10 @@ class Harness(SessionMethods[State], ThreadMethods):
     async def get_observational_memory_record(self) -> Any:
         """The record of the thread's observational memory; None without one, or while it is empty."""
         return await self._core.hooks.memory.record()
+
+    def _first_core(self) -> SessionCore:
+        self.session = self._new_session()
+        return self.session.internals
 
     def _new_session(self, resource_id: str = "", cwd: str = "") -> Session[State]:
         parts = self.internals

@@ -18,6 +18,7 @@ from harness.log.redact.redactor import secrets_in
 from harness.log.store import Store
 from harness.log.stores.memory import MemoryStore
 from harness.session.catalogue import ModelCatalogue
+from harness.session.checks import checked_limits
 from harness.session.config import (
     BUILTIN_TOOLS,
     AgentInput,
@@ -32,7 +33,7 @@ from harness.session.config import (
     default_mode,
     described,
 )
-from harness.session.guards import Guards, Hooks
+from harness.session.guards import Guards, Hooks, check_guards
 from harness.session.locking import NoLock
 from harness.session.mcp_servers import McpInput, McpServers
 from harness.session.modes import unknown_mode
@@ -120,7 +121,15 @@ MemoryInput: TypeAlias = Memory | Callable[[RequestContext], Memory | Awaitable[
 class HarnessParts:
     """Shared by all sessions of one harness."""
 
-    def __init__(self, id: str, cwd: str, environ: Mapping[str, str] | None, *, redact: bool) -> None:
+    def __init__(
+        self,
+        id: str,
+        cwd: str,
+        environ: Mapping[str, str] | None,
+        id_generator: Callable[[], str] | None,
+        *,
+        redact: bool,
+    ) -> None:
         self.id = id
         self.cwd = os.path.abspath(cwd or os.getcwd())
         self.environ: Mapping[str, str] = os.environ if environ is None else environ
@@ -129,15 +138,14 @@ class HarnessParts:
         self.sessions: list[SessionCore] = []
         self.catalogue: ModelCatalogue
         self.use_tracker: UseTracker | None = None
-        self.new_id: Callable[[], str] = self.new_run_id
+        self.new_id: Callable[[], str] = id_generator or self.new_run_id
         """A new id for a thread, a message or a signal."""
         self.services: Services | None = None
         """None before `init`."""
         self.browser: Browser | None = None
         self.heartbeats = Heartbeats()
-        self.limits = Limits()
+        self.limits: Limits
         """Of every run, narrowed by its own."""
-        self.guards, self.hooks = Guards(), Hooks()
 
     def set_modes(
         self, modes: Sequence[Mode], default_mode_id: str, agent: AgentInput | None, instructions: str
@@ -153,15 +161,16 @@ class HarnessParts:
         self,
         tools: ToolsInput,
         mcp_servers: McpInput,
-        subagents: Iterable[Subagent],
-        disabled: Iterable[str],
+        lists: Mapping[str, Any],
         category_resolver: CategoryResolver | None,
     ) -> None:
-        """Raises UsageError for duplicate sub-agents and unknown built-in tools."""
+        """`lists`: sub-agents and disabled tools by the names of their parameters. Raises UsageError for duplicate
+        sub-agents and unknown built-in tools.
+        """
         self.tools = tools
         self.mcp = McpServers(mcp_servers, self.cwd, self.environ)
-        self.definitions = _definitions(subagents)
-        self.disabled_tools = _disabled(disabled)
+        self.definitions = _definitions(lists["subagents"])
+        self.disabled_tools = _disabled(lists["disable_builtin_tools"])
         check_resolver(category_resolver)
         self.category_resolver = category_resolver
 
@@ -176,6 +185,14 @@ class HarnessParts:
         self.memory_input = memory
         self.om_config = om_config or MemoryDefaults()
 
+    def _set_bounds(self, limits: Limits | None, guards: Guards | None, hooks: Hooks | None) -> None:
+        """Raises UsageError for limits that are none, and for guards and hooks that cannot be called."""
+        self.limits = checked_limits(limits) or Limits()
+        self.guards, self.hooks = check_guards(guards, hooks)
+
+    def set_models(self, catalogue: ModelCatalogue, use_tracker: UseTracker | None) -> None:
+        self.catalogue, self.use_tracker = catalogue, use_tracker
+
     def set_services(
         self,
         storage: Store | None,
@@ -183,7 +200,9 @@ class HarnessParts:
         pubsub: PubSub | None,
         observability: Observability | None,
         workspace: WorkspaceInput | None,
+        bounds: tuple[Limits | None, Guards | None, Hooks | None],
     ) -> None:
+        self._set_bounds(*bounds)
         self.workspaces = Workspaces(workspace, self._append_to_all)
         self.has_storage = storage is not None
         self.store: Store = storage if storage is not None else MemoryStore()

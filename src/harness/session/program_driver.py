@@ -41,7 +41,8 @@ from harness.session.guards import LONGEST_S, GuardRunner, Stop
 from harness.session.hand_over import hand_over_within
 from harness.session.open_thread import OpenThread
 from harness.session.permissions import SessionPermissions
-from harness.session.runs import Ended, RunRequest, UserMessage
+from harness.session.runs import Ended, RunRequest
+from harness.session.user_message import UserMessage
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore

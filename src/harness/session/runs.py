@@ -25,13 +25,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from harness.contracts.model import Attachment, UserTurn
+from harness.contracts.model import UserTurn
 from harness.contracts.request import Limits
 from harness.conversation.turns import user_message
 from harness.errors import HarnessError, UsageError
@@ -46,11 +46,10 @@ from harness.events import (
     Signal,
     Suspended,
 )
-from harness.session.checks import check_text
 from harness.session.config import REQUEST_KEY, RequestContext
 from harness.session.outputs import INVALID, WantedOutput
 from harness.session.run_outcomes import BLOCKED, RunOutcome, RunOutcomes, with_both_uses
-from harness.session.signals import File, contents, split
+from harness.session.user_message import UserMessage, read_queued
 from harness.system.plain_text import plain_text
 
 if TYPE_CHECKING:
@@ -61,24 +60,6 @@ _logger = logging.getLogger("harness.session")
 
 Ended: TypeAlias = Result | Suspended | None
 ABORTED = "Aborted by the user"
-
-
-class UserMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of the user to the agent."""
-
-    text: str
-    attachments: tuple[Attachment, ...] = ()
-    id: str = ""
-
-    @classmethod
-    def of(cls, content: str, files: Iterable[File | Mapping[str, Any]] = ()) -> UserMessage:
-        """Raises UsageError if the content is not text, or a file is not valid."""
-        if type(content) is not str:
-            check_text("content", content)
-        if not files:
-            return cls(text=plain_text(content))
-        texts, attachments = split(contents(content, files))
-        return cls(text=plain_text("\n\n".join(texts)), attachments=attachments)
 
 
 class RunRequest(NamedTuple):
@@ -436,7 +417,7 @@ class Runs:
         """Remove and return the first of the queue; the caller sends it."""
         if not self.queued:
             return None
-        first = _read(self.queued[0])
+        first = read_queued(self.queued[0])
         self._set_queue(self.queued[1:])
         return first
 
@@ -559,7 +540,7 @@ class Runs:
 
     def _take_first(self) -> RunRequest:
         """Remove the first of the queue, and make a request of it."""
-        first = _read(self.queued[0])
+        first = read_queued(self.queued[0])
         request = self._to_wake(first) if isinstance(first, Signal) else self._to_send(first)
         self._set_queue(self.queued[1:], taken_by=request.run_id)
         return request._replace(context=self._queued_contexts.pop(first.id, None))
@@ -603,10 +584,3 @@ class Runs:
 
     def _set_queue(self, pending: list[Any], taken_by: str = "") -> None:
         self._session.append(FollowUpsChanged(pending=pending, taken_by=taken_by))
-
-
-def _read(queued: Any) -> UserMessage | Signal:
-    """Decode an entry of the queue."""
-    if "signal" in queued:
-        return msgspec.convert(queued["signal"], Signal)
-    return msgspec.convert(queued, UserMessage)

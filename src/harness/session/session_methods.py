@@ -15,10 +15,10 @@ from harness.session.config import RequestContext
 from harness.session.notifications import Notification, NotificationInput, Policy
 from harness.session.outputs import Output, Value, WantedOutput
 from harness.session.run_outcomes import RunOutcome
-from harness.session.runs import UserMessage
 from harness.session.signal_delivery import SentSignal
 from harness.session.signals import Branch, File
 from harness.session.state import SessionState, State
+from harness.session.user_message import UserMessage
 
 if TYPE_CHECKING:
     from harness.session.approvals import SessionDisplay

@@ -32,8 +32,8 @@ from harness.log.store import Store
 from harness.runs.launch import installed_two_way
 from harness.session.bus import Bus
 from harness.session.harness import Harness
-from harness.session.runs import UserMessage
 from harness.session.signals import File, contents, is_text, split
+from harness.session.user_message import UserMessage
 from harness.session.workspaces import WorkspaceConfig
 
 MOST_QUEUED = 100
