@@ -332,7 +332,38 @@ def _table_rows(text: str) -> list[dict[str, str]]:
     return [dict(zip(header, row, strict=True)) for row in rows]
 
 
+_PIP, _NPM = "PyPI", "npm"
+_ORACLES = (
+    ("`atif`", "ATIF 1.8", _PIP, "atif", "test_atif_view"),
+    ("`otel`", "OTLP, as JSON and as protobuf", _PIP, "opentelemetry-proto", "test_otel_view"),
+    ("`agui`", "AG-UI 1.0, each event", _PIP, "ag-ui-protocol", "test_agui_view"),
+    ("`agui`", "AG-UI 1.0, the order of events", _NPM, "@ag-ui/client", "test_agui_client"),
+    ("`acp`", "ACP 1, each update", _PIP, "agent-client-protocol", "test_acp_view"),
+    ("`acp`", "ACP 1 and the draft of 2, JSON Schema", _NPM, "@agentclientprotocol/sdk", "test_acp_view"),
+)
+_OF_EACH_AGENT = re.compile(r"^MOST_LOGS = (\d+)$", re.MULTILINE)
+
+
+def format_table() -> str:
+    """What each format is held against: the package, its version, and how many recordings."""
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    node = (ROOT / "tests" / "node_packages.py").read_text(encoding="utf-8")
+    agents = [
+        len(list(one.glob("*/*/events.ndjson"))) for one in sorted((ROOT / "tests" / "agents").iterdir())
+    ]
+    rows = ["| format | what | official package | version | recordings | test |", "|---" * 6 + "|"]
+    for name, what, index, package, test in _ORACLES:
+        pattern = rf"^{re.escape(package)}==(\S+)" if index == _PIP else rf'"{re.escape(package)}": "([^"]+)"'
+        version = re.search(pattern, lock if index == _PIP else node, re.MULTILINE)
+        assert version is not None, package
+        limit = _OF_EACH_AGENT.search((ROOT / "tests" / "views" / f"{test}.py").read_text(encoding="utf-8"))
+        count = sum(min(one, int(limit[1])) if limit else one for one in agents)
+        rows.append(f"| {name} | {what} | {index} `{package}` | {version[1]} | {count:,} | `{test}.py` |")
+    return "\n".join(rows)
+
+
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
+    "docs/formats.md": {"formats": format_table},
     "ARCHITECTURE.md": {"tree": tree_picture, "layers": layer_line},
     "README.md": {"agents": agent_table},
 }

@@ -111,6 +111,11 @@ class AcpFold:
     def open_questions(self) -> Mapping[str, Relay]:
         return self._tree.open_relays
 
+    def is_top(self, event: Event) -> bool:
+        """Whether the event, which was fed last, belongs to a top run."""
+        run = self._tree.run
+        return bool(run.top) and not run.depth and event.run_id == run.id
+
     def row(self, run_id: str, call_id: str) -> str:
         """The id of the row of a call; the call's own if it has none."""
         return self._rows.get((run_id, call_id), call_id)

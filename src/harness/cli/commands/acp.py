@@ -1,0 +1,96 @@
+"""Let an editor use any agent: an agent of the Agent Client Protocol (ACP), on standard input and output.
+
+Editors start it themselves: give them this command. Sessions of Harness and of the agents' own histories can be listed,
+loaded and continued; questions are asked in the editor, under your own rules for permissions. What an editor was lost
+in the middle of is asked again when the session is loaded, here or elsewhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from harness.cli.console import Console
+from harness.cli.parser import completes
+
+if TYPE_CHECKING:
+    from harness.clients.conversations.backend import Setup
+    from harness.config import Settings
+    from harness.log.stores.files import FileStore
+
+SUMMARY = "be an agent of ACP for an editor, with any agent behind it"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    completes(add("-a", "--agent", default="", metavar="NAME", help="agent of new sessions"), "agents")
+    add("-m", "--model", default="", metavar="NAME", help="model of new sessions")
+    help_text = "what it may do without asking: ask (default), accept-edits, read-only, full-access"
+    add("--permissions", choices=tuple(_PERMISSIONS), default="ask", metavar="MODE", help=help_text)
+    add(
+        "--no-histories",
+        action="store_true",
+        help="leave out the sessions that agents have stored themselves",
+    )
+
+
+_PERMISSIONS = {
+    "ask": "default",
+    "accept-edits": "acceptEdits",
+    "read-only": "readOnly",
+    "full-access": "fullAuto",
+}
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> int:
+    import asyncio
+
+    from harness.cli import preferences
+
+    settings = preferences.load(console, has_verbose=arguments.verbose)
+    settings.require_valid()
+    store = preferences.open_store(settings)
+    default = _default(arguments, settings)
+    asyncio.run(_serve(store, default, settings, console, has_histories=not arguments.no_histories))
+    return 0
+
+
+async def _serve(
+    store: FileStore, default: Setup, settings: Settings, console: Console, *, has_histories: bool
+) -> None:
+    import asyncio
+    import sys
+
+    from harness.clients.acp.host import AcpHost
+    from harness.clients.acp.stdio import serve
+    from harness.clients.conversations.shared_backend import open_backend
+
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _loop, about: console.warning(str(about.get("message"))))
+    # Whatever else prints to standard output would break the protocol.
+    target = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    backend = open_backend(store, default)
+    host = AcpHost(store, backend, default, settings, histories=has_histories, is_reachable=True)
+    try:
+        await serve(host, 0, target)
+    finally:
+        await host.close()
+
+
+def _default(arguments: argparse.Namespace, settings: Settings) -> Setup:
+    from harness.cli.run_request import agent_of
+    from harness.clients.conversations.backend import Setup
+    from harness.contracts.request import OWN_AGENT
+    from harness.errors import UsageError
+
+    try:
+        agent = agent_of(arguments.agent, settings).name
+    except UsageError:
+        if arguments.agent:
+            raise
+        agent = OWN_AGENT  # nothing was chosen: the one that is always there
+    mode = _PERMISSIONS[arguments.permissions]
+    return Setup(agent=agent, model=arguments.model, permission_mode=mode, cwd=os.getcwd())

@@ -1,0 +1,498 @@
+"""One client of ACP: its requests, and ours to it. Version 1 of the protocol, or the draft of version 2 if it asks for it.
+
+Rules
+1. Every request is answered: by a result, or by an error of the protocol, after which the connection goes on.
+2. All clients of a session see it and are asked; the first answer counts, and the questions to the others are withdrawn.
+3. A client that is lost loses nothing: what runs goes on, and what is asked stays open, as long as this process lives.
+4. `session/prompt` is answered after the last update of its turn (version 1), or at once (version 2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Literal
+
+import msgspec
+
+from harness.clients.acp import options
+from harness.clients.acp.host import AcpHost, OpenedSession
+from harness.clients.acp.questions import EditorQuestion, question_of
+from harness.clients.acp.watch import Listener, SessionWatch, options_of
+from harness.clients.acp.wire import (
+    CANCELLED,
+    INTERNAL_ERROR,
+    INVALID_PARAMETERS,
+    INVALID_REQUEST,
+    NO_SESSION,
+    PARSE_ERROR,
+    UNKNOWN_METHOD,
+    RpcError,
+    absolute_path,
+    as_rpc_error,
+    prompt_of,
+    text_field,
+)
+from harness.clients.commands import Cancel, Submit
+from harness.errors import HarnessError, UsageError
+from harness.events import Relay
+from harness.version import __version__
+
+_MOST_SESSIONS = 64
+_MOST_REQUESTS = 256
+_INFO = {"name": "harness", "title": "Harness", "version": __version__}
+_LOGIN = "agents"
+Fields = dict[str, Any]
+
+
+class OpenInEditor:
+    """A session that this client has opened."""
+
+    def __init__(self, session_id: str, opened: OpenedSession, cwd: str) -> None:
+        self.id, self.opened, self.cwd = session_id, opened, cwd
+        self.watch: SessionWatch | None = None
+        self.is_continued = False
+        """Whether prompts go to the conversation that is watched."""
+
+
+class AcpConnection:
+    """Contract: lives in one event loop. `send` takes a message at once, in order; `receive` never raises."""
+
+    def __init__(self, host: AcpHost, send: Callable[[Fields], None]) -> None:
+        self._host = host
+        self._send_message = send
+        self._version: Literal[0, 1, 2] = 0
+        self._capabilities: Fields = {}
+        self._sessions: dict[str, OpenInEditor] = {}
+        self._running: dict[Any, asyncio.Task[None]] = {}
+        """Requests of the client, by their ids."""
+        self._asked: dict[str, tuple[OpenInEditor, EditorQuestion]] = {}
+        """Our requests, by their ids."""
+        self._count = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stop_listening = host.listen(self._changed)
+
+    def close(self) -> None:
+        """The client is gone. What it has started goes on."""
+        self._stop_listening()
+        for attached in self._sessions.values():
+            if attached.watch is not None:
+                attached.watch.close()
+        for task in [*self._running.values(), *self._tasks]:
+            task.cancel()
+        self._sessions.clear()
+
+    def receive(self, data: bytes | str) -> None:
+        """One message of the client."""
+        try:
+            message = msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self._error(None, RpcError(PARSE_ERROR, "this is not JSON"))
+            return
+        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+            self._error(None, RpcError(INVALID_REQUEST, "a message is one JSON-RPC 2.0 object"))
+            return
+        self.take(message)
+
+    def take(self, message: Fields) -> None:
+        method, request_id = message.get("method"), message.get("id")
+        parameters = message.get("params")
+        parameters = parameters if isinstance(parameters, dict) else {}
+        if method is None:
+            self._answered(message)
+        elif "id" not in message:
+            self._notified(str(method), parameters)
+        elif not isinstance(method, str) or not isinstance(request_id, str | int):
+            self._error(
+                None,
+                RpcError(INVALID_REQUEST, "a request has a method, and an id that is a text or a number"),
+            )
+        elif request_id in self._running:
+            self._error(request_id, RpcError(INVALID_REQUEST, "a request with this id is being answered"))
+        elif len(self._running) >= _MOST_REQUESTS:
+            self._error(request_id, RpcError(INVALID_REQUEST, "too many requests at once"))
+        else:
+            work = self._answer(request_id, method, parameters)
+            self._running[request_id] = asyncio.get_running_loop().create_task(work)
+
+    # Requests of the client
+
+    async def _answer(self, request_id: Any, method: str, parameters: Fields) -> None:
+        after: list[Callable[[], None]] = []
+        try:
+            result = await self._result(method, parameters, after)
+        except RpcError as error:
+            self._error(request_id, error)
+        except HarnessError as error:
+            self._error(request_id, as_rpc_error(error, str(parameters.get("sessionId", ""))[:200]))
+        except asyncio.CancelledError:
+            self._error(request_id, RpcError(CANCELLED, "the request was cancelled"))
+        except Exception as error:
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"ACP {method}", "exception": error}
+            )
+            self._error(request_id, RpcError(INTERNAL_ERROR, "an internal error of Harness"))
+        else:
+            self._send({"id": request_id, "result": result})
+            for act in after:
+                act()
+        finally:
+            self._running.pop(request_id, None)
+
+    async def _result(self, method: str, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
+        if method == "initialize":
+            return self._initialize(parameters)
+        if not self._version:
+            raise RpcError(INVALID_REQUEST, "`initialize` comes first")
+        handler = _METHODS.get(method)
+        if (
+            handler is None
+            or (self._version == 2 and method in _ONLY_1)
+            or (self._version == 1 and method in _ONLY_2)
+        ):
+            raise RpcError(UNKNOWN_METHOD, f"there is no method {method[:80]!r}", {"method": method[:80]})
+        return await handler(self, parameters, after)
+
+    def _initialize(self, parameters: Fields) -> Fields:
+        wanted = parameters.get("protocolVersion")
+        if not isinstance(wanted, int) or isinstance(wanted, bool):
+            raise RpcError(INVALID_PARAMETERS, "protocolVersion must be a number")
+        self._version = 2 if wanted >= 2 else 1
+        given = parameters.get("clientCapabilities" if self._version == 1 else "capabilities")
+        self._capabilities = given if isinstance(given, dict) else {}
+        login = {
+            "name": "Logins of the agents",
+            "description": "Agents use their own logins: `harness doctor` checks them",
+        }
+        if self._version == 2:
+            session: Fields = {"prompt": {"image": {}, "embeddedContext": {}}, "delete": {}}
+            methods = [{"type": "agent", "methodId": _LOGIN, **login}]
+            return {
+                "protocolVersion": 2,
+                "info": _INFO,
+                "capabilities": {"session": session},
+                "authMethods": methods,
+            }
+        sessions: Fields = {"list": {}, "resume": {}, "close": {}, "delete": {}, "fork": {}}
+        return {
+            "protocolVersion": 1,
+            "agentInfo": _INFO,
+            "authMethods": [{"id": _LOGIN, **login}],
+            "agentCapabilities": {
+                "loadSession": True,
+                "promptCapabilities": {"image": True, "audio": True, "embeddedContext": True},
+                "mcpCapabilities": {"http": False, "sse": False},
+                "sessionCapabilities": sessions,
+            },
+        }
+
+    async def _authenticate(self, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
+        """Agents have their own logins, which only their own programs can renew."""
+        del parameters, after
+        return {}
+
+    async def _list(self, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
+        del after
+        cwd = absolute_path(parameters) if parameters.get("cwd") else ""
+        cursor = parameters.get("cursor") or "0"
+        if not isinstance(cursor, str) or not cursor.isdecimal() or len(cursor) > 6:
+            raise RpcError(INVALID_PARAMETERS, "this is not a cursor of `session/list`")
+        rows, following = await self._host.rows(cwd, int(cursor))
+        return {"sessions": rows, **({"nextCursor": str(following)} if following is not None else {})}
+
+    async def _new(self, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
+        cwd = absolute_path(parameters)
+        self._check_servers(parameters)
+        log_id = await self._host.create(cwd)
+        attached = await self._attach(log_id, cwd, is_told=False)
+        attached.is_continued = True
+        return self._opened(attached, after) | {"sessionId": log_id}
+
+    async def _load(self, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
+        session_id = text_field(parameters, "sessionId")
+        self._check_servers(parameters)
+        attached = await self._attach(session_id, absolute_path(parameters), is_told=True)
+        return self._opened(attached, after)
+
+    async def _resume(self, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
+        session_id = text_field(parameters, "sessionId")
+        self._check_servers(parameters)
+        is_told = self._version == 2 and bool(parameters.get("replayFrom"))
+        attached = await self._attach(session_id, absolute_path(parameters), is_told=is_told)
+        return self._opened(attached, after)
+
+    async def _fork(self, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
+        cwd = absolute_path(parameters)
+        log_id = await self._host.fork(text_field(parameters, "sessionId"), cwd)
+        attached = await self._attach(log_id, cwd, is_told=False)
+        attached.is_continued = True
+        return self._opened(attached, after) | {"sessionId": log_id}
+
+    def _check_servers(self, parameters: Fields) -> None:
+        servers = parameters.get("mcpServers")
+        if servers is not None and not isinstance(servers, list):
+            raise RpcError(INVALID_PARAMETERS, "mcpServers must be a list")
+
+    async def _attach(self, session_id: str, cwd: str, *, is_told: bool) -> OpenInEditor:
+        if session_id not in self._sessions and len(self._sessions) >= _MOST_SESSIONS:
+            raise RpcError(INVALID_REQUEST, f"{_MOST_SESSIONS} sessions are open: close one")
+        opened = await self._host.open(session_id)
+        self._detach(session_id)
+        attached = self._sessions[session_id] = OpenInEditor(session_id, opened, cwd)
+        self._watch(attached, opened.log_id, is_told=is_told)
+        return attached
+
+    def _watch(self, attached: OpenInEditor, log_id: str, *, is_told: bool) -> SessionWatch:
+        listener = Listener(
+            partial(self._update, attached), partial(self._ask, attached), partial(self._withdraw, attached)
+        )
+        assert self._version, "initialize comes first"
+        chosen = options_of(self._version, self._capabilities)
+        watch = SessionWatch(self._host.store, self._host.backend, log_id, chosen, listener)
+        attached.watch = watch
+        if log_id:
+            watch.start(is_told=is_told)
+        else:
+            watch.replay(attached.opened.batches(), is_told=is_told)
+        return watch
+
+    def _opened(self, attached: OpenInEditor, after: list[Callable[[], None]]) -> Fields:
+        after.append(partial(self._greet, attached))
+        setup = self._host.setup(self._current(attached))
+        if self._version == 2:
+            about: Fields = {"configOptions": self._host.options.options(setup, 2)}
+            return about | {"availableCommands": options.available_commands(2)}
+        return {
+            "modes": self._host.options.modes(setup),
+            "configOptions": self._host.options.options(setup, 1),
+        }
+
+    def _greet(self, attached: OpenInEditor) -> None:
+        commands = options.available_commands(self._version)
+        self._update(attached, {"sessionUpdate": "available_commands_update", "availableCommands": commands})
+        if attached.watch is not None:
+            attached.watch.ask_open_questions()
+
+    def _current(self, attached: OpenInEditor) -> OpenedSession:
+        watch = attached.watch
+        if watch is None or not watch.log_id or watch.log_id == attached.opened.log_id:
+            return attached.opened
+        return OpenedSession(watch.log_id, self._host.store.metadata(watch.log_id))
+
+    async def _prompt(self, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
+        del after
+        attached = self._session(parameters)
+        prompt = prompt_of(parameters.get("prompt"))
+        watch = await self._continue(attached)
+        if await self._answer_by_prompt(watch, prompt.text):
+            return (
+                {"stopReason": "end_turn"} if self._version == 1 else {"messageId": f"answer-{self._count}"}
+            )
+        command = options.slash_command(prompt.text)
+        if command is not None:
+            await self._host.carry_out(watch.log_id, command)
+            self._tell_options(attached)
+            return (
+                {"stopReason": "end_turn"} if self._version == 1 else {"messageId": f"command-{self._count}"}
+            )
+        is_running = self._host.backend.status(watch.log_id).is_running
+        if self._version == 1 and (watch.turn is not None or is_running):
+            raise RpcError(INVALID_REQUEST, "a prompt is being answered: cancel it first, or wait")
+        turn = watch.prompted(prompt.text)
+        try:
+            await self._host.carry_out(watch.log_id, Submit(prompt=prompt.text, attachments=prompt.files))
+        except HarnessError:
+            watch.turn = None
+            raise
+        watch.refresh()
+        if self._version == 2:
+            turn.done.add_done_callback(lambda done: done.exception())
+            self._count += 1
+            return {"messageId": f"prompt-{self._count}"}
+        return {"stopReason": await turn.done}
+
+    async def _continue(self, attached: OpenInEditor) -> SessionWatch:
+        """The conversation that answers prompts; one that continues the session, if it is none itself."""
+        watch = attached.watch
+        assert watch is not None, "it is watched since it was opened"
+        if attached.is_continued:
+            return watch
+        log_id = await self._host.continued(attached.opened, attached.cwd)
+        attached.is_continued = True
+        if log_id != watch.log_id:
+            watch.close()
+            watch = self._watch(attached, log_id, is_told=False)
+        return watch
+
+    async def _answer_by_prompt(self, watch: SessionWatch, text: str) -> bool:
+        """A client that cannot show forms answers a question by its next prompt."""
+        for relay in watch.open_questions.values():
+            question = question_of(relay, watch.row(relay), self._version, self._capabilities)
+            if question.is_message:
+                await self._host.carry_out(watch.log_id, question.answer_of_text(text))
+                return True
+        return False
+
+    async def _close(self, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
+        del after
+        session_id = text_field(parameters, "sessionId")
+        attached = self._sessions.get(session_id)
+        if attached is None:
+            await self._host.open(session_id)  # raises for one that does not exist
+            return {}
+        log_id = attached.watch.log_id if attached.watch is not None else ""
+        if log_id and self._host.backend.hub(log_id) is not None:
+            await self._host.carry_out(log_id, Cancel(queue="keep"))
+            self._detach(session_id)
+            await self._host.forget(log_id)
+        self._detach(session_id)
+        return {}
+
+    async def _delete(self, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
+        del after
+        session_id = text_field(parameters, "sessionId")
+        self._detach(session_id)
+        await self._host.delete(session_id)
+        return {}
+
+    async def _set_mode(self, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
+        del after
+        attached = self._session(parameters)
+        await self._configure(attached, "mode", text_field(parameters, "modeId"))
+        return {}
+
+    async def _set_option(self, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
+        del after
+        attached = self._session(parameters)
+        await self._configure(attached, text_field(parameters, "configId"), text_field(parameters, "value"))
+        setup = self._host.setup(self._current(attached))
+        return {"configOptions": self._host.options.options(setup, self._version)}
+
+    async def _configure(self, attached: OpenInEditor, option: str, value: str) -> None:
+        watch = await self._continue(attached)
+        await self._host.carry_out(watch.log_id, options.change(option, value))
+
+    async def _set_title(self, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
+        del after
+        await self._configure(self._session(parameters), "title", text_field(parameters, "title"))
+        return {}
+
+    def _tell_options(self, attached: OpenInEditor) -> None:
+        setup = self._host.setup(self._current(attached))
+        chosen = self._host.options.options(setup, self._version)
+        self._update(attached, {"sessionUpdate": "config_option_update", "configOptions": chosen})
+
+    def _session(self, parameters: Fields) -> OpenInEditor:
+        session_id = text_field(parameters, "sessionId")
+        attached = self._sessions.get(session_id)
+        if attached is None:
+            words = "this session is not open here: load or resume it first"
+            raise RpcError(NO_SESSION, words, {"sessionId": session_id[:200]})
+        return attached
+
+    def _detach(self, session_id: str) -> None:
+        attached = self._sessions.pop(session_id, None)
+        if attached is not None and attached.watch is not None:
+            attached.watch.close()
+
+    # Notifications of the client, and changes here
+
+    def _notified(self, method: str, parameters: Fields) -> None:
+        if method == "$/cancel_request":
+            task = self._running.get(parameters.get("requestId"))
+            if task is not None:
+                task.cancel()
+        elif method == "session/cancel":
+            attached = self._sessions.get(str(parameters.get("sessionId")))
+            if attached is not None and attached.watch is not None and attached.watch.log_id:
+                self._spawn(self._host.carry_out(attached.watch.log_id, Cancel(queue="clear")))
+
+    def _changed(self, log_id: str) -> None:
+        for attached in self._sessions.values():
+            if attached.watch is not None and attached.watch.log_id == log_id:
+                attached.watch.refresh()
+
+    # Our requests to the client
+
+    def _ask(self, attached: OpenInEditor, relay: Relay) -> None:
+        assert attached.watch is not None, "a question comes from a log that is watched"
+        question = question_of(relay, attached.watch.row(relay), self._version, self._capabilities)
+        for update in question.updates:
+            self._update(attached, update)
+        if question.is_message:
+            return
+        self._count += 1
+        request_id = f"h{self._count}"
+        self._asked[request_id] = (attached, question)
+        parameters = {"sessionId": attached.id, **question.parameters}
+        self._send({"id": request_id, "method": question.method, "params": parameters})
+
+    def _withdraw(self, attached: OpenInEditor, relay_id: str) -> None:
+        for request_id, (asked, question) in list(self._asked.items()):
+            if asked is attached and question.relay.id == relay_id:
+                del self._asked[request_id]
+                self._send({"method": "$/cancel_request", "params": {"requestId": request_id}})
+                for update in question.last_updates:
+                    self._update(attached, update)
+
+    def _answered(self, message: Fields) -> None:
+        attached, question = self._asked.pop(str(message.get("id")), (None, None))
+        if attached is None or question is None or attached.watch is None:
+            return  # too late, or never asked
+        for update in question.last_updates:
+            self._update(attached, update)
+        result = message.get("result")
+        command = question.answer(result if isinstance(result, dict) else {})
+        if command is not None:
+            self._spawn(self._host.carry_out(attached.watch.log_id, command))
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        """What the client has no answer for: a late answer to a question, a stop of what has stopped."""
+
+        async def quietly() -> None:
+            try:
+                await work
+            except UsageError:
+                return  # somebody else was first
+            except HarnessError as error:
+                asyncio.get_running_loop().call_exception_handler(
+                    {"message": error.words, "exception": error}
+                )
+
+        task = asyncio.get_running_loop().create_task(quietly())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Messages to the client
+
+    def _update(self, attached: OpenInEditor, update: Fields) -> None:
+        parameters = {"sessionId": attached.id, "update": update}
+        self._send({"method": "session/update", "params": parameters})
+
+    def _error(self, request_id: Any, error: RpcError) -> None:
+        self._send({"id": request_id, "error": error.as_json})
+
+    def _send(self, message: Fields) -> None:
+        self._send_message({"jsonrpc": "2.0", **message})
+
+
+Method = Callable[[AcpConnection, Fields, list[Callable[[], None]]], Awaitable[Fields]]
+# ruff: noqa: SLF001 its own methods
+_METHODS: Mapping[str, Method] = {
+    "authenticate": AcpConnection._authenticate,
+    "auth/login": AcpConnection._authenticate,
+    "session/list": AcpConnection._list,
+    "session/new": AcpConnection._new,
+    "session/load": AcpConnection._load,
+    "session/resume": AcpConnection._resume,
+    "session/fork": AcpConnection._fork,
+    "session/prompt": AcpConnection._prompt,
+    "session/close": AcpConnection._close,
+    "session/delete": AcpConnection._delete,
+    "session/set_mode": AcpConnection._set_mode,
+    "session/set_config_option": AcpConnection._set_option,
+    "session/set_title": AcpConnection._set_title,
+}
+_ONLY_1 = frozenset(("authenticate", "session/load", "session/set_mode"))
+_ONLY_2 = frozenset(("auth/login",))

@@ -1,0 +1,236 @@
+"""The sessions that a client of ACP can open: those of Harness, and those that agents have stored themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+
+from harness.clients.acp.options import OptionList
+from harness.clients.acp.wire import INVALID_PARAMETERS, NO_SESSION, RpcError
+from harness.clients.commands import Command
+from harness.clients.conversations.backend import Backend, Setup
+from harness.clients.conversations.conversation import setup_of
+from harness.clients.conversations.local_socket import LocalSocketServer
+from harness.config import Settings
+from harness.errors import UnknownSession
+from harness.events import Event
+from harness.log.ids import is_log_id
+from harness.log.store import Metadata, Query, Store
+from harness.log.stores.files import FileStore
+
+if TYPE_CHECKING:
+    from harness.clients.sessions.any_session import AnySession
+    from harness.clients.sessions.histories import HistorySessions
+
+PAGE = 50
+_MOST_LISTED = 2_000
+_LONGEST_TITLE = 200
+
+
+class AcpHost:
+    """What all clients of this process share. Contract: lives in one event loop.
+
+    `histories`: whether sessions that agents have stored themselves are offered. `is_reachable`: other programs of the
+    user can answer what is asked here, too.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        backend: Backend,
+        default: Setup,
+        settings: Settings,
+        *,
+        histories: bool = False,
+        is_reachable: bool = False,
+    ) -> None:
+        self.store, self.backend, self.default = store, backend, default
+        self.options = OptionList(settings)
+        self._has_histories = histories and isinstance(store, FileStore)
+        self._histories: HistorySessions | None = None
+        self._lock = threading.Lock()
+        """The catalogue of histories is used by one thread at a time."""
+        self._is_reachable = is_reachable
+        self._sockets: dict[str, LocalSocketServer] = {}
+        self._loop = asyncio.get_running_loop()
+        self._listeners: list[Callable[[str], None]] = []
+        backend.listen(self._changed)
+
+    def listen(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Call it with the id of every conversation that has changed; returns a function that stops it."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def _changed(self, log_id: str) -> None:
+        if (socket := self._sockets.get(log_id)) is not None:
+            socket.notify()
+        for listener in list(self._listeners):
+            listener(log_id)
+
+    async def create(self, cwd: str) -> str:
+        return self.opened(await self.backend.create(replace(self.default, cwd=cwd)))
+
+    async def fork(self, session_id: str, cwd: str) -> str:
+        """A new conversation with the history of another one. Raises HarnessError."""
+        opened = await self.open(session_id)
+        if opened.stored is not None:
+            raise RpcError(
+                INVALID_PARAMETERS, "a session in the history of an agent is continued, not forked"
+            )
+        return self.opened(await self.backend.create(Setup(continues=opened.log_id, cwd=cwd)))
+
+    async def open(self, session_id: str) -> OpenedSession:
+        """Raises RpcError for a session that does not exist."""
+        if is_log_id(session_id):
+            metadata = await asyncio.to_thread(self._metadata, session_id)
+            return OpenedSession(session_id, metadata)
+        if not self._has_histories or ":" not in session_id:
+            raise RpcError(
+                NO_SESSION, f"there is no session {session_id[:80]!r}", {"sessionId": session_id[:200]}
+            )
+        return await asyncio.to_thread(self._stored, session_id)
+
+    def _metadata(self, session_id: str) -> Metadata:
+        try:
+            return self.store.metadata(session_id)
+        except UnknownSession as error:
+            raise RpcError(NO_SESSION, error.words, {"sessionId": session_id}) from error
+
+    def _stored(self, session_id: str) -> OpenedSession:
+        from harness.clients.sessions.any_session import find_session
+
+        assert isinstance(self.store, FileStore), "histories are beside files"
+        try:
+            found = find_session(self.store, session_id)
+        except UnknownSession as error:
+            raise RpcError(NO_SESSION, error.words, {"sessionId": session_id}) from error
+        if found.log_id:
+            return OpenedSession(found.log_id, self.store.metadata(found.log_id))
+        metadata = Metadata(session_id=session_id, agent_name=found.agent, cwd=found.cwd, name=found.title)
+        return OpenedSession("", metadata, found)
+
+    async def continued(self, opened: OpenedSession, cwd: str) -> str:
+        """The id of the conversation in which prompts for a session are answered. Raises HarnessError."""
+        if opened.stored is not None:
+            setup = Setup(
+                agent=opened.stored.agent,
+                agent_session=opened.stored.session_id,
+                cwd=opened.stored.cwd or cwd,
+            )
+            return self.opened(await self.backend.create(setup))
+        if opened.metadata.kind != "thread":
+            setup = Setup(continues=opened.log_id, cwd=opened.metadata.cwd or cwd)
+            return self.opened(await self.backend.create(setup))
+        return opened.log_id
+
+    def opened(self, log_id: str) -> str:
+        """A conversation of this process can be answered by other programs."""
+        if self._is_reachable and log_id not in self._sockets:
+            self._sockets[log_id] = LocalSocketServer(
+                log_id, lambda command: self._carry_out(log_id, command), lambda: self.backend.status(log_id)
+            )
+        return log_id
+
+    def _carry_out(self, log_id: str, command: Command) -> None:
+        """From a thread of the socket."""
+        work = self.backend.carry_out(log_id, command)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def carry_out(self, log_id: str, command: Command) -> None:
+        """Raises HarnessError."""
+        await self.backend.carry_out(log_id, command)
+        if self.backend.hub(log_id) is not None:
+            self.opened(log_id)
+
+    def setup(self, opened: OpenedSession) -> Setup:
+        if opened.stored is None and opened.log_id:
+            stored = setup_of(self.store.metadata(opened.log_id))
+            return stored if stored.agent else replace(stored, agent=self.default.agent)
+        return replace(self.default, agent=opened.metadata.agent_name or self.default.agent)
+
+    async def forget(self, log_id: str) -> None:
+        """Unload it: another process may open it."""
+        if (socket := self._sockets.pop(log_id, None)) is not None:
+            socket.close()
+        await self.backend.unload(log_id)
+
+    async def delete(self, session_id: str) -> None:
+        """Raises HarnessError, RpcError."""
+        opened = await self.open(session_id)
+        if opened.stored is not None:
+            raise RpcError(
+                INVALID_PARAMETERS,
+                f"this session is in the history of {opened.stored.agent}, where Harness changes nothing",
+            )
+        await self.forget(opened.log_id)
+        await asyncio.to_thread(self.store.delete, opened.log_id)
+
+    async def rows(self, cwd: str, start: int) -> tuple[list[dict[str, Any]], int | None]:
+        """A page of all sessions, the last changed first, and where the next one begins."""
+        found = await asyncio.to_thread(self._listed, cwd, start + PAGE + 1)
+        page = found[start : start + PAGE]
+        return page, start + PAGE if len(found) > start + PAGE else None
+
+    def _listed(self, cwd: str, most: int) -> list[dict[str, Any]]:
+        found = [
+            (one.updated_ms, _row(one.session_id, one))
+            for one in self.store.find(Query(limit=_MOST_LISTED))
+            if one.cwd and (not cwd or one.cwd == cwd)
+        ]
+        if self._has_histories:
+            found += self._stored_rows(cwd, most)
+        found.sort(key=lambda one: -one[0])
+        return [row for _changed_ms, row in found]
+
+    def _stored_rows(self, cwd: str, most: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        from harness.clients.sessions.filters import SessionChoice
+        from harness.clients.sessions.histories import HistorySessions
+
+        assert isinstance(self.store, FileStore), "histories are beside files"
+        with self._lock:
+            if self._histories is None:
+                self._histories = HistorySessions()
+            else:
+                self._histories.refresh()
+            choice = SessionChoice(project=cwd)
+            listed = self._histories.listed(choice, self.store, min(most, _MOST_LISTED), lambda _words: None)
+        for metadata in listed.sessions:
+            if metadata.cwd.startswith("/"):
+                name = f"{metadata.agent_name}:{metadata.agent_session_id}"
+                yield metadata.updated_ms, _row(name, metadata)
+
+    async def close(self) -> None:
+        for socket in self._sockets.values():
+            socket.close()
+        self._sockets.clear()
+        await self.backend.close()
+
+
+class OpenedSession(NamedTuple):
+    log_id: str
+    """Empty: it is in the history of an agent."""
+    metadata: Metadata
+    stored: AnySession | None = None
+
+    def batches(self) -> Iterator[Sequence[Event]]:
+        """Of a session in the history of an agent: what it has."""
+        if self.stored is not None:
+            yield from self.stored.current_batches()
+
+
+def _row(session_id: str, metadata: Metadata) -> dict[str, Any]:
+    moment = dt.datetime.fromtimestamp(max(0, metadata.updated_ms) / 1000, dt.UTC)
+    words = " ".join((metadata.name or metadata.prompt).split())
+    about = {"agent": metadata.agent_name} if metadata.agent_name else {}
+    return {
+        "sessionId": session_id,
+        "cwd": metadata.cwd,
+        **({"title": words[:_LONGEST_TITLE]} if words else {}),
+        "updatedAt": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        **({"_meta": {"harness": about}} if about else {}),
+    }

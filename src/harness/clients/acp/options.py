@@ -1,0 +1,139 @@
+"""What a client can choose in a session: mode, permissions, model, effort and agent; and the slash commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from harness.agents.registry import load
+from harness.clients.acp.wire import INVALID_PARAMETERS, RpcError
+from harness.clients.commands import Command, Configuration, Configure, Rename
+from harness.clients.conversations.backend import Setup
+from harness.clients.conversations.presets import MODES
+from harness.clients.installed_agents import everything
+from harness.config import Settings, model_names
+from harness.contracts.request import OWN_AGENT
+
+_PERMISSIONS = {
+    "default": "Ask",
+    "acceptEdits": "Accept edits",
+    "readOnly": "Read only",
+    "fullAuto": "Full access",
+}
+_EFFORTS = {"": "As usual", "low": "Low", "medium": "Medium", "high": "High", "max": "Max"}
+_UNSET = "default"
+"""The value of "as usual" on the wire, where an empty one may be taken for none."""
+
+
+class EditorCommand(NamedTuple):
+    description: str
+    hint: str
+    field: str
+    """Of the configuration that it changes; `title` renames."""
+
+
+COMMANDS: Mapping[str, EditorCommand] = {
+    "agent": EditorCommand("Continue with another agent", "name of an agent", "agent"),
+    "model": EditorCommand("Continue with another model", "name of a model", "model"),
+    "title": EditorCommand("Give this session a title", "the title", "title"),
+}
+
+
+def available_commands(version: int) -> list[dict[str, Any]]:
+    kind = {"type": "command"} if version == 2 else {}
+    return [
+        {**kind, "name": name, "description": one.description, "input": {"hint": one.hint}}
+        if version == 1
+        else {**kind, "name": name, "description": one.description}
+        for name, one in COMMANDS.items()
+    ]
+
+
+def slash_command(text: str) -> Command | None:
+    """What a prompt of that text does instead; None if it is for the agent."""
+    if not text.startswith("/"):
+        return None
+    name, _, argument = text[1:].partition(" ")
+    command, argument = COMMANDS.get(name), argument.strip()
+    if command is None:
+        return None
+    if not argument:
+        raise RpcError(INVALID_PARAMETERS, f"/{name} needs the {command.hint}")
+    return change(command.field, argument)
+
+
+def change(option: str, value: str) -> Command:
+    """Raises RpcError for an option that does not exist; the conversation checks the value."""
+    value = "" if value == _UNSET and option != "permissions" else value
+    if option == "title":
+        return Rename(title=value)
+    names = {"mode": "mode", "permissions": "permission_mode", "model": "model", "agent": "agent"}
+    name = {**names, "thought_level": "effort"}.get(option)
+    if name is None:
+        raise RpcError(INVALID_PARAMETERS, f"there is no option {option[:60]!r}")
+    allowed = {"permissions": _PERMISSIONS, "thought_level": _EFFORTS}.get(option)
+    if allowed is not None and value not in allowed:
+        raise RpcError(INVALID_PARAMETERS, f"{option} cannot be {value[:60]!r}")
+    configuration: dict[str, Any] = {name: value}
+    return Configure(config=Configuration(**configuration))
+
+
+class OptionList:
+    """The options of sessions. `settings`: the names of models are there."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._agents: list[tuple[str, str]] | None = None
+
+    def modes(self, setup: Setup) -> dict[str, Any]:
+        return {"currentModeId": setup.mode or MODES[0]["id"], "availableModes": list(MODES)}
+
+    def options(self, setup: Setup, version: int) -> list[dict[str, Any]]:
+        modes = [(one["id"], one["name"]) for one in MODES]
+        found = [
+            ("mode", "Mode", "mode", setup.mode or modes[0][0], modes),
+            (
+                "permissions",
+                "Permissions",
+                "_permissions",
+                setup.permission_mode or "default",
+                [*_PERMISSIONS.items()],
+            ),
+            ("model", "Model", "model", setup.model or _UNSET, self._models(setup)),
+            ("agent", "Agent", "_agent", setup.agent, self._known_agents(setup.agent)),
+        ]
+        if "effort" in load(setup.agent).supports or setup.agent == OWN_AGENT:
+            efforts = [(value or _UNSET, name) for value, name in _EFFORTS.items()]
+            found.append(("thought_level", "Effort", "thought_level", setup.effort or _UNSET, efforts))
+        return [_select(version, *one) for one in found]
+
+    def _models(self, setup: Setup) -> list[tuple[str, str]]:
+        spellings = (setup.agent,)
+        known = [
+            (one.name, one.description or one.name)
+            for one in model_names.load(self._settings).all
+            if one.id_for(spellings)
+        ]
+        usual = [(_UNSET, "As usual")]
+        current = [(setup.model, setup.model)] if setup.model else []
+        return list(dict([*usual, *known, *current]).items())
+
+    def _known_agents(self, current: str) -> list[tuple[str, str]]:
+        if self._agents is None:  # looking for programs takes a moment
+            self._agents = [(one.agent.name, one.agent.title) for one in everything() if one.is_available]
+        return list(
+            dict([*self._agents, (OWN_AGENT, load(OWN_AGENT).title), (current, load(current).title)]).items()
+        )
+
+
+def _select(
+    version: int, option: str, name: str, category: str, value: str, choices: Sequence[tuple[str, str]]
+) -> dict[str, Any]:
+    return {
+        "id" if version == 1 else "configId": option,
+        "name": name,
+        "category": category,
+        "type": "select",
+        "currentValue": value,
+        "options": [{"value": one, "name": title} for one, title in choices],
+    }
