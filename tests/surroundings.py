@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-_SWITCHES = ("HARNESS_SYSTEM", "HARNESS_CHANGED_LOGS", "HARNESS_REWRITE", "HARNESS_MUTATIONS", "HARNESS_KILLS", "HARNESS_CHAOS", "HARNESS_SHOTS", "HARNESS_AGENT_CACHE")  # fmt: skip
+_SWITCHES = ("HARNESS_SYSTEM", "HARNESS_CHANGED_LOGS", "HARNESS_REWRITE", "HARNESS_MUTATIONS", "HARNESS_KILLS", "HARNESS_CHAOS", "HARNESS_SHOTS", "HARNESS_AGENT_CACHE", "HARNESS_UNDO_TURNS")  # fmt: skip
 """What the tests themselves are told by."""
 _SETTINGS = (
     "BASH_FUNC_", "HARNESS_", "XDG_", "GIT_", "CLAUDE", "CODEX_", "OPENCODE", "KILO", "GOOSE_", "GEMINI_", "QWEN_", "KIMI_", "COPILOT_",
@@ -44,6 +44,7 @@ def prepare() -> None:
     atexit.register(_remove, home, os.getpid())
     os.environ["HOME"] = home
     os.environ["LC_ALL"] = "C.UTF-8"  # programs speak as the tests expect
+    os.environ["HARNESS_UNDO"] = "false"  # most runs of tests are not about their files
     os.environ["TZ"] = "UTC"
     time.tzset()  # what was read from the variable before stays until then
     os.environ["PATH"] = os.pathsep.join(map(_visible, os.environ["PATH"].split(os.pathsep)))

@@ -290,3 +290,18 @@ def test_what_cannot_be_is_reported_before_anything_is_asked(
     assert answer.code == 2
     assert shown_text in answer.err
     assert cli.logs() == []
+
+
+def test_a_turn_is_taken_back_and_brought_again(cli: CliMachine) -> None:
+    (cli.project / "kept").write_text("kept\n")
+    words = chat(cli, bash("echo made > made; echo more >> kept"), "Done.", permissions="full-access")
+    text = "go\n/undo yes\n/undo 7\n/undo\n/undo yes\n/redo\n/undo\n/undo yes\n/quit\n"
+    code, out, err = through_pipe(cli, text, *words)
+    assert (code, err) == (0, "")
+    assert "nothing was shown that could be taken back" in out
+    assert "turn 7: there is one" in out
+    assert "· /undo yes takes these back" in out
+    assert "· Taken back: 2 files." in out
+    assert "· Brought back: 2 files." in out
+    assert not (cli.project / "made").exists()
+    assert (cli.project / "kept").read_text() == "kept\n"

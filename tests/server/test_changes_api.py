@@ -153,3 +153,38 @@ def test_mistakes_are_answered_in_words(live: LiveServer, project: Path) -> None
             assert answer.status_code == 400, answer.text
             assert json.loads(answer.text)["error"]["message"]
         assert http.get("/api/sessions/none/changes").status_code == 404
+
+
+def test_a_turn_is_undone_with_what_its_commands_did(
+    live: LiveServer, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_UNDO", "true")
+    model = live.script(call("bash", command="rm a.txt && echo x > made"), "Done.")
+    session = live.create(model=model, cwd=str(project), prompt="Clean up", permissionMode="fullAuto")
+    with PlainClient(live.url, token=live.access.token, session=session["id"]) as client:
+        client.until(is_done, TIMEOUT_S)
+    one = f"/api/sessions/{session['id']}"
+    with live.http() as http:
+        [turn] = http.get(f"{one}/undo").json()["turns"]
+        assert (turn["number"], turn["files"], turn["state"]) == (1, 2, "undoable")
+        plan = http.post(f"{one}/undo", json={"turn": turn["id"]}).json()
+        assert [(file["path"], file["act"]) for file in plan["files"]] == [
+            ("a.txt", "create"),
+            ("made", "remove"),
+        ]
+        assert not plan["isDone"]
+        (project / "made").write_text("mine")
+        assert http.post(f"{one}/undo", json={"expect": plan["digest"]}).status_code == 409
+        assert not (project / "a.txt").exists()
+        (project / "made").write_text("x\n")
+        done = http.post(f"{one}/undo", json={"expect": plan["digest"]}).json()
+        assert done["isDone"]
+        assert (project / "a.txt").read_text() == TEXT
+        assert not (project / "made").exists()
+        assert http.get(f"{one}/undo").json()["turns"][0]["state"] == "undone"
+        assert http.post(f"{one}/undo", json={}).status_code == 409
+        again = http.post(f"{one}/redo", json={}).json()
+        assert http.post(f"{one}/redo", json={"expect": again["digest"]}).json()["isDone"]
+        assert (project / "made").read_text() == "x\n"
+        assert http.post(f"{one}/undo", json={"turn": "9"}).status_code == 400
+        assert http.post("/api/sessions/nothing/undo", json={}).status_code == 404

@@ -7,6 +7,7 @@ from threading import Thread
 
 from msgspec.structs import replace
 
+from harness.clients.changes.undo import UndoAnswer, UndoFile, UndoneTurn
 from harness.clients.commands import Command
 from harness.clients.conversations.backend import Setup
 from harness.clients.inbox.today import Today
@@ -91,6 +92,7 @@ class ScriptedInbox:
         self.now = list(rows)
         self.logs = logs or {}
         self.sent: list[tuple[str, Command]] = []
+        self.undone: list[tuple[str, str, bool]] = []
         self.started: list[tuple[Setup, str]] = []
         self.seen: list[str] = []
         self.refusal = ""
@@ -160,6 +162,16 @@ class ScriptedInbox:
 
     def files(self, folder: str, beginning: str) -> Sequence[str]:
         return [name for name in ("src/cart.ts", "src/total.ts", "README.md") if beginning in name]
+
+    def undo(self, session: str, expect: str | None = None, *, is_redo: bool = False) -> UndoAnswer:
+        if expect is not None:
+            self.undone.append((session, expect, is_redo))
+        return UndoAnswer(
+            turns=[UndoneTurn(id="r", number=1, title="clean up", started_ms=0)],
+            files=[UndoFile(path="docs/1.md", act="create")],
+            digest="digest",
+            is_done=expect is not None,
+        )
 
     def usage(self) -> str:
         return "AGENT   SESSIONS  COST\nclaude  12        $4.81\n"

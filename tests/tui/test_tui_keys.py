@@ -271,6 +271,35 @@ async def _(seen: Seen) -> None:
     assert seen.data.sent == [("gift", Cancel())]
 
 
+@key("everywhere", "z")
+async def _(seen: Seen) -> None:
+    await select(seen, "gift")
+    await seen.press("z")
+    await seen.shows("docs/1.md")
+    await seen.press("escape")
+    assert seen.data.undone == []
+    await seen.press("z")
+    await seen.shows("Taken back: 1 file")
+    assert seen.data.undone == [("gift", "digest", False)]
+    await select(seen, "checkout")
+    await seen.press("z")
+    await seen.shows("docs/1.md")
+    await seen.press("escape")
+    await select(seen, "gift")
+    await seen.press("z")  # what was shown was of another session
+    await seen.shows("docs/1.md")
+    assert len(seen.data.undone) == 1
+
+
+@key("everywhere", "Z")
+async def _(seen: Seen) -> None:
+    await seen.press("Z")
+    await seen.shows("docs/1.md")
+    await seen.press("escape", "Z")
+    await seen.shows("Brought back: 1 file")
+    assert seen.data.undone == [("checkout", "digest", True)]
+
+
 @key("everywhere", "X")
 async def _(seen: Seen) -> None:
     gift = next(row for row in seen.data.now if row.id == "gift")

@@ -63,6 +63,11 @@ KINDS = {
         lambda value: _is_number(value) and 0 <= value < float("inf"),
         _as_number,
     ),
+    "megabytes": Kind(
+        "a whole number of megabytes above 0",
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 1 << 20,
+        _as_number,
+    ),
     "dollars": Kind(
         "an amount of dollars above 0",
         lambda value: _is_number(value) and 0 < value < float("inf"),
@@ -222,6 +227,23 @@ TABLE = (
         True,
         default=True,
         environment="HARNESS_TUI_NOTIFY",
+    ),
+    Setting(
+        "undo.on",
+        "flag",
+        "user",
+        "Record the files of a folder around each turn of an agent, so that `harness undo` can take the turn back.",
+        True,
+        default=True,
+        environment="HARNESS_UNDO",
+    ),
+    Setting(
+        "undo.mb",
+        "megabytes",
+        "user",
+        "How much of one folder is kept for it; the oldest turns are removed first.",
+        1024,
+        default=1024,
     ),
     Setting(
         "notify.urls",

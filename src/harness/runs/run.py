@@ -32,6 +32,7 @@ from harness.log.stores.memory import MemoryStore
 from harness.runs.launch import Launch, prepare
 from harness.runs.process_worker import ProcessWorker
 from harness.runs.recorder import Recorder
+from harness.runs.turn_checkpoints import recorder_of
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -223,11 +224,16 @@ class Run:
         return self._end_seq is not None and cursor >= self._end_seq
 
     def _work(self) -> None:
+        recorder = recorder_of(self.launch, self.hub, self.id)
         try:
+            if recorder is not None:
+                recorder.begin()
             self._worker.work()
         except BaseException as error:  # the reader must learn of it, whatever it is
             self._failure = error
         finally:
+            if recorder is not None:
+                recorder.end()
             if not self._is_guest:
                 self.hub.close()
             elif self._worker.result is None:

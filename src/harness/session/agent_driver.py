@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
@@ -19,6 +19,7 @@ from harness.log.store import read_all
 from harness.native.loop.cancellation import TimeLimits
 from harness.native.loop.conversation import AgentConversation
 from harness.native.loop.loop_context import AgentOptions
+from harness.runs.turn_checkpoints import recorder_in
 from harness.session.config import BackingAgent, CommandAgent, Mode, tools_of
 from harness.session.outputs import FinalAnswerTool, WantedOutput
 from harness.session.permissions import declined
@@ -167,16 +168,31 @@ class NativeDriver:
         compacting = self.conversation.compact(await self.options(), focus, run_id=run_id)
         return await self._within_limits(run_id, compacting)
 
-    async def _within_limits(self, run_id: str, running: Awaitable[Ended]) -> Ended:
+    async def _within_limits(self, run_id: str, running: Coroutine[Any, Any, Ended]) -> Ended:
         """Wait until the run has ended by itself or by one of its time limits."""
         session, context = self._session, self.conversation.context
         context.has_output = False
         watch = TimeLimits(context, run_id, session.runs.limits, session.runs.cancel)
         watch.watch()
         try:
-            return await running
+            return await self._recorded(run_id, running)
         finally:
             watch.close()
+
+    async def _recorded(self, run_id: str, running: Coroutine[Any, Any, Ended]) -> Ended:
+        """With checkpoints around it, so that it can be undone."""
+        recorder = recorder_in(self._session.working_directory, self.conversation.context.hub, run_id)
+        if recorder is None:
+            return await running
+        try:
+            try:
+                await asyncio.to_thread(recorder.begin)
+            except asyncio.CancelledError:  # stopped before it began
+                running.close()
+                raise
+            return await running
+        finally:
+            await asyncio.shield(asyncio.to_thread(recorder.end))
 
     def leave(self) -> bool:
         return self._loaded is not None and self._loaded[1].leave()

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from harness.clients.changes.undo import UndoAnswer, UndoCall, undo_of
 from harness.clients.commands import Command, Submit
 from harness.clients.conversations.backend import ConversationStatus, Setup
 from harness.clients.conversations.local_socket import LocalSocketServer
@@ -127,6 +128,9 @@ class FileScreenData(SourceData):
 
     def read(self, session: str, first: int = 0) -> Iterable[Event]:
         return read_all(self._store, session, first)
+
+    def undo(self, session: str, expect: str | None = None, *, is_redo: bool = False) -> UndoAnswer:
+        return undo_of(self._store, session, UndoCall(expect=expect), is_redo=is_redo)
 
     def find(self, text: str) -> Sequence[str]:
         return [one.session_id for one in self._store.find(Query(text=text, limit=LISTED))]

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from harness.clients.changes.undo import UndoAnswer
 from harness.clients.conversations.backend import Setup
 from harness.clients.inbox.served_inbox import ServedInbox
 from harness.clients.server_address import ServerCalls, opened
@@ -113,6 +114,13 @@ class ServerScreenData(SourceData):
     def read(self, session: str, first: int = 0) -> Iterable[Event]:
         with _stream(self._calls, session, first, is_followed=False) as answer:
             yield from decode_lines(b"".join(line[6:] for line in answer if line.startswith(b"data: {")))
+
+    def undo(self, session: str, expect: str | None = None, *, is_redo: bool = False) -> UndoAnswer:
+        verb = "redo" if is_redo else "undo"
+        path = f"/api/sessions/{quote(session, safe='')}/{verb}"
+        return msgspec.convert(
+            self._calls.post(path, {} if expect is None else {"expect": expect}), UndoAnswer
+        )
 
     def find(self, text: str) -> Sequence[str]:
         found = self._calls.get(f"/api/sessions?limit={LISTED}&query={quote(text)}")

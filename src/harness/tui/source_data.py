@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
+from harness.clients.changes.undo import UndoAnswer
 from harness.clients.commands import Command
 from harness.clients.conversations.backend import Setup
 from harness.clients.inbox.source import InboxSource
@@ -165,6 +166,10 @@ class ScreenData(Protocol):
 
     def read(self, session: str, first: int = 0) -> Iterable[Event]:
         """The log as it is now, from there on."""
+        ...
+
+    def undo(self, session: str, expect: str | None = None, *, is_redo: bool = False) -> UndoAnswer:
+        """The undo of its last turn that changed files, or the redo; without `expect` only what it would do."""
         ...
 
     def mark_seen(self, session: str) -> None:

@@ -92,16 +92,16 @@ class _Rule(NamedTuple):
     is_for_folders: bool
 
 
-class _Rules:
+class IgnoreRules:
     """The rules of the `.gitignore` files from the top down to one folder; the last matching rule decides."""
 
     def __init__(self, rules: Sequence[_Rule]) -> None:
         self.rules = rules
         self._names = re.compile("|".join({rule.last for rule in rules}), re.DOTALL) if rules else _NOTHING
 
-    def and_of(self, folder: str, relative: str) -> _Rules:
+    def and_of(self, folder: str, relative: str) -> IgnoreRules:
         own = _rules(folder, f"{relative}/" if relative else "")
-        return _Rules([*self.rules, *own]) if own else self
+        return IgnoreRules([*self.rules, *own]) if own else self
 
     def ignore(self, path: str, name: str, *, is_folder: bool) -> bool:
         if not self._names.match(name):  # one check instead of one per rule: most names match none
@@ -217,7 +217,7 @@ def walk(start: str, top: str) -> Iterator[TreeEntry]:
     """All files below `start`, by directory, sorted by name. Never raises; skips what cannot be opened."""
     above = [folder for folder in _folders_above(start) if f"{folder}/".startswith(f"{top.rstrip('/')}/")]
     top = above[0] if above else start
-    rules = _Rules(())
+    rules = IgnoreRules(())
     for folder in above:
         rules = rules.and_of(folder, _relative(folder, top))
     waiting = [(start, _relative(start, top), "", rules)]

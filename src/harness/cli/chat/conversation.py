@@ -96,6 +96,8 @@ class TerminalConversation:
         self.last: Result | None = None
         """The latest result of the agent itself."""
         self.has_left = False
+        self.shown_undo = ("", "")
+        """Which turn `/undo` has shown, and the digest of its plan."""
         self._view = view
         self._is_read_only = is_read_only
         self._tail: LogTail | None = None

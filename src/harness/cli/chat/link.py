@@ -39,6 +39,11 @@ class ChatLink(Protocol):
         """The log from there on."""
         ...
 
+    @property
+    def store(self) -> Store:
+        """Where its log is."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -107,6 +112,10 @@ class LocalLink:
     def tail(self, cursor: int) -> LogTail:
         return LogTail(self._store, self.log_id, self._backend.hub, self._wake, cursor)
 
+    @property
+    def store(self) -> Store:
+        return self._store
+
     def close(self) -> None:
         """Stops what runs."""
         if self._channel is not None:
@@ -137,6 +146,10 @@ class SocketLink:
 
     def tail(self, cursor: int) -> LogTail:
         return LogTail(self._store, self.log_id, _no_hub, self._wake, cursor)
+
+    @property
+    def store(self) -> Store:
+        return self._store
 
     def close(self) -> None:
         self._client.close()

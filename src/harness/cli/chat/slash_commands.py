@@ -133,6 +133,44 @@ def _status(conversation: TerminalConversation, argument: str) -> None:
     conversation.terminal.say("\n".join(lines))
 
 
+def _undo(conversation: TerminalConversation, argument: str) -> None:
+    """The first time it shows what would go; `yes` does exactly that."""
+    from harness.clients.changes.undo import UndoCall, undo_of
+    from harness.clients.changes.undo_lines import count_of, lines_of, summary_of
+
+    _require_idle(conversation)
+    if not conversation.link.log_id:
+        raise UsageError("nothing was done yet")
+    if argument == "yes":
+        turn, digest = conversation.shown_undo
+        conversation.shown_undo = ("", "")
+        if not digest:
+            raise UsageError("nothing was shown that could be taken back", hint="/undo [TURN] shows it")
+        answer = undo_of(
+            conversation.link.store, conversation.link.log_id, UndoCall(turn=turn, expect=digest)
+        )
+        conversation.terminal.say(f"· {summary_of(answer)}")
+        return
+    answer = undo_of(conversation.link.store, conversation.link.log_id, UndoCall(turn=argument))
+    conversation.shown_undo = (argument, answer.digest)
+    ending = "/undo yes takes these back" if count_of(answer) else "there is nothing to do"
+    conversation.terminal.say("\n".join([*lines_of(answer), f"· {ending}"]))
+
+
+def _redo(conversation: TerminalConversation, argument: str) -> None:
+    from harness.clients.changes.undo import UndoCall, undo_of
+    from harness.clients.changes.undo_lines import lines_of, summary_of
+
+    del argument
+    _require_idle(conversation)
+    store, log_id = conversation.link.store, conversation.link.log_id
+    if not log_id:
+        raise UsageError("nothing was done yet")
+    plan = undo_of(store, log_id, UndoCall(), is_redo=True)
+    answer = undo_of(store, log_id, UndoCall(expect=plan.digest), is_redo=True)
+    conversation.terminal.say("\n".join([*lines_of(answer), f"· {summary_of(answer, is_redo=True)}"]))
+
+
 def _quit(conversation: TerminalConversation, argument: str) -> None:
     del argument
     conversation.leave()
@@ -147,6 +185,10 @@ COMMANDS = {
     "/compact": SlashCommand("[WHAT MATTERS]", "sum up the conversation, which makes room", _compact),
     "/resume": SlashCommand("[ID]", "list the latest sessions, or continue one", _resume),
     "/status": SlashCommand("", "agent, model, mode, permissions, folder, session, tokens", _status),
+    "/undo": SlashCommand(
+        "[TURN|yes]", "show what a turn changed, commands included; yes takes it back", _undo
+    ),
+    "/redo": SlashCommand("", "bring back what the last undo took", _redo),
     "/show": SlashCommand(
         "", "show a question that was cut", lambda conversation, _: conversation.show_question()
     ),

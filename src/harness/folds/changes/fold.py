@@ -211,6 +211,11 @@ class ChangeHistory:
         """The first event that was not read yet."""
         self._finder = EditFinder()
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether its last turn has not ended."""
+        return self._finder.tree.unfinished_top is not None
+
     def feed(self, event: Event) -> None:
         edits = self._finder.feed(event)
         self.next_seq = event.seq + 1

@@ -1,4 +1,4 @@
-"""`/api/sessions/<id>/changes`, `/revert` and `/commit`: what a conversation changed, taken back or committed."""
+"""`/api/sessions/<id>/changes`, `/revert`, `/undo` and `/commit`: what a conversation changed, taken back or committed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from harness.clients.changes.repository import Stale
 from harness.clients.changes.revert import commit, revert, undo
 from harness.clients.changes.review import CONVERSATION, Review
 from harness.clients.changes.run_folder import ChangeHistories
+from harness.clients.changes.undo import NothingToUndo, UndoableTurn, UndoCall, open_undo, undo_of
 from harness.errors import UsageError
 from harness.log.store import Metadata
 from harness.server.access.responses import (
@@ -29,6 +30,7 @@ from harness.server.access.responses import (
 )
 from harness.server.live.channels import Channels
 from harness.server.machine.histories import is_history_name
+from harness.undo.undoing import StalePlan
 from harness.workspace.git_calls import GitFailed
 
 _MOST_ROWS = 5_000
@@ -51,6 +53,10 @@ class UndoRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", for
 
 class UndoneFiles(msgspec.Struct, frozen=True):
     paths: list[str]
+
+
+class UndoableTurns(msgspec.Struct, frozen=True):
+    turns: list[UndoableTurn]
 
 
 class CommitRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -88,6 +94,9 @@ class ChangesApi:
             ("POST", f"{one}/revert", self._revert),
             ("POST", f"{one}/revert/undo", self._undo),
             ("POST", f"{one}/commit", self._commit),
+            ("GET", f"{one}/undo", self._turns),
+            ("POST", f"{one}/undo", self._undo_turn),
+            ("POST", f"{one}/redo", self._redo_turn),
         ]
         return [Route(path, with_errors(handler), methods=[method]) for method, path, handler in table]
 
@@ -156,6 +165,34 @@ class ChangesApi:
         )
         self._mark_reviewed(_id(request))
         return answer
+
+    async def _turns(self, request: Request) -> Response:
+        """Without a record there is none that can be undone, which is no error for a page that only asks."""
+        log_id = _id(request)
+
+        def turns() -> UndoableTurns:
+            try:
+                with open_undo(self._store, log_id) as undo:
+                    return UndoableTurns(undo.turns())
+            except NothingToUndo:
+                return UndoableTurns([])
+
+        return json_response(await asyncio.to_thread(turns))
+
+    async def _undo_turn(self, request: Request) -> Response:
+        return await self._taken_back(request, is_redo=False)
+
+    async def _redo_turn(self, request: Request) -> Response:
+        return await self._taken_back(request, is_redo=True)
+
+    async def _taken_back(self, request: Request, *, is_redo: bool) -> Response:
+        call, log_id = await read_body(request, UndoCall), _id(request)
+        if self._backend.status(log_id).is_running:
+            raise Conflict("a turn of this session runs", hint="stop it first, or wait for its end")
+        try:
+            return json_response(await asyncio.to_thread(undo_of, self._store, log_id, call, is_redo=is_redo))
+        except (StalePlan, NothingToUndo) as error:
+            raise Conflict(error.message, hint=error.hint) from error
 
     async def _reviewed(self, request: Request, work: Callable[[Review], Any]) -> Response:
         log_id = _id(request)

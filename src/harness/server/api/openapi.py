@@ -13,6 +13,7 @@ from harness.clients.changes.shapes import (
     FileText,
     RevertAnswer,
 )
+from harness.clients.changes.undo import UndoAnswer, UndoCall
 from harness.fleet.watching import FleetSummary, FleetView
 from harness.folds.inbox.row import RowAsk
 from harness.server.api import schemas
@@ -21,6 +22,7 @@ from harness.server.api.changes import (
     CommitRequest,
     Patch,
     RevertRequest,
+    UndoableTurns,
     UndoneFiles,
     UndoRequest,
 )
@@ -231,6 +233,18 @@ ENDPOINTS = (
     ),
     Endpoint("post", f"{_ONE}/revert/undo", "Undo that", UndoneFiles, UndoRequest, errors=(409,)),
     Endpoint("post", f"{_ONE}/commit", "Commit files of it", CommitAnswer, CommitRequest, errors=(409,)),
+    Endpoint("get", f"{_ONE}/undo", "Its turns, and what can be undone of them", UndoableTurns),
+    Endpoint(
+        "post",
+        f"{_ONE}/undo",
+        "Take back what a turn changed, commands included, or say what would go",
+        UndoAnswer,
+        UndoCall,
+        errors=(409,),
+    ),
+    Endpoint(
+        "post", f"{_ONE}/redo", "Bring back what the last undo took", UndoAnswer, UndoCall, errors=(409,)
+    ),
     Endpoint("get", "/api/fleets", "All fleets, what changed last first", FleetList),
     Endpoint("get", _FLEET, "Every case of a fleet, and its report", FleetView, errors=(409,)),
     Endpoint(

@@ -1,0 +1,158 @@
+"""Walk a workspace for a checkpoint: what is in it, and of what the content is taken.
+
+Nothing is executed and no link is followed. `.git` is never entered, at any depth. A folder whose time is unchanged has
+the same names as last time, so that an unchanged tree costs one `lstat` for each path.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from harness.undo.states import Seen, stamp_of
+from harness.workspace.tree import IgnoreRules
+
+LARGEST = 8 << 20
+"""A larger file is named, not taken."""
+LARGEST_IGNORED = 1 << 20
+"""Of files that git ignores, such as `.env` or a local database."""
+MOST_IGNORED = 200
+MOST_IGNORED_BYTES = 4 << 20
+"""An ignored folder is taken while it is no larger; else it is only named: node_modules, .venv, target."""
+RACY_NS = 50_000_000
+"""What changed this shortly before it was looked at may change again without a new time."""
+_IGNORE_FILE = ".gitignore"
+_GIT = ".git"
+
+
+class Entry(NamedTuple):
+    path: str
+    """Relative to the workspace."""
+    status: os.stat_result
+    is_taken: bool
+    is_ignored: bool
+
+
+class Walk:
+    """One walk. Contract: raises OSError only if the workspace itself cannot be listed: a checkpoint in which everything
+    is deleted must not be.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        known: Mapping[str, Seen],
+        folders: Mapping[str, tuple[int, int]],
+        excluded: frozenset[str] = frozenset(),
+    ) -> None:
+        """`folders`: the time and inode of each folder that was listed last time. `excluded`: absolute paths."""
+        self._root = root
+        self._known = known
+        self._excluded = excluded
+        self._last = folders if self._has_same_rules() else {}
+        self._children: dict[str, list[tuple[str, bool]]] = {}
+        self.folders: dict[str, tuple[int, int]] = {}
+        """As they are now, for the next walk."""
+        self.unlisted: list[str] = []
+        """Folders that cannot be listed, with a slash: what is in them counts as unchanged."""
+        if self._last:
+            for path, seen in known.items():
+                above, _, name = path.rpartition("/")
+                self._children.setdefault(above, []).append((name, seen.is_ignored))
+
+    def entries(self) -> Iterator[Entry]:
+        waiting = [("", IgnoreRules(()), False)]
+        while waiting:
+            relative, inherited, is_ignored = waiting.pop()
+            try:
+                names, rules = self._listing(relative, inherited, is_ignored=is_ignored)
+            except OSError:
+                if not relative:
+                    raise
+                self.unlisted.append(f"{relative}/")
+                continue
+            prefix = f"{relative}/" if relative else ""
+            for name, ignored in names:
+                path = prefix + name
+                full = f"{self._root}/{path}"
+                try:
+                    status = os.lstat(full)
+                except OSError:
+                    continue
+                if not stat.S_ISDIR(status.st_mode):
+                    yield Entry(path, status, status.st_size <= self._room(path, ignored), ignored)
+                elif full in self._excluded:
+                    continue
+                elif ignored and not is_ignored and not self._has_room(path):
+                    yield Entry(path, status, is_taken=False, is_ignored=True)
+                else:
+                    yield Entry(path, status, is_taken=True, is_ignored=ignored)
+                    waiting.append((path, rules, ignored))
+
+    def _listing(
+        self, relative: str, inherited: IgnoreRules, *, is_ignored: bool
+    ) -> tuple[list[tuple[str, bool]], IgnoreRules]:
+        """Names with whether they are ignored, and the rules for what is below."""
+        folder = f"{self._root}/{relative}" if relative else self._root
+        own = os.lstat(folder)
+        stamp = own.st_mtime_ns, own.st_ino
+        if own.st_mtime_ns < time.time_ns() - RACY_NS:
+            self.folders[relative] = stamp
+        if self._last.get(relative) == stamp:
+            names = self._children.get(relative, [])
+            has_rules = not is_ignored and any(name == _IGNORE_FILE for name, _ in names)
+            return names, inherited.and_of(folder, relative) if has_rules else inherited
+        with os.scandir(folder) as entries:
+            listed = [(one.name, one.is_dir(follow_symlinks=False)) for one in entries if one.name != _GIT]
+        prefix = f"{relative}/" if relative else ""
+        if any(name == _IGNORE_FILE and prefix + name not in self._known for name, _ in listed):
+            self._last = {}  # new rules: what is below is matched again
+        rules = inherited if is_ignored else inherited.and_of(folder, relative)
+        return [
+            (name, is_ignored or rules.ignore(prefix + name, name, is_folder=is_folder))
+            for name, is_folder in listed
+        ], rules
+
+    def _has_same_rules(self) -> bool:
+        files = (path for path in self._known if path.endswith(_IGNORE_FILE))
+        return all(self._is_same(path) for path in files)
+
+    def _is_same(self, path: str) -> bool:
+        with suppress(OSError):
+            return self._known[path].stamp == stamp_of(os.lstat(f"{self._root}/{path}"))
+        return False
+
+    def _room(self, path: str, is_ignored: bool) -> int:
+        """What was taken stays taken when it becomes ignored: an agent hides nothing that way."""
+        if not is_ignored:
+            return LARGEST
+        seen = self._known.get(path)
+        return LARGEST if seen is not None and seen.state.kind == "f" else LARGEST_IGNORED
+
+    def _has_room(self, path: str) -> bool:
+        """Whether an ignored folder is taken. One that was is given up only when it has grown a lot."""
+        seen = self._known.get(path)
+        if self._is_small(path, 1):
+            return True
+        if seen is None or seen.state.kind != "d":
+            return False
+        count = sum(one.startswith(f"{path}/") for one in self._known)
+        return self._is_small(path, 5 + count // MOST_IGNORED * 2)
+
+    def _is_small(self, path: str, factor: int) -> bool:
+        count = size = 0
+        waiting = [f"{self._root}/{path}"]
+        while waiting:
+            with suppress(OSError), os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    count += 1
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    waiting += [entry.path] if is_folder else []
+                    size += 0 if is_folder else entry.stat(follow_symlinks=False).st_size
+                    if count > MOST_IGNORED * factor or size > MOST_IGNORED_BYTES * factor:
+                        return False
+        return True
