@@ -18,8 +18,8 @@ from harness.undo.checkpoints import Moment, TooDear, note_missing, take, why_of
 from harness.undo.plan import Planner, UndoPlan
 from harness.undo.recorder import why_not_recorded
 from harness.undo.store import Checkpoint, UndoStore, folder_of
-from harness.undo.turns import Authorship, Interval, Window, Work, recorded_turn
-from harness.undo.undoing import Choice, StalePlan, redo, undo
+from harness.undo.turns import Authorship, CallTime, Window, Work, recorded_turn
+from harness.undo.undoing import StalePlan, UndoChoice, redo, undo
 from harness.undo.upkeep import make_room, sweep
 from harness.undo.writing import carry_out
 
@@ -324,7 +324,7 @@ def test_what_two_sessions_could_have_written_is_kept(workspace: Path) -> None:
     assert turn is not None
     planned = undo(store, [turn], _nothing_known)
     assert planned.plan.kept == {"f": "another session worked here at that time: two"}
-    chosen = undo(store, [turn], _nothing_known, Choice(paths=["f"]))
+    chosen = undo(store, [turn], _nothing_known, UndoChoice(paths=["f"]))
     assert [step.path for step in chosen.plan.steps] == ["f"]
 
 
@@ -359,9 +359,9 @@ def test_a_change_is_the_agents_only_while_one_of_its_calls_ran(workspace: Path)
         return authors.why_kept(path, turn.windows[0], was, left)
 
     assert why(Work(), "agents") == ""
-    assert why(Work([Interval(at_ms - 5, at_ms + 5)]), "agents") == ""
-    assert "yours" in why(Work([Interval(at_ms - 900, at_ms - 500)]), "agents")
-    elsewhere = Work([Interval(at_ms - 900, at_ms - 500)], frozenset({f"{workspace}/named"}))
+    assert why(Work([CallTime(at_ms - 5, at_ms + 5)]), "agents") == ""
+    assert "yours" in why(Work([CallTime(at_ms - 900, at_ms - 500)]), "agents")
+    elsewhere = Work([CallTime(at_ms - 900, at_ms - 500)], frozenset({f"{workspace}/named"}))
     assert why(elsewhere, "named") == ""
 
 

@@ -11,7 +11,6 @@ from typing import Any
 from textual import events
 from textual.widgets import TextArea
 
-from harness.clients.changes.undo_lines import count_of, lines_of, summary_of
 from harness.clients.commands import Cancel, Command, Steer, Submit
 from harness.clients.inbox.key_answers import (
     AskKey,
@@ -29,7 +28,7 @@ from harness.tui.ask import inline_keys
 from harness.tui.composer import ComposerMode, ComposerText, edited
 from harness.tui.fleet_screen import FleetScreen
 from harness.tui.inbox_list import Held
-from harness.tui.inbox_screen import CHANGED, HELD_S, InboxView
+from harness.tui.inbox_screen import CHANGED, HELD_S
 from harness.tui.keys import ACTIONS
 from harness.tui.lines import Line
 from harness.tui.screens import (
@@ -42,14 +41,13 @@ from harness.tui.screens import (
     change_lines,
     help_lines,
 )
+from harness.tui.undo_view import UndoingView
 
-_LOOKS_S = 600.0
-"""How long an undo that was shown can be carried out: it is done only if the files are still the same."""
 _AGAIN_S = 5.0
 """How long a key that asks "again?" waits for the second press."""
 
 
-class InboxScreen(InboxView):
+class InboxScreen(UndoingView):
     """Contract: an answer is bound to the ask that was on the screen when its key was typed."""
 
     def __init__(self, *given: Any) -> None:
@@ -58,8 +56,6 @@ class InboxScreen(InboxView):
         """What the field at the bottom is the answer to."""
         self._again: tuple[str, float] = ("", 0.0)
         """What a second press would do, and until when."""
-        self._shown_undo: tuple[str, str, str] | None = None
-        """Key, session and digest of the undo that was shown last."""
         self._start_draft = ""
         self._before_search = ""
         """The row at the cursor then."""
@@ -180,40 +176,6 @@ class InboxScreen(InboxView):
         row = self.row
         if row is not None:
             self._read(lambda: change_lines(self.data.read(row.id), row.cwd), f"Changes: {row.title}")
-
-    def do_undo(self, event: events.Key) -> None:
-        """The first press shows it; the second, which is bound to what was shown, does it."""
-        row = self.row
-        if row is None:
-            return
-        is_redo = event.key == "Z"
-        shown = self._shown_undo
-        if shown is not None and shown[:2] == (event.key, row.id) and self._is_again(f"{event.key} {row.id}"):
-            self._shown_undo = None
-            self._undo(row, shown[2], is_redo=is_redo)
-        else:
-            self._again = (f"{event.key} {row.id}", time.monotonic() + _LOOKS_S)
-            self._undo(row, None, is_redo=is_redo)
-
-    do_redo = do_undo
-
-    def _undo(self, row: InboxRow, expect: str | None, *, is_redo: bool) -> None:
-        async def act() -> None:
-            try:
-                answer = await asyncio.to_thread(self.data.undo, row.id, expect, is_redo=is_redo)
-            except HarnessError as error:
-                self.say(error.words)
-                return
-            if answer.is_done:
-                self.say(summary_of(answer, is_redo=is_redo))
-                return
-            key, verb = ("Z", "brings them back") if is_redo else ("z", "takes them back")
-            ending = f"{key} again {verb}" if count_of(answer) else "There is nothing to do."
-            self._shown_undo = (key, row.id, answer.digest) if count_of(answer) else None
-            lines: list[Line] = [[("", line)] for line in [*lines_of(answer), "", f"esc, then {ending}"]]
-            self.app.push_screen(Pager(f"{'Redo' if is_redo else 'Undo'}: {row.title}", lines, self.palette))
-
-        self.run_worker(act())
 
     def do_usage(self, _event: events.Key) -> None:
         self._read(lambda: [[("", line)] for line in self.data.usage().split("\n")], "Usage")

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from harness.errors import HarnessError
 from harness.undo.git_place import git_place
-from harness.undo.states import ABSENT, Seen, State, digest_of, kind_of, read_whole, stamp_of
+from harness.undo.states import ABSENT, PathState, Seen, digest_of, kind_of, read_whole, stamp_of
 from harness.undo.store import Checkpoint, Phase, UndoStore, undo_directory
-from harness.undo.walk import RACY_NS, Entry, Walk
+from harness.undo.walk import RACY_NS, Walk, WalkedPath
 
 MOST_PATHS = 300_000
 SLOWEST_WALK_S = 2.0
@@ -100,7 +100,7 @@ class _Taking:
         self._started_cpu_s = time.thread_time()
         self._reading_s = self._reading_cpu_s = 0.0
         self._known = store.known
-        self._rows: list[tuple[str, State, int]] = []
+        self._rows: list[tuple[str, PathState, int]] = []
         self._not_taken: list[str] = []
         own = frozenset({os.path.realpath(undo_directory())})
         self.walk = Walk(store.root, store.known, store.folders, own)
@@ -138,7 +138,7 @@ class _Taking:
         is_busy = time.thread_time() - self._started_cpu_s - self._reading_cpu_s > SLOWEST_WALK_S
         return is_busy or elapsed_s - self._reading_s > LONGEST_WALK_S
 
-    def _add(self, entry: Entry) -> None:
+    def _add(self, entry: WalkedPath) -> None:
         path, status, is_taken, is_ignored = entry
         old = self._known.get(path)
         mode, stamp = stat.S_IMODE(status.st_mode), stamp_of(status)
@@ -151,14 +151,15 @@ class _Taking:
                 return
         kind = kind_of(status)
         if kind == "d" and is_taken:
-            self._set(path, Seen(State("d", mode), (), status.st_ctime_ns, is_ignored))
+            self._set(path, Seen(PathState("d", mode), (), status.st_ctime_ns, is_ignored))
         elif not is_taken or kind == "x":
             self._not_taken.append(path)
             self._set(
-                path, Seen(State("x", mode, b"%d" % status.st_size), stamp, status.st_ctime_ns, is_ignored)
+                path,
+                Seen(PathState("x", mode, b"%d" % status.st_size), stamp, status.st_ctime_ns, is_ignored),
             )
         else:
-            self._set(path, self._read(entry, State(kind, mode), stamp))
+            self._set(path, self._read(entry, PathState(kind, mode), stamp))
 
     def _set(self, path: str, seen: Seen) -> None:
         self.new[path] = seen
@@ -166,16 +167,16 @@ class _Taking:
         if old is None or old.state != seen.state:
             self._rows.append((path, seen.state, seen.changed_ns))
 
-    def _read(self, entry: Entry, state: State, stamp: tuple[int, ...]) -> Seen:
+    def _read(self, entry: WalkedPath, state: PathState, stamp: tuple[int, ...]) -> Seen:
         changed_ns = entry.status.st_ctime_ns
         if self._moment.is_released() and changed_ns >= self._moment.since_ns:
             self._not_taken.append(entry.path)
-            return Seen(State("x", state.mode, LATE), (), changed_ns, entry.is_ignored)
+            return Seen(PathState("x", state.mode, LATE), (), changed_ns, entry.is_ignored)
         started, started_cpu = time.monotonic(), time.thread_time()
         data = read_whole(f"{self._store.root}/{entry.path}", state.kind)
         if data is None:
             self._not_taken.append(entry.path)
-            return Seen(State("x", state.mode, BUSY), (), changed_ns, entry.is_ignored)
+            return Seen(PathState("x", state.mode, BUSY), (), changed_ns, entry.is_ignored)
         state = state._replace(digest=digest_of(data))
         old = self._known.get(entry.path)
         if old is None or old.state.digest != state.digest:

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from harness.folds.changes.lines import lines_of, regions
 from harness.folds.changes.texts import merged
-from harness.undo.states import ABSENT, State, digest_of, folders_above
+from harness.undo.states import ABSENT, PathState, digest_of, folders_above
 from harness.undo.store import UndoStore
 from harness.undo.turns import Window
 
@@ -27,7 +27,7 @@ NOT_TAKEN = "not known as it was: too large, busy, or in a folder that is not ta
 _LARGEST_MERGED = 4 << 20
 _BINARY_SEEN = 8_000
 
-Keeper: TypeAlias = Callable[[str, Window, State, State], str]
+Keeper: TypeAlias = Callable[[str, Window, PathState, PathState], str]
 """(path, window, was, left) → why a change is kept; empty: it is taken back."""
 
 
@@ -36,8 +36,8 @@ class Step(NamedTuple):
 
     path: str
     act: Literal["back", "remove", "mode", "merge"]
-    now: State
-    target: State
+    now: PathState
+    target: PathState
     lines: int = 0
     """How many lines go back."""
 
@@ -62,7 +62,7 @@ class Planner:
     def __init__(self, store: UndoStore) -> None:
         self._store = store
         self._contents: dict[bytes, bytes] = {}
-        self._changed: dict[str, State] = {}
+        self._changed: dict[str, PathState] = {}
         """What the plan has changed until now."""
         self._below_folders: dict[str, set[str]] = {}
         self.kept: dict[str, str] = {}
@@ -71,7 +71,7 @@ class Planner:
         self, window: Window, keeper: Keeper, paths: Collection[str] = (), forced: Collection[str] = ()
     ) -> None:
         """`paths`: only these, whoever changed them. `forced`: as they were, even if they were changed since."""
-        targets: dict[str, State] = {}
+        targets: dict[str, PathState] = {}
         for path, (was, left) in self._store.changes(*window).items():
             now = self._now(path)
             if now == was or (paths and not _is_chosen(path, paths)):
@@ -98,11 +98,11 @@ class Planner:
         steps = [self._step(path, targets[path]) for path in sorted(targets)]
         return UndoPlan(steps, kept, self._contents)
 
-    def _first(self, path: str) -> State:
+    def _first(self, path: str) -> PathState:
         seen = self._store.known.get(path)
         return seen.state if seen is not None else ABSENT
 
-    def _now(self, path: str) -> State:
+    def _now(self, path: str) -> PathState:
         state = self._changed.get(path)
         return self._first(path) if state is None else state
 
@@ -119,7 +119,7 @@ class Planner:
                 return True
         return False
 
-    def _result(self, was: State, left: State, now: State, *, is_forced: bool) -> State | str:
+    def _result(self, was: PathState, left: PathState, now: PathState, *, is_forced: bool) -> PathState | str:
         """How a path is to be, or why it is kept."""
         if now == left or is_forced:
             return was
@@ -137,11 +137,11 @@ class Planner:
         data = self._merged(left, now, was)
         if data is None:
             return "the same lines were changed since"
-        state = State("f", mode, digest_of(data))
+        state = PathState("f", mode, digest_of(data))
         self._contents[state.digest] = data
         return state
 
-    def _merged(self, left: State, now: State, was: State) -> bytes | None:
+    def _merged(self, left: PathState, now: PathState, was: PathState) -> bytes | None:
         """N with what led from A to B; None where both changed the same lines."""
         texts = [self._content(state.digest) for state in (left, now, was)]
         if any(b"\0" in data[:_BINARY_SEEN] or len(data) > _LARGEST_MERGED for data in texts):
@@ -150,7 +150,7 @@ class Planner:
         result = merged(*(data.decode("latin-1") for data in texts))
         return None if result is None else result.encode("latin-1")
 
-    def _drop_blocked(self, targets: dict[str, State]) -> None:
+    def _drop_blocked(self, targets: dict[str, PathState]) -> None:
         """Keep what cannot be put back without touching something else."""
         is_done = False
         while not is_done:
@@ -162,7 +162,7 @@ class Planner:
                     self.kept[path] = why
                     is_done = False
 
-    def _why_blocked(self, path: str, state: State, targets: dict[str, State]) -> str:
+    def _why_blocked(self, path: str, state: PathState, targets: dict[str, PathState]) -> str:
         if self._now(path).kind == "d" != state.kind:
             inside = (one for one in self._below(path) if targets.get(one, self._now(one)) != ABSENT)
             if next(inside, None) is not None:
@@ -183,7 +183,7 @@ class Planner:
         more = {one for one in self._changed if one.startswith(prefix)}
         return self._below_folders.get(path, set()) | more
 
-    def _step(self, path: str, target: State) -> Step:
+    def _step(self, path: str, target: PathState) -> Step:
         now = self._first(path)
         if target == ABSENT:
             return Step(path, "remove", now, target)
@@ -194,7 +194,7 @@ class Planner:
         is_merged = target.digest in self._contents
         return Step(path, "merge" if is_merged else "back", now, target, self._lines(now, target))
 
-    def _lines(self, now: State, target: State) -> int:
+    def _lines(self, now: PathState, target: PathState) -> int:
         old, new = (self._content(state.digest) for state in (now, target))
         if b"\0" in (old + new)[:_BINARY_SEEN] or len(old) + len(new) > _LARGEST_MERGED:
             return 0

@@ -13,20 +13,20 @@ Kind: TypeAlias = Literal["", "f", "l", "d", "x"]
 _TRIES = 3
 
 
-class State(NamedTuple):
+class PathState(NamedTuple):
     kind: Kind = ""
     mode: int = 0
     digest: bytes = b""
     """Of a file's content, or of where a link leads; of what was not taken: why."""
 
 
-ABSENT = State()
+ABSENT = PathState()
 
 
 class Seen(NamedTuple):
     """What is remembered of a path from one checkpoint to the next."""
 
-    state: State
+    state: PathState
     stamp: tuple[int, ...]
     """Size, mtime, ctime and inode; empty: it has to be read again."""
     changed_ns: int
@@ -77,7 +77,7 @@ def read_whole(path: str, kind: Kind, folder: int | None = None) -> bytes | None
     return None
 
 
-def state_at(name: str, folder: int) -> State:
+def state_at(name: str, folder: int) -> PathState:
     """How a name in an open folder is now."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -85,6 +85,6 @@ def state_at(name: str, folder: int) -> State:
         return ABSENT
     kind, mode = kind_of(status), stat.S_IMODE(status.st_mode)
     if kind not in ("f", "l"):
-        return State(kind, mode)
+        return PathState(kind, mode)
     data = read_whole(name, kind, folder)
-    return State("x", mode, b"busy") if data is None else State(kind, mode, digest_of(data))
+    return PathState("x", mode, b"busy") if data is None else PathState(kind, mode, digest_of(data))

@@ -25,7 +25,7 @@ from harness.config.files import data_directory
 from harness.errors import UsageError
 from harness.log.private_files import lock_alone, make_private_directory, open_private, replace_private
 from harness.undo.git_place import GitPlace
-from harness.undo.states import ABSENT, Kind, Seen, State
+from harness.undo.states import ABSENT, Kind, PathState, Seen
 
 Phase: TypeAlias = Literal["before", "call", "after", "undo", "undone"]
 """`call`: at the beginning or the end of a call. `undo` and `undone`: around an undo, which is a turn of the user."""
@@ -157,12 +157,12 @@ class UndoStore:
             "INSERT INTO checkpoints VALUES(?,?,?,?,?,?,?,?,?,?)", (*checkpoint[:8], names, git)
         )
 
-    def state(self, path: str, seq: int) -> State:
+    def state(self, path: str, seq: int) -> PathState:
         row = self.database.execute(
             "SELECT kind, mode, digest FROM history WHERE path = ? AND seq <= ? ORDER BY seq DESC LIMIT 1",
             (os.fsencode(path), seq),
         ).fetchone()
-        return State(*row) if row else ABSENT
+        return PathState(*row) if row else ABSENT
 
     def changed_ns(self, path: str, after: int, up_to: int) -> int:
         """When a path changed last between two checkpoints; 0: not known."""
@@ -172,7 +172,7 @@ class UndoStore:
         ).fetchone()
         return int(row[0]) if row else 0
 
-    def changes(self, before: int, after: int) -> dict[str, tuple[State, State]]:
+    def changes(self, before: int, after: int) -> dict[str, tuple[PathState, PathState]]:
         """What differs between two checkpoints: path → how it was, how it was left."""
         rows = self.database.execute(
             "SELECT DISTINCT path FROM history WHERE seq > ? AND seq <= ?", (before, after)
@@ -224,7 +224,7 @@ class UndoStore:
         self.database.execute("INSERT OR IGNORE INTO blobs VALUES(?, ?)", (digest, packed))
         return len(packed)
 
-    def add_history(self, seq: int, rows: Iterable[tuple[str, State, int]]) -> None:
+    def add_history(self, seq: int, rows: Iterable[tuple[str, PathState, int]]) -> None:
         self.database.executemany(
             "INSERT INTO history VALUES(?,?,?,?,?,?)",
             ((os.fsencode(path), seq, *state, changed_ns) for path, state, changed_ns in rows),
@@ -255,7 +255,7 @@ class UndoStore:
             row = self.database.execute("SELECT written, valid FROM seen").fetchone()
             if row == (seen.seq, seq):
                 self.known = {
-                    os.fsdecode(path): Seen(State(kind, mode, digest), stamp, changed, ignored)
+                    os.fsdecode(path): Seen(PathState(kind, mode, digest), stamp, changed, ignored)
                     for path, kind, mode, digest, stamp, changed, ignored in seen.paths
                 }
                 self.folders = {os.fsdecode(path): (mtime, inode) for path, mtime, inode in seen.folders}
@@ -264,7 +264,7 @@ class UndoStore:
             "SELECT path, kind, mode, digest, changed_ns, max(seq) FROM history GROUP BY path"
         )
         self.known = {
-            os.fsdecode(row[0]): Seen(State(*row[1:4]), (), row[4], is_ignored=False)
+            os.fsdecode(row[0]): Seen(PathState(*row[1:4]), (), row[4], is_ignored=False)
             for row in rows
             if row[1]
         }

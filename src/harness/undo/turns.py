@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from harness.undo.states import State
+from harness.undo.states import PathState
 from harness.undo.store import Checkpoint, UndoStore
 
 SLACK_NS = 200_000_000
 """A call is announced up to 83 ms before, or 24 ms after, it begins, and its end up to 25 ms after it (measured)."""
 
 
-class Interval(NamedTuple):
+class CallTime(NamedTuple):
     """Of one call, in milliseconds since the epoch."""
 
     start_ms: int
@@ -27,7 +27,7 @@ class Interval(NamedTuple):
 class Work(NamedTuple):
     """What the log says of a run."""
 
-    calls: Sequence[Interval] = ()
+    calls: Sequence[CallTime] = ()
     written: frozenset[str] = frozenset()
     """Absolute paths that its edits name."""
 
@@ -94,11 +94,11 @@ class Authorship:
         self._is_open = turn.is_open
         first, last = turn.windows[0].before, turn.windows[-1].after
         self._others = [
-            (log_id, work_of(log_id, run_id).calls or [Interval(start, end)])
+            (log_id, work_of(log_id, run_id).calls or [CallTime(start, end)])
             for log_id, run_id, start, end in _runs_between(store, turn.run_id, first, last, now_ms)
         ]
 
-    def why_kept(self, path: str, window: Window, was: State, left: State) -> str:
+    def why_kept(self, path: str, window: Window, was: PathState, left: PathState) -> str:
         """Why a change is not the agent's to be taken back; empty: it is."""
         if self._is_open:
             return "its turn was cut off, so what came after it may be yours"
@@ -119,7 +119,7 @@ class Authorship:
         return "changed while no call was running: yours"
 
 
-def _is_within(calls: Sequence[Interval], at_ns: int) -> bool:
+def _is_within(calls: Sequence[CallTime], at_ns: int) -> bool:
     return any(
         call.start_ms * 1_000_000 - SLACK_NS <= at_ns <= call.end_ms * 1_000_000 + SLACK_NS for call in calls
     )

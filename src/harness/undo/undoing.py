@@ -22,14 +22,14 @@ class StalePlan(UsageError):
     exit_code = 5
 
 
-class Choice(NamedTuple):
+class UndoChoice(NamedTuple):
     paths: Collection[str] = ()
     """Only these, and what is below them, whoever changed them; empty: all of the agent's."""
     forced: Collection[str] = ()
     """Put back as they were, even though they were changed since."""
 
 
-ALL = Choice()
+ALL = UndoChoice()
 
 
 class Undoing(NamedTuple):
@@ -49,7 +49,7 @@ def undo(
     store: UndoStore,
     turns: Sequence[RecordedTurn],
     work_of: Callable[[str, str], Work],
-    choice: Choice = ALL,
+    choice: UndoChoice = ALL,
     *,
     expect: str | None = None,
 ) -> Undoing:

@@ -29,7 +29,7 @@ _IGNORE_FILE = ".gitignore"
 _GIT = ".git"
 
 
-class Entry(NamedTuple):
+class WalkedPath(NamedTuple):
     path: str
     """Relative to the workspace."""
     status: os.stat_result
@@ -64,7 +64,7 @@ class Walk:
                 above, _, name = path.rpartition("/")
                 self._children.setdefault(above, []).append((name, seen.is_ignored))
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[WalkedPath]:
         waiting = [("", IgnoreRules(()), False)]
         while waiting:
             relative, inherited, is_ignored = waiting.pop()
@@ -84,13 +84,13 @@ class Walk:
                 except OSError:
                     continue
                 if not stat.S_ISDIR(status.st_mode):
-                    yield Entry(path, status, status.st_size <= self._room(path, ignored), ignored)
+                    yield WalkedPath(path, status, status.st_size <= self._room(path, ignored), ignored)
                 elif full in self._excluded:
                     continue
                 elif ignored and not is_ignored and not self._has_room(path):
-                    yield Entry(path, status, is_taken=False, is_ignored=True)
+                    yield WalkedPath(path, status, is_taken=False, is_ignored=True)
                 else:
-                    yield Entry(path, status, is_taken=True, is_ignored=ignored)
+                    yield WalkedPath(path, status, is_taken=True, is_ignored=ignored)
                     waiting.append((path, rules, ignored))
 
     def _listing(

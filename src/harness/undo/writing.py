@@ -14,7 +14,7 @@ from secrets import token_hex
 from typing import TypeAlias
 
 from harness.undo.plan import Step, UndoPlan
-from harness.undo.states import ABSENT, State, state_at
+from harness.undo.states import ABSENT, PathState, state_at
 from harness.undo.store import UndoStore
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -81,7 +81,7 @@ class _Writer:
     def put(self, folder: int, name: str, step: Step) -> None:
         _put(folder, name, step, self._content(step.target), self._temporary)
 
-    def _content(self, target: State) -> bytes:
+    def _content(self, target: PathState) -> bytes:
         if target.kind not in ("f", "l"):
             return b""
         own = self._plan.contents.get(target.digest)
@@ -135,7 +135,7 @@ def _put(folder: int, name: str, step: Step, data: bytes, temporary: str) -> Non
         raise
 
 
-def _expect(folder: int, name: str, expected: State) -> None:
+def _expect(folder: int, name: str, expected: PathState) -> None:
     if state_at(name, folder) != expected:
         raise OSError(errno.EBUSY, _JUST_NOW)
 
@@ -148,7 +148,7 @@ def _set_mode(folder: int, name: str, step: Step) -> None:
         os.close(handle)
 
 
-def _write(folder: int, name: str, target: State, data: bytes) -> None:
+def _write(folder: int, name: str, target: PathState, data: bytes) -> None:
     if target.kind == "l":
         os.symlink(os.fsdecode(data), name, dir_fd=folder)
         return

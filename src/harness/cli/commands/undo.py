@@ -73,11 +73,11 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _undo(undo: SessionUndo, turn: str, arguments: argparse.Namespace, console: Console) -> int:
-    from harness.undo.undoing import Choice
+    from harness.undo.undoing import UndoChoice
 
     turns = undo.choose(turn)
     paths = [_within(undo, path) for path in arguments.path]
-    choice = Choice(paths, [_within(undo, path) for path in arguments.force])
+    choice = UndoChoice(paths, [_within(undo, path) for path in arguments.force])
     return confirm(
         lambda expect: undo.undo(turns, choice, expect=expect), arguments, console, "Take these back? [y/N] "
     )

@@ -19,8 +19,8 @@ from harness.undo.checkpoints import why_off
 from harness.undo.plan import Step
 from harness.undo.recorder import why_not_recorded
 from harness.undo.store import UndoStore, folder_of
-from harness.undo.turns import Interval, RecordedTurn, Work, changed_paths, recorded_turn
-from harness.undo.undoing import ALL, Choice, Undoing, last_undo, undone_runs
+from harness.undo.turns import CallTime, RecordedTurn, Work, changed_paths, recorded_turn
+from harness.undo.undoing import ALL, UndoChoice, Undoing, last_undo, undone_runs
 
 _Act: TypeAlias = Callable[[], Undoing]
 _TOGETHER_MS = 50
@@ -128,7 +128,7 @@ class SessionUndo:
         return records
 
     def undo(
-        self, turns: Sequence[RecordedTurn], choice: Choice = ALL, *, expect: str | None = None
+        self, turns: Sequence[RecordedTurn], choice: UndoChoice = ALL, *, expect: str | None = None
     ) -> UndoAnswer:
         """Without `expect` only what it would do. Raises UsageError, and StalePlan."""
         self.require_rest()
@@ -210,7 +210,7 @@ class SessionUndo:
     def _work_of(self, log_id: str, run_id: str) -> Work:
         """What the log says of a run: when its calls ran, and which files its edits name."""
         finder = EditFinder()
-        calls: list[Interval] = []
+        calls: list[CallTime] = []
         started: dict[str, tuple[int, int]] = {}
         written: set[str] = set()
         last_ms = 0
@@ -226,11 +226,11 @@ class SessionUndo:
                 elif isinstance(event, ToolEnd) and event.call_id in started:
                     start_ms, before_ms = started.pop(event.call_id)
                     is_together = event.timestamp_ms - start_ms < _TOGETHER_MS
-                    calls.append(Interval(before_ms if is_together else start_ms, event.timestamp_ms))
+                    calls.append(CallTime(before_ms if is_together else start_ms, event.timestamp_ms))
                 last_ms = event.timestamp_ms
         except (StoreError, UnknownSession):
             return Work()
-        calls += [Interval(start_ms, last_ms) for start_ms, _ in started.values()]
+        calls += [CallTime(start_ms, last_ms) for start_ms, _ in started.values()]
         return Work(calls, frozenset(written))
 
     @staticmethod
@@ -275,7 +275,7 @@ def undo_of(store: Store, log_id: str, call: UndoCall, *, is_redo: bool = False)
     with open_undo(store, log_id) as undo:
         if is_redo:
             return undo.redo(expect=call.expect)
-        return undo.undo(undo.choose(call.turn), Choice(call.paths, call.force), expect=call.expect)
+        return undo.undo(undo.choose(call.turn), UndoChoice(call.paths, call.force), expect=call.expect)
 
 
 def _answer(done: Undoing, turns: Sequence[Turn]) -> UndoAnswer:
