@@ -169,6 +169,32 @@ test("the header says how much was changed, and the changes open beside the conv
   await page.context().close();
 });
 
+test("a turn is undone with what its commands did, and brought again", async () => {
+  const { page, troubles } = await opened();
+  await run(page, "OTHER: move it and change the logo", place.repository);
+  await page.locator(".composer-input").blur();
+  await page.keyboard.press("d");
+  const undo = page.getByRole("button", { name: "Undo turn 1…" });
+  await undo.click();
+  const plan = page.locator(".turn-undo .changes-effects");
+  await plan.waitFor();
+  assert.match(await plan.innerText(), /logo\.png: as it was[\s\S]*src\/new\.ts: removed[\s\S]*src\/old\.ts: comes back/);
+  await shot(page, "undo-turn");
+  assert.deepEqual(await violations(page), []);
+  await page.getByRole("button", { name: "Undo turn 1", exact: true }).click();
+  await page.getByText("Turn 1: 4 files taken back.").waitFor();
+  assert.equal(inRepository("src/old.ts"), "export const one = 1\n");
+  assert.deepEqual(readFileSync(join(place.repository, "logo.png")), picture("red"));
+  await page.getByRole("button", { name: "Redo turn 1…" }).click();
+  await page.getByRole("button", { name: "Redo turn 1", exact: true }).click();
+  await page.getByText("Turn 1: 4 files brought back.").waitFor();
+  assert.equal(existsSync(join(place.repository, "src/old.ts")), false);
+  place.git("checkout", "-q", "--", ".");
+  place.git("clean", "-fdq", "src/new.ts");
+  assert.deepEqual(troubles, []);
+  await page.context().close();
+});
+
 test("the review has files, turns and git; keys move, mark as seen and change how it is shown", async () => {
   const { page, context, troubles } = await opened();
   await page.goto(`${conversation}/review`);

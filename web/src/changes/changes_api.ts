@@ -89,6 +89,30 @@ export interface RevertAnswer {
   readonly undoId: string;
 }
 
+export interface UndoableTurn {
+  readonly id: string;
+  readonly number: number;
+  readonly title: string;
+  readonly files: number;
+  readonly state: "undoable" | "undone" | "unchanged" | "not recorded";
+}
+
+export interface UndoFile {
+  readonly path: string;
+  readonly act: "back" | "create" | "remove" | "mode" | "merge" | "keep";
+  readonly why: string;
+  readonly lines: number;
+  readonly mode: string;
+}
+
+export interface UndoAnswer {
+  readonly files: readonly UndoFile[];
+  readonly notCovered: readonly string[];
+  readonly git: string;
+  readonly digest: string;
+  readonly isDone: boolean;
+}
+
 export interface WantedDiff {
   readonly scope: string;
   readonly path: string;
@@ -115,6 +139,10 @@ export const changesApi = {
   revert: (id: string, scope: string, paths: readonly string[], expect: Readonly<Record<string, string>>, dryRun: boolean) =>
     request<RevertAnswer>("POST", at(id, "revert"), { scope, paths, expect, dryRun }),
   undo: (id: string, undoId: string) => request<{ paths: readonly string[] }>("POST", at(id, "revert/undo"), { undoId }),
+  turns: (id: string, signal?: AbortSignal) => request<{ turns: readonly UndoableTurn[] }>("GET", at(id, "undo"), undefined, signal),
+  /** Without the digest of what was shown it is only planned. */
+  undoTurn: (id: string, turn: string, expect: string | null) => request<UndoAnswer>("POST", at(id, "undo"), { turn, ...(expect !== null && { expect }) }),
+  redoTurn: (id: string, expect: string | null) => request<UndoAnswer>("POST", at(id, "redo"), expect !== null ? { expect } : {}),
   commit: (id: string, paths: readonly string[], message: string, expectHead: string, expect: Readonly<Record<string, string>>) =>
     request<{ commit: string; branch: string; files: number; hooksSkipped: boolean }>("POST", at(id, "commit"), {
       paths,

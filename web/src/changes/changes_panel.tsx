@@ -10,6 +10,7 @@ import { FileSection } from "./file_section.js";
 import { DoneNotice, RevertNotice, type RevertTarget } from "./revert_notice.js";
 import { ScopeSegments } from "./scopes.js";
 import { SplitChoice } from "./split_choice.js";
+import { TurnUndo } from "./turn_undo.js";
 import { useReview, useReviewKeys } from "./use_review.js";
 import "./changes.css";
 import "./review.css";
@@ -80,6 +81,7 @@ export default function ChangesPanel(props: ChangesPanelProps) {
           </button>
         </p>
       )}
+      <TurnUndo sessionId={sessionId} revision={revision} onDone={(text) => review.setDone(text)} />
       {list && list.files.length > 0 && <FileList files={list.files} current={current?.path ?? ""} seen={review.seen} onOpen={review.open} />}
       <div ref={scroller} className="changes-scroll" tabIndex={0} role="group" aria-label="Diff">
         {current && (
