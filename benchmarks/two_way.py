@@ -162,19 +162,30 @@ def idle() -> None:
         held.append(ProgramConversation())
         lab.run(held[-1], two_way=True)
     here = (memory_mb() - before) / IDLE_LINES
-    watchdogs = [_private_mb(_parent_of(one.line.child.pid)) for one in held[1:] if one.line is not None]
+    watchdogs = [_parent_of(one.line.child.pid) for one in held[1:] if one.line is not None]
+    beside = _mean_private_mb(watchdogs)
     for one in held:
         one.close()
     lab.close()
-    beside = sum(watchdogs) / len(watchdogs)
     print(f"\n| {IDLE_LINES} waiting processes | MB each |\n|---|---|\n| in this process | {here:.2f} |")
-    print(f"| in its watchdog, not shared | {beside:.2f} |\n| together | {here + beside:.2f} |")
+    if beside is None:
+        print("| in its watchdog, not shared | – (only root may look at it) |")
+    else:
+        print(f"| in its watchdog, not shared | {beside:.2f} |\n| together | {here + beside:.2f} |")
     print(f"\naim: at most {MOST_IDLE_MB:g} MB each")
 
 
 def _parent_of(pid: int) -> int:
     """The watchdog of an agent is its parent."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
+
+
+def _mean_private_mb(pids: list[int]) -> float | None:
+    """None where that is not shown: a watchdog keeps others from looking into it."""
+    try:
+        return sum(map(_private_mb, pids)) / len(pids)
+    except PermissionError:
+        return None
 
 
 def _private_mb(pid: int) -> float:

@@ -17,6 +17,7 @@ from harness.errors import LogLocked, StoreError, UnknownSession
 from harness.events import Event, TextDelta, Unknown, Warning
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
+from harness.log.private_files import open_private
 from harness.log.store import Metadata, read_all
 from harness.log.stores.files import FileStore
 
@@ -251,3 +252,12 @@ def test_a_reader_far_behind_is_served_from_the_file(store: FileStore) -> None:
     while batch := late.poll():
         seen += [event.seq for event in batch]
     assert seen == list(range(200))
+
+
+def test_what_is_no_file_keeps_its_mode(tmp_path: Path) -> None:
+    """Root would take a device from everybody else. A pipe stands for one here."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    path.chmod(0o666)
+    os.close(open_private(str(path), os.O_RDWR | os.O_CREAT))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -29,11 +30,15 @@ def make_private_directory(path: str) -> None:
 
 
 def open_private(path: str, flags: int) -> int:
-    """Open (never through a symbolic link) with mode 0600 whatever the umask."""
+    """Open (never through a symbolic link) with mode 0600 whatever the umask.
+
+    A device is everybody's: root would take `/dev/null` away from all others.
+    """
     fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     if flags & os.O_CREAT:
         try:
-            os.fchmod(fd, 0o600)
+            if stat.S_ISREG(os.fstat(fd).st_mode):
+                os.fchmod(fd, 0o600)
         except OSError:
             os.close(fd)
             raise
