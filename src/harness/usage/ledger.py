@@ -156,8 +156,8 @@ class Account(msgspec.Struct, kw_only=True):
             self.invocations.append(current)
         _note(current, event)
         for ended in tree.ended:
-            of_run = (one for one in reversed(self.invocations) if one.run_id == ended.id)
-            if (over := next(of_run, None)) is not None:
+            of_run = (each for each in reversed(self.invocations) if each.run_id == ended.id)
+            if (over := next(of_run, None)) is not None and not over.is_over:  # once: an id may be used again
                 over.is_over, over.outcome = True, ended.outcome
 
     def _current(self, tree: RunTree) -> AccountedRun | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, assert_never
 
 from harness.events import (
     Compacted,
@@ -22,11 +22,8 @@ from harness.events import (
     Event,
     Message,
     Operation,
-    ReasoningDelta,
     Result,
     SessionStart,
-    TextDelta,
-    TextRetracted,
     ToolEnd,
     ToolStart,
     Usage,
@@ -34,6 +31,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command
+from harness.folds.finished import Finished, FinishedCall, FinishedFold, Thought
 from harness.formatting.amounts import OpenUsage, duration, money, tokens
 from harness.formatting.calls import gist, words
 from harness.formatting.escapes import single_line
@@ -57,20 +55,11 @@ class HtmlDocument:
         self._start: SessionStart | None = None
         """The first one, until the head is written."""
         self._has_head = False
-        self._calls: dict[tuple[str, str], ToolStart] = {}
-        self._unfinished: dict[tuple[str, str], list[str]] = {}
-        self._thoughts: dict[str, list[str]] = {}
-        """By run: reasoning that has not been followed by anything else."""
+        self._finished = FinishedFold(self._tree)
         self._used = OpenUsage(self._tree)
         self._masked = 0
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             SessionStart: self._on_start,
-            TextDelta: self._on_text_delta,
-            TextRetracted: self._on_text_retracted,
-            ReasoningDelta: self._on_reasoning,
-            Message: self._on_message,
-            ToolStart: self._on_call,
-            ToolEnd: self._on_call_end,
             UsageDelta: self._used.add,
             Error: self._on_error,
             Warning: self._on_warning,
@@ -80,17 +69,16 @@ class HtmlDocument:
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
         self._tree.feed(event)
-        for run in self._tree.ended:
-            self._write_open(run.id)
+        for item in self._finished.feed(event):
+            self._write(item)
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)
         return self._take()
 
     def finish(self) -> Sequence[bytes]:
-        keys = (*self._thoughts, *(run_id for run_id, _ in (*self._unfinished, *self._calls)))
-        for run_id in dict.fromkeys(keys):
-            self._write_open(run_id)
+        for item in self._finished.finish():
+            self._write(item)
         self._write_head("")
         secrets = f" · {self._masked} secret{'' if self._masked == 1 else 's'} masked" if self._masked else ""
         self._out.append(
@@ -108,9 +96,18 @@ class HtmlDocument:
         if not self._has_head:
             self._start = event
 
-    def _on_message(self, event: Message) -> None:
-        self._unfinished.pop((event.run_id, event.id), None)
-        self._write_thoughts(event.run_id)
+    def _write(self, item: Finished) -> None:
+        match item:
+            case Message():
+                self._write_message(item)
+            case Thought():
+                self._write_thought(item)
+            case FinishedCall():
+                self._write_call(item.start, item.end)
+            case _:
+                assert_never(item)
+
+    def _write_message(self, event: Message) -> None:
         attached = [
             one for one in event.parts or () if not isinstance(one, dict) or one.get("type") != "tool_call"
         ]
@@ -125,25 +122,6 @@ class HtmlDocument:
         kind = "user" if is_user else "said"
         self._block(event, f'<article class="{kind}">{who}{html_of_markdown(event.text)}{files}</article>')
 
-    def _on_text_delta(self, event: TextDelta) -> None:
-        self._unfinished.setdefault((event.run_id, event.id), []).append(event.text)
-
-    def _on_text_retracted(self, event: TextRetracted) -> None:
-        self._unfinished.pop((event.run_id, event.id), None)
-
-    def _on_reasoning(self, event: ReasoningDelta) -> None:
-        self._thoughts.setdefault(event.run_id, []).append(event.text)
-
-    def _on_call(self, event: ToolStart) -> None:
-        self._write_thoughts(event.run_id)
-        self._calls[event.run_id, event.call_id] = event
-
-    def _on_call_end(self, event: ToolEnd) -> None:
-        start = self._calls.pop((event.run_id, event.call_id), None)
-        if start is None:
-            start = ToolStart(call_id=event.call_id, tool_name=event.tool_name, run_id=event.run_id)
-        self._write_call(start, event)
-
     def _on_error(self, event: Error) -> None:
         self._block(event, _notice("error", event.message))
 
@@ -156,7 +134,7 @@ class HtmlDocument:
     def _on_result(self, event: Result) -> None:
         if self._tree.answer_in_result:
             at_ms = event.timestamp_ms
-            self._on_message(
+            self._write_message(
                 Message(role="assistant", text=event.text, run_id=event.run_id, timestamp_ms=at_ms)
             )
         if self._tree.run.depth or not self._tree.ended:
@@ -168,21 +146,10 @@ class HtmlDocument:
         facts += [f"<span>{fact}</span>" for fact in _amounts(used, event)]
         self._block(event, f'<div class="end">{"".join(facts)}</div>')
 
-    def _write_open(self, run_id: str) -> None:
-        """Write what a run has left open."""
-        self._write_thoughts(run_id)
-        for key in [key for key in self._unfinished if key[0] == run_id]:
-            text = "".join(self._unfinished[key])
-            self._on_message(Message(role="assistant", text=text, run_id=run_id, id=key[1]))
-        for key in [key for key in self._calls if key[0] == run_id]:
-            self._write_call(self._calls.pop(key), None)
-
-    def _write_thoughts(self, run_id: str) -> None:
-        text = "".join(self._thoughts.pop(run_id, ())).strip()
-        if text:
-            line = '<span class="line"><span class="what">reasoning</span></span>'
-            thought = f'<details class="thought"><summary>{line}</summary><p>{html_of(text)}</p></details>'
-            self._block(Message(role="assistant", text="", run_id=run_id), thought)
+    def _write_thought(self, thought: Thought) -> None:
+        line = '<span class="line"><span class="what">reasoning</span></span>'
+        html = f'<details class="thought"><summary>{line}</summary><p>{html_of(thought.text)}</p></details>'
+        self._block(Message(role="assistant", text="", run_id=thought.run_id), html)
 
     def _write_call(self, start: ToolStart, end: ToolEnd | None) -> None:
         operations = start.operations

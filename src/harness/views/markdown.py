@@ -14,12 +14,11 @@ from harness.events import (
     Message,
     Result,
     SessionStart,
-    TextDelta,
-    TextRetracted,
     ToolEnd,
     ToolStart,
     UsageDelta,
 )
+from harness.folds.finished import Finished, FinishedFold
 from harness.formatting.amounts import OpenUsage, total_line
 from harness.formatting.escapes import neutralised, revealed, single_line
 from harness.formatting.fences import closed, code_span, fenced, quoted
@@ -39,14 +38,10 @@ class Markdown:
         """The run that the last block belongs to."""
         self._depth: int | None = None
         """How deep the last block is quoted; None before the first."""
-        self._unfinished: dict[tuple[str, str], list[str]] = {}
-        """Pieces of messages that are not complete yet, and may never be."""
+        self._finished = FinishedFold(self._tree)
         self._used = OpenUsage(self._tree)
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             SessionStart: self._on_start,
-            TextDelta: self._on_text_delta,
-            TextRetracted: self._on_text_retracted,
-            Message: self._on_message,
             ToolStart: self._on_tool_start,
             ToolEnd: self._on_tool_end,
             UsageDelta: self._used.add,
@@ -56,16 +51,14 @@ class Markdown:
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
         self._tree.feed(event)
-        for run in self._tree.ended:
-            self._write_unfinished(run.id)
+        self._write_messages(self._finished.feed(event))
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)
         return self._take()
 
     def finish(self) -> Sequence[bytes]:
-        for run_id in dict.fromkeys(run_id for run_id, _ in self._unfinished):
-            self._write_unfinished(run_id)
+        self._write_messages(self._finished.finish())
         return self._take()
 
     def _on_start(self, event: SessionStart) -> None:
@@ -80,17 +73,12 @@ class Markdown:
         if event.session_id:
             self._block(event, f"**Session:** {single_line(event.session_id)}")
 
-    def _on_text_delta(self, event: TextDelta) -> None:
-        self._unfinished.setdefault((event.run_id, event.id), []).append(event.text)
-
-    def _on_text_retracted(self, event: TextRetracted) -> None:
-        self._unfinished.pop((event.run_id, event.id), None)
-
-    def _on_message(self, event: Message) -> None:
-        self._unfinished.pop((event.run_id, event.id), None)
-        if event.text:
-            self._block(event, f"### {event.role.capitalize()}")
-            self._block(event, closed(neutralised(event.text)))
+    def _write_messages(self, items: Sequence[Finished]) -> None:
+        """Calls are written as they begin and end, and reasoning is left out."""
+        for item in items:
+            if isinstance(item, Message) and item.text:
+                self._block(item, f"### {item.role.capitalize()}")
+                self._block(item, closed(neutralised(item.text)))
 
     def _on_tool_start(self, event: ToolStart) -> None:
         self._block(event, f"> **Tool:** {_name(event)} ({single_line(event.call_id)})")
@@ -125,11 +113,6 @@ class Markdown:
         total = total_line(self._used.settle(event), event.duration_ms)
         if total:
             self._block(event, total)
-
-    def _write_unfinished(self, run_id: str) -> None:
-        for key in [key for key in self._unfinished if key[0] == run_id]:
-            text = "".join(self._unfinished[key])
-            self._on_message(Message(role="assistant", text=text, run_id=run_id, id=key[1]))
 
     def _block(self, event: Event, text: str) -> None:
         depth = self._tree.depth(event.run_id)

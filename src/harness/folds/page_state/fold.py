@@ -424,7 +424,13 @@ class StateFold:
         self._tree.change((*run, "status"), "running")
         if not shown.parent_call:
             if shown.is_ended:
-                self._index.before = self._index.before.minus(shown.used)
+                if isinstance(event, SessionStart):
+                    shown.used_earlier = shown.used_earlier.plus(shown.used)
+                    shown.used = Usage()
+                else:
+                    self._index.before = self._index.before.minus(shown.used)
+                # The run that this one has ended was shown first, with what this one had used counted twice.
+                self._tree.change(("usage",), shapes.usage(self._used()))
             if self._messages.is_followed(shown):
                 self._messages.close(shown, "complete")
             if isinstance(event, SessionStart):
@@ -491,13 +497,18 @@ class StateFold:
 
     def _show_usage(self, shown: ShownRun) -> None:
         if shown.position >= 0:
-            self._tree.set(("runs", str(shown.position), "usage"), shapes.usage(shown.used))
+            used = shown.used_earlier.plus(shown.used)
+            self._tree.set(("runs", str(shown.position), "usage"), shapes.usage(used))
         if not shown.parent_call:
-            used = self._index.before
-            for run in self._runs.unfinished:
-                if not run.depth:
-                    used = used.plus(self._shown_run(run.id).used)
-            self._tree.set(("usage",), shapes.usage(used))
+            self._tree.set(("usage",), shapes.usage(self._used()))
+
+    def _used(self) -> Usage:
+        """Of all top runs together."""
+        used = self._index.before
+        for run in self._runs.unfinished:
+            if not run.depth:
+                used = used.plus(self._shown_run(run.id).used)
+        return used
 
     def _error(self, shown: ShownRun, event: vocabulary.Error) -> None:
         shown.error = event.message

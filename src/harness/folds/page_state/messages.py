@@ -56,6 +56,8 @@ class ShownRun(msgspec.Struct):
     is_ended: bool = False
     used: Usage = Usage()
     """With all that is below it, if it is at the top."""
+    used_earlier: Usage = Usage()
+    """Before it was started again under the same id: each time it ends, it states what it used since."""
 
 
 _TEXT, _REASONING = "text", "reasoning"
