@@ -49,6 +49,16 @@ def test_ours_and_theirs_are_one_list(filled: CliMachine) -> None:
     assert "history" not in next(entry for entry in data.values() if entry["prompt"] == "our own")
 
 
+def test_the_last_session_is_theirs_where_there_is_none_of_ours(filled: CliMachine) -> None:
+    newest = filled.call("sessions", "list", "--json", "--limit", "1").data[0]
+    path = filled.call("sessions", "path", newest["session_id"])
+    assert filled.call("sessions", "path", "last") == path
+    assert filled.call("sessions", "show", "claude:last").out == filled.call("sessions", "show", CLAUDE).out
+    filled.install("claude")
+    assert filled.call("run", "--agent", "claude", "--prompt", "our own").code == 0
+    assert "our own" in filled.call("sessions", "show", "last").out
+
+
 def test_a_session_that_harness_has_recorded_is_listed_once(filled: CliMachine) -> None:
     filled.install("claude", f'{{"type":"system","subtype":"init","session_id":"{CLAUDE}"}}')
     filled.call("run", "--agent", "claude", "--prompt", "Please say hello")

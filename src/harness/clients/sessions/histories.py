@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from harness.agents.registry import load as load_agent
 from harness.clients.sessions.filters import SessionChoice
+from harness.clients.sessions.ids import LAST
 from harness.clients.sessions.named_logs import find_named
 from harness.config import cache_directory
 from harness.contracts.history import Activity, AgentHistory, Home, current_home
@@ -246,7 +247,7 @@ class HistorySessions:
         return next(iter(self.read(one for one in named if one.session_id == session_id)), None)
 
     def find(self, text: str) -> CataloguedSession | None:
-        """The session of that id, of a beginning of it, or of `AGENT:ID`; None if there is none.
+        """The session of that id, of a beginning of it, of `AGENT:ID`, or the `last`; None if there is none.
 
         Raises UnknownSession where there are several.
         """
@@ -254,6 +255,8 @@ class HistorySessions:
         name = _name_of(agent) if colon else ""
         is_meant = wanted and (name or not colon)
         found = self.ask(lambda catalogue: catalogue.named(wanted, name)) if is_meant else []
+        if is_meant and not found and wanted.lower() == LAST:
+            found = self.sessions(SessionFilter(agent=name, with_children=False, with_deleted=False), 1)
         if len(found) > 1:
             some = ", ".join(f"{session.agent}:{session.session_id}" for session in found[:_MOST_NAMED])
             hint = "give more characters of the id, or AGENT:ID"
