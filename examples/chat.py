@@ -8,9 +8,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 from pathlib import Path
-from typing import Any
 
-from harness import FileStore, Harness, Mode, WorkspaceConfig
+from harness import FileStore, Harness, Mode, ToolApprovalRequiredEvent, WorkspaceConfig
 
 HERE = Path(__file__).parent
 
@@ -25,32 +24,31 @@ async def chat(model: str, data: str) -> None:
         workspace=WorkspaceConfig(cwd=str(HERE / "shop")),
         initial_state={"permissionRules": {"categories": {"read": "allow"}}},
     )
-    session = harness.session
 
-    def show(event: Any) -> None:
-        if event.type == "text":
-            print(event.text, end="", flush=True)
-        elif event.type == "tool_start":
-            print(f"\n  · {event.tool_name} {event.args}")
-        elif event.type == "tool_approval_required":
-            asyncio.get_running_loop().create_task(approve(event))
-        elif event.type == "error":
-            print(f"\n  ! {event.error.message}")
+    async def approve(question: ToolApprovalRequiredEvent) -> None:
+        always = next(one["label"] for one in question.options or () if one["kind"] == "allow-always")
+        words = f"\n  allow {question.tool_name} {question.args}? [y]es, [n]o, [a]: {always} "
+        answer = (await asyncio.to_thread(input, words)).strip().lower()
+        question.approve(always=answer == "a") if answer in ("y", "a") else question.decline()
 
-    async def approve(event: Any) -> None:
-        always = next(one["label"] for one in event.options if one["kind"] == "allow-always")
-        question = f"\n  allow {event.tool_name} {event.args}? [y]es, [n]o, [a]: {always} "
-        answer = await asyncio.to_thread(input, question)
-        decision = {"y": "approve", "a": "always_allow"}.get(answer.strip().lower(), "decline")
-        session.respond_to_tool_approval(decision=decision, tool_call_id=event.tool_call_id)  # type: ignore[arg-type]
+    async def talk(text: str) -> None:
+        async with harness.stream(content=text) as run:
+            async for event in run:
+                if event.type == "text":
+                    print(event.text, end="", flush=True)
+                elif event.type == "tool_start":
+                    print(f"\n  · {event.tool_name} {event.args}")
+                elif event.type == "tool_approval_required":
+                    await approve(event)
+                elif event.type == "error":
+                    print(f"\n  ! {event.error.message}")
 
-    harness.subscribe(show)
     await harness.init()
     thread = await harness.select_or_create_thread()
     print(f"thread {thread.id}; an empty line ends the chat")
     try:
         while text := (await asyncio.to_thread(input, "\n> ")).strip():
-            await harness.send_message(content=text)
+            await talk(text)
     except EOFError:
         print()
     await harness.destroy()

@@ -6,10 +6,8 @@ python examples/forked_subagent.py
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
-from harness import Harness, Memory, MemoryStore, Mode, Subagent
-from harness.models.scripted import Scripted
+from harness import Harness, Memory, MemoryStore, Mode, Scripted, SessionEvent, Subagent
 
 SCRIPT = Scripted(
     [
@@ -37,7 +35,7 @@ async def main() -> None:
         ],
     )
 
-    def show(event: Any) -> None:
+    def show(event: SessionEvent) -> None:
         if event.type == "subagent_start":
             print(f"  sub-agent {event.agent_type} (forked: {event.forked}): {event.task}")
         elif event.type == "subagent_text_delta":

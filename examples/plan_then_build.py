@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from typing import Any
 
-from harness import Harness, MemoryStore, Mode
-from harness.models.registry import open_model
-from harness.models.scripted import Scripted
+from harness import Harness, MemoryStore, Mode, Scripted, SessionEvent, open_model
 
 SCRIPT = Scripted(
     [
@@ -32,10 +29,9 @@ async def main(model: str) -> None:
         ],
     )
 
-    def show(event: Any) -> None:
+    def show(event: SessionEvent) -> None:
         if event.type == "tool_suspended":
-            plan = event.suspend_payload
-            print(f"plan “{plan['title']}”:\n{plan['plan']}\n")
+            print(f"plan “{event.question}”:\n{event.plan}\n")
         elif event.type == "mode_changed":
             print(f"mode: {event.previous_mode_id} → {event.mode_id}")
         elif event.type == "message_end" and event.message.role == "assistant":
@@ -44,7 +40,10 @@ async def main(model: str) -> None:
     harness.subscribe(show)
     await harness.init()
     await harness.send_message(content="Greet the reader, but show me your plan first.")
-    await harness.respond_to_tool_suspension(resume_data={"action": "approved"})
+    for question in harness.questions():
+        if question.type == "tool_suspended":
+            question.approve()
+    await harness.wait_until_idle()
     await harness.send_message(content="Begin.")
     print()
     await harness.destroy()

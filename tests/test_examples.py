@@ -77,3 +77,30 @@ def test_a_fleet_compares_two_variants(tmp_path: Path) -> None:
     assert "careful  4     100%" in report
     assert "hasty    4     50%" in report
     assert "no clear winner" in report
+
+
+def test_a_review_is_data(tmp_path: Path) -> None:
+    script = tmp_path / "model.toml"
+    answer = '{\\"findings\\": [{\\"path\\": \\"a.py\\", \\"line\\": 3, \\"problem\\": \\"no test\\"}]}'
+    script.write_text(
+        f'order = "arrival"\nturns = [[{{ text = "Looks fine." }}], [{{ text = "{answer}" }}]]\n'
+    )
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "review_bot.py"), "--model", f"scripted/{script}"],
+        input="diff --git a/a.py b/a.py",
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={**os.environ, "PYTHONWARNINGS": "error"},
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "a.py:3: no test\n", "")
+
+
+def test_the_examples_are_strictly_typed_without_any() -> None:
+    from mypy import api
+
+    programs = [str(path) for path in EXAMPLES.glob("*.py")]
+    options = ["--strict", "--config-file=", "--no-error-summary", "--follow-imports=silent"]
+    assert api.run([*programs, *options])[0] == ""
+    assert not [path for path in programs if "Any" in Path(path).read_text(encoding="utf-8")]
