@@ -253,6 +253,13 @@ TABLE = (
         ["ntfy+https://ntfy.example.com/my-topic"],
     ),
     Setting(
+        "otlp.url",
+        "text",
+        "user",
+        "The collector of OpenTelemetry that `harness run` sends spans to, as with --otlp.",
+        "http://127.0.0.1:4318",
+    ),
+    Setting(
         "permissions.rules",
         "rules",
         "anyone",

@@ -61,7 +61,9 @@ async def _serve(
 ) -> None:
     import asyncio
     import sys
+    from functools import partial
 
+    from harness.clients.acp.connection import AcpConnection
     from harness.clients.acp.host import AcpHost
     from harness.clients.acp.stdio import serve
     from harness.clients.conversations.shared_backend import open_backend
@@ -75,7 +77,7 @@ async def _serve(
     backend = open_backend(store, default)
     host = AcpHost(store, backend, default, settings, histories=has_histories, is_reachable=True)
     try:
-        await serve(host, 0, target)
+        await serve(partial(AcpConnection, host), 0, target)
     finally:
         await host.close()
 

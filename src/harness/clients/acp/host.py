@@ -51,7 +51,7 @@ class AcpHost:
     ) -> None:
         self.store, self.backend, self.default = store, backend, default
         self.options = OptionList(settings)
-        self._has_histories = histories and isinstance(store, FileStore)
+        self.has_histories = histories and isinstance(store, FileStore)
         self._histories: HistorySessions | None = None
         self._lock = threading.Lock()
         """The catalogue of histories is used by one thread at a time."""
@@ -89,7 +89,7 @@ class AcpHost:
         if is_log_id(session_id):
             metadata = await asyncio.to_thread(self._metadata, session_id)
             return OpenedSession(session_id, metadata)
-        if not self._has_histories or ":" not in session_id:
+        if not self.has_histories or ":" not in session_id:
             raise RpcError(
                 NO_SESSION, f"there is no session {session_id[:80]!r}", {"sessionId": session_id[:200]}
             )
@@ -182,7 +182,7 @@ class AcpHost:
             for one in self.store.find(Query(limit=_MOST_LISTED))
             if one.cwd and (not cwd or one.cwd == cwd)
         ]
-        if self._has_histories:
+        if self.has_histories:
             found += self._stored_rows(cwd, most)
         found.sort(key=lambda one: -one[0])
         return [row for _changed_ms, row in found]

@@ -1,4 +1,4 @@
-"""ACP over standard input and output: one JSON object a line, and nothing else."""
+"""A protocol over standard input and output: one JSON object a line, and nothing else."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
-from harness.clients.acp.connection import AcpConnection
-from harness.clients.acp.host import AcpHost
 from harness.clients.acp.wire import INVALID_REQUEST, LONGEST_MESSAGE, RpcError
 from harness.formatting.json_text import encode
 
@@ -69,12 +67,22 @@ class LineOutput:
                 return
 
 
-async def serve(host: AcpHost, source: int, target: int) -> None:
-    """Serve one client until its input ends."""
+class LineConnection(Protocol):
+    """One client, whatever protocol it speaks."""
+
+    def receive(self, data: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+
+async def serve(
+    connect: Callable[[Callable[[dict[str, Any]], None]], LineConnection], source: int, target: int
+) -> None:
+    """Serve one client until its input ends. `connect` gets what sends a message."""
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
     output = LineOutput(target, lambda: loop.call_soon_threadsafe(over.set))
-    connection = AcpConnection(host, output.send)
+    connection = connect(output.send)
     reading = threading.Thread(
         target=_read, args=(source, loop, connection, over, output), name="acp-input", daemon=True
     )
@@ -89,7 +97,7 @@ async def serve(host: AcpHost, source: int, target: int) -> None:
 def _read(
     source: int,
     loop: asyncio.AbstractEventLoop,
-    connection: AcpConnection,
+    connection: LineConnection,
     over: asyncio.Event,
     output: LineOutput,
 ) -> None:

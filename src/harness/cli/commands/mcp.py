@@ -1,0 +1,121 @@
+"""Let other agents use yours: a server of the Model Context Protocol (MCP), on standard input and output.
+
+Add this command to the MCP servers of an agent. It can then give tasks to any agent of this machine, wait for them, answer what they
+ask, let another agent continue a session, and find what was said and done in past sessions. Agents that call agents
+end: at most three deep, and within the budget that the first was given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from harness.cli.console import Console
+from harness.cli.parser import completes, positive
+
+if TYPE_CHECKING:
+    from harness.clients.conversations.backend import Setup
+    from harness.config import Settings
+    from harness.log.stores.files import FileStore
+
+SUMMARY = "be a server of MCP, so that other agents can use yours"
+_PERMISSIONS = {
+    "ask": "default",
+    "accept-edits": "acceptEdits",
+    "read-only": "readOnly",
+    "full-access": "fullAuto",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    completes(
+        add("-a", "--agent", default="", metavar="NAME", help="agent of tasks that name none"), "agents"
+    )
+    add("-m", "--model", default="", metavar="NAME", help="its model")
+    help_text = "what agents may do without asking: ask (default), accept-edits, read-only, full-access"
+    add("--permissions", choices=tuple(_PERMISSIONS), default="ask", metavar="MODE", help=help_text)
+    add(
+        "--max-budget-usd",
+        type=positive,
+        metavar="USD",
+        help="what all tasks of this server may cost together",
+    )
+    help_text = "print a SKILL.md that teaches an agent to use Harness, and serve nothing"
+    add("--skill", action="store_true", help=help_text)
+    add(
+        "--no-histories",
+        action="store_true",
+        help="leave out the sessions that agents have stored themselves",
+    )
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> int:
+    import asyncio
+    from importlib.resources import files
+
+    from harness.cli import preferences
+    from harness.cli.output import write_text
+    from harness.clients.mcp.limits import BUDGET, budget_here
+
+    if arguments.skill:
+        write_text(files("harness.clients.mcp").joinpath("SKILL.md").read_text(encoding="utf-8"))
+        return 0
+    settings = preferences.load(console, has_verbose=arguments.verbose)
+    settings.require_valid()
+    store = preferences.open_store(settings)
+    default = _default(arguments, settings)
+    if arguments.max_budget_usd is not None:
+        given = budget_here(os.environ)
+        wanted = arguments.max_budget_usd
+        os.environ[BUDGET] = str(wanted if given is None else min(wanted, given))
+    asyncio.run(_serve(store, default, settings, console, has_histories=not arguments.no_histories))
+    return 0
+
+
+async def _serve(
+    store: FileStore, default: Setup, settings: Settings, console: Console, *, has_histories: bool
+) -> None:
+    import asyncio
+    import sys
+    from functools import partial
+
+    from harness.clients.acp.host import AcpHost
+    from harness.clients.acp.stdio import serve
+    from harness.clients.conversations.shared_backend import open_backend
+    from harness.clients.mcp.agent_tools import AgentTools
+    from harness.clients.mcp.limits import CallLimits
+    from harness.clients.mcp.server import McpConnection
+
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _loop, about: console.warning(str(about.get("message"))))
+    # Whatever else prints to standard output would break the protocol.
+    target = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    host = AcpHost(
+        store, open_backend(store, default), default, settings, histories=has_histories, is_reachable=True
+    )
+    tools = AgentTools(host, CallLimits(os.environ))
+    try:
+        await serve(partial(McpConnection, tools), 0, target)
+    finally:
+        await tools.close()
+        await host.close()
+
+
+def _default(arguments: argparse.Namespace, settings: Settings) -> Setup:
+    from harness.cli.run_request import agent_of
+    from harness.clients.conversations.backend import Setup
+    from harness.contracts.request import OWN_AGENT
+    from harness.errors import UsageError
+
+    try:
+        agent = agent_of(arguments.agent, settings).name
+    except UsageError:
+        if arguments.agent:
+            raise
+        agent = OWN_AGENT  # nothing was chosen: the one that is always there
+    mode = _PERMISSIONS[arguments.permissions]
+    return Setup(agent=agent, model=arguments.model, permission_mode=mode, cwd=os.getcwd())

@@ -1,0 +1,84 @@
+"""How deep agents may call agents, and what they may spend: both end.
+
+A server of ours knows that it was started by an agent of ours from its environment, and, where an agent does not pass that
+on, from the processes above it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, MutableMapping
+
+from harness.errors import UsageError
+
+DEPTH, BUDGET = "HARNESS_DEPTH", "HARNESS_BUDGET_USD"
+DEEPEST = 3
+_MOST_ABOVE = 64
+
+
+def depth_here(environ: Mapping[str, str]) -> int:
+    """How many servers of ours are above this one."""
+    text = environ.get(DEPTH, "")
+    told = int(text) if text.isdecimal() and len(text) < 4 else 0
+    return max(told, _servers_above())
+
+
+def _servers_above() -> int:
+    """Where the system shows its processes as files; elsewhere the environment alone says it."""
+    count, process = 0, os.getppid()
+    for _ in range(_MOST_ABOVE):
+        try:
+            with open(f"/proc/{process}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+            with open(f"/proc/{process}/status", "rb") as file:
+                parents = [line for line in file.read().split(b"\n") if line.startswith(b"PPid:")]
+            process = int(parents[0].split()[1])
+        except (OSError, IndexError, ValueError):
+            break
+        is_ours = any(word.rsplit(b"/", 1)[-1] == b"harness" for word in words)
+        count += is_ours and b"mcp" in words
+        if process <= 1:
+            break
+    return count
+
+
+def budget_here(environ: Mapping[str, str]) -> float | None:
+    """What all runs of this server may spend; None: nothing was said."""
+    try:
+        return max(0.0, float(environ[BUDGET]))
+    except (KeyError, ValueError):
+        return None
+
+
+class CallLimits:
+    """What is left. Contract: used by one thread."""
+
+    def __init__(self, environ: MutableMapping[str, str]) -> None:
+        self.depth = depth_here(environ)
+        self._left_usd = budget_here(environ)
+        self._environ = environ
+        environ[DEPTH] = str(self.depth + 1)
+
+    def admit(self, wanted_usd: float | None) -> float | None:
+        """The budget of a run that begins now; what it starts is told of it. Raises UsageError."""
+        if self.depth >= DEEPEST:
+            raise UsageError(
+                f"agents call agents {self.depth} deep already, which is the limit",
+                hint="do this task yourself, with your own tools",
+            )
+        known = [one for one in (wanted_usd, self._left_usd) if one is not None]
+        budget = min(known, default=None)
+        if budget is not None and budget <= 0:
+            raise UsageError(
+                "the budget of this task is used up",
+                hint="finish with what you have, and say what is missing",
+            )
+        if budget is None:
+            self._environ.pop(BUDGET, None)
+        else:
+            self._environ[BUDGET] = f"{budget:.6f}"
+        return budget
+
+    def spend(self, cost_usd: float) -> None:
+        if self._left_usd is not None:
+            self._left_usd = max(0.0, self._left_usd - cost_usd)

@@ -1,0 +1,322 @@
+"""A client of MCP and its requests: protocol 2026-07-28, in which each request stands alone, and those before it.
+
+Rules
+1. Which of both it is, each request says: one that names its version in `_meta` is a modern one.
+2. What a run asks goes to the person if the client can ask: as `input_required`, as a task that needs input, or, in older
+   protocols, as our own request. Otherwise the call returns with the outcome `waiting`, and `answer` continues.
+3. Every request is answered, and none of them ends the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from harness.clients.acp.wire import (
+    INTERNAL_ERROR,
+    INVALID_PARAMETERS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    UNKNOWN_METHOD,
+    RpcError,
+)
+from harness.clients.mcp.agent_runs import DelegatedRun, form_of
+from harness.clients.mcp.agent_tools import AgentTools, text_of
+from harness.clients.mcp.tools import INSTRUCTIONS, TOOLS
+from harness.errors import HarnessError
+from harness.version import __version__
+
+MODERN = ("2026-07-28",)
+OLDER = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+_META = "io.modelcontextprotocol/"
+TASKS = "io.modelcontextprotocol/tasks"
+_UNSUPPORTED_VERSION, _MISSING_CAPABILITY = -32022, -32021
+_TASK_AFTER_S = 1.0
+_TASK_TTL_MS, _POLL_MS = 24 * 3600 * 1000, 500
+_MOST_ROUNDS = 8
+"""Clients give up after ten rounds of questions: before that, the call returns with what is asked."""
+_MOST_REQUESTS = 64
+_SERVER = {"name": "harness", "title": "Harness", "version": __version__}
+Fields = dict[str, Any]
+
+
+class CallingClient:
+    """What the client of a request can do."""
+
+    def __init__(self, capabilities: Mapping[str, Any], *, is_modern: bool) -> None:
+        self.is_modern = is_modern
+        extensions = capabilities.get("extensions")
+        self.has_tasks = is_modern and isinstance(extensions, dict) and TASKS in extensions
+        forms = capabilities.get("elicitation")
+        self.has_forms = isinstance(forms, dict) and (not forms or "form" in forms)
+
+
+class McpConnection:
+    """Contract: lives in one event loop. `send` takes a message at once; `receive` never raises."""
+
+    def __init__(self, tools: AgentTools, send: Callable[[Fields], None]) -> None:
+        self._tools = tools
+        self._send_message = send
+        self._capabilities: Fields = {}
+        self._version = ""
+        self._running: dict[Any, asyncio.Task[None]] = {}
+        self._calls: dict[Any, DelegatedRun] = {}
+        self._asked: dict[str, asyncio.Future[Fields]] = {}
+        self._rounds: dict[str, int] = {}
+        self._count = 0
+
+    def close(self) -> None:
+        for task in list(self._running.values()):
+            task.cancel()
+
+    def receive(self, data: bytes | str) -> None:
+        try:
+            message = msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self._error(None, RpcError(PARSE_ERROR, "this is not JSON"))
+            return
+        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+            self._error(None, RpcError(INVALID_REQUEST, "a message is one JSON-RPC 2.0 object"))
+            return
+        method, request_id = message.get("method"), message.get("id")
+        given = message.get("params")
+        parameters: Fields = given if isinstance(given, dict) else {}
+        if method is None:
+            self._answered(message)
+        elif "id" not in message:
+            self._notified(str(method), parameters)
+        elif not isinstance(method, str) or not isinstance(request_id, str | int):
+            self._error(None, RpcError(INVALID_REQUEST, "a request has a method and an id"))
+        elif request_id in self._running:
+            self._error(request_id, RpcError(INVALID_REQUEST, "a request with this id is being answered"))
+        elif len(self._running) >= _MOST_REQUESTS:
+            self._error(request_id, RpcError(INVALID_REQUEST, "too many requests at once"))
+        else:
+            work = self._answer(request_id, method, parameters)
+            self._running[request_id] = asyncio.get_running_loop().create_task(work)
+
+    async def _answer(self, request_id: Any, method: str, parameters: Fields) -> None:
+        meta = parameters.get("_meta")
+        meta = meta if isinstance(meta, dict) else {}
+        is_modern = f"{_META}protocolVersion" in meta
+        try:
+            result = await self._result(request_id, method, parameters, meta)
+        except RpcError as error:
+            self._error(request_id, error)
+        except HarnessError as error:
+            self._error(request_id, RpcError(INVALID_PARAMETERS, error.words))
+        except asyncio.CancelledError:
+            return  # the client does not want an answer any more
+        except Exception as error:
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"MCP {method}", "exception": error}
+            )
+            self._error(request_id, RpcError(INTERNAL_ERROR, "an internal error of Harness"))
+        else:
+            if is_modern:
+                result.setdefault("resultType", "complete")
+            self._send({"id": request_id, "result": result})
+        finally:
+            self._running.pop(request_id, None)
+            self._calls.pop(request_id, None)
+
+    async def _result(self, request_id: Any, method: str, parameters: Fields, meta: Fields) -> Fields:
+        wanted = meta.get(f"{_META}protocolVersion")
+        if wanted is not None and wanted not in MODERN:
+            about = {"supported": list(MODERN), "requested": wanted}
+            raise RpcError(_UNSUPPORTED_VERSION, "this version of the protocol is not spoken here", about)
+        is_modern = wanted is not None
+        told = meta.get(f"{_META}clientCapabilities") if is_modern else self._capabilities
+        client = CallingClient(told if isinstance(told, dict) else {}, is_modern=is_modern)
+        if method == "server/discover":
+            return _discovered()
+        if method == "initialize":
+            return self._initialize(parameters)
+        if method == "ping":
+            return {}
+        if method == "tools/list":
+            return {"tools": TOOLS, **({"ttlMs": 3_600_000, "cacheScope": "public"} if is_modern else {})}
+        if method == "tools/call":
+            return await self._call(request_id, parameters, meta, client)
+        if is_modern and method in ("tasks/get", "tasks/update", "tasks/cancel"):
+            return await self._task(method, parameters, client)
+        raise RpcError(UNKNOWN_METHOD, f"there is no method {method[:80]!r}")
+
+    def _initialize(self, parameters: Fields) -> Fields:
+        wanted = parameters.get("protocolVersion")
+        given = parameters.get("capabilities")
+        self._capabilities = given if isinstance(given, dict) else {}
+        self._version = wanted if wanted in OLDER else OLDER[0]
+        return {
+            "protocolVersion": self._version,
+            "capabilities": {"tools": {}},
+            "serverInfo": _SERVER,
+            "instructions": INSTRUCTIONS,
+        }
+
+    # Calls of tools
+
+    async def _call(self, request_id: Any, parameters: Fields, meta: Fields, client: CallingClient) -> Fields:
+        name, given = parameters.get("name"), parameters.get("arguments")
+        arguments: Fields = given if isinstance(given, dict) else {}
+        if name not in {tool["name"] for tool in TOOLS}:
+            raise RpcError(INVALID_PARAMETERS, f"there is no tool {str(name)[:80]!r}")
+        try:
+            if name in ("run_agent", "hand_over"):
+                return await self._run(request_id, name, parameters, meta, client)
+            return await self._tools.call(str(name), arguments)
+        except HarnessError as error:  # the model reads it, and can do something else
+            return {"content": [{"type": "text", "text": error.words}], "isError": True}
+
+    async def _run(
+        self, request_id: Any, name: str, parameters: Fields, meta: Fields, client: CallingClient
+    ) -> Fields:
+        """`run_agent` until it ends, asks, or becomes a task; a repeated call continues its run."""
+        state = parameters.get("requestState") if client.is_modern else None
+        if state is not None:
+            run = self._tools.known(text_of({"requestState": state}, "requestState"))
+            await self._answer_all(run, parameters.get("inputResponses"))
+        else:
+            given = parameters.get("arguments")
+            run = await self._tools.begin(name, given if isinstance(given, dict) else {})
+        self._calls[request_id] = run
+        progress = asyncio.get_running_loop().create_task(self._report(run, meta.get("progressToken")))
+        try:
+            while True:
+                await run.wait(_TASK_AFTER_S if client.has_tasks else None)
+                if client.has_tasks and not run.is_over:
+                    return {"resultType": "task", **_task_of(run)}
+                if run.is_over or not client.has_forms or self._is_tired(run):
+                    return run.as_result()
+                if client.is_modern:
+                    forms = {relay_id: form_of(relay) for relay_id, relay in run.questions.items()}
+                    return {"resultType": "input_required", "inputRequests": forms, "requestState": run.id}
+                for relay_id, relay in run.questions.items():
+                    response = await self._ask(form_of(relay))
+                    await self._answer_all(run, {relay_id: response})
+        finally:
+            progress.cancel()
+
+    def _is_tired(self, run: DelegatedRun) -> bool:
+        self._rounds[run.id] = self._rounds.get(run.id, 0) + 1
+        return self._rounds[run.id] > _MOST_ROUNDS
+
+    async def _answer_all(self, run: DelegatedRun, responses: Any) -> None:
+        for relay_id, response in responses.items() if isinstance(responses, dict) else ():
+            relay = run.questions.get(relay_id)
+            if relay is None:
+                continue  # it was answered elsewhere
+            content = response.get("content") if isinstance(response, dict) else None
+            is_given = (
+                isinstance(response, dict)
+                and response.get("action") == "accept"
+                and isinstance(content, dict)
+            )
+            answer = content.get("answer") if is_given and content else None
+            await self._tools.answer(run, relay, answer)
+
+    async def _report(self, run: DelegatedRun, token: Any) -> None:
+        """Tell the client of each call that the agent makes."""
+        told = 0
+        while isinstance(token, str | int):
+            async with run.changed:
+                await run.changed.wait()
+            if run.steps > told:
+                told = run.steps
+                about = {"progressToken": token, "progress": told, "message": run.last_call}
+                self._send({"method": "notifications/progress", "params": about})
+
+    async def _ask(self, form: Fields) -> Fields:
+        """A question to the client, in protocols before 2026-07-28."""
+        self._count += 1
+        key = f"h{self._count}"
+        future: asyncio.Future[Fields] = asyncio.get_running_loop().create_future()
+        self._asked[key] = future
+        parameters = dict(form["params"])
+        if self._version < "2025-11-25":
+            parameters.pop("mode", None)
+        self._send({"id": key, "method": form["method"], "params": parameters})
+        try:
+            return await future
+        finally:
+            self._asked.pop(key, None)
+
+    # Tasks
+
+    async def _task(self, method: str, parameters: Fields, client: CallingClient) -> Fields:
+        if not client.has_tasks:
+            about: Fields = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+            raise RpcError(_MISSING_CAPABILITY, "this needs the extension for tasks", about)
+        run = self._tools.known(text_of(parameters, "taskId"))
+        if method == "tasks/cancel":
+            await run.stop()
+            return {}
+        if method == "tasks/update":
+            await self._answer_all(run, parameters.get("inputResponses"))
+            return {}
+        return _task_of(run, is_whole=True)
+
+    # Messages
+
+    def _notified(self, method: str, parameters: Fields) -> None:
+        if method != "notifications/cancelled":
+            return
+        request_id = parameters.get("requestId")
+        run, task = self._calls.get(request_id), self._running.get(request_id)
+        if run is not None:
+            asyncio.get_running_loop().create_task(run.stop())
+        if task is not None:
+            task.cancel()
+
+    def _answered(self, message: Fields) -> None:
+        future = self._asked.get(str(message.get("id")))
+        if future is not None and not future.done():
+            result = message.get("result")
+            future.set_result(result if isinstance(result, dict) else {"action": "cancel"})
+
+    def _error(self, request_id: Any, error: RpcError) -> None:
+        self._send({"id": request_id, "error": error.as_json})
+
+    def _send(self, message: Fields) -> None:
+        self._send_message({"jsonrpc": "2.0", **message})
+
+
+def _discovered() -> Fields:
+    return {
+        "supportedVersions": list(MODERN),
+        "capabilities": {"tools": {}, "extensions": {TASKS: {}}},
+        "instructions": INSTRUCTIONS,
+        "ttlMs": 3_600_000,
+        "cacheScope": "public",
+        "_meta": {f"{_META}serverInfo": _SERVER},
+    }
+
+
+def _task_of(run: DelegatedRun, *, is_whole: bool = False) -> Fields:
+    """The state of a task: its id is that of the session."""
+    questions = run.questions
+    status = "input_required" if questions else "completed" if run.is_over else "working"
+    if run.result is not None and run.result.outcome == "interrupted" and not questions:
+        status = "cancelled"
+    task: Fields = {
+        "taskId": run.id,
+        "status": status,
+        "createdAt": _iso(run.created_ms),
+        "lastUpdatedAt": _iso(run.changed_ms),
+        "ttlMs": _TASK_TTL_MS,
+        "pollIntervalMs": _POLL_MS,
+    }
+    if is_whole and status == "completed":
+        task["result"] = {"resultType": "complete", **run.as_result()}
+    if is_whole and questions:
+        task["inputRequests"] = {relay_id: form_of(relay) for relay_id, relay in questions.items()}
+    return task
+
+
+def _iso(at_ms: int) -> str:
+    moment = dt.datetime.fromtimestamp(max(0, at_ms) / 1000, dt.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

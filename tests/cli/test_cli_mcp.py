@@ -1,0 +1,245 @@
+"""`harness mcp`: the official client of MCP runs agents, answers them, and is held to the limits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_editor import environment_of
+from harness.clients.mcp.tools import TOOLS
+
+mcp = pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
+types = pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
+client_module = pytest.importorskip("mcp.client", reason="the extra `mcp` is not installed")
+
+SCRIPT = """
+turns = [
+  [ { text = "I write." }, { tool = "bash", input = { command = "echo hi > made.txt" } }, { usage = { input = 100, output = 5 } } ],
+  [ { text = "The purple file is there." } ],
+]
+"""
+TASKS = "io.modelcontextprotocol/tasks"
+META = "io.modelcontextprotocol/"
+
+
+class Shop:
+    def __init__(self, home: Path) -> None:
+        self.work = home / "work"
+        self.work.mkdir()
+        self.environment = environment_of(home)
+        script = home / "script.toml"
+        script.write_text(SCRIPT)
+        self.command = ["-m", "harness", "mcp", "--agent", "native", "--model", f"scripted/{script}"]
+
+    def client(self, mode: str, **options: Any) -> Any:
+        environment = {**self.environment, **options.pop("environment", {})}
+        server = mcp.StdioServerParameters(
+            command=sys.executable, args=self.command, env=environment, cwd=str(self.work)
+        )
+        return client_module.Client(server, mode=mode, **options)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(work(), 120))
+
+
+async def allow(_context: Any, asked: Any) -> Any:
+    choices = asked.requested_schema["properties"]["answer"]["enum"]
+    return types.ElicitResult(action="accept", content={"answer": choices[0]})
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
+def test_an_agent_is_run_asks_and_is_found_again(shop: Shop, mode: str) -> None:
+    progress: list[str] = []
+
+    async def note(_progress: float, _total: float | None, message: str | None) -> None:
+        progress.append(message or "")
+
+    async def work() -> None:
+        async with shop.client(mode, elicitation_callback=allow) as client:
+            names = {tool.name for tool in (await client.list_tools()).tools}
+            assert names == {
+                *("run_agent", "start_agent", "wait_agent", "answer", "hand_over"),
+                *("list_sessions", "show_session", "recall"),
+            }
+            done = await client.call_tool("run_agent", {"prompt": "write"}, progress_callback=note)
+            data = done.structured_content
+            assert (data["outcome"], data["success"], data["text"]) == (
+                "completed",
+                True,
+                "The purple file is there.",
+            )
+            assert not done.is_error
+            assert (shop.work / "made.txt").exists()
+            assert any("echo hi" in one for one in progress)
+            rows = (await client.call_tool("list_sessions", {})).structured_content["sessions"]
+            assert [row["session"] for row in rows] == [data["session"]]
+            shown = await client.call_tool("show_session", {"session": data["session"]})
+            assert "purple file" in shown.structured_content["text"]
+            found = (await client.call_tool("recall", {"query": "purple"})).structured_content["passages"]
+            assert found[0]["session"] == data["session"]
+            assert "purple" in found[0]["passage"]
+
+    run(work)
+
+
+def test_a_client_that_cannot_ask_answers_with_a_tool(shop: Shop) -> None:
+    async def work() -> None:
+        async with shop.client("legacy") as client:
+            waiting = (await client.call_tool("run_agent", {"prompt": "write"})).structured_content
+            assert waiting["outcome"] == "waiting"
+            assert "echo hi" in waiting["text"]
+            option = waiting["question"]["options"][0]["id"]
+            done = await client.call_tool("answer", {"session": waiting["session"], "answer": option})
+            assert done.structured_content["outcome"] == "completed"
+            started = (await client.call_tool("start_agent", {"prompt": "again"})).structured_content
+            assert started["outcome"] in {"running", "waiting"}
+            asked = await client.call_tool("wait_agent", {"session": started["session"], "seconds": 20})
+            assert asked.structured_content["outcome"] == "waiting"
+            refused = await client.call_tool("answer", {"session": started["session"], "answer": "no"})
+            assert refused.structured_content["session"] == started["session"]
+            unknown = await client.call_tool("wait_agent", {"session": "nope"})
+            assert unknown.is_error
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"), [({"HARNESS_DEPTH": "3"}, "deep"), ({"HARNESS_BUDGET_USD": "0"}, "budget")]
+)
+def test_agents_that_call_agents_end(shop: Shop, environment: dict[str, str], words: str) -> None:
+    async def work() -> None:
+        async with shop.client("auto", environment=environment) as client:
+            refused = await client.call_tool("run_agent", {"prompt": "x"})
+            assert refused.is_error
+            assert words in refused.content[0].text
+
+    run(work)
+
+
+class RawClient:
+    """Messages as they are, one a line."""
+
+    def __init__(self, shop: Shop, *wrapper: str) -> None:
+        command = [*wrapper, sys.executable, *shop.command]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=shop.environment, cwd=shop.work
+        )
+        self.count = 0
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self.count += 1
+        self.send(
+            json.dumps({"jsonrpc": "2.0", "id": self.count, "method": method, "params": parameters}).encode()
+        )
+        while (message := self.read()).get("id") != self.count:
+            pass
+        return message
+
+    def modern(self, method: str, **parameters: Any) -> dict[str, Any]:
+        capabilities = {"extensions": {TASKS: {}}, "elicitation": {}}
+        meta = {f"{META}protocolVersion": "2026-07-28", f"{META}clientCapabilities": capabilities}
+        result: dict[str, Any] = self.call(method, **parameters, _meta=meta)["result"]
+        return result
+
+    def send(self, line: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def read(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        message: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return message
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        assert self.process.wait(30) == 0
+        self.process.stdout.close()
+
+
+def test_a_long_run_is_a_task_that_needs_input(shop: Shop) -> None:
+    client = RawClient(shop)
+    task = client.modern("tools/call", name="run_agent", arguments={"prompt": "write"})
+    assert task["resultType"] == "task"
+    until_s = time.monotonic() + 60
+    while (state := client.modern("tasks/get", taskId=task["taskId"]))["status"] == "working":
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
+    ((relay, form),) = state["inputRequests"].items()
+    choice = form["params"]["requestedSchema"]["properties"]["answer"]["enum"][0]
+    answers = {relay: {"action": "accept", "content": {"answer": choice}}}
+    assert client.modern("tasks/update", taskId=task["taskId"], inputResponses=answers) == {
+        "resultType": "complete"
+    }
+    while (state := client.modern("tasks/get", taskId=task["taskId"]))["status"] == "working":
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
+    assert state["status"] == "completed"
+    assert state["result"]["structuredContent"]["outcome"] == "completed"
+    client.close()
+
+
+def test_what_is_wrong_gets_the_error_of_the_protocol(shop: Shop) -> None:
+    client = RawClient(shop)
+    client.send(b"{not json}")
+    assert client.read()["error"]["code"] == -32700
+    client.send(b"[]")
+    assert client.read()["error"]["code"] == -32600
+    meta = {f"{META}protocolVersion": "1999-01-01"}
+    wrong = client.call("tools/list", _meta=meta)["error"]
+    assert (wrong["code"], wrong["data"]["supported"]) == (-32022, ["2026-07-28"])
+    assert client.call("no/such")["error"]["code"] == -32601
+    assert client.call("tasks/result")["error"]["code"] == -32601
+    assert client.call("tools/call", name="surprise", arguments={})["error"]["code"] == -32602
+    assert client.call("tools/call", name="run_agent", arguments={})["error"]["code"] == -32602
+    plain = {f"{META}protocolVersion": "2026-07-28", f"{META}clientCapabilities": {}}
+    assert client.call("tasks/get", taskId="x", _meta=plain)["error"]["code"] == -32021
+    assert (
+        client.call("initialize", protocolVersion="2025-06-18")["result"]["protocolVersion"] == "2025-06-18"
+    )
+    assert client.call("initialize", protocolVersion="1999")["result"]["protocolVersion"] == "2025-11-25"
+    client.close()
+
+
+def test_the_skill_names_tools_that_exist(shop: Shop) -> None:
+    command = [sys.executable, "-m", "harness", "mcp", "--skill"]
+    skill = subprocess.run(command, env=shop.environment, capture_output=True, text=True, check=True).stdout
+    assert skill.startswith("---\nname: harness\n")
+    taught = {"run_agent", "start_agent", "wait_agent", "answer", "hand_over", "recall"}
+    assert taught <= {tool["name"] for tool in TOOLS}
+    assert all(name in skill for name in taught)
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="this system does not show its processes as files"
+)
+def test_depth_is_seen_in_the_processes_above_too(tmp_path: Path) -> None:
+    """An agent that does not pass its environment on cannot begin at zero again."""
+    program = tmp_path / "harness"
+    program.write_text(
+        f"#!{sys.executable}\nimport subprocess, sys\n"
+        "n = int(sys.argv[2])\n"
+        "below = [sys.executable, __file__, 'mcp', str(n - 1)] if n else\\\n"
+        "  [sys.executable, '-c', 'from harness.clients.mcp.limits import depth_here; print(depth_here({}))']\n"
+        "subprocess.run(below, env={} if n else None)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(program), "mcp", "2"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "3"
