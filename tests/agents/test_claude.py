@@ -29,7 +29,9 @@ from harness.events import (
     Error,
     Event,
     Info,
+    LimitWindow,
     Message,
+    RateLimits,
     ReasoningDelta,
     Result,
     SessionStart,
@@ -355,6 +357,26 @@ def test_of_several_results_the_last_counts_and_turns_add_up() -> None:
     [
         ({"type": "rate_limit_event", "rate_limit_info": {"status": "allowed"}}, []),
         ({"type": "rate_limit_event"}, []),
+        (
+            {
+                "type": "rate_limit_event",
+                "rate_limit_info": {
+                    "status": "allowed",
+                    "rateLimitType": "five_hour",
+                    "utilization": 0.5,
+                    "resetsAt": 1900000000,
+                    "unifiedWindows": {"seven_day": {"utilization": 1.2, "resetsAt": "soon", "status": "rejected"}, "odd": 1},
+                },
+            },
+            [
+                RateLimits(
+                    windows=[
+                        LimitWindow(name="seven_day", status="reached", used_percent=120.0),
+                        LimitWindow(name="five_hour", status="ok", used_percent=50.0, resets_at_ms=1_900_000_000_000),
+                    ]
+                )
+            ],
+        ),
         (
             {"type": "rate_limit_event", "rate_limit_info": {"status": "allowed_warning", "utilization": 0.93}},
             [Warning(message="rate limit status: allowed_warning (93% used)", code="rate_limit_allowed_warning")],

@@ -85,7 +85,7 @@ from harness.events.tool import (
     ToolProgress,
     ToolStart,
 )
-from harness.events.usage import BudgetExtended, Usage, UsageDelta
+from harness.events.usage import BudgetExtended, LimitWindow, RateLimits, Usage, UsageDelta
 
 AnyEvent: TypeAlias = (
     SessionStart
@@ -102,6 +102,7 @@ AnyEvent: TypeAlias = (
     | ToolProgress
     | ToolEnd
     | UsageDelta
+    | RateLimits
     | BudgetExtended
     | TasksChanged
     | Relay
@@ -177,6 +178,7 @@ __all__ = [
     "GoalEvaluated",
     "Grant",
     "Info",
+    "LimitWindow",
     "MemoryActivated",
     "MemoryModelChanged",
     "MemoryStatus",
@@ -190,6 +192,7 @@ __all__ = [
     "Operation",
     "Outcome",
     "ProviderLimited",
+    "RateLimits",
     "ReasoningDelta",
     "ReflectionEnd",
     "ReflectionFailed",

@@ -107,6 +107,24 @@ class UsageDelta(Event, frozen=True, kw_only=True):
     """Of a thread whose application has set its count of tokens: what it is from here on. Nothing was used."""
 
 
+class LimitWindow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A window of a subscription, or another limit of a provider, as far as the agent says."""
+
+    name: str
+    """The vendor's own: `five_hour`, `seven_day_opus`; where it has none, how long it is: `5 h`, `week`."""
+    status: Literal["ok", "near", "reached", "exhausted"]
+    """`exhausted`: the plan or the money is used up; no window opens again by itself."""
+    used_percent: float | None = None
+    """May be above 100. None: it was not said."""
+    resets_at_ms: int | None = None
+
+
+class RateLimits(Event, frozen=True, kw_only=True):
+    """How full the windows of the agent's account are, and when they open again, in the agent's own figures."""
+
+    windows: list[LimitWindow]
+
+
 class BudgetExtended(Event, frozen=True, kw_only=True):
     """A person let this conversation continue beyond a limit of `harness budget`, until the day or month is over."""
 

@@ -10,12 +10,13 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.agents.claude.driver import ENVIRONMENT, ClaudeControl
+from harness.agents.claude.limits import limit_windows
 from harness.contracts.agent import Agent, CommandFiles, CommandLine, TwoWay, Version
 from harness.contracts.command_line import flags_of, has, numbers_of
 from harness.contracts.request import Request
 from harness.contracts.toolset import PendingCall
 from harness.contracts.translator import Record
-from harness.events import Error, Event, Info, ToolEnd, ToolProgress, Usage, Warning
+from harness.events import Error, Event, Info, RateLimits, ToolEnd, ToolProgress, Usage, Warning
 from harness.events.operation import Operation, Skill
 from harness.events.usage import CLASSES
 from harness.formats.error_messages import retried
@@ -325,13 +326,15 @@ class ClaudeTranslator(StreamJson):
     def _rate_limit_event(self, record: Record) -> list[Event]:
         data = record_of(record.get("rate_limit_info"))
         status = text_of(data.get("status"))
+        windows = limit_windows(data)
+        out: list[Event] = [RateLimits(windows=windows)] if windows else []
         if status in ("", "allowed"):
-            return []
+            return out
         used = amount_of(data.get("utilization"))
         parts = (text_of(data.get("rateLimitType")), "" if used is None else f"{used:.0%} used")
         details = ", ".join(filter(None, parts))
         message = f"rate limit status: {status}{f' ({details})' if details else ''}"
-        return [Warning(message=message, code=f"rate_limit_{status}")]
+        return [*out, Warning(message=message, code=f"rate_limit_{status}")]
 
     def carried(self) -> dict[str, Any]:
         return self._ledger.carried()

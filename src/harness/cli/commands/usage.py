@@ -38,6 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help='TOML with [prices."MODEL"] tables, over the built-in ones',
     )
+    help_text = "how full the windows of subscriptions are, and when they open again, as agents said it last"
+    add("--limits", action="store_true", help=help_text)
     add("--json", action="store_true", help="print JSON")
 
 
@@ -51,8 +53,10 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.usage.prices import load
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
-    prices = load(settings, arguments.prices)
     store = preferences.open_store(settings)
+    if arguments.limits:
+        return _show_limits(store, console, as_json=arguments.json)
+    prices = load(settings, arguments.prices)
     ledger = Ledger()
     histories = HistorySessions(say=console.warning)
     _read(store, ledger, histories, console)
@@ -73,6 +77,39 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         noun = "session has" if silent == 1 else "sessions have"
         console.say(f"{silent} {noun} no usage")
     return 0
+
+
+def _show_limits(store: FileStore, console: Console, *, as_json: bool) -> int:
+    from harness.cli.output import write_json, write_text
+    from harness.clients.sessions.limits import stated_limits
+    from harness.formatting.escapes import single_line
+
+    now_ms = time.time_ns() // 1_000_000
+    limits = stated_limits(store, now_ms)
+    if as_json:
+        write_json(limits)
+    elif not limits:
+        console.say("no agent has said anything of its limits")
+    else:
+        rows = [("agent", "window", "used", "state", "resets", "said")]
+        for one in limits:
+            used = "–" if one.used_percent is None else f"{one.used_percent:.0f} %"
+            resets = "not said" if one.resets_at_ms is None else _moment(one.resets_at_ms)
+            state = "?" if one.is_past else one.status
+            window = single_line(one.window) or "–"
+            rows.append(
+                (one.agent, window, "?" if one.is_past else used, state, resets, _moment(one.said_ms))
+            )
+        widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+        lines = (
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
+        )
+        write_text("".join(f"{line.rstrip()}\n" for line in lines))
+    return 0
+
+
+def _moment(at_ms: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at_ms / 1000))
 
 
 def _read(store: FileStore, ledger: Ledger, histories: HistorySessions, console: Console) -> None:
