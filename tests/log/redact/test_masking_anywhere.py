@@ -44,7 +44,18 @@ def _pythons_of_the_same_language() -> list[str]:
     folders = [*os.environ.get("PATH", "").split(os.pathsep), "/usr/bin", "/usr/local/bin"]
     programs = {os.path.realpath(os.path.join(folder, f"python{version}")) for folder in folders}
     own = os.path.realpath(sys.executable)
-    return sorted(program for program in programs if program != own and os.access(program, os.X_OK))
+    return sorted(
+        program
+        for program in programs
+        if program != own and os.access(program, os.X_OK) and _version_of(program) == version
+    )
+
+
+def _version_of(program: str) -> str:
+    """Empty if it is no interpreter: version managers put programs on the PATH that only look for one."""
+    code = "import sys; print(*sys.version_info[:2], sep='.')"
+    done = subprocess.run([program, "-I", "-c", code], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def test_other_releases_of_this_python_mask_as_well() -> None:
