@@ -517,6 +517,15 @@ eval "$x"
 awk 1 a
 source x
 tar czf $OUT src
+shopt -s dotglob; cat *
+setopt globdots; cat *
+find . -type f -exec cat {} +
+find . -type f -execdir head {} ;
+fd . -H -X cat
+fdfind -x cat
+cat /proc/self/cwd/.env
+cat /proc/self/cwd/x
+cat /dev/fd/3
 """
 CANNOT_NAME_IT = """
 npm test
@@ -531,6 +540,7 @@ printf '%s' "$x"
 cat a.txt; ls -la; exit $?
 cat src/*.py
 ls *.log
+find . -name x
 cp src/{a,b}.py x/
 """
 
@@ -559,3 +569,26 @@ def test_a_server_whose_name_has_the_separator_in_it_is_denied_by_its_name(works
     allowed = Rule(answer="allow", server="my__docs")
     assert decide([call], ASK, [allowed], workspace).answer == "ask"
     assert decide([call], FULL_ACCESS, [Rule(answer="deny", server="docs")], workspace).answer == "allow"
+
+
+@pytest.mark.parametrize("line", ["git grep x", "git log -p", "git show HEAD", "git -C . diff", "git stash"])
+def test_git_that_shows_files_is_asked_about_where_one_of_them_is_denied(
+    line: str, workspace: WorkFolder
+) -> None:
+    call, rules = TABLE.call("Bash", {"command": line}), [Rule(answer="deny", path=".env")]
+    assert decide([call], FULL_ACCESS, rules, workspace).answer == "allow"
+    (Path(workspace.root) / ".env").write_text("secret")
+    assert decide([call], FULL_ACCESS, rules, workspace).answer == "ask"
+    status = TABLE.call("Bash", {"command": "git status"})
+    assert decide([status], FULL_ACCESS, rules, workspace).answer == "allow"
+
+
+def test_a_denied_path_is_denied_by_way_of_a_process(workspace: WorkFolder) -> None:
+    rules = [Rule(answer="deny", path="secrets/key")]
+    for path in (
+        "/proc/self/cwd/secrets/key",
+        "/proc/1/task/1/cwd/secrets/key",
+        f"/proc/self/root{workspace.root}/secrets/key",
+    ):
+        call = TABLE.call("Read", {"file_path": path})
+        assert decide([call], FULL_ACCESS, rules, workspace).answer == "deny"

@@ -17,6 +17,8 @@ from harness.approvals.work_folder import WorkFolder
 _READ_BELOW = names("ack ag cp egrep fgrep grep rg rsync scp tar zip")
 """Programs that read every file below a folder."""
 _WITHOUT_A_FOLDER = names("ack ag rg")
+_OF_ALL_FILES = names("archive bundle diff grep log show stash")
+"""Commands of git that show what is in files of the repository."""
 _MOST_NAMES = 20_000
 """Of a folder with more it is not known what lies in it."""
 
@@ -44,6 +46,8 @@ def _folders(call: ProposedCall, workspace: WorkFolder) -> Iterator[str]:
         name = words[0].rpartition("/")[2] if words else ""
         if name == "cd" and len(words) > 1:
             places.append(os.path.join(call.cwd, words[1]))
+        if name == "git" and _OF_ALL_FILES.intersection(words):
+            yield from workspace.reals(".", call.cwd)
         if name not in _READ_BELOW:
             continue
         options = "".join(word for word in words if word.startswith("-"))

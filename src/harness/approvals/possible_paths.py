@@ -18,16 +18,20 @@ from harness.approvals.command_grammar import names
 
 _SUBSTITUTION = re.compile(r"[$<>]\([^()]*\)|`[^`]*`")
 _SUBSTITUTE = "$_"
-_UNKNOWN = re.compile(r"\$(?:['{@*-]|\w)|`|\{[^{}\s]*\.\.[^{}\s]*\}|^~[-+\w]")
-"""In a word that is not known before it runs; `$?` and the like are numbers."""
+_UNKNOWN = re.compile(r"\$(?:['{@*-]|\w)|`|\{[^{}\s]*\.\.[^{}\s]*\}|^~[-+\w]|/(?:proc|dev/fd)/")
+"""In a word that is not known before it runs; `$?` and the like are numbers. Where `/proc/self/cwd` leads only the process
+knows."""
 _GROUP = re.compile(r"[^\s;&|$<>(]\([^)]")
 """To zsh, and to bash if it is told so, part of a glob: `.e(nv)`."""
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _QUOTES = re.compile(r"[\\'\"]")
 _SEPARATES = re.compile(r"[\s;&|<>()]")
 _PRINTS = names("echo printf")
-_TAKES_NAMES = names("eval parallel source xargs .")
-"""What these open or run stands elsewhere."""
+_TAKES_NAMES = names("eval parallel setopt shopt source xargs .")
+"""What these open or run stands elsewhere, or they change what a glob means."""
+_RUNS_FOR_EACH = re.compile(r"-(?:exec|ok|x$|X$)|--exec")
+_FINDERS = names("bfs fd fdfind find")
+"""With such an option they run something on every file that they find."""
 _TAKES_A_PROGRAM = names("awk ed emacs ex gawk gdb mawk sed vi vim")
 """Programs that are given another one as text, in which a name can be put together."""
 _INTERPRETERS = names(
@@ -63,6 +67,8 @@ def _is_given_names(words: Sequence[str]) -> bool:
             return True
         if name in _INTERPRETERS:
             return _has_program_as_text(words[place + 1 :])
+        if name in _FINDERS:
+            return any(map(_RUNS_FOR_EACH.match, words[place + 1 :]))
         if name not in RUNS_ANOTHER and not word.startswith("-") and not ASSIGNMENT.match(word):
             return False
     return False

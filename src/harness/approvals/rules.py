@@ -328,6 +328,7 @@ def _named_paths(call: ProposedCall, workspace: WorkFolder) -> Iterator[tuple[st
 
 
 _LONGEST_PATH = 4096
+_OF_A_PROCESS = re.compile(r"/+proc/+[^/]+/+(?:task/+\d+/+)?(cwd|root)(?=/|$)")
 _MOST_MATCHES = 1000
 _CHANGES_FOLDER = names("cd chdir pushd -C --chdir --cwd --directory --prefix")
 _CHOICES = re.compile(r"\{([^{},]*(?:,[^{},]*)+)\}")
@@ -373,6 +374,10 @@ def _globs(glob: str, workspace: WorkFolder) -> Iterator[str]:
 
 def _forms(path: str, cwd: str, workspace: WorkFolder) -> Iterator[str]:
     """A path as written, as meant, and where it leads."""
+    if found := _OF_A_PROCESS.match(
+        path
+    ):  # where its own folder is, only that process knows: it is taken for this one
+        path = f"{workspace.root if found[1] == 'cwd' else ''}{path[found.end() :]}" or "/"
     yield os.path.normpath(path)
     yield os.path.normpath(os.path.join(workspace.root, cwd, os.path.expanduser(path)))
     for real in workspace.reals(path, cwd):

@@ -28,7 +28,7 @@ from harness.approvals.free_commands import free_programs
 from harness.approvals.globs import escaped, literal
 from harness.approvals.grants import words_of
 from harness.approvals.rule_settings import load_rules
-from harness.approvals.rules import Rule
+from harness.approvals.rules import Rule, first_touching
 from harness.approvals.work_folder import WorkFolder
 from harness.contracts.tool import (
     Renamed,
@@ -348,9 +348,8 @@ class SessionPermissions:
         """For the loop, right before execution: a rule that denies overrides every earlier approval."""
         if self.is_denied(call.tool):
             return f"{call.tool} is denied by the rules of this session"
-        denials = [rule for rule in self.as_rules() if rule.answer == "deny"]
-        answer, why = verdict_on(call, FULL_ACCESS, denials, self.folder) if denials else ("allow", "")
-        return why if answer == "deny" else None
+        rule = first_touching(self.as_rules(), "deny", call, self.folder)
+        return None if rule is None else rule.reason or f"a rule denies it: {rule.words}"
 
     @staticmethod
     def _by_name(resolver: CategoryResolver, tool_name: str) -> ToolCategory | None:
