@@ -525,6 +525,10 @@ fd . -H -X cat
 fdfind -x cat
 cat /proc/self/cwd/.env
 cat /proc/self/cwd/x
+tar -T list -c
+tar c --files-from=list
+wc --files0-from=list
+cpio -o
 cat /dev/fd/3
 """
 CANNOT_NAME_IT = """
@@ -581,6 +585,18 @@ def test_git_that_shows_files_is_asked_about_where_one_of_them_is_denied(
     assert decide([call], FULL_ACCESS, rules, workspace).answer == "ask"
     status = TABLE.call("Bash", {"command": "git status"})
     assert decide([status], FULL_ACCESS, rules, workspace).answer == "allow"
+
+
+@pytest.mark.parametrize(
+    "line", ["mv secrets x", "ln -s secrets x; cat x/key", "gzip -r .", "7z a x.7z .", "git clone . x"]
+)
+def test_what_moves_or_packs_a_folder_with_something_denied_is_asked_about(
+    line: str, workspace: WorkFolder
+) -> None:
+    (Path(workspace.root) / "secrets").mkdir()
+    (Path(workspace.root) / "secrets/key").write_text("1")
+    call, rules = TABLE.call("Bash", {"command": line}), [Rule(answer="deny", path="secrets/*")]
+    assert decide([call], FULL_ACCESS, rules, workspace).answer == "ask"
 
 
 def test_a_denied_path_is_denied_by_way_of_a_process(workspace: WorkFolder) -> None:

@@ -14,10 +14,14 @@ from harness.approvals.command_grammar import names
 from harness.approvals.rules import Rule, is_path_of
 from harness.approvals.work_folder import WorkFolder
 
-_READ_BELOW = names("ack ag cp egrep fgrep grep rg rsync scp tar zip")
-"""Programs that read every file below a folder."""
+_READ_BELOW = names(
+    "7z 7za 7zz ack ag bzip2 cp cpio ditto egrep fgrep grep gzip install ln mv pax rar rclone rg rsync scp sftp tar xz zip zstd"
+)
+"""Programs that read every file below a folder, or give the folder another name."""
 _WITHOUT_A_FOLDER = names("ack ag rg")
-_OF_ALL_FILES = names("archive bundle diff grep log show stash")
+_OF_ALL_FILES = names(
+    "archive bundle cat-file checkout-index clone diff fast-export format-patch grep log show stash worktree"
+)
 """Commands of git that show what is in files of the repository."""
 _MOST_NAMES = 20_000
 """Of a folder with more it is not known what lies in it."""

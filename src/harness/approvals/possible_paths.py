@@ -27,8 +27,10 @@ _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _QUOTES = re.compile(r"[\\'\"]")
 _SEPARATES = re.compile(r"[\s;&|<>()]")
 _PRINTS = names("echo printf")
-_TAKES_NAMES = names("eval parallel setopt shopt source xargs .")
+_TAKES_NAMES = names("cpio eval parallel pax setopt shopt source xargs .")
 """What these open or run stands elsewhere, or they change what a glob means."""
+_FROM_A_LIST = re.compile(r"-T|--(?:files0?-from|input-file|pathspec-from-file)")
+"""Options after which names of files stand in another one."""
 _RUNS_FOR_EACH = re.compile(r"-(?:exec|ok|x$|X$)|--exec")
 _FINDERS = names("bfs fd fdfind find")
 """With such an option they run something on every file that they find."""
@@ -56,6 +58,8 @@ def _opens_unknown(words: Sequence[str]) -> bool:
     """Whether something is opened that is not known. What a quote hides from the shell is looked at, too."""
     if words[0] in _PRINTS:
         return False
+    if any(map(_FROM_A_LIST.match, words)):
+        return True
     return any(_UNKNOWN.search(form) for word in words for form in (word, _QUOTES.sub("", word)))
 
 
