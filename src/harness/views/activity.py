@@ -75,18 +75,18 @@ class Activities:
     def feed(self, event: Event) -> Sequence[Activity]:
         self._tree.feed(event)
         thought = self._flush_thought(event) if self._thought else []
-        found = [*thought, *self._translate(event)]
+        activities = [*thought, *self._translate(event)]
         self._last_ms = event.timestamp_ms
-        return self._stamped(found) if found else ()
+        return self._stamped(activities) if activities else ()
 
     def finish(self) -> Sequence[Activity]:
         return self._stamped(self._flush_thought(None)) if self._thought else ()
 
-    def _stamped(self, found: list[Activity]) -> list[Activity]:
+    def _stamped(self, activities: list[Activity]) -> list[Activity]:
         stamp: Activity = {"timestamp": _iso(self._last_ms)}
         if self._session_id:
             stamp["sessionId"] = self._session_id
-        return [stamp | activity for activity in found]
+        return [stamp | activity for activity in activities]
 
     def _translate(self, event: Event) -> Iterator[Activity]:
         match event:

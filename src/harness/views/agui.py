@@ -26,10 +26,10 @@ class AgUi:
         self._fold = AgUiFold()
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
-        return [encode(one) + b"\n" for one in self._fold.feed(event)]
+        return [encode(wire_event) + b"\n" for wire_event in self._fold.feed(event)]
 
     def finish(self) -> Sequence[bytes]:
-        return [encode(one) + b"\n" for one in self._fold.finish()]
+        return [encode(wire_event) + b"\n" for wire_event in self._fold.finish()]
 
 
 def open(options: ViewOptions) -> View:

@@ -215,9 +215,9 @@ class _Trajectory:
         if cost is None:
             costs = [
                 self._totals.get("cost_usd"),
-                *(one["final_metrics"].get("total_cost_usd") for one in inner),
+                *(child["final_metrics"].get("total_cost_usd") for child in inner),
             ]
-            known = [one for one in costs if one is not None]
+            known = [cost_usd for cost_usd in costs if cost_usd is not None]
             cost = sum(known) if known else None
         counts = {
             f"total_{name}": self._totals.get(name)
@@ -230,7 +230,7 @@ class _Trajectory:
         if step is None:
             return
         results = step.setdefault("observation", {"results": []})["results"]
-        found = next((one for one in results if one.get("source_call_id") == child.parent_call), None)
+        found = next((each for each in results if each.get("source_call_id") == child.parent_call), None)
         if found is None:
             results.append(found := {"source_call_id": child.parent_call})
         reference = _lean({"trajectory_id": child._id, "session_id": child._session})  # the same class
@@ -298,7 +298,7 @@ class _Trajectory:
 
     def _spend(self, event: UsageDelta) -> None:
         usage = event.usage
-        step = self._open or next((one for one in reversed(self._steps) if one["source"] == "agent"), None)
+        step = self._open or next((each for each in reversed(self._steps) if each["source"] == "agent"), None)
         step = step or self._step(event, "agent")
         metrics = step.setdefault("metrics", {})
         counts = {

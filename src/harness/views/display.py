@@ -29,8 +29,8 @@ class DisplayFold:
 
     def feed(self, event: Event, /) -> Sequence[HarnessEvent]:
         events = self.translation.feed(event)
-        for one in events:
-            reduce(self.value, one)
+        for session_event in events:
+            reduce(self.value, session_event)
         return events
 
     def finish(self) -> Sequence[HarnessEvent]:

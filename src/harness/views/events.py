@@ -28,7 +28,8 @@ class Events:
         self._translation = WireTranslation()
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
-        return [encode(one) + b"\n" for one in self._translation.feed(event) if type(one) not in UNTOLD]
+        wire_events = self._translation.feed(event)
+        return [encode(each) + b"\n" for each in wire_events if type(each) not in UNTOLD]
 
     def finish(self) -> Sequence[bytes]:
         return ()

@@ -56,11 +56,11 @@ class HtmlDocument:
         """The first one, until the head is written."""
         self._has_head = False
         self._finished = FinishedFold(self._tree)
-        self._used = OpenUsage(self._tree)
+        self._usage = OpenUsage(self._tree)
         self._masked = 0
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             SessionStart: self._on_start,
-            UsageDelta: self._used.add,
+            UsageDelta: self._usage.add,
             Error: self._on_error,
             Warning: self._on_warning,
             Compacted: self._on_compacted,
@@ -109,7 +109,9 @@ class HtmlDocument:
 
     def _write_message(self, event: Message) -> None:
         attached = [
-            one for one in event.parts or () if not isinstance(one, dict) or one.get("type") != "tool_call"
+            part
+            for part in event.parts or ()
+            if not isinstance(part, dict) or part.get("type") != "tool_call"
         ]
         if not event.text and not attached:
             return
@@ -139,11 +141,11 @@ class HtmlDocument:
             )
         if self._tree.run.depth or not self._tree.ended:
             return
-        used = self._used.settle(event)
+        usage = self._usage.settle(event)
         outcome = event.outcome.replace("_", " ")
         kind = "completed" if event.success else "failed"
         facts = [f'<span class="outcome {kind}">{html_of(outcome)}</span>']
-        facts += [f"<span>{fact}</span>" for fact in _amounts(used, event)]
+        facts += [f"<span>{fact}</span>" for fact in _amounts(usage, event)]
         self._block(event, f'<div class="end">{"".join(facts)}</div>')
 
     def _write_thought(self, thought: Thought) -> None:
@@ -217,7 +219,9 @@ def _what(start: ToolStart, operations: Sequence[Operation], cwd: str) -> str:
         asked = "" if start.input is None else gist(start.input)
         shown_words = [(start.tool_name, asked)]
     else:
-        shown_words = [(one.verb or "$", one.subject) for one in (words(each, cwd) for each in operations)]
+        shown_words = [
+            (phrase.verb or "$", phrase.subject) for phrase in (words(each, cwd) for each in operations)
+        ]
     shown = [
         f'<span class="verb">{html_of(verb)}</span> {html_of(single_line(subject))}'
         for verb, subject in shown_words
@@ -240,7 +244,7 @@ def _mark(start: ToolStart, end: ToolEnd | None) -> str:
 def _parts(start: ToolStart, end: ToolEnd | None, operations: Sequence[Operation]) -> Iterator[str]:
     """Input and output; a command is in the line already."""
     asked = start.input
-    is_in_line = all(isinstance(one, Command) and "\n" not in one.command for one in operations)
+    is_in_line = all(isinstance(each, Command) and "\n" not in each.command for each in operations)
     if asked not in (None, {}, "") and not (operations and is_in_line):
         shown = asked if isinstance(asked, str) else pretty(asked)
         yield f'<div class="part">input</div><pre>{html_of(shown)}</pre>'
@@ -252,16 +256,16 @@ def _notice(kind: str, text: str) -> str:
     return f'<div class="notice {kind}"><p>{html_of(text)}</p></div>'
 
 
-def _amounts(used: Usage, event: Result) -> Iterator[str]:
+def _amounts(usage: Usage, event: Result) -> Iterator[str]:
     if event.duration_ms is not None:
         yield duration(event.duration_ms)
     if event.turns:
         yield f"{event.turns} turn{'' if event.turns == 1 else 's'}"
-    output = (used.output or 0) + (used.reasoning or 0)
-    if used.input or output:
-        yield f"{tokens(used.input or 0)} in / {tokens(output)} out"
-    if used.cost_usd:
-        yield money(used.cost_usd)
+    output = (usage.output or 0) + (usage.reasoning or 0)
+    if usage.input or output:
+        yield f"{tokens(usage.input or 0)} in / {tokens(output)} out"
+    if usage.cost_usd:
+        yield money(usage.cost_usd)
 
 
 def _time(at_ms: int) -> str:

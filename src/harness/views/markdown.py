@@ -39,12 +39,12 @@ class Markdown:
         self._depth: int | None = None
         """How deep the last block is quoted; None before the first."""
         self._finished = FinishedFold(self._tree)
-        self._used = OpenUsage(self._tree)
+        self._usage = OpenUsage(self._tree)
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             SessionStart: self._on_start,
             ToolStart: self._on_tool_start,
             ToolEnd: self._on_tool_end,
-            UsageDelta: self._used.add,
+            UsageDelta: self._usage.add,
             Error: self._on_error,
             Result: self._on_result,
         }
@@ -110,7 +110,7 @@ class Markdown:
         self._block(event, f"**Result:** {status}{outcome}")
         if event.text:
             self._block(event, closed(neutralised(event.text)))
-        total = total_line(self._used.settle(event), event.duration_ms)
+        total = total_line(self._usage.settle(event), event.duration_ms)
         if total:
             self._block(event, total)
 

@@ -28,8 +28,8 @@ class SessionEvents:
         """How long a message must be to be written again."""
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
-        due = [one for one in self._translation.feed(event) if self._is_due(one)]
-        return [encode(one) + b"\n" for one in due]
+        due = [each for each in self._translation.feed(event) if self._is_due(each)]
+        return [encode(each) + b"\n" for each in due]
 
     def finish(self) -> Sequence[bytes]:
         return ()

@@ -127,7 +127,7 @@ class StreamView:
         self._shows_usage = options.usage
         self._tree = RunTree()
         self._session_id = ""
-        self._asked: set[str] = set()
+        self._open_questions: set[str] = set()
         """Questions that wait for an answer."""
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
@@ -178,7 +178,7 @@ class StreamView:
                 return None
 
     def _question(self, event: Relay, at_ms: int) -> RelayLine:
-        self._asked.add(event.id)
+        self._open_questions.add(event.id)
         return RelayLine(
             at_ms,
             event.id,
@@ -193,9 +193,9 @@ class StreamView:
         )
 
     def _answer(self, event: RelayReply, at_ms: int) -> RelayReplyLine | None:
-        if event.id not in self._asked:
+        if event.id not in self._open_questions:
             return None  # by a rule, which asked nobody
-        self._asked.remove(event.id)
+        self._open_questions.remove(event.id)
         answer = None if event.answer is None else compact(event.answer)
         return RelayReplyLine(at_ms, event.id, event.approved, event.by, event.reason, answer)
 

@@ -101,7 +101,7 @@ class Transcript:
         self._is_thinking = False
         self._failed_run = ""
         """The run of the last error."""
-        self._used = OpenUsage(self._tree)
+        self._usage = OpenUsage(self._tree)
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             SessionStart: self._on_start,
             Result: self._on_result,
@@ -113,7 +113,7 @@ class Transcript:
             ToolStart: self._on_tool_start,
             ToolProgress: self._on_tool_progress,
             ToolEnd: self._on_tool_end,
-            UsageDelta: self._used.add,
+            UsageDelta: self._usage.add,
             TasksChanged: self._on_tasks,
             Relay: self._on_relay,
             RelayReply: self._on_relay_reply,
@@ -318,7 +318,7 @@ class Transcript:
             facts.append(duration(event.duration_ms))
         if event.turns:
             facts.append(f"{event.turns} turn{'' if event.turns == 1 else 's'}")
-        facts.extend(_usage_facts(self._used.settle(event)))
+        facts.extend(_usage_facts(self._usage.settle(event)))
         return facts
 
     def _show_open(self, run_id: str) -> None:
@@ -407,7 +407,7 @@ def _answer_words(event: RelayReply) -> str:
         if answer.get("action") in ("approved", "rejected"):  # a plan
             feedback = "" if event.reason else gist(answer.get("feedback") or "")
             return f"{answer['action']} {feedback}".rstrip()
-        return ", ".join(_choice_words(one) for one in answer.values())
+        return ", ".join(_choice_words(choice) for choice in answer.values())
     if answer is not None:
         return _choice_words(answer)
     is_always = event.approved and (event.always or event.choice not in ("", "once"))

@@ -190,7 +190,7 @@ class UsageFold:
 
 
 def _sum_ms(durations: Iterable[int | None]) -> int | None:
-    known = [one for one in durations if one is not None]
+    known = [duration_ms for duration_ms in durations if duration_ms is not None]
     return sum(known) if known else None
 
 
