@@ -202,7 +202,7 @@ class Speaker:
 
     def __init__(self, on_ask: Callable[[], None], *, tool: str = "") -> None:
         self._on_ask = on_ask
-        call = {"type": "tool_call", "name": tool, "input": {"command": "true"}}
+        call = {"type": "tool_call", "name": tool, "input": {"command": "touch walked"}}
         turn = [{"events": [call]}, "Yes."] if tool else ["Yes."]
         self._script = Scripted(turn * 9, name=self.name)
 
@@ -425,6 +425,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for variable in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
             os.environ[variable] = os.path.join(folder, "home")
+        os.chdir(folder)  # settings of a project would be walked through, too
         asyncio.run(message(os.path.join(folder, "message")))
         answer_to_program(os.path.join(folder, "program"))
         answer_to_loop(os.path.join(folder, "loop"))
