@@ -103,6 +103,10 @@ def test_a_client_that_cannot_ask_answers_with_a_tool(shop: Shop) -> None:
             assert waiting["outcome"] == "waiting"
             assert "echo hi" in waiting["text"]
             option = waiting["question"]["options"][0]["id"]
+            always = next(one["id"] for one in waiting["question"]["options"] if "lways" in one["label"])
+            refused = await client.call_tool("answer", {"session": waiting["session"], "answer": always})
+            assert refused.is_error
+            assert "only a person" in refused.content[0].text
             done = await client.call_tool("answer", {"session": waiting["session"], "answer": option})
             assert done.structured_content["outcome"] == "completed"
             started = (await client.call_tool("start_agent", {"prompt": "again"})).structured_content

@@ -70,7 +70,9 @@ class AgentTools:
         if name == "answer":
             run = self.known(text_of(arguments, "session"))
             for relay in list(run.questions.values())[:1]:
-                await self.answer(run, relay, text_of(arguments, "answer"))
+                answer = text_of(arguments, "answer")
+                _check_once(relay, answer)
+                await self.answer(run, relay, answer)
             await run.wait(_USUAL_WAIT_S)
             return run.as_result()
         if name == "list_sessions":
@@ -202,6 +204,16 @@ class AgentTools:
             for hit in hits
         ]
         return _data({"passages": passages})
+
+
+def _check_once(relay: Relay, answer: str) -> None:
+    """An agent answers for this once. Raises UsageError for what would be allowed from now on."""
+    choice = next((one for one in relay.choices or () if one.id == answer), None)
+    if choice is not None and choice.kind == "allow-always":
+        raise UsageError(
+            "only a person can allow something always",
+            hint="answer with the option for this once, or ask your user",
+        )
 
 
 def _data(data: Fields) -> Fields:
