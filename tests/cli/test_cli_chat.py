@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -305,3 +306,31 @@ def test_a_turn_is_taken_back_and_brought_again(cli: CliMachine) -> None:
     assert "· Brought back: 2 files." in out
     assert not (cli.project / "made").exists()
     assert (cli.project / "kept").read_text() == "kept\n"
+
+
+def test_a_command_in_the_background_lives_from_message_to_message(cli: CliMachine) -> None:
+    begin = {
+        "tool": "bash",
+        "input": {"command": "echo $$ > pid; while true; do echo tick; sleep 0.1; done", "background": True},
+    }
+    look = {"tool": "bash_output", "input": {"id": "b1", "wait": 5}}
+    turns = [
+        begin,
+        {"text": "It runs."},
+        look,
+        {"tool": "bash_output", "input": {}},
+        {"text": "It still runs."},
+    ]
+    script = cli.root / "background.json"
+    script.write_text(json.dumps({"turns": turns}))
+    words = ("chat", "-a", "native", "-m", f"scripted/{script}", "--permissions", "full-access")
+    code, out, err = through_pipe(cli, "begin\nand now?\n", *words)
+    assert (code, err) == (0, "")
+    outputs = [event["output"] for event in events(cli, "ToolEnd")]
+    assert "b1 is running in the background" in outputs[0]
+    assert "b1 is still running" in outputs[1]
+    assert "tick" in outputs[1]
+    assert "b1 is still running: echo $$ > pid; while true" in outputs[2]
+    assert "It still runs." in out
+    with pytest.raises(ProcessLookupError):  # it has ended with the conversation
+        os.kill(int((cli.project / "pid").read_text()), 0)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -107,14 +107,26 @@ class LiveServer:
             assert not thread.is_alive()
         assert self.failures == [], "\n".join(self.failures)
 
-    def script(self, *responses: Any, name: str = "script.json", pause_ms: int = 0) -> str:
-        """The name of a model with these answers. Each response: a text, or a list of events."""
-        shown_text = [
-            {"events": [{"type": "text", "content": one, "pieces": 3}] if isinstance(one, str) else one}
-            for one in responses
-        ]
+    def script(
+        self,
+        *responses: Any,
+        name: str = "script.json",
+        pause_ms: int = 0,
+        lanes: Mapping[str, Sequence[Any]] | None = None,
+    ) -> str:
+        """The name of a model with these answers. Each response: a text, or a list of events. `lanes`: those of
+        conversations whose first message has that text.
+        """
+
+        def shown(given: Sequence[Any]) -> list[dict[str, Any]]:
+            return [
+                {"events": [{"type": "text", "content": one, "pieces": 3}] if isinstance(one, str) else one}
+                for one in given
+            ]
+
         path = self.folder / name
-        path.write_text(json.dumps({"responses": shown_text, "pause_ms": pause_ms}))
+        other = [{"marker": marker, "responses": shown(given)} for marker, given in (lanes or {}).items()]
+        path.write_text(json.dumps({"responses": shown(responses), "pause_ms": pause_ms, "lanes": other}))
         return f"scripted/{path}"
 
     def http(self) -> httpx.Client:

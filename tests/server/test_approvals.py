@@ -154,9 +154,9 @@ def test_a_sub_agent_asks_in_the_same_conversation_and_the_state_names_it(live: 
     async def work() -> None:
         spawn = {
             "type": "tool_call",
-            "name": "subagent",
+            "name": "agent",
             "id": "s",
-            "input": {"agentType": "general", "task": "LOOK"},
+            "input": {"name": "general", "task": "LOOK"},
         }
         inside = ([bash("/bin/echo inside", "b")], "Inside.")
         session = live.create(model=scripted(live, [spawn], "Done.", lanes={"LOOK": inside}))
@@ -164,7 +164,7 @@ def test_a_sub_agent_asks_in_the_same_conversation_and_the_state_names_it(live: 
             client = Watcher(socket)
             await client.command("submit", prompt="go")
             first = await next_question(client, 1)
-            assert (first["toolName"], first["subagent"], first["category"]) == ("subagent", "", "edit")
+            assert (first["toolName"], first["subagent"], first["category"]) == ("agent", "", "edit")
             await client.command("approve", relayId=first["id"])
             second = await next_question(client, 2)
             assert (second["toolName"], second["subagent"]) == ("bash", "general")

@@ -16,9 +16,8 @@ from live_server import LiveServer, Watcher, is_done, run, waits
 BASH = {"type": "tool_call", "name": "bash", "input": {"command": "/bin/echo from below"}}
 
 
-def delegated(**more: Any) -> list[dict[str, Any]]:
-    task = {"agentType": "general", "task": "look at it", **more}
-    return [{"type": "tool_call", "name": "subagent", "input": task}]
+def delegated() -> list[dict[str, Any]]:
+    return [{"type": "tool_call", "name": "agent", "input": {"task": "look at it", "name": "general"}}]
 
 
 def finished(live: LiveServer) -> str:
@@ -151,13 +150,12 @@ def test_a_finished_conversation_that_is_still_loaded_can_be_resumed(live: LiveS
 
 def test_the_messages_and_calls_of_a_sub_agent_are_nested_in_its_call(live: LiveServer) -> None:
     async def work() -> None:
-        below = live.script([BASH], "It is fine.", name="below.json")
-        model = live.script(delegated(modelId=below), "All is well.")
+        model = live.script(delegated(), "All is well.", lanes={"look at it": ([BASH], "It is fine.")})
         session = live.create(model=model)["id"]
         async with live.connect(session) as socket:
             client = Watcher(socket)
             await client.command("submit", prompt="go")
-            for count, name in ((1, "subagent"), (2, "bash")):
+            for count, name in ((1, "agent"), (2, "bash")):
                 state = await client.until(
                     lambda state, count=count: len(state["relays"]) == count and waits(state)  # type: ignore[misc]
                 )
@@ -166,7 +164,7 @@ def test_the_messages_and_calls_of_a_sub_agent_are_nested_in_its_call(live: Live
             state = await client.until(is_done)
         assert texts(state) == ["go", "All is well."]
         call = state["messages"][1]["toolCalls"][0]
-        assert (call["name"], call["status"], call["output"]) == ("subagent", "complete", "It is fine.")
+        assert (call["name"], call["status"], call["output"]) == ("agent", "complete", "It is fine.")
         task, answer = call["messages"]
         assert (task["role"], task["content"]) == ("user", "look at it")
         assert (answer["content"], answer["status"]) == ("It is fine.", "complete")
@@ -181,8 +179,8 @@ def test_a_sub_agent_is_no_way_around_what_is_denied_or_planned(live: LiveServer
         live.folder.joinpath("kept").write_text("as it was")
         destroy = {"type": "tool_call", "name": "bash", "input": {"command": "echo gone > kept"}}
         for number, wanted in enumerate(({"permissionMode": "readOnly"}, {"mode": "plan"})):
-            below = live.script([destroy], "Below.", name=f"below{number}.json")
-            model = live.script(delegated(modelId=below), "Above.", name=f"{number}.json")
+            below = {"look at it": ([destroy], "Below.")}
+            model = live.script(delegated(), "Above.", name=f"{number}.json", lanes=below)
             session = live.create(model=model, **wanted)["id"]
             async with live.connect(session) as socket:
                 client = Watcher(socket)
@@ -194,10 +192,10 @@ def test_a_sub_agent_is_no_way_around_what_is_denied_or_planned(live: LiveServer
     run(work())
 
 
-def test_the_task_list_is_given_to_the_model_and_not_shown_as_a_notice(live: LiveServer) -> None:
+def test_the_task_list_is_shown_and_is_no_notice(live: LiveServer) -> None:
     async def work() -> None:
         tasks = [{"content": "one", "status": "in_progress", "activeForm": "doing one"}]
-        write = {"type": "tool_call", "name": "task_write", "input": {"tasks": tasks}}
+        write = {"type": "tool_call", "name": "todo", "input": {"todos": tasks}}
         session = live.create(model=live.script([write], "Written.", "Again."))["id"]
         async with live.connect(session) as socket:
             client = Watcher(socket)
@@ -208,6 +206,8 @@ def test_the_task_list_is_given_to_the_model_and_not_shown_as_a_notice(live: Liv
         assert [task["text"] for task in state["tasks"]] == ["one"]
         parts = [part["type"] for message in state["messages"] for part in message["parts"]]
         assert "notice" not in parts
-        assert any(isinstance(event, Signal) for event in read_all(live.store, session))
+        assert not any(
+            isinstance(event, Signal) for event in read_all(live.store, session)
+        )  # its call has it
 
     run(work())

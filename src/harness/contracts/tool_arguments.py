@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec.structs import fields
@@ -16,6 +17,9 @@ Taken = TypeVar("Taken", bound="Arguments")
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of the arguments of one tool. What the model adds to them is ignored."""
+
+    aliases: ClassVar[Mapping[str, str]] = {}
+    """Names that models have learnt elsewhere → ours, as the model is told them. They are accepted and never shown."""
 
 
 def spec(name: str, description: str, kind: type[Arguments]) -> ToolSpec:
@@ -32,12 +36,18 @@ def _schema(kind: type[Arguments]) -> dict[str, Any]:
 
 
 def take(kind: type[Taken], arguments: dict[str, Any], tool: str) -> Taken:
-    """The validated arguments. Raises ToolFailure. Names may also be spelled with underscores."""
-    for name, encoded in _other_spellings(kind):
-        if name in arguments and encoded not in arguments:
-            arguments = {**arguments, encoded: arguments[name]}
+    """The validated arguments. Raises ToolFailure. Names may be spelled in another way, or be other ones that models know; what is null counts as left out, and a list may be spelled as JSON."""
+    spellings = _spellings(kind)
+    plain = {name: value for name, value in arguments.items() if value is not None}
+    for name, value in arguments.items():
+        encoded = spellings.get(name) or spellings.get(_folded(name))
+        if encoded is not None and encoded not in plain and value is not None:
+            plain[encoded] = value
+    for name in _lists(kind):
+        if isinstance(text := plain.get(name), str) and text.lstrip().startswith("["):
+            plain[name] = _decoded(text)
     try:
-        return msgspec.convert(arguments, kind, strict=False)
+        return msgspec.convert(plain, kind, strict=False)
     except msgspec.ValidationError as error:
         wanted = ", ".join(
             field.encode_name if field.required else f"{field.encode_name}?" for field in fields(kind)
@@ -62,5 +72,25 @@ def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
 
 
 @cache
-def _other_spellings(kind: type[Arguments]) -> list[tuple[str, str]]:
-    return [(field.name, field.encode_name) for field in fields(kind) if field.name != field.encode_name]
+def _spellings(kind: type[Arguments]) -> dict[str, str]:
+    """Other spellings of a name → ours. Case and underscores do not matter, but for options such as `-C`."""
+    own = {_folded(field.encode_name): field.encode_name for field in fields(kind)}
+    others = {name if name.startswith("-") else _folded(name): ours for name, ours in kind.aliases.items()}
+    return {**others, **own}
+
+
+def _folded(name: str) -> str:
+    return name if name.startswith("-") else name.replace("_", "").replace("-", "").lower()
+
+
+@cache
+def _lists(kind: type[Arguments]) -> list[str]:
+    properties = _schema(kind).get("properties", {})
+    return [name for name, schema in properties.items() if schema.get("type") == "array"]
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text

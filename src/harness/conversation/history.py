@@ -62,6 +62,8 @@ class History(msgspec.Struct, kw_only=True):
     """Messages to a run that died before it could take them: they are still to be delivered."""
     measured: Measured = Measured()
     """How long the provider last said that it is."""
+    prompt: str = ""
+    """The lasting part of the system prompt that it began with; empty: none is known."""
 
     @property
     def turns(self) -> list[Turn]:
@@ -219,6 +221,7 @@ may begin a run."""
 class _Replay:
     def __init__(self, before: Sequence[Turn], measured: Measured) -> None:
         self._measured = measured
+        self._prompt = ""
         self._asked_with = 0
         """How many turns the model was last sent."""
         self._placed: list[_Placed] = [TranscriptEntry(turn, "", -1, -1) for turn in before]
@@ -272,7 +275,13 @@ class _Replay:
             self._close(run, last)
         pending = None if waiting is None else self._pending(waiting)
         untaken = [message_of(event) for event in self._untaken.values()]
-        return History(entries=self._entries(), pending=pending, untaken=untaken, measured=self._measured)
+        return History(
+            entries=self._entries(),
+            pending=pending,
+            untaken=untaken,
+            measured=self._measured,
+            prompt=self._prompt,
+        )
 
     def _entries(self) -> list[TranscriptEntry]:
         return list(map(_entry, self._placed))
@@ -324,6 +333,7 @@ class _Replay:
 
     def _on_start(self, event: SessionStart) -> None:
         self._run(event).is_suspended = False
+        self._prompt = event.prompt or self._prompt
 
     def _on_message(self, message: Message) -> None:
         if message.role != "assistant":

@@ -39,7 +39,10 @@ class SessionStart(Event, frozen=True, kw_only=True):
     sandbox: str = ""
     """What confines it, or its commands: namespaces, bubblewrap or landlock; empty: nothing does."""
     facts: str = ""
-    """What the system prompt of Harness's own agent says about the place; a session that continues keeps it."""
+    """What the system prompt of Harness's own agent says about the place, as earlier versions wrote it."""
+    prompt: str = ""
+    """The system prompt of Harness's own agent, in the first run of a session, which keeps it: what a provider has read is
+    cheaper the second time as long as the beginning stays. What was added for one run alone is not in it."""
 
 
 class Result(Event, frozen=True, kw_only=True):

@@ -265,6 +265,11 @@ def _naming(word: str) -> str:
     return f"write provider/model, as in {example}; `harness models list` shows the providers"
 
 
+def endpoint_of(name: str, model: str, environ: Mapping[str, str]) -> ModelEndpoint:
+    """Where a model of a known provider is asked. Raises UsageError where that is not set up."""
+    return _endpoint(name, PROVIDERS[name], model, environ)[0]
+
+
 def _endpoint(
     name: str, provider: Provider, model: str, environ: Mapping[str, str]
 ) -> tuple[ModelEndpoint, str]:
@@ -350,6 +355,7 @@ USUAL = 128_000
 """The context window assumed for an unknown model."""
 
 _WINDOWS: tuple[tuple[str, int], ...] = (
+    (r"^local/", 8_192),  # what `models.local` opens it with
     (r"claude", 200_000),
     (r"gpt-5", 272_000),  # the input limit; the rest is for the answer
     (r"gpt-4\.1", 1_000_000),

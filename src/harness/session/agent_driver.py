@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
-from harness.config import has_limits, window_setting
+from harness.config import has_limits
 from harness.contracts.model import Model
 from harness.contracts.request import OWN_AGENT
 from harness.contracts.tool import Tool
@@ -19,11 +19,17 @@ from harness.log.store import read_all
 from harness.native.loop.cancellation import TimeLimits
 from harness.native.loop.conversation import AgentConversation
 from harness.native.loop.loop_context import AgentOptions
+from harness.native.loop.native import window_for
+from harness.native.loop.system_prompt import news
+from harness.native.loop.tool_calls import Resources
+from harness.native.loop.transcript import KnownTalk
 from harness.runs.turn_checkpoints import recorder_in
 from harness.session.config import BackingAgent, CommandAgent, Mode, tools_of
+from harness.session.held_tool import HeldTool
 from harness.session.outputs import FinalAnswerTool, WantedOutput
 from harness.session.permissions import declined
 from harness.session.runs import Ended
+from harness.session.signals import create
 from harness.session.user_message import UserMessage
 from harness.usage.run_cost import prices_of
 
@@ -109,6 +115,9 @@ class NativeDriver:
         self._session = session
         self._loaded: tuple[str, AgentConversation] | None = None
         self._logged_warnings = 0
+        self._windows: dict[str, int | None] = {}
+        self._resources = Resources()
+        """Commands in the background: they last as long as the thread is open, not as long as one run."""
         self.agent_name = OWN_AGENT
 
     @property
@@ -127,7 +136,8 @@ class NativeDriver:
                     past.entries,
                     pending=past.pending,
                     untaken=past.untaken,
-                    measured=past.measured,
+                    before=KnownTalk(past.measured, past.prompt),
+                    resources=self._resources,
                 ),
             )
         return self._loaded[1]
@@ -145,12 +155,28 @@ class NativeDriver:
     async def send(self, message: UserMessage, run_id: str) -> Ended:
         options = await self.options()
         conversation = self.conversation
+        if told := self._mode_signal():
+            conversation.add(told)
         if pause := self._session.hooks.memory.before_message(message.id):
             conversation.add(pause)
         sending = conversation.send(
             options, message.text, message.attachments, message_id=message.id, run_id=run_id
         )
         return await self._within_limits(run_id, sending)
+
+    def _mode_signal(self) -> Signal | None:
+        """What a mode says that keeps the prefix, unless the model has been told already."""
+        mode = self._session.mode.resolve()
+        if not mode.keeps_prefix:
+            return None
+        texts = (entry.turn.text for entry in reversed(self.conversation.entries))
+        told = next((text for text in texts if text.startswith("<mode ")), "")
+        if told.startswith(f'<mode id="{mode.id}"') or not (told or mode.instructions):
+            return None
+        text = mode.instructions or "What the mode before said no longer holds: the work may be done."
+        return create(
+            "reactive", text, id=self._session.harness.new_id(), tag_name="mode", attributes={"id": mode.id}
+        )
 
     async def resume(self, replies: Mapping[str, RelayReply], *, ends: bool = False) -> Ended:
         options = await self.options()
@@ -205,16 +231,24 @@ class NativeDriver:
     def reply(self, reply: RelayReply) -> bool:
         return self._loaded is not None and self._loaded[1].context.questions.reply(reply)
 
+    @property
+    def has_background(self) -> bool:
+        """Whether a command goes on in the background."""
+        return self._resources.has_running
+
     async def close(self) -> None:
-        """Nothing: what it knows of a thread it reads again."""
+        """End what goes on in the background. What it knows of a thread it reads again."""
+        resources, self._resources = self._resources, Resources()
+        if self._loaded is not None:
+            self.forget()
+        await resources.close()
 
     def configured(self) -> BackingAgent:
         session = self._session
         mode, agent = session.mode.resolve(), session.agent
         assert isinstance(agent, BackingAgent)
-        return replace(
-            agent, instructions=session.harness.instructions_for(agent, mode), tools=self._tools(mode, agent)
-        )
+        instructions = session.harness.instructions_for(agent, mode)
+        return replace(agent, instructions=instructions, tools=self._tools(mode, agent))
 
     async def options(self) -> AgentOptions:
         """The options of the next run, from the current mode, model and tools."""
@@ -237,7 +271,9 @@ class NativeDriver:
             tools=tools,
             more_tools=more,
             permissions=session.permissions.of(tools, is_main=True, more=more),
+            lasting_prompt=agent.lasting_instructions,
             system_prompt=agent.instructions,
+            news=news,
             conversation_id=self.conversation.context.hub.log_id,
             max_iterations=min(agent.max_steps, limits.max_turns or agent.max_steps),
             max_budget_usd=limits.max_budget_usd,
@@ -245,7 +281,11 @@ class NativeDriver:
             at_limit=limits.at_limit,
             gate=await self._gate(),
             effort=agent.effort,
-            context_window=agent.context_window or window_setting(model.name, session.working_directory),
+            temperature=agent.temperature,
+            max_output_tokens=agent.max_output_tokens,
+            context_window=await self._window(model.name, agent.context_window),
+            stops_repeats=True,
+            restates_tasks=not session.hooks.shows_tasks,
             relay_deadline_s=None,
             request=context,
             refusal=declined,
@@ -275,6 +315,15 @@ class NativeDriver:
         await asyncio.to_thread(guard.look, context.spent_usd)  # what this log has spent until now
         return LoopGate(guard, context)
 
+    async def _window(self, model: str, given: int | None) -> int | None:
+        """Asked of a server of the user's own once for each model. Raises UsageError where it reads too little."""
+        if model not in self._windows:
+            session = self._session
+            self._windows[model] = await asyncio.to_thread(
+                window_for, model, given, session.working_directory, session.harness.environ
+            )
+        return given or self._windows[model]
+
     def _model(self) -> Model:
         """The agent's own, else the selected one, else the default of the mode or of the environment."""
         session, mode, agent = self._session, self._session.mode.resolve(), self._session.agent
@@ -293,19 +342,14 @@ class NativeDriver:
 
     def _more_tools(self) -> Callable[[], Sequence[Tool]]:
         """The tools that MCP servers offer now, also those added since the run began."""
-        session, shown = self._session, self._session.mode.resolve().available_tools
+        session, mode = self._session, self._session.mode.resolve()
         known: tuple[Sequence[Tool], list[Tool]] = ((), [])
 
         def more() -> Sequence[Tool]:
             nonlocal known
             offered = session.harness.mcp.tools()
             if offered is not known[0]:
-                names = [tool.spec.name for tool in offered]
-                is_shown = [
-                    not session.permissions.is_denied(name) and (shown is None or name in shown)
-                    for name in names
-                ]
-                known = (offered, [tool for tool, shows in zip(offered, is_shown, strict=True) if shows])
+                known = (offered, self._allowed(offered, mode))
             return known[1]
 
         return more
@@ -325,7 +369,17 @@ class NativeDriver:
             tools_of(mode.additional_tools, context),
         )
         found = {tool.spec.name: tool for tools in sets for tool in tools}
-        return tuple(tool for name, tool in found.items() if session.may_have(name))
+        return tuple(self._allowed(found.values(), mode))
+
+    def _allowed(self, tools: Iterable[Tool], mode: Mode) -> list[Tool]:
+        """Without what is denied; what only the mode does not have is left out too, or held back."""
+        session, shown = self._session, mode.available_tools
+        allowed = [tool for tool in tools if not session.permissions.is_denied(tool.spec.name)]
+        if shown is None:
+            return allowed
+        if not mode.keeps_prefix:
+            return [tool for tool in allowed if tool.spec.name in shown]
+        return [tool if tool.spec.name in shown else HeldTool(tool, mode.id) for tool in allowed]
 
 
 def _final_answer(wanted: WantedOutput | None, model: Model, *, has_tools: bool) -> tuple[Tool, ...]:

@@ -48,12 +48,18 @@ class BackingAgent(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str = OWN_AGENT
     instructions: str = ""
+    lasting_instructions: str = ""
+    """Before `instructions`. A thread keeps those that it began with, also in the next process, so that a provider need not
+    read it anew; what is new in later ones comes as a message."""
     tools: ToolList = ()
     model: Model | None = None
     """Used instead of the selected model; None: the selected one."""
     max_steps: int = 1000
     effort: str = ""
     """How much its model thinks: low, medium, high, max; empty: the default of the model."""
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    """For one answer of its model."""
     context_window: int | None = None
     """How many tokens its model can read; None: as settings or its name say."""
     goal: Any = None
@@ -114,6 +120,9 @@ class Mode(msgspec.Struct, frozen=True, kw_only=True):
     """Added to the agent's tools."""
     available_tools: tuple[str, ...] | None = None
     """The names that the model may see in this mode; None: all."""
+    keeps_prefix: bool = False
+    """Nothing that the provider has read changes with the mode: its instructions come as a message, and tools that it does not
+    have are shown, and refused. For the built-in loop."""
 
 
 class Subagent(msgspec.Struct, frozen=True, kw_only=True):

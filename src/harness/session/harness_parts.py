@@ -218,7 +218,8 @@ class HarnessParts:
     def instructions_for(self, agent: BackingAgent | None, mode: Mode) -> str:
         """The instructions of the agent, of the harness and of the mode, in this order."""
         own = agent.instructions if agent is not None else ""
-        return "\n".join(text for text in (own, self.instructions, mode.instructions) if text)
+        of_mode = "" if mode.keeps_prefix and agent is not None else mode.instructions
+        return "\n".join(text for text in (own, self.instructions, of_mode) if text)
 
     def plan_target(self, mode: Mode) -> Mode:
         """The mode to enter when a plan made in `mode` is approved."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from harness.contracts.tool import Tool
@@ -26,6 +27,9 @@ McpInput: TypeAlias = (
 class McpServers:
     def __init__(self, given: McpInput, cwd: str, environ: Mapping[str, str]) -> None:
         """Raises UsageError for an invalid entry. Nothing is started before `start`."""
+        self.is_confined = False
+        """Whether servers that are programs are confined like commands. Set before `start`."""
+        self._stack = AsyncExitStack()
         self.warnings: list[str] = []
         """What went wrong so far; each session emits new ones with its next run."""
         self._cwd = cwd
@@ -49,12 +53,20 @@ class McpServers:
         from harness.native.tools.registry import output_folder
 
         entries = self._entries or load_servers(self._files, self._environ, self._warn, with_users_own=False)
+        confine = None
+        if self.is_confined and entries:
+            from harness.sandbox.ladder import find_sandbox
+            from harness.sandbox.walled_programs import confining
+
+            around = confining(find_sandbox(self._environ), [self._cwd], self._warn)
+            confine = await self._stack.enter_async_context(around)
         servers = Servers(
             entries,
             cwd=self._cwd,
             env=environment_for_tools(self._environ, {}),
             outputs=output_folder(self._environ, redact=True),
             on_warning=self._warn,
+            confine=confine,
         )
         self._servers = servers
         await servers.start()
@@ -71,6 +83,7 @@ class McpServers:
         servers, self._servers = self._servers, None
         if servers is not None:
             await servers.close()
+        await self._stack.aclose()
 
 
 def _checked(given: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> dict[str, McpServer]:

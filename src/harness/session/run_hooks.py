@@ -99,6 +99,11 @@ class RunHooks:
         self._span: tuple[str, Span] | None = None
         self.trace_id: str | None = None
 
+    @property
+    def shows_tasks(self) -> bool:
+        """Whether the model is shown the task list of the thread: only where it has the tools that name its entries."""
+        return "task_write" not in self._session.harness.disabled_tools
+
     def _note(self, event: Event) -> None:
         session = self._session
         session.append_all([event], session.bus.fold.facts.open_run or session.hub.log_id)
@@ -224,7 +229,7 @@ class RunHooks:
         facts, objective = session.bus.fold.facts, self.goals.get()
         for signal in state_signals(
             facts.lanes,
-            facts.tasks,
+            facts.tasks if self.shows_tasks else (),
             objective,
             max_runs=self.goals.max_runs(objective) if objective is not None else 0,
             is_visible=self._is_seen,

@@ -381,6 +381,11 @@ class SessionCore:
             if isinstance(driver, NativeDriver):
                 driver.flush()
 
+    @property
+    def has_background(self) -> bool:
+        """Whether a command of the built-in loop goes on in the background."""
+        return any(isinstance(driver, NativeDriver) and driver.has_background for _, driver in self._drivers)
+
     async def close_drivers(self) -> None:
         """The thread is left: end what lasts from one run to the next."""
         for _, driver in self._drivers:

@@ -32,6 +32,8 @@ class WorkspaceConfig(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     read_only: bool = False
     sandbox: bool = False
+    own_agents_and_tasks: bool = False
+    """With the tools `agent` and `todo` of the built-in agent; else the harness has its own for both."""
 
 
 WorkspaceFactory: TypeAlias = Callable[[RequestContext], Workspace | Awaitable[Workspace | None] | None]
@@ -60,7 +62,7 @@ class DirectoryWorkspace:
             self._tools = [
                 tool
                 for tool in default_tools(self.cwd, permissions, sandbox=self._config.sandbox)
-                if tool.spec.name not in _OWN_KIND
+                if self._config.own_agents_and_tasks or tool.spec.name not in _OWN_KIND
             ]
         return self._tools
 

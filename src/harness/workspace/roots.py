@@ -13,6 +13,23 @@ from harness.contracts.tool import ToolFailure
 from harness.formats.fields import absolute
 from harness.workspace.git_directories import GIT, is_repository
 
+FILE_NAMES = dict.fromkeys(
+    ("path", "file", "filename", "file_name", "filepath", "absolute_path", "target_file", "abs_path"),
+    "filePath",
+)
+"""What models call the argument that tools here call `filePath`."""
+FOLDER_NAMES = dict.fromkeys(
+    (
+        "dir",
+        "directory",
+        "folder",
+        "dir_path",
+        "directory_path",
+        "target_directory",
+        "relative_workspace_path",
+    ),
+    "path",
+)
 VERSION_CONTROL = GIT
 _LONGEST_PATH_BYTES = 4000
 """Nearly the system limit. Deeper paths are possible step by step, but other programs cannot open them."""

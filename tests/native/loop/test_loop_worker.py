@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,7 +35,6 @@ from harness.log.stores.memory import MemoryStore
 from harness.native.loop.agent_run import AgentRun
 from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.native.loop.loop_worker import LoopWorker
-from harness.native.loop.system_prompt import system_prompt
 from harness.native.tools.function_tool import tool
 from harness.questions.permissions import Permissions
 from harness.runs.launch import prepare
@@ -259,17 +257,6 @@ def test_a_tool_in_a_thread_that_never_ends_does_not_hold_up_the_end() -> None:
         release.set()
 
     assert events[-1].outcome == "interrupted"  # type: ignore[attr-defined]
-
-
-def test_the_system_prompt_can_be_replaced_and_added_to(tmp_path: Path) -> None:
-    def prompt(**options: Any) -> str:
-        return system_prompt(
-            prepare(Request(agent="native", prompt="x", cwd=str(tmp_path), **options)).request
-        )
-
-    assert str(tmp_path) in prompt()
-    assert prompt(system_prompt="be brief") == "be brief"
-    assert prompt(system_prompt="be brief", append_system_prompt="and kind") == "be brief\n\nand kind"
 
 
 def test_an_agent_that_runs_in_this_process_needs_no_program() -> None:

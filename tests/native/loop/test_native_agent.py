@@ -128,7 +128,7 @@ def test_its_to_do_list_is_in_the_log_and_no_one_is_asked_about_it(permissions: 
     events = run(
         workspace,
         [call("todo", todos=[{"content": "Look", "status": "in_progress"}, {"text": "Mend"}])],
-        [call("todo", todos=[{"content": "Look", "status": "finished"}])],
+        [call("todo", todos=[{"content": "Look", "status": "later"}])],
         [call("todo", todos=[{"content": "Look", "status": "completed"}, {"content": "Mend"}])],
         [call("todo", todos=[])],
         permissions=permissions,
@@ -142,7 +142,7 @@ def test_its_to_do_list_is_in_the_log_and_no_one_is_asked_about_it(permissions: 
     assert [start.operations for start in of(events, ToolStart)] == [[Tasks()]] * 4
     ends = of(events, ToolEnd)
     assert [end.success for end in ends] == [True, False, True, True]
-    assert "'finished'" in ends[1].output
+    assert "'later'" in ends[1].output
     assert "$.todos[0].status" in ends[1].output
     assert of(events, RelayReply) == []
     assert os.listdir(workspace) == []

@@ -9,7 +9,8 @@ import pytest
 from harness.contracts.request import Request
 from harness.events import Info, Relay, RelayReply
 from harness.log.stores.memory import MemoryStore
-from harness.native.loop.system_prompt import MOST_BYTES, find_instructions, system_prompt
+from harness.native.loop.instructions import MOST_BYTES, find_instructions
+from harness.native.loop.system_prompt import facts, given_prompt, own_prompt
 from harness.runs.run import start
 
 
@@ -34,8 +35,10 @@ def test_instructions_of_user_and_project_are_reported_the_closest_last(
     (repository / "CLAUDE.md").write_text("second choice")
     (repository / "pkg" / "CLAUDE.md").write_text("of the package")
     emitted = find_instructions(str(repository / "pkg" / "deep"))
-    assert [one.text for one in emitted] == ["of the user", "of the project", "of the package"]
-    prompt = system_prompt(Request(agent="native", cwd=str(repository / "pkg")))
+    texts = ["of the user", "of the project", "second choice", "of the package"]
+    assert [one.text for one in emitted] == texts
+    cwd = str(repository / "pkg")
+    prompt = own_prompt(cwd, ("read",), "", find_instructions(cwd), facts(cwd, {}, None))
     assert prompt.index("of the user") < prompt.index("of the project") < prompt.index("of the package")
     assert "branch feature/x" in prompt
     assert "deep/" in prompt
@@ -50,7 +53,7 @@ def test_they_are_bounded_and_a_link_does_not_lead_out(repository: Path, tmp_pat
     (repository / "CLAUDE.md").write_text("linked within")
     [first, second] = find_instructions(str(repository / "pkg" / "deep"))
     assert (len(first.text), first.is_cut) == (MOST_BYTES, True)
-    assert second.text == "linked within"
+    assert second.text == "linked within"  # once, although two names lead to it
 
 
 def test_own_words_replace_all_of_it(repository: Path) -> None:
@@ -58,7 +61,7 @@ def test_own_words_replace_all_of_it(repository: Path) -> None:
     request = Request(
         agent="native", cwd=str(repository), system_prompt="Mine.", append_system_prompt="More."
     )
-    assert system_prompt(request) == "Mine.\n\nMore."
+    assert given_prompt(request) == "Mine.\n\nMore."
 
 
 def test_the_log_names_them_and_they_widen_no_permission(repository: Path, tmp_path: Path) -> None:

@@ -297,7 +297,7 @@ def test_it_ends_with_the_sub_agent_that_started_it(bench: Bench) -> None:
     events = list(start(request(bench, f"scripted/{path}"), store=MemoryStore()))
     outputs = [event.output or "" for event in events if isinstance(event, ToolEnd)]
     assert any("gone" in text for text in outputs)
-    assert "this run has no background command b1" in outputs[-1]
+    assert "there is no background command b1" in outputs[-1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

@@ -38,11 +38,11 @@ def test_lines_are_numbered_and_the_real_range_is_reported(bench: Bench) -> None
 def test_a_part_of_a_file_is_read_with_offset_and_limit(bench: Bench) -> None:
     bench.write("a.txt", "".join(f"line {number}\n" for number in range(1, 101)))
     tool = ReadTool(bench.workspace)
-    asked = {"filePath": "a.txt", "offset": 10, "limit": 2}
+    asked = {"filePath": "a.txt", "offset": 11, "limit": 2}
     assert tool.operations(asked) == [Read(path=f"{bench.root}/a.txt", start_line=11, end_line=12)]
     text = bench.call(tool, **asked).text
     assert "    11\tline 11\n    12\tline 12\n</file>" in text
-    assert "88 lines more: go on with offset 12" in text
+    assert "88 lines more: go on with offset 13" in text
 
 
 def test_an_offset_behind_the_end_says_how_long_the_file_is(bench: Bench) -> None:
@@ -61,18 +61,18 @@ def test_lines_are_counted_as_people_count_them(bench: Bench, content: str, tota
 def test_long_lines_and_long_files_are_cut(bench: Bench) -> None:
     bench.write("wide.txt", "x" * 5000 + "\nnext\n")
     text = bench.call(ReadTool(bench.workspace), filePath="wide.txt").text
-    assert "x" * 2000 + " [cut: go on with offset 0 and column 2000]\n     2\tnext" in text
+    assert "x" * 2000 + " [cut: go on with offset 1 and column 2000]\n     2\tnext" in text
     bench.write("long.txt", f"{'y' * 100}\n" * 2000)
     text = bench.call(ReadTool(bench.workspace), filePath="long.txt").text
     assert len(text) < 51 * 1024 + 200
-    assert "cut at 50 KB: go on with offset 474" in text
+    assert "cut at 50 KB: go on with offset 475" in text
 
 
 def test_a_line_in_the_middle_of_a_huge_file_is_found(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_module, "_BLOCK_BYTES", 7)
     monkeypatch.setattr(read_module, "_QUICK_BYTES", 100)
     bench.write("a.txt", "".join(f"line {number}\n" for number in range(1, 5001)))
-    text = bench.call(ReadTool(bench.workspace), filePath="a.txt", offset=3999, limit=2).text
+    text = bench.call(ReadTool(bench.workspace), filePath="a.txt", offset=4000, limit=2).text
     assert (
         '<file path="a.txt" lines="4000-4001" total="5000">\n  4000\tline 4000\n  4001\tline 4001\n' in text
     )
@@ -116,7 +116,7 @@ def test_wrong_arguments_are_reported_with_the_right_ones(bench: Bench, argument
 
 def test_numbers_as_text_and_other_spellings_are_understood(bench: Bench) -> None:
     bench.write("a.txt", "one\ntwo\n")
-    text = bench.call(ReadTool(bench.workspace), file_path="a.txt", offset="1", description="x").text
+    text = bench.call(ReadTool(bench.workspace), file_path="a.txt", offset="2", description="x").text
     assert "     2\ttwo" in text
 
 
@@ -260,16 +260,16 @@ def test_the_rest_of_a_long_line_can_be_read(bench: Bench) -> None:
     bench.write("min.js", f"first\n{line}\r\nlast\n")
     tool = ReadTool(bench.workspace)
     text = bench.call(tool, filePath="min.js").text
-    assert "[cut: go on with offset 1 and column 2000]" in text
+    assert "[cut: go on with offset 2 and column 2000]" in text
     shown, column = line[:2000], 2000
     while True:
-        text = bench.call(tool, filePath="min.js", offset=1, column=column).text
+        text = bench.call(tool, filePath="min.js", offset=2, column=column).text
         shown += text.partition("\n")[2].partition("\n</file>")[0]
         if "the line is longer" not in text:
             break
         column = int(text.rpartition(" ")[2].rstrip("]"))
     assert shown == line
-    assert "has only" in bench.refused(tool, filePath="min.js", offset=1, column=len(line))
+    assert "has only" in bench.refused(tool, filePath="min.js", offset=2, column=len(line))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])

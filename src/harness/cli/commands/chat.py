@@ -11,7 +11,7 @@ import argparse
 
 from harness.cli.console import Console
 from harness.cli.folder_question import FOLDER_SETTINGS_HELP, USES
-from harness.cli.parser import completes, window
+from harness.cli.parser import at_least_zero, completes, count, positive, seconds, window
 
 SUMMARY = "chat with an agent in this terminal"
 
@@ -30,9 +30,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--mode", default="", metavar="MODE", help="build (default) or plan")
     add("-d", "--cwd", default="", metavar="DIR", help="where the agent works (default: here)")
     add("--resume", default="", metavar="ID", help="continue this session (`last`: the latest one)")
-    help_text = "how many tokens the model can read, if its name does not say so (built-in agent)"
-    add("--context-window", type=window, metavar="N", help=help_text)
+    help_text = "how much the model reasons: low, medium, high, or another level of its provider"
+    add("--effort", default="", metavar="LEVEL", help=help_text)
+    add("--system-prompt", default="", metavar="TEXT", help="more instructions for this conversation")
+    add("--max-turns", type=count, metavar="N", help="model turns for one message")
+    add("--max-budget-usd", type=positive, metavar="USD", help="maximum cost of the answer to one message")
+    add("--timeout", type=seconds, metavar="SECONDS", help="for the answer to one message: 90, 90s, 5m or 2h")
+    _add_own(parser.add_argument_group("the built-in agent"))
     add("--reasoning", action="store_true", help="also show the model's reasoning")
+
+
+def _add_own(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    help_text = "use the servers of this mcp.json, besides your own (may be repeated)"
+    add("--mcp", action="append", default=[], metavar="FILE", help=help_text)
+    add("--append-system-prompt", default="", metavar="TEXT", help="after the agent's own")
+    add("--temperature", type=at_least_zero, metavar="NUMBER", help="of the model's answers")
+    add("--max-output-tokens", type=count, metavar="N", help="for one answer of the model")
+    help_text = "how many tokens the model can read, if its name does not say so"
+    add("--context-window", type=window, metavar="N", help=help_text)
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:

@@ -29,6 +29,17 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     effort: str = ""
     context_window: int | None = None
     """How many tokens the model of the built-in agent can read; None: as its name says."""
+    append_system_prompt: str = ""
+    """After the built-in agent's own."""
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    """For one answer of the model of the built-in agent."""
+    max_budget_usd: float | None = None
+    """What the answer to one message may cost."""
+    timeout_s: float | None = None
+    """How long the answer to one message may take."""
+    mcp: tuple[str, ...] = ()
+    """`mcp.json` files, whose servers the built-in agent may use, besides the user's own."""
     title: str = ""
     sandbox: bool = False
     """Confine the agent: a program with all that it starts, the built-in one's commands."""

@@ -5,24 +5,26 @@ from __future__ import annotations
 import asyncio
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Literal
 
+import msgspec
 from msgspec.structs import replace
 
 from harness.agents.registry import load
 from harness.clients.commands import AnswerCommand, Approve, Attached, Configuration, Deny, Submit
 from harness.clients.conversations.backend import ConversationStatus, Setup
 from harness.clients.conversations.presets import (
-    SUBAGENTS,
     backing_of,
     checked,
+    disabled_tools_of,
     modes_of,
     permissions_state,
+    servers_of,
 )
 from harness.contracts.agent import Agent
 from harness.contracts.model import Attachment
-from harness.contracts.request import OWN_AGENT
+from harness.contracts.request import OWN_AGENT, Limits
 from harness.errors import AlreadyAnswered, UsageError
 from harness.events import FollowUpsChanged, Relay, Warning
 from harness.folds.inbox.asks import check_shown
@@ -56,11 +58,14 @@ class HostedConversation:
             modes=modes_of(setup),
             agent=backing_of(setup),
             instructions=setup.system_prompt,
-            workspace=WorkspaceConfig(cwd=setup.cwd, sandbox=setup.sandbox),
+            workspace=WorkspaceConfig(cwd=setup.cwd, sandbox=setup.sandbox, own_agents_and_tasks=True),
             cwd=setup.cwd,
             initial_state=permissions_state(setup.permission_mode),
-            subagents=SUBAGENTS,
+            mcp_servers=servers_of(setup),
+            limits=_limits(setup),
+            disable_builtin_tools=disabled_tools_of(setup),
         )
+        self._harness.internals.mcp.is_confined = setup.sandbox
         self._session = self._harness.session
         self._core = self._session.internals
         self._session.permissions.on_grants = on_change
@@ -121,6 +126,11 @@ class HostedConversation:
     @property
     def is_running(self) -> bool:
         return self._core.runs.is_running
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a run is in progress, or a command goes on that would end with the conversation."""
+        return self.is_running or self._core.has_background
 
     @property
     def status(self) -> ConversationStatus:
@@ -239,6 +249,7 @@ class HostedConversation:
         if setup.permission_mode != self._setup.permission_mode:
             await session.state.set(permissions_state(setup.permission_mode))
         self._setup = setup
+        self._harness.internals.limits = _limits(setup)
         self._harness.internals.agent = backing_of(setup)
         self._harness.internals.modes = {mode.id: mode for mode in modes_of(setup)}
         self._harness.internals.instructions = setup.system_prompt
@@ -266,7 +277,8 @@ class HostedConversation:
         settings["runner"] = setup.runner
         limits = {"maxTurns": setup.max_turns, "effort": setup.effort, "sandbox": setup.sandbox}
         settings["folderSettings"] = setup.folder_settings
-        opened.save_settings({**settings, **limits, "contextWindow": setup.context_window})
+        stored = msgspec.to_builtins(setup)
+        opened.save_settings({**settings, **limits, **{name: stored[name] for name in _STORED}})
 
     def _open_relay(self, command: Approve | Deny | AnswerCommand) -> Relay:
         self._core.bus.deliver()
@@ -354,9 +366,36 @@ def setup_of(metadata: Any) -> Setup:
         max_turns=settings.get("maxTurns"),
         effort=str(settings.get("effort") or ""),
         sandbox=bool(settings.get("sandbox")),
-        context_window=settings.get("contextWindow"),
+        **_stored(settings),
         folder_settings=_folder_settings(settings.get("folderSettings")),
     )
+
+
+_STORED = (
+    "contextWindow",
+    "appendSystemPrompt",
+    "temperature",
+    "maxOutputTokens",
+    "maxBudgetUsd",
+    "timeoutS",
+    "mcp",
+)
+"""Fields of a setup that are stored under their own names."""
+
+
+def _stored(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What was stored, by the names of a setup; whatever does not fit counts as nothing."""
+    given = {name: settings[name] for name in _STORED if settings.get(name) is not None}
+    try:
+        setup = msgspec.convert(given, Setup, strict=False)
+    except msgspec.ValidationError:
+        return {}
+    names = {field.encode_name: field.name for field in msgspec.structs.fields(Setup)}
+    return {names[name]: getattr(setup, names[name]) for name in given}
+
+
+def _limits(setup: Setup) -> Limits:
+    return Limits(timeout_s=setup.timeout_s, max_budget_usd=setup.max_budget_usd)
 
 
 def _folder_settings(stored: Any) -> Literal["use", "none", ""]:

@@ -201,7 +201,7 @@ class LocalBackend:
 
     async def unload_idle(self, is_watched: Callable[[str], bool]) -> None:
         now_s = asyncio.get_running_loop().time()
-        idle = [(one.idle_since_s, log_id) for log_id, one in self._open.items() if not one.is_running]
+        idle = [(one.idle_since_s, log_id) for log_id, one in self._open.items() if not one.is_busy]
         unwatched = sorted(one for one in idle if not is_watched(one[1]))
         surplus = [log_id for _since_s, log_id in unwatched[: max(0, len(unwatched) - _MOST_IDLE)]]
         old = [log_id for since_s, log_id in idle if now_s - since_s >= self._idle_s]
@@ -215,7 +215,7 @@ class LocalBackend:
     async def _unload(self, log_id: str, *, only_idle: bool = False) -> None:
         async with self._locks.setdefault(log_id, asyncio.Lock()):
             conversation = self._open.get(log_id)
-            if conversation is None or (only_idle and conversation.is_running):
+            if conversation is None or (only_idle and conversation.is_busy):
                 return
             del self._open[log_id]
             await conversation.close()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from typing import Any, Literal
 
 from harness.agents.registry import load
 from harness.clients.conversations.backend import Setup
-from harness.contracts.request import OWN_AGENT, REMOTE_AGENT, Permissions, Request
+from harness.contracts.request import OWN_AGENT, REMOTE_AGENT, Permissions
 from harness.errors import UsageError
 from harness.models.registry import any_model
 from harness.runs.launch import find_sandbox_for, installed_version, refusal_to_ask
-from harness.session.config import BUILTIN_TOOLS, BackingAgent, CommandAgent, Mode, Subagent
+from harness.session.config import BUILTIN_TOOLS, BackingAgent, CommandAgent, Mode
 
 AgentAccess = Literal["full-access", "read-only", "ask"]
 
@@ -21,21 +22,10 @@ MODES = ({"id": BUILD, "name": "Build"}, {"id": PLAN, "name": "Plan"})
 _PLANNING = """\
 You are planning. Look at what is there and think, but change nothing: write no file and run no command that does.
 When you know what is to be done, submit a plan; it is carried out once the user has approved it."""
-_GENERAL = """\
-You were given one task by another agent, and cannot ask it anything. Do all of it and nothing besides, with the
-tools that you have, in the directory that you are in. Your last message is the only thing that the other agent reads:
-say what you found or did, with the paths and facts that it needs, and what could not be done."""
-SUBAGENTS = (
-    Subagent(
-        id="general",
-        name="General",
-        description="Searches, reads, changes files and runs commands by itself, and reports what came of it. "
-        "For a part of the work that can be described in full and done apart from the rest.",
-        instructions=_GENERAL,
-    ),
-)
 SUBAGENT = "subagent"
-_READING = ("read", "grep", "glob", "list", "skill", "fetch")
+_OWN_BUILTINS = ("ask_user", "submit_plan")
+"""Of the tools of a session, those that the built-in agent of a conversation has."""
+_READING = ("read", "grep", "glob", "list", "skill", "fetch", "todo", "bash_output")
 
 _AGENT_SESSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,127}")
 """It cannot be taken for an option of the agent."""
@@ -58,7 +48,7 @@ _RULES: dict[str, dict[str, str]] = {
 
 def permissions_state(permission_mode: str) -> dict[str, Any]:
     """The state of a session for a permission mode. Sub-agents are under the same rules."""
-    tools = {SUBAGENT: "allow"} if permission_mode == "readOnly" else {}
+    tools = {SUBAGENT: "allow", "agent": "allow"} if permission_mode == "readOnly" else {}
     rules = {"categories": _RULES[permission_mode], "tools": tools}
     return {"yolo": permission_mode == "fullAuto", "permissionRules": rules}
 
@@ -83,16 +73,40 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
             sandbox=setup.sandbox,
             folder_settings=setup.folder_settings,
         )
-    from harness.native.loop.system_prompt import system_prompt
+    from harness.native.loop.instructions import find_instructions
+    from harness.native.loop.system_prompt import facts, own_prompt
+    from harness.native.tools.registry import names_of
 
-    instructions = system_prompt(Request(agent=OWN_AGENT, cwd=setup.cwd))
+    known = facts(setup.cwd, os.environ, int(time.time() * 1000))
+    names = (*names_of(sandbox=setup.sandbox), *_OWN_BUILTINS)
+    prompt = own_prompt(setup.cwd, names, setup.model, find_instructions(setup.cwd), known)
     most = setup.max_turns or _MOST_STEPS
     return BackingAgent(
-        instructions=instructions,
+        lasting_instructions=prompt,
         max_steps=most,
         effort=setup.effort,
+        instructions=setup.append_system_prompt,
+        temperature=setup.temperature,
+        max_output_tokens=setup.max_output_tokens,
         context_window=setup.context_window,
     )
+
+
+def disabled_tools_of(setup: Setup) -> tuple[str, ...]:
+    """The tools of a session that the built-in agent has under other names: it is the same agent as in `harness run`."""
+    if load(setup.agent).name != OWN_AGENT:
+        return ()
+    return tuple(tool for tool in BUILTIN_TOOLS if tool not in _OWN_BUILTINS)
+
+
+def servers_of(setup: Setup) -> tuple[str, ...]:
+    """The `mcp.json` files of the built-in agent: those that were named, and the user's own."""
+    from harness.native.mcp.config import user_file
+
+    if load(setup.agent).name != OWN_AGENT:
+        return ()
+    own = (user_file(),) if os.path.isfile(user_file()) else ()
+    return (*setup.mcp, *own)
 
 
 def modes_of(setup: Setup) -> list[Mode]:
@@ -108,13 +122,14 @@ def modes_of(setup: Setup) -> list[Mode]:
             folder_settings=setup.folder_settings,
         )
     return [
-        Mode(id=BUILD, name="Build", default=True),
+        Mode(id=BUILD, name="Build", default=True, keeps_prefix=True),
         Mode(
             id=PLAN,
             name="Plan",
             instructions=_PLANNING,
             agent=reader,
             transitions_to=BUILD,
+            keeps_prefix=True,
             available_tools=(*_READING, *(tool for tool in BUILTIN_TOOLS if tool != SUBAGENT)),
         ),
     ]
@@ -135,6 +150,9 @@ def _checked_runner(setup: Setup, agent: str) -> str:
     return find(setup.runner, os.environ, setup.cwd).name
 
 
+_OWN_OPTIONS = ("mcp", "append_system_prompt", "temperature", "max_output_tokens", "context_window")
+
+
 def checked(setup: Setup) -> Setup:
     """With an absolute directory and the agent's own name. Raises UsageError when it is invalid."""
     from msgspec.structs import replace
@@ -152,6 +170,11 @@ def checked(setup: Setup) -> Setup:
     if setup.mode not in ("", BUILD, PLAN):
         raise UsageError(f"unknown mode: {setup.mode}", hint=f"there are: {BUILD}, {PLAN}")
     agent = load(setup.agent).name
+    if agent != OWN_AGENT and (given := [name for name in _OWN_OPTIONS if getattr(setup, name)]):
+        raise UsageError(
+            f"only the built-in agent takes {', '.join(given)} in a conversation",
+            hint="leave it out, or give it to `harness run`",
+        )
     cwd = checked_directory(setup.cwd or os.getcwd())
     if setup.sandbox:
         find_sandbox_for(agent, cwd)

@@ -34,6 +34,7 @@ from harness.native.loop import step_limits
 from harness.native.loop.cancellation import check_stopped
 from harness.native.loop.compactor import Compactor
 from harness.native.loop.loop_context import AgentOptions, BeforeStep, LoopContext
+from harness.native.loop.loop_guard import STOPPED_AT
 from harness.native.loop.model_calls import ModelStep, ModelSteps
 from harness.native.loop.run_recorder import RunRecorder
 from harness.native.loop.step_limits import ReachedLimit, StepLimits
@@ -99,6 +100,8 @@ class AgentLoop:
             if answer.calls:
                 if not await self._call(answer.calls):
                     return "suspended"
+                if self._tools.guard.repeated:
+                    return self._stop_repeating()
                 if self._is_enough():
                     return "completed"
             elif await self._has_more_to_do(answer.message.text):
@@ -174,6 +177,17 @@ class AgentLoop:
         for message in last:
             self._recorder.add_message(message)
         return bool(last)
+
+    def _stop_repeating(self) -> Ending:
+        name = self._tools.guard.repeated
+        self.steps.fail(
+            Error(
+                message=f"the model made the same call of {name} {STOPPED_AT} times, with the same result, although it was told: "
+                "say more exactly what is to be done, or choose another model",
+                code="repeated_calls",
+            )
+        )
+        return "failed"
 
     def _is_enough(self) -> bool:
         """Whether the run is to end when the calls of a step are done."""

@@ -23,8 +23,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.contracts.model import Attachment, Turn
-from harness.conversation.compaction import Measured
+from harness.contracts.model import Attachment, SystemTurn, Turn
 from harness.conversation.inbox import Inbox, InboxMessage
 from harness.conversation.suspended_run import Resumption, SuspendedRun
 from harness.events import (
@@ -44,8 +43,8 @@ from harness.native.loop.cancellation import GRACE_S, stoppable
 from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.native.loop.run_recorder import RunRecorder
 from harness.native.loop.subagent import spawn
-from harness.native.loop.tool_calls import ToolExecutor
-from harness.native.loop.transcript import LoopTranscript
+from harness.native.loop.tool_calls import Resources, ToolExecutor
+from harness.native.loop.transcript import KnownTalk, LoopTranscript
 
 
 class AgentRun:
@@ -61,11 +60,12 @@ class AgentRun:
         session_id: str = "",
         inbox: Inbox | None = None,
         turns: Sequence[Turn] = (),
-        measured: Measured | None = None,
+        before: KnownTalk | None = None,
         transcript: LoopTranscript | None = None,
+        resources: Resources | None = None,
     ) -> None:
-        """`turns`: the history, without the system prompt, and `measured`, what is known of its length; `transcript`:
-        that of a conversation, to be continued.
+        """`turns`: the history, without the system prompt, and `before`, what else is known of it; `transcript`: that of
+        a conversation, to be continued, and `resources`, what its calls left to later ones.
         """
         self.context = context
         self.options = options
@@ -81,11 +81,14 @@ class AgentRun:
         self._parent_id, self._name, self._session_id = parent_id, name, session_id
         self._is_in_conversation = transcript is not None
         self._transcript = transcript or LoopTranscript.of_turns(
-            turns, is_recorded=options.wants_entries, measured=measured
+            turns, is_recorded=options.wants_entries, before=before
         )
-        self._transcript.instruct(options.system_prompt)
+        lasting = self._transcript.lasting_prompt
+        self._transcript.instruct(options.prompt(lasting))
+        self._is_new_prompt = not lasting and bool(options.lasting_prompt)
         self._recorder = RunRecorder(context, self.run_id, self._transcript)
-        self._tools = self._executor()
+        self._tools = self._executor(resources)
+        self._tools.tasks = self._transcript.tasks
         self._loop = AgentLoop(
             context,
             options,
@@ -96,7 +99,7 @@ class AgentRun:
         )
         self._started_ms = context.hub.clock()
 
-    def _executor(self) -> ToolExecutor:
+    def _executor(self, resources: Resources | None) -> ToolExecutor:
         parent_id = self._parent_id
         return ToolExecutor(
             self.context,
@@ -106,6 +109,8 @@ class AgentRun:
             can_suspend=self._is_in_conversation and not parent_id,
             depth=self.depth,
             asker=(self._name or "sub-agent", parent_id) if parent_id else ("", ""),
+            resources=resources,
+            told=self._transcript.told_folders,
         )
 
     @property
@@ -162,12 +167,15 @@ class AgentRun:
                 cwd=self.context.cwd,
                 version=options.version,
                 sandbox=self.context.sandbox,
-                facts="" if self._parent_id else options.facts,
+                prompt=options.lasting_prompt if self._is_new_prompt and not self._parent_id else "",
                 name=self._name,
                 parent_id=self._parent_id,
                 session_id=self._session_id,
             )
         )
+        self._transcript.lasting_prompt = self._transcript.lasting_prompt or options.lasting_prompt
+        if (news := self._news()) and not self._parent_id:
+            self._recorder.add_reminder(news)
         for earlier in self.inbox.untaken:
             self._recorder.add_message(earlier)
         if isinstance(message, Signal):
@@ -175,6 +183,15 @@ class AgentRun:
         elif message is not None:
             self._recorder.add_message(message)
         self._open_inbox()
+
+    def _news(self) -> str:
+        """What the system prompt would say now and does not; empty when the model has been told."""
+        kept, now = self._transcript.lasting_prompt, self.options.lasting_prompt
+        if self.options.news is None or not kept or kept == now:
+            return ""
+        text = self.options.news(kept, now)
+        told = (turn.text for turn in self._transcript.turns if isinstance(turn, SystemTurn))
+        return "" if text in told else text
 
     def _announce_resumed(self, pending: SuspendedRun, replies: Mapping[str, RelayReply]) -> None:
         put = self._recorder.put
@@ -198,7 +215,8 @@ class AgentRun:
             try:
                 return await loop()
             finally:
-                await self._tools.resources.close()
+                if self._tools.owns_resources:
+                    await self._tools.resources.close()
 
         ending: Ending = "failed"
         try:
@@ -210,7 +228,8 @@ class AgentRun:
             self._recorder.put(Error(message=f"the loop broke: {error!r}", code="internal_error"))
             raise
         finally:
-            self._tools.resources.kill()  # also when what was stopped has not ended
+            if self._tools.owns_resources:
+                self._tools.resources.kill()  # also when what was stopped has not ended
             if not self.has_begun:  # stopped before it began: the log still has its start
                 announce()
             last = self._suspend() if ending == "suspended" else self._finish(ending)

@@ -110,7 +110,8 @@ class Compactor:
     async def compact(self, tools: Sequence[ToolSpec], focus: str = "") -> None:
         """Because a person wants it. That there is nothing to leave out is said."""
         self._transcript.failed_summaries = 0
-        if not await self._compact("manual", max(1, self._size(tools)), tools, focus):
+        is_done = await self._compact("manual", max(1, self._size(tools)), tools, focus)
+        if not is_done and not self._summary.trouble:
             self._put(Info(message="there is nothing to sum up yet", code="nothing_to_compact"))
 
     async def _make_room(self, tools: Sequence[ToolSpec]) -> None:
@@ -238,9 +239,9 @@ class Compactor:
         return False
 
     def _restate(self) -> bool:
-        """What is open, from what is known and not from what the summary says of it. A session does so by itself."""
+        """What is open, from what is known and not from what the summary says of it."""
         tasks = [task for task in self._open_tasks() if task.status != "completed"]
-        if tasks and self._options.before_step is None:
+        if tasks and self._options.restates_tasks:
             lines = "\n".join(f"- [{task.status}] {task.text}" for task in tasks)
             self._recorder.add_reminder(f"Of the to-do list is open:\n{lines}")
             self._context.outbox.flush()

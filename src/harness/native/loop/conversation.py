@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
 from harness.contracts.model import Attachment
-from harness.conversation.compaction import Measured
 from harness.conversation.inbox import Inbox, InboxMessage
 from harness.conversation.suspended_run import SuspendedRun, closing_events, cut_off
 from harness.conversation.turns import TranscriptEntry, turn_of
@@ -33,7 +33,8 @@ from harness.errors import UsageError
 from harness.events import Message, RelayReply, Result, Signal, Suspended
 from harness.native.loop.agent_run import AgentRun
 from harness.native.loop.loop_context import AgentOptions, LoopContext
-from harness.native.loop.transcript import LoopTranscript
+from harness.native.loop.tool_calls import Resources
+from harness.native.loop.transcript import KnownTalk, LoopTranscript
 from harness.questions.open_questions import check_reply
 
 GIVEN_UP = "the run was given up"
@@ -47,12 +48,16 @@ class AgentConversation:
         *,
         pending: SuspendedRun | None = None,
         untaken: Sequence[InboxMessage] = (),
-        measured: Measured | None = None,
+        before: KnownTalk | None = None,
+        resources: Resources | None = None,
     ) -> None:
-        """`entries`, `pending`, `untaken` and `measured`: what `history` says of the log."""
+        """`entries`, `pending`, `untaken` and `before`: what `history` says of the log. `resources`: what calls leave to
+        later ones, for as long as whoever gives them wants; None: for as long as the run.
+        """
         self.context = context
+        self._resources = resources
         self._transcript = LoopTranscript(entries)
-        self._transcript.measured = measured or Measured()
+        self._transcript.continues(before or KnownTalk())
         self.entries: list[TranscriptEntry] = self._transcript.entries
         """The conversation without the system prompt; it grows while a run is active."""
         self.pending = pending
@@ -190,7 +195,9 @@ class AgentConversation:
     def _open(self, options: AgentOptions, **identity: str) -> AgentRun:
         self.context.stopped = None
         inbox, self._untaken = Inbox(self._untaken), ()
-        return AgentRun(self.context, options, transcript=self._transcript, inbox=inbox, **identity)  # type: ignore[arg-type]
+        resources = None if identity.get("parent_id") else self._resources
+        run = partial(AgentRun, self.context, options, transcript=self._transcript, inbox=inbox)
+        return run(resources=resources, **identity)  # type: ignore[arg-type]
 
     async def _follow(
         self, run: AgentRun, running: Coroutine[Any, Any, Result | Suspended]

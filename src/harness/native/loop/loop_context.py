@@ -115,8 +115,11 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Called before every step: more tools besides `tools`, whose names take precedence."""
     permissions: PermissionPolicy = msgspec.field(default_factory=Permissions)
     system_prompt: str = ""
-    facts: str = ""
-    """What the system prompt says about the place, for the log."""
+    lasting_prompt: str = ""
+    """Put before `system_prompt`. A conversation keeps the one that it began with, in every process: it is in the log. What
+    is new in a later one is said in a message instead."""
+    news: Callable[[str, str], str] | None = None
+    """Given the lasting prompt of the conversation and the one of now: what a message says of the difference."""
     conversation_id: str = ""
     """Of the conversation over all its runs, for providers that keep what they have read by such a name."""
     max_iterations: int = 10
@@ -137,6 +140,10 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Called first, and may answer at once. None, or an answer of None: a person has to answer."""
     tool_deadline_s: float | None = None
     """A call that takes longer is stopped, and has failed."""
+    restates_tasks: bool = True
+    """Whether open tasks are stated anew after a summary; false where somebody else does."""
+    stops_repeats: bool = False
+    """Whether a model is told, and then stopped, that makes the same call with the same result again and again."""
     most_output_characters: int = 200_000
     """What is longer is shortened in its middle, for the model and the log; less where the window is small."""
     context_window: int | None = None
@@ -174,6 +181,10 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The answers of the model are JSON of this schema, where its API knows how; sub-agents answer as they like."""
     stop_when: Callable[[StepContext], bool] | None = None
     """Asked when the calls of a step are done; true ends the run there. `step_number` is that of the next step."""
+
+    def prompt(self, lasting: str = "") -> str:
+        """The system prompt; `lasting`: what the conversation began with, if it has begun."""
+        return "\n\n".join(part for part in (lasting or self.lasting_prompt, self.system_prompt) if part)
 
     def window(self) -> int:
         """How many tokens the model can read."""

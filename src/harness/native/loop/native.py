@@ -20,17 +20,18 @@ from harness.contracts.model import Model, Turn
 from harness.contracts.request import Request
 from harness.contracts.tool import Tool
 from harness.contracts.worker import OnEnd
-from harness.conversation.compaction import Measured
 from harness.conversation.history import history
 from harness.conversation.inbox import Inbox
 from harness.errors import UnknownSession, UsageError
-from harness.events import Info, Result, SessionStart, Warning
+from harness.events import Event, Info, Result, SessionStart, Warning
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from harness.native.loop.agent_run import AgentRun
+from harness.native.loop.instructions import find_instructions, names_of
 from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.native.loop.loop_worker import Job, LoopWorker
-from harness.native.loop.system_prompt import facts, find_instructions, system_prompt
+from harness.native.loop.system_prompt import facts, given_prompt, news, own_prompt
+from harness.native.loop.transcript import KnownTalk
 from harness.questions.open_questions import answering
 from harness.questions.permissions import permissions_for
 from harness.runs.launch import Launch
@@ -52,20 +53,17 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
 
     def open_job(context: LoopContext, inbox: Inbox) -> Job:
         put = context.outbox.channel(launch.run_id or hub.log_id).put
-        instructions = [] if launch.request.system_prompt else find_instructions(launch.request.cwd)
-        if instructions:
-            paths = ", ".join(one.path + (" (shortened)" if one.is_cut else "") for one in instructions)
-            put(Info(message=f"the model is given the instructions in {paths}", code="instructions"))
         before = earlier_session(launch.request, hub)
-        known = "" if launch.request.system_prompt else _facts(launch.request.cwd, hub.clock(), before.facts)
         options = replace(
             _options(launch, redact=redact),
-            system_prompt=system_prompt(launch.request, instructions, known),
-            facts=known,
+            system_prompt=given_prompt(launch.request),
+            news=news,
             conversation_id=before.session_id or hub.log_id,
             on_ask=answering(launch.request.on_ask, put),
             gate=gate_of(launch, context),
         )
+        if not launch.request.system_prompt:
+            options = replace(options, lasting_prompt=_own_prompt(launch, options, hub.clock(), put))
 
         def open_run(more: MoreTools) -> AgentRun:
             equipped = replace(options, more_tools=more)
@@ -75,13 +73,23 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
                 run_id=launch.run_id or hub.log_id,
                 session_id=before.session_id,
                 turns=before.turns,
-                measured=before.measured,
+                before=before.known,
                 inbox=inbox,
             )
 
         return RunWithMcp(launch, context, open_run, redact=redact)
 
     return LoopWorker(launch, hub, on_end, open_job, redact=redact)
+
+
+def _own_prompt(launch: Launch, options: AgentOptions, now_ms: int, put: Callable[[Event], object]) -> str:
+    cwd = launch.request.cwd
+    instructions = find_instructions(cwd)
+    if instructions:
+        message = f"the model is given the instructions in {names_of(instructions)}"
+        put(Info(message=message, code="instructions"))
+    names = [tool.spec.name for tool in options.tools]
+    return own_prompt(cwd, names, options.model.name, instructions, facts(cwd, os.environ, now_ms))
 
 
 def gate_of(launch: Launch, context: LoopContext) -> LoopGate | None:
@@ -101,7 +109,7 @@ def _options(launch: Launch, *, redact: bool) -> AgentOptions:
     model = chosen_model(request.model, environ)
     return AgentOptions(
         model=model,
-        context_window=request.context_window or window_setting(model.name, request.cwd or os.getcwd()),
+        context_window=window_for(model.name, request.context_window, request.cwd, environ),
         tools=tuple(
             default_tools(
                 request.cwd,
@@ -122,9 +130,25 @@ def _options(launch: Launch, *, redact: bool) -> AgentOptions:
         temperature=request.temperature,
         max_output_tokens=request.max_output_tokens,
         tool_deadline_s=TOOL_DEADLINE_S,
+        stops_repeats=True,
         agent=launch.agent.name,
         version=launch.version,
     )
+
+
+def window_for(model: str, given: int | None, cwd: str, environ: Mapping[str, str]) -> int | None:
+    """What was asked for, set, or is said by a server of the user's own; None: it is known by the model's name.
+
+    Raises UsageError where such a server reads too little for the agent.
+    """
+    stated = given or window_setting(model, cwd or os.getcwd())
+    if stated is not None:
+        return stated
+    from harness.models.served_window import require_room, served_window
+
+    served = served_window(model, environ)
+    require_room(model, served)
+    return served
 
 
 def chosen_model(name: str, environ: Mapping[str, str]) -> Model:
@@ -181,9 +205,7 @@ class EarlierSession(NamedTuple):
     session_id: str = ""
     """The session that the run continues; empty when it begins one."""
     turns: tuple[Turn, ...] = ()
-    facts: str = ""
-    """What the system prompt of its last run said about the place."""
-    measured: Measured = Measured()
+    known: KnownTalk = KnownTalk()
 
 
 def earlier_session(request: Request, hub: Hub) -> EarlierSession:
@@ -244,21 +266,8 @@ def _session_of(metadata: Metadata) -> str:
 
 def _earlier(session_id: str, store: Store, log_ids: list[str]) -> EarlierSession:
     turns: list[Turn] = []
-    known, measured = "", Measured()
+    known = KnownTalk()
     for log_id in log_ids:
-        events = list(read_all(store, log_id))
-        past = history(events, turns, measured)
-        turns, measured = past.turns, past.measured
-        stated = [event.facts for event in events if isinstance(event, SessionStart) and event.facts]
-        known = stated[-1] if stated else known
-    return EarlierSession(session_id, tuple(turns), known, measured)
-
-
-def _facts(cwd: str, now_ms: int, before: str) -> str:
-    """What the model is told about the place.
-
-    A session that continues on the same day keeps what it was told: everything after a changed system prompt would have
-    to be read anew, at the full price, for one new file in the folder.
-    """
-    now = facts(cwd, os.environ, now_ms)
-    return before if before.partition("\n")[0] == now.partition("\n")[0] else now
+        past = history(read_all(store, log_id), turns, known.measured)
+        turns, known = past.turns, KnownTalk(past.measured, known.lasting_prompt or past.prompt)
+    return EarlierSession(session_id, tuple(turns), known)

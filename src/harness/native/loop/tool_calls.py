@@ -11,6 +11,7 @@ waiting call is asked, and the run is suspended. Where a run cannot be suspended
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
@@ -30,6 +31,7 @@ from harness.contracts.tool import (
 from harness.conversation.suspended_run import Resumption, SuspendedRun
 from harness.conversation.turns import file_parts, tool_turn
 from harness.events import (
+    Info,
     Operation,
     Relay,
     RelayReply,
@@ -40,17 +42,22 @@ from harness.events import (
     ToolProgress,
     ToolStart,
 )
+from harness.events.operation import List, Read, Write
 from harness.native.loop.cancellation import settled
+from harness.native.loop.instructions import in_words, names_of, nested_instructions
 from harness.native.loop.loop_context import AgentOptions, LoopContext
+from harness.native.loop.loop_guard import LoopGuard
 from harness.native.loop.outbox import LogChannel
 from harness.native.loop.tool_messages import bounded, data_of, failure_words, problem_of
 from harness.native.tools.function_tool import is_quick, output_of
+from harness.native.tools.spellings import in_our_words
 from harness.questions.choices import choices_of, granted, preview_of
 from harness.questions.permissions import proposed_call
 
 
 class Resources:
-    """What calls of a run leave to later ones, such as commands in the background: made once, ended with the run.
+    """What calls leave to later ones, such as commands in the background: made once, ended with the run, or with the
+    conversation that it is a part of.
 
     Contract: used in the thread of the loop alone.
     """
@@ -66,6 +73,11 @@ class Resources:
         if make not in self._made:
             self._made[make] = make()
         return self._made[make]
+
+    @property
+    def has_running(self) -> bool:
+        """Whether something goes on."""
+        return any(getattr(resource, "has_running", False) for resource in self._made.values())
 
     def kill(self) -> None:
         """End everything without waiting for it; nothing is made any more."""
@@ -112,9 +124,12 @@ class ToolExecutor:
         can_suspend: bool = False,
         depth: int = 0,
         asker: tuple[str, str] = ("", ""),
+        resources: Resources | None = None,
+        told: set[str] | None = None,
     ) -> None:
         """`spawn`: (call id, task, name) → the answer of a sub-agent. `asker`: of a sub-agent, its name and the call
-        that began it.
+        that began it. `resources`: those of a conversation, which last longer than the run. `told`: folders whose
+        instructions the model has.
         """
         self.ended: dict[str, ToolTurn] = {}
         """By full id, the calls of this step that have ended."""
@@ -124,10 +139,13 @@ class ToolExecutor:
         """By the model's id of a call: the answers to its questions so far."""
         self.is_asking = False
         """Whether a question is open."""
+        self.guard = LoopGuard()
         self.tasks: list[Task] = []
         """The to-do list, as far as calls of this run have changed it."""
-        self.resources = Resources()
+        self.resources = resources or Resources()
         """What calls leave to later ones."""
+        self.owns_resources = resources is None
+        self._told: set[str] = set() if told is None else told
         self._context = context
         self._options = options
         self._longest_output = options.longest_output
@@ -225,6 +243,7 @@ class ToolExecutor:
         call_id = f"{self._channel.run_id}/{call.id}"
         if (turn := self.ended.get(call_id)) is not None:
             return turn
+        call = in_our_words(call, self._tools)
         if call.id not in resumption.pending.started:
             relay = resumption.pending.relay_of(call_id)
             reply = resumption.replies.get(relay.id) if relay is not None else None
@@ -257,8 +276,9 @@ class ToolExecutor:
     ) -> ToolTurn | AdmittedCall:
         """`relay`: the question, if it was asked already; `reply`: its answer, if there is one."""
         call_id = f"{self._channel.run_id}/{call.id}"
+        call = in_our_words(call, self._tools)
         tool = self._tools.get(call.name)
-        problem = problem_of(call)
+        problem = problem_of(call) or getattr(tool, "refusal", "")
         refusal: str | None = None
         if tool is not None and not problem:
             call, refusal = await self._guarded(call, tool)
@@ -461,6 +481,10 @@ class ToolExecutor:
 
     def _end(self, call: Call, call_id: str, output: ToolOutput, duration_ms: int | None = None) -> ToolTurn:
         text, attachments = bounded(output, self._longest_output)
+        if self._options.stops_repeats:
+            text += self.guard.notice(call, text)
+        if output.success and (operations := output.operations):
+            text += self._instructions(operations)
         self._put_end(
             ToolEnd(
                 call_id=call_id,
@@ -481,13 +505,25 @@ class ToolExecutor:
         self.ended[call_id] = turn
         return turn
 
+    def _instructions(self, operations: Sequence[Operation]) -> str:
+        """What is said in the folders that a call has touched, unless the model has it already."""
+        cwd, words = self._context.cwd, ""
+        for operation in operations:
+            if isinstance(operation, Read | Write | List) and operation.path:
+                found = nested_instructions(os.path.join(cwd, operation.path), cwd, self._told)
+                if found:
+                    message = f"the model is given the instructions in {names_of(found)}"
+                    self._channel.put(Info(message=message, code="instructions"))
+                    words += f"\n\n{in_words(found)}"
+        return words
+
     def _put_end(self, end: ToolEnd, tasks: list[Task] | None = None) -> None:
         """`tasks`: the to-do list, if the call has changed it."""
         # A call that was given up may still end some time later.
         if self._open.pop(end.call_id, None) is not None:
             self._channel.put(end)
             if tasks is not None:
-                self.tasks = tasks
+                self.tasks[:] = tasks
                 self._channel.put(TasksChanged(tasks=tasks))
 
     def _tool_context(self, admitted: AdmittedCall) -> ToolContext:

@@ -14,7 +14,7 @@ from harness.contracts.model import AssistantTurn, Call, SystemTurn, ToolTurn, T
 from harness.conversation.compaction import Measured, compacted
 from harness.conversation.suspended_run import SuspendedRun
 from harness.conversation.turns import NOT_BEGUN, TranscriptEntry, TurnOrder, message_id
-from harness.events import Compacted, Event, Message, Result, Signal, ToolEnd
+from harness.events import Compacted, Event, Message, Result, Signal, Task, ToolEnd
 from harness.models.turn_cache import ids_in
 
 
@@ -46,6 +46,13 @@ class TurnPlace:
         return TranscriptEntry(self.turn, name, self.created_ms, self.seq)
 
 
+class KnownTalk(NamedTuple):
+    """What a log says of a conversation besides its turns."""
+
+    measured: Measured = Measured()
+    lasting_prompt: str = ""
+
+
 class Paused(NamedTuple):
     """What a transcript knows of a run that waits."""
 
@@ -66,6 +73,12 @@ class LoopTranscript:
         self.measured = Measured()
         self.failed_summaries = 0
         """How many in a row could not be made."""
+        self.tasks: list[Task] = []
+        """The to-do list, as far as this process has seen it change."""
+        self.told_folders: set[str] = set()
+        """Folders whose instructions are in the conversation."""
+        self.lasting_prompt = ""
+        """The part of the system prompt with which the conversation began; empty: it has none yet."""
         self.is_recorded = is_recorded
         self._order = TurnOrder(self._place)
         self._has_unanswered = False
@@ -84,14 +97,18 @@ class LoopTranscript:
 
     @classmethod
     def of_turns(
-        cls, turns: Sequence[Turn], *, is_recorded: bool, measured: Measured | None = None
+        cls, turns: Sequence[Turn], *, is_recorded: bool, before: KnownTalk | None = None
     ) -> LoopTranscript:
         """Of a run on its own, which continues these turns; they have no place in its log."""
         transcript = cls(is_recorded=is_recorded)
-        transcript.measured = measured or Measured()
+        transcript.continues(before or KnownTalk())
         transcript.turns += turns
         transcript.call_ids |= ids_in(turns)
         return transcript
+
+    def continues(self, before: KnownTalk) -> None:
+        """What is known of the conversation besides its turns."""
+        self.measured, self.lasting_prompt = before
 
     @property
     def prompt(self) -> list[Turn]:
@@ -211,6 +228,7 @@ class LoopTranscript:
         left = compacted(self.listed(), event)
         self.turns[:] = [*self.prompt, *(entry.turn for entry in left)]
         self.measured = Measured()
+        self.told_folders.clear()
         if self.is_recorded:
             self.entries[:] = left
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
@@ -19,6 +19,10 @@ _DESCRIPTION = (
 
 
 class AgentArguments(Arguments, frozen=True, kw_only=True):
+    aliases: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("prompt", "message", "instructions", "query", "input"), "task"),
+        **dict.fromkeys(("description", "title", "agent_name"), "name"),
+    }
     task: Annotated[str, Meta(min_length=1, description="what to do, and what to answer")]
     name: Annotated[str, Meta(description="a short name for people")] = ""
 

@@ -27,6 +27,7 @@ from harness.contracts.tool_arguments import Arguments, spec, take
 from harness.events import Operation
 from harness.events.operation import Write
 from harness.formats.patches import operations_of_patch
+from harness.formats.unified_diffs import patch_of_diff
 from harness.workspace.files import (
     MOST_EDITABLE_BYTES,
     Change,
@@ -72,27 +73,31 @@ class FilePatch(msgspec.Struct):
 
 
 def unwrapped(text: str) -> str:
-    """The patch without what models put around it: a Markdown fence, or a command line with a here-document.
-    Any other text is left in place, and the parser then refuses it.
+    """The patch alone, in its usual form: without what models put around it (words, a fence, a command line), with other
+    spellings of its first and last line, and with a last line where there is none. A unified diff becomes such a patch.
     """
     lines = text.replace("\r\n", "\n").strip().split("\n")
-    begin = next((number for number, line in enumerate(lines) if line.strip() == _BEGIN), 0)
-    end = next(
-        (number for number in range(len(lines) - 1, 0, -1) if lines[number].strip() == _END), len(lines) - 1
-    )
-    around = (lines[:begin], lines[end + 1 :])
-    is_known = all(
-        pattern.fullmatch(line.strip())
-        for pattern, part in zip(_AROUND, around, strict=True)
-        for line in part
-    )
-    return "\n".join(lines[begin : end + 1] if is_known else lines)
+    begin = next((at for at, line in enumerate(lines) if _FIRST.fullmatch(line.strip())), None)
+    if begin is not None and any(_ELSEWHERE.search(line) for line in lines[:begin]):
+        return "\n".join(lines)  # its paths begin in another folder: the parser refuses it
+    if begin is None:
+        return patch_of_diff(lines) or "\n".join(lines)
+    end = next((at for at in range(len(lines) - 1, begin, -1) if _LAST.fullmatch(lines[at].strip())), None)
+    inner = lines[begin + 1 : end] if end is not None else _without_wrapping(lines[begin + 1 :])
+    return "\n".join([_BEGIN, *inner, _END])
 
 
-_AROUND = (
-    re.compile(r"```\w*|(?:apply_patch\s*)?<<-?\s*(['\"]?)\w+\1|"),
-    re.compile(r"```|\w+|"),
-)
+_ELSEWHERE = re.compile(r"(^|[;&|\s])(cd|pushd)\s")
+_FIRST = re.compile(r"\*{3}\s*Begin Patch\s*\**", re.IGNORECASE)
+_LAST = re.compile(r"\*{3}\s*End Patch\s*\**", re.IGNORECASE)
+_WRAPPING = re.compile(r"```|[A-Z][A-Z0-9_-]*|")
+
+
+def _without_wrapping(lines: list[str]) -> list[str]:
+    """Without the end of a fence or a here-document."""
+    while lines and _WRAPPING.fullmatch(lines[-1].strip()):
+        lines = lines[:-1]
+    return lines
 
 
 def parse(text: str) -> list[FilePatch]:
@@ -301,7 +306,7 @@ class ApplyPatchTool(Tool):
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
         """Exactly this patch: a rule for all patches would allow more than the user was shown."""
-        name = "patch" if "patch" in arguments else _OTHER_NAME
+        name = _name_in(arguments)
         return ToolPermission("apply_patch", {name: escaped(spelled(arguments.get(name, "")))})
 
     async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
@@ -333,13 +338,19 @@ class ApplyPatchTool(Tool):
 
 def _taken(arguments: dict[str, Any]) -> str:
     """The patch without its wrapping: the same text is shown for approval and applied."""
-    if "patch" not in arguments and _OTHER_NAME in arguments:
-        arguments = {"patch": arguments[_OTHER_NAME]}
+    name = _name_in(arguments)
+    if name != "patch":
+        arguments = {"patch": arguments[name]}
     return unwrapped(take(ApplyPatchArguments, arguments, "apply_patch").patch)
 
 
-_OTHER_NAME = "input"
-"""The name that some models have learnt for the argument."""
+def _name_in(arguments: dict[str, Any]) -> str:
+    """Under which name the patch was given."""
+    return next((name for name in ("patch", *_OTHER_NAMES) if name in arguments), "patch")
+
+
+_OTHER_NAMES = ("input", "patchText", "patch_text", "diff", "content")
+"""The names that some models have learnt for the argument."""
 _NEW = TextFile("")
 _LETTERS = {"create": "A", "update": "M", "delete": "D", "move": "D"}
 

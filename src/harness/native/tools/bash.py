@@ -5,18 +5,25 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
+import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from itertools import groupby
 from operator import itemgetter
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 from msgspec.structs import replace
 
 from harness.approvals.globs import escaped
-from harness.contracts.tool import Stream, Tool, ToolContext, ToolOutput, ToolPermission
+from harness.contracts.tool import (
+    Stream,
+    Tool,
+    ToolContext,
+    ToolOutput,
+    ToolPermission,
+)
 from harness.contracts.tool_arguments import Arguments, spec, take
 from harness.events import Operation
 from harness.events.operation import Command
@@ -36,6 +43,7 @@ from harness.workspace.commands import (
     run_command,
 )
 from harness.workspace.roots import ToolWorkspace
+from harness.workspace.terminal_text import as_seen
 
 DEFAULT_TIMEOUT_S = 120.0
 LONGEST_TIMEOUT_S = 3600.0
@@ -71,6 +79,12 @@ _SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")
 
 
 class BashArguments(Arguments, frozen=True, kw_only=True):
+    aliases: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("cmd", "script", "code", "command_line", "commandLine", "input"), "command"),
+        **dict.fromkeys(
+            ("run_in_background", "is_background", "isBackground", "runInBackground"), "background"
+        ),
+    }
     command: Annotated[str, Meta(min_length=1, description="the command line")]
     timeout: Annotated[
         float, Meta(gt=0, le=LONGEST_TIMEOUT_S, description="seconds after which it is ended")
@@ -78,7 +92,7 @@ class BashArguments(Arguments, frozen=True, kw_only=True):
     background: Annotated[
         bool,
         Meta(
-            description="return at once; it goes on, without a timeout, until it is stopped or this run ends"
+            description="return at once; it goes on, without a timeout, until it is stopped or this conversation ends"
         ),
     ] = False
 
@@ -104,16 +118,27 @@ class BashTool(Tool):
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
         """Always a command, even if it seems only to read: its effects are known only after running it."""
-        asked = take(BashArguments, arguments, "bash")
+        asked = _taken(arguments)
         return [Command(command=asked.command, cwd=self._workspace.root)]
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
         """Exactly this command line: one with the same beginning may do anything (`ls; rm -r ~`)."""
-        asked = take(BashArguments, arguments, "bash")
+        asked = _taken(arguments)
         return ToolPermission("bash", {"command": escaped(asked.command)})
 
+    def plain(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """A call in our own words, before anybody decides about it: what will run is what is shown and allowed."""
+        asked = _taken(arguments)
+        plain: dict[str, Any] = {"command": asked.command}
+        folder = next((arguments[name] for name in _FOLDERS if isinstance(arguments.get(name), str)), "")
+        if folder and os.path.realpath(os.path.join(self._workspace.root, folder)) != self._workspace.root:
+            plain["command"] = f"cd {shlex.quote(folder)} || exit\n{asked.command}"
+        if asked.timeout != DEFAULT_TIMEOUT_S:
+            plain["timeout"] = asked.timeout
+        return {**plain, "background": True} if asked.background else plain
+
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        asked = take(BashArguments, arguments, "bash")
+        asked = _taken(arguments)
         invocation = Invocation((self._shell, "-c", asked.command), context.env, self._workspace.root)
         if asked.background:
             return await self._begin(asked, invocation, context)
@@ -141,7 +166,7 @@ class BashTool(Tool):
     async def _begin(self, asked: BashArguments, invocation: Invocation, context: ToolContext) -> ToolOutput:
         """Start it in the background, and wait a moment: commands that fail often fail at once."""
         output = self._outputs.new(context.call_id or "bash", SHOWN_BYTES["stdout"])
-        command = context.resource(BackgroundCommands).start(self._around(invocation), output)
+        command = context.resource(BackgroundCommands).start(self._around(invocation), output, asked.command)
         try:
             await command.wait_for_news(FIRST_WORDS_S)
             await command.wait_for_end(EARLY_END_S)
@@ -166,7 +191,7 @@ class BashTool(Tool):
         exit_code = ending.exit.code if signal is None else 128 + signal
         if ending.is_timeout or exit_code is None:
             exit_code = TIMED_OUT
-        parts = [f"{name}:\n{text}" for name in SHOWN_BYTES if (text := listener.shown[name].text())]
+        parts = [f"{name}:\n{text}" for name in SHOWN_BYTES if (text := as_seen(listener.shown[name].text()))]
         parts += [notice] if (notice := listener.kept.notice()) else []
         if ending.is_timeout:
             parts.append(f"timeout: it was ended after {asked.timeout:g} s, with everything it had started")
@@ -179,6 +204,46 @@ class BashTool(Tool):
             exit_code=exit_code,
             operations=_meaning(asked.command, self._workspace.root),
         )
+
+
+def _taken(arguments: dict[str, Any]) -> BashArguments:
+    """Models write milliseconds, or a command as a list of words."""
+    for name in ("command", *BashArguments.aliases):
+        words = arguments.get(name)
+        if isinstance(words, list) and words and all(isinstance(word, str) for word in words):
+            is_shell = (
+                len(words) == 3 and words[1] in ("-c", "-lc") and os.path.basename(words[0]) in _SHELL_NAMES
+            )
+            arguments = {**arguments, name: words[2] if is_shell else shlex.join(words)}
+    if "timeout" not in arguments:
+        in_ms = next((arguments[name] for name in _IN_MS if name in arguments), None)
+        in_s = next((arguments[name] for name in _IN_S if name in arguments), None)
+        if (value := _number(in_ms)) is not None:
+            arguments = {**arguments, "timeout": value / 1000}
+        elif (value := _number(in_s)) is not None:
+            arguments = {**arguments, "timeout": value}
+    elif (value := _number(arguments["timeout"])) is not None:
+        # No command may take that many seconds: it is milliseconds, as most agents count.
+        wanted_s = value / 1000 if value > LONGEST_TIMEOUT_S else value
+        arguments = {
+            **arguments,
+            "timeout": min(wanted_s, LONGEST_TIMEOUT_S) if wanted_s > 0 else DEFAULT_TIMEOUT_S,
+        }
+    return take(BashArguments, arguments, "bash")
+
+
+_FOLDERS = ("workdir", "cwd", "dir", "directory", "dir_path", "working_directory", "workingDirectory")
+"""What models call the folder in which a command is to run."""
+_IN_MS = ("timeout_ms", "timeoutMs", "yield_time_ms")
+_IN_S = ("timeout_secs", "timeout_s", "timeoutSeconds", "timeout_seconds")
+_SHELL_NAMES = ("bash", "sh", "zsh", "dash")
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return None if value is None or isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return None
 
 
 def _meaning(command: str, cwd: str) -> list[Operation]:

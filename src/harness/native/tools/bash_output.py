@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from msgspec import Meta
 
@@ -18,6 +18,7 @@ from harness.process.child import ChildExit, OutputChunk, StreamName
 from harness.process.invocation import Invocation
 from harness.workspace.async_process import AsyncProcess
 from harness.workspace.commands import HeadAndTail, KeptOutput
+from harness.workspace.terminal_text import as_seen
 
 MOST_AT_ONCE = 8
 MOST_REMEMBERED = 32
@@ -31,8 +32,9 @@ Around: TypeAlias = AbstractAsyncContextManager[tuple[Invocation, list[str]]]
 class BackgroundCommand:
     """Created in a running event loop, and used only in its thread."""
 
-    def __init__(self, id: str, around: Around, kept: KeptOutput) -> None:
+    def __init__(self, id: str, around: Around, kept: KeptOutput, command: str) -> None:
         self.id = id
+        self.command = command
         self.exit: ChildExit | None = None
         self.refused: list[str] = []
         self._kept = kept
@@ -53,7 +55,7 @@ class BackgroundCommand:
         shown, self._shown = self._shown, _nothing()
         if self.is_running:
             self._news.clear()
-        parts = [f"{name}:\n{text}" for name in SHOWN_BYTES if (text := shown[name].text())]
+        parts = [f"{name}:\n{text}" for name in SHOWN_BYTES if (text := as_seen(shown[name].text()))]
         has_gap = any(output.has_gap for output in shown.values())
         return [*parts, self._kept.notice()] if has_gap and self._kept.path else parts
 
@@ -115,7 +117,7 @@ class BackgroundCommands:
         self._started = 0
         self._is_closed = False
 
-    def start(self, around: Around, kept: KeptOutput) -> BackgroundCommand:
+    def start(self, around: Around, kept: KeptOutput, line: str) -> BackgroundCommand:
         """Raises ToolFailure when there are too many."""
         if self._is_closed:
             raise ToolFailure("the run has ended")
@@ -126,7 +128,7 @@ class BackgroundCommands:
                 f"{', '.join(running)} first, with bash_output and stop"
             )
         self._started += 1
-        command = BackgroundCommand(f"b{self._started}", around, kept)
+        command = BackgroundCommand(f"b{self._started}", around, kept, line)
         self._commands[command.id] = command
         self._forget()
         return command
@@ -135,8 +137,17 @@ class BackgroundCommands:
         """Raises ToolFailure when there is none."""
         if (command := self._commands.get(id)) is None:
             known = ", ".join(self._commands) or "none"
-            raise ToolFailure(f"this run has no background command {id} (there are: {known})")
+            raise ToolFailure(f"there is no background command {id} (there are: {known})")
         return command
+
+    def listed(self) -> str:
+        """One line for each."""
+        lines = [f"{_state(one, is_stopped=False)}: {one.command}" for one in self._commands.values()]
+        return "\n".join(lines) or "there are no background commands"
+
+    @property
+    def has_running(self) -> bool:
+        return any(command.is_running for command in self._commands.values())
 
     def kill(self) -> None:
         self._is_closed = True
@@ -170,7 +181,13 @@ _DESCRIPTION = (
 
 
 class BashOutputArguments(Arguments, frozen=True, kw_only=True):
-    id: Annotated[str, Meta(min_length=1, description="what bash called it, such as b1")]
+    aliases: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            ("bash_id", "bashId", "shell_id", "shellId", "job_id", "task_id", "session_id"), "id"
+        ),
+        **dict.fromkeys(("kill", "terminate"), "stop"),
+    }
+    id: Annotated[str, Meta(description="what bash called it, such as b1; without it, all are listed")] = ""
     wait: Annotated[
         float, Meta(ge=0, le=LONGEST_WAIT_S, description="seconds to wait at most, if there is nothing new")
     ] = 0.0
@@ -195,6 +212,8 @@ class BashOutputTool(Tool):
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         asked = take(BashOutputArguments, arguments, "bash_output")
         commands: BackgroundCommands = context.resource(BackgroundCommands)
+        if not asked.id:
+            return ToolOutput(text=commands.listed(), operations=[])
         command = commands.get(asked.id)
         is_stopped = asked.stop and command.is_running
         if is_stopped:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Annotated, Any, ClassVar
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from harness.approvals.globs import escaped
 from harness.contracts.tool import (
@@ -29,19 +30,50 @@ from harness.workspace.files import (
     decode,
     read_all,
 )
-from harness.workspace.roots import ToolWorkspace
+from harness.workspace.passages import nearest_passage, shown_change
+from harness.workspace.roots import FILE_NAMES, ToolWorkspace
 
 _DESCRIPTION = (
     "Replace a passage of a file that was read before. oldString must occur exactly once, just as it stands in "
-    "the file but without line numbers; with replaceAll every occurrence is replaced."
+    "the file but without line numbers; with replaceAll every occurrence is replaced. The answer shows the new lines."
 )
 
 
-class EditArguments(Arguments, frozen=True, kw_only=True):
-    file_path: Annotated[str, Meta(description="the file: absolute, or relative to the workspace")]
+_OLD = ("old_str", "oldStr", "old_text", "oldText", "old", "search", "find", "original", "before")
+_NEW = ("new_str", "newStr", "new_text", "newText", "new", "replace", "replacement", "updated", "after")
+
+
+class EditPassage(Arguments, frozen=True, kw_only=True):
+    aliases: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(_OLD, "oldString"),
+        **dict.fromkeys(_NEW, "newString"),
+        **dict.fromkeys(("replaceall", "global", "allow_multiple", "replace_all_occurrences"), "replaceAll"),
+    }
     old_string: Annotated[str, Meta(min_length=1, description="the passage as it is now")]
     new_string: Annotated[str, Meta(description="what shall stand there instead")]
     replace_all: Annotated[bool, Meta(description="replace every occurrence")] = False
+
+
+class EditArguments(Arguments, frozen=True, kw_only=True):
+    aliases: ClassVar[Mapping[str, str]] = {**FILE_NAMES, **EditPassage.aliases, "changes": "edits"}
+    file_path: Annotated[str, Meta(description="the file: absolute, or relative to the workspace")]
+    old_string: Annotated[str, Meta(description="the passage as it is now")] = ""
+    new_string: Annotated[str, Meta(description="what shall stand there instead")] = ""
+    replace_all: Annotated[bool, Meta(description="replace every occurrence")] = False
+    edits: Annotated[
+        list[dict[str, Any]],
+        Meta(
+            description="instead of these three: several replacements, one after the other, all or none, each with "
+            "oldString, newString and replaceAll"
+        ),
+    ] = field(default_factory=list)
+
+    def replacements(self) -> list[EditPassage]:
+        """Raises ToolFailure for one that says too little."""
+        if not self.edits:
+            own = {"oldString": self.old_string, "newString": self.new_string, "replaceAll": self.replace_all}
+            return [take(EditPassage, own, "edit")]
+        return [take(EditPassage, one, "edit") for one in self.edits]
 
 
 class EditTool(Tool):
@@ -65,7 +97,7 @@ class EditTool(Tool):
         context.files.assert_current(path)
         with as_tool_failure(asked.file_path):
             before = decode(read_all(path, MOST_EDITABLE_BYTES), asked.file_path)
-            after, _count = _replaced(before.text, asked)
+            after, _count = _replaced_all(before.text, asked)
         return [FileChange(path=path, before=before.text, after=after)]
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
@@ -76,18 +108,25 @@ class EditTool(Tool):
             with as_tool_failure(asked.file_path):
                 data = read_all(path, MOST_EDITABLE_BYTES)
                 before = decode(data, asked.file_path)
-                after, count = _replaced(before.text, asked)
+                after, count = _replaced_all(before.text, asked)
                 apply([Change(path, data, before.encode(after))])
             context.files.read(path)
         first, last = changed_lines(before.text, after) or (None, None)
         done = Write(path=path, change="update", start_line=first, end_line=last)
         places = "1 place" if count == 1 else f"{count} places"
-        return ToolOutput(
-            text=f"{asked.file_path} changed in {places}, lines {first}-{last}", operations=[done]
-        )
+        head = f"{asked.file_path} changed in {places}, lines {first}-{last}:"
+        return ToolOutput(text="\n".join([head, *shown_change(before.text, after)]), operations=[done])
 
 
-def _replaced(text: str, asked: EditArguments) -> tuple[str, int]:
+def _replaced_all(text: str, asked: EditArguments) -> tuple[str, int]:
+    total = 0
+    for one in asked.replacements():
+        text, count = _replaced(text, one, asked.file_path)
+        total += count
+    return text, total
+
+
+def _replaced(text: str, asked: EditPassage, shown: str) -> tuple[str, int]:
     old, new = asked.old_string.replace("\r\n", "\n"), asked.new_string.replace("\r\n", "\n")
     is_mixed = "\r\n" in text  # mixed line ends, which `read` does not show
     if is_mixed and asked.old_string in text:
@@ -97,10 +136,11 @@ def _replaced(text: str, asked: EditArguments) -> tuple[str, int]:
     sought = re.compile("\r?\n".join(map(re.escape, old.split("\n"))) if is_mixed else re.escape(old))
     count = sum(1 for _ in sought.finditer(text))
     if not count:
-        raise ToolFailure(f"oldString does not occur in {asked.file_path}{_hint(text, old)}")
+        raise ToolFailure(f"oldString does not occur in {shown}{_hint(text, old)}")
     if count > 1 and not asked.replace_all:
         raise ToolFailure(
-            f"oldString occurs {count} times in {asked.file_path}: give more of the lines around it, or replaceAll"
+            f"oldString occurs {count} times in {shown}, at the lines {_lines_of(text, sought)}: give more of the lines "
+            "around it, or replaceAll"
         )
 
     def replacement(found: re.Match[str]) -> str:
@@ -109,12 +149,17 @@ def _replaced(text: str, asked: EditArguments) -> tuple[str, int]:
     return sought.sub(replacement, text), count
 
 
+def _lines_of(text: str, sought: re.Pattern[str]) -> str:
+    starts = (found.start() for found in islice(sought.finditer(text), 8))
+    return ", ".join(str(text.count("\n", 0, start) + 1) for start in starts)
+
+
 def _hint(text: str, old: str) -> str:
-    """The line of a passage that differs only in white space."""
+    """Where a passage is that differs only in white space, or the lines that are most like it."""
     parts = old.split()
     if not parts or len(parts) > 400:
         return ""
     found = re.search(r"\s+".join(map(re.escape, parts)), text)
     if found is None:
-        return "; read the file again"
+        return nearest_passage(text, old)
     return f"; line {text.count(chr(10), 0, found.start()) + 1} differs only in its blanks"

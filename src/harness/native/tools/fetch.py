@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from msgspec import Meta
@@ -112,6 +112,7 @@ _DESCRIPTION = (
 
 
 class FetchArguments(Arguments, frozen=True, kw_only=True):
+    aliases: ClassVar[Mapping[str, str]] = dict.fromkeys(("uri", "link", "address", "href"), "url")
     url: Annotated[str, Meta(description="the address")]
     raw: Annotated[bool, Meta(description="HTML as it is, not as text")] = False
 

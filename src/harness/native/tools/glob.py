@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
@@ -12,7 +12,7 @@ from harness.contracts.tool import Tool, ToolContext, ToolOutput, ToolPermission
 from harness.contracts.tool_arguments import Arguments, spec, take
 from harness.events import Operation
 from harness.events.operation import Search
-from harness.workspace.roots import ToolWorkspace
+from harness.workspace.roots import FOLDER_NAMES, ToolWorkspace
 from harness.workspace.tree import Glob, walk
 
 MOST_VISITED = 1_000_000
@@ -23,6 +23,11 @@ _DESCRIPTION = (
 
 
 class GlobArguments(Arguments, frozen=True, kw_only=True):
+    aliases: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("glob", "glob_pattern", "patterns", "query", "file_pattern", "name"), "pattern"),
+        **FOLDER_NAMES,
+        **dict.fromkeys(("head_limit", "max_results", "maxResults"), "limit"),
+    }
     pattern: Annotated[str, Meta(min_length=1, description="a glob")]
     path: Annotated[str, Meta(description="directory to look in; the whole workspace without it")] = ""
     limit: Annotated[int, Meta(ge=1, le=5000, description="how many files to show at most")] = 200

@@ -11,8 +11,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
@@ -26,7 +26,7 @@ from harness.native.tools.grep_pattern import Expression, NotUnderstood, transla
 from harness.process.child import OutputChunk
 from harness.process.invocation import Invocation
 from harness.workspace.commands import Enough, run_command
-from harness.workspace.roots import ToolWorkspace
+from harness.workspace.roots import FOLDER_NAMES, ToolWorkspace
 from harness.workspace.tree import Glob, TreeEntry, walk
 
 TIMEOUT_S = 60.0
@@ -52,6 +52,16 @@ _EXPECTED = (0, 1, 123)
 
 
 class GrepArguments(Arguments, frozen=True, kw_only=True):
+    aliases: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("query", "regex", "search", "search_pattern", "text"), "pattern"),
+        **dict.fromkeys(
+            ("glob", "include_pattern", "includePattern", "file_pattern", "filePattern"), "include"
+        ),
+        **dict.fromkeys(("-i", "case_insensitive", "caseInsensitive"), "ignoreCase"),
+        **dict.fromkeys(("-C", "-A", "-B", "context_lines", "contextLines"), "context"),
+        **dict.fromkeys(("head_limit", "max_results", "maxResults"), "limit"),
+        **FOLDER_NAMES,
+    }
     pattern: Annotated[str, Meta(min_length=1, description="a regular expression")]
     path: Annotated[str, Meta(description="file or directory to search; the whole workspace without it")] = ""
     include: Annotated[
@@ -73,7 +83,7 @@ class GrepTool(Tool):
         self._program = program
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
-        asked = take(GrepArguments, arguments, "grep")
+        asked = _taken(arguments)
         return [Search(query=asked.pattern, path=self._workspace.named(asked.path))]
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
@@ -81,7 +91,7 @@ class GrepTool(Tool):
         return ToolPermission("grep")
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        asked = take(GrepArguments, arguments, "grep")
+        asked = _taken(arguments)
         start = self._workspace.place_to_search(asked.path)
         try:
             expression = translated(asked.pattern, ignore_case=asked.ignore_case)
@@ -131,6 +141,15 @@ class GrepTool(Tool):
             return paths
         named = set(os.fsdecode(bytes(output["stdout"])).split("\0"))
         return [path for path in paths if path in named]
+
+
+def _taken(arguments: dict[str, Any]) -> GrepArguments:
+    """Some models say with a word what is to be shown, or that case counts."""
+    if arguments.get("output_mode") in ("files_with_matches", "count") and "filesOnly" not in arguments:
+        arguments = {**arguments, "filesOnly": True}
+    if "case_sensitive" in arguments and "ignoreCase" not in arguments:
+        arguments = {**arguments, "ignoreCase": not arguments["case_sensitive"]}
+    return take(GrepArguments, arguments, "grep")
 
 
 class _Listing:

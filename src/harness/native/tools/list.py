@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
@@ -14,13 +14,14 @@ from harness.contracts.tool_arguments import Arguments, spec, take
 from harness.events import Operation
 from harness.events.operation import List
 from harness.workspace.files import as_tool_failure
-from harness.workspace.roots import ToolWorkspace
+from harness.workspace.roots import FOLDER_NAMES, ToolWorkspace
 
 MOST_SORTED = 20_000
 _DESCRIPTION = "List a directory: directories end with /, links with @, files have their size in bytes."
 
 
 class ListArguments(Arguments, frozen=True, kw_only=True):
+    aliases: ClassVar[Mapping[str, str]] = FOLDER_NAMES
     path: Annotated[str, Meta(description="the directory; the workspace without it")] = ""
     limit: Annotated[int, Meta(ge=1, le=5000, description="how many entries to show at most")] = 500
 

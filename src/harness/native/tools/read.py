@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from base64 import b64encode
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from harness.approvals.globs import escaped
 from harness.contracts.tool import (
@@ -31,7 +32,7 @@ from harness.workspace.files import (
     open_for_reading,
     read_all,
 )
-from harness.workspace.roots import ToolWorkspace
+from harness.workspace.roots import FILE_NAMES, ToolWorkspace
 
 DEFAULT_LINES = 2000
 LONGEST_LINE = 2000
@@ -60,8 +61,15 @@ _DESCRIPTION = (
 
 
 class ReadArguments(Arguments, frozen=True, kw_only=True):
+    aliases: ClassVar[Mapping[str, str]] = {
+        **FILE_NAMES,
+        **dict.fromkeys(
+            ("start_line", "startLine", "line_start", "start", "line_offset", "from_line"), "offset"
+        ),
+        **dict.fromkeys(("n_lines", "num_lines", "line_count", "max_lines", "lines"), "limit"),
+    }
     file_path: Annotated[str, Meta(description="the file: absolute, or relative to the workspace")]
-    offset: Annotated[int, Meta(ge=0, description="how many lines to skip")] = 0
+    offset: Annotated[int, Meta(ge=0, description="the first line to read, counted from 1 as grep does")] = 1
     limit: Annotated[int, Meta(ge=1, description="how many lines to read at most")] = DEFAULT_LINES
     column: Annotated[
         int, Meta(ge=0, le=MOST_COLUMNS, description="of one long line, how many characters to skip")
@@ -76,18 +84,18 @@ class ReadTool(Tool):
         self._workspace = workspace
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
-        asked = take(ReadArguments, arguments, "read")
+        asked = _taken(arguments)
         path = self._workspace.named(asked.file_path)
-        if not asked.offset and asked.limit == DEFAULT_LINES:
+        if asked.offset == 1 and asked.limit == DEFAULT_LINES:
             return [Read(path=path)]
-        return [Read(path=path, start_line=asked.offset + 1, end_line=asked.offset + asked.limit)]
+        return [Read(path=path, start_line=asked.offset, end_line=asked.offset + asked.limit - 1)]
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
-        asked = take(ReadArguments, arguments, "read")
+        asked = _taken(arguments)
         return ToolPermission("read", {"filePath": escaped(asked.file_path)})
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        asked = take(ReadArguments, arguments, "read")
+        asked = _taken(arguments)
         path = self._workspace.readable(asked.file_path)
         stamp = context.files.stamp(path)
         with as_tool_failure(asked.file_path):
@@ -101,6 +109,23 @@ class ReadTool(Tool):
         # Only now: a file that could not be read does not count as read.
         context.files.read(path, stamp)
         return output
+
+
+def _taken(arguments: dict[str, Any]) -> ReadArguments:
+    """Some models name the last line instead of how many, or both ends as a list."""
+    if isinstance(ends := arguments.get("view_range", arguments.get("lineRange")), list) and len(ends) == 2:
+        arguments = {**arguments, "offset": ends[0], "end_line": ends[1]}
+    asked = take(ReadArguments, arguments, "read")
+    asked = replace(asked, offset=max(1, asked.offset))
+    last = next((arguments[name] for name in _LAST_LINE if arguments.get(name) is not None), None)
+    if isinstance(last, str) and last.isdecimal():
+        last = int(last)
+    if isinstance(last, int) and last >= asked.offset:
+        asked = replace(asked, limit=last - asked.offset + 1)
+    return asked
+
+
+_LAST_LINE = ("end_line", "endLine", "line_end", "end", "to_line")
 
 
 def _is_large(path: str) -> bool:
@@ -117,20 +142,20 @@ def _attached(path: str, shown: str, media_type: str) -> ToolOutput:
 def _numbered(path: str, asked: ReadArguments, context: ToolContext) -> ToolOutput:
     window = _Window(asked)
     _fill(window, path, asked.file_path, context)
-    if asked.offset and asked.offset >= window.count:
+    if asked.offset > max(1, window.count):
         raise ToolFailure(f"{asked.file_path} has only {window.count} lines")
     if asked.column:
         return _rest_of_line(window, path, asked)
-    lines, is_cut = _within_limits(window.lines, asked.offset + 1)
-    last = asked.offset + len(lines)
-    where = f"{asked.offset + 1}-{last}" if lines else "0-0"
+    lines, is_cut = _within_limits(window.lines, asked.offset)
+    last = asked.offset + len(lines) - 1
+    where = f"{asked.offset}-{last}" if lines else "0-0"
     body = "".join(f"{line}\n" for line in lines)
     text = f'<file path="{asked.file_path}" lines="{where}" total="{window.count}">\n{body}</file>'
     if is_cut:
-        text += f"\n[cut at 50 KB: go on with offset {last}]"
+        text += f"\n[cut at 50 KB: go on with offset {last + 1}]"
     elif last < window.count:
-        text += f"\n[{window.count - last} lines more: go on with offset {last}]"
-    done = Read(path=path, start_line=asked.offset + 1, end_line=last) if lines else Read(path=path)
+        text += f"\n[{window.count - last} lines more: go on with offset {last + 1}]"
+    done = Read(path=path, start_line=asked.offset, end_line=last) if lines else Read(path=path)
     return ToolOutput(text=text, operations=[done])
 
 
@@ -153,7 +178,7 @@ def _fill(window: _Window, path: str, shown: str, context: ToolContext) -> None:
 
 def _rest_of_line(window: _Window, path: str, asked: ReadArguments) -> ToolOutput:
     """The rest of one long line, from a column on."""
-    number = asked.offset + 1
+    number = asked.offset
     line = window.lines[0].removesuffix(b"\r").decode("utf-8", "replace") if window.lines else ""
     shown = line[asked.column :].encode("utf-8", "replace")[:MOST_TEXT_BYTES].decode("utf-8", "ignore")
     if not shown:
@@ -171,7 +196,7 @@ def _within_limits(lines: list[bytes], first: int) -> tuple[list[str], bool]:
     for number, raw in enumerate(lines, first):
         line = raw.removesuffix(b"\r").decode("utf-8", "replace")
         if len(line) > LONGEST_LINE:
-            line = f"{line[:LONGEST_LINE]} [cut: go on with offset {number - 1} and column {LONGEST_LINE}]"
+            line = f"{line[:LONGEST_LINE]} [cut: go on with offset {number} and column {LONGEST_LINE}]"
         line = f"{number:>6}\t{line}"
         size_bytes += len(line.encode("utf-8", "replace")) + 1
         if size_bytes > MOST_TEXT_BYTES:
@@ -187,8 +212,8 @@ class _Window:
         self.count = 0
         self.lines: list[bytes] = []
         self.has_begun = False
-        self._first = asked.offset
-        self._end = asked.offset + (1 if asked.column else asked.limit)
+        self._first = asked.offset - 1
+        self._end = self._first + (1 if asked.column else asked.limit)
         self._most_bytes = _LINE_BYTES if not asked.column else (asked.column + MOST_TEXT_BYTES) * 4 + 4
         self._line = bytearray()
         self._is_inside_line = False

@@ -71,6 +71,24 @@ def default_tools(
     return tools
 
 
+def names_of(*, sandbox: bool) -> tuple[str, ...]:
+    """The names of the tools that there are with full access, but for skills."""
+    own = (
+        "read",
+        "list",
+        "glob",
+        "grep",
+        "write",
+        "edit",
+        "apply_patch",
+        "bash",
+        "bash_output",
+        "agent",
+        "todo",
+    )
+    return own if sandbox else (*own, "fetch")
+
+
 def _to_hide(hidden: Sequence[str], environ: Mapping[str, str]) -> Sequence[str]:
     rung = best_wall(environ) if hidden else None
     return hidden if rung is not None and rung.hides else ()

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -116,6 +116,7 @@ def _unquoted(value: str) -> str:
 
 
 class SkillArguments(Arguments, frozen=True, kw_only=True):
+    aliases: ClassVar[Mapping[str, str]] = dict.fromkeys(("skill", "skill_name", "command"), "name")
     name: Annotated[str, Meta(description="one of the available skills")]
 
 

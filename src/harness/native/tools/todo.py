@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
+import msgspec
 from msgspec import Meta
 
 from harness.contracts.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
@@ -29,6 +30,9 @@ class TodoEntry(Arguments, frozen=True, kw_only=True):
 
 
 class TodoArguments(Arguments, frozen=True, kw_only=True):
+    aliases: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("plan", "items", "tasks", "todo_list", "list"), "todos"
+    )
     todos: Annotated[
         list[TodoEntry], Meta(description="the whole list, in order; empty: there is none any more")
     ]
@@ -69,17 +73,46 @@ def _tasks(arguments: dict[str, Any]) -> list[Task]:
 
 
 def _spelled_alike(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Some models use `text` for the content of an entry."""
-    todos = arguments.get("todos")
+    """Models use other words for the list, the content of an entry and its state; some write the list as JSON, or as texts."""
+    named = next(
+        (name for name in ("todos", *TodoArguments.aliases) if arguments.get(name) is not None), "todos"
+    )
+    todos = arguments.get(named)
+    if isinstance(todos, str):
+        todos = _decoded(todos)
     if not isinstance(todos, list):
         return arguments
-    alike = [
-        {**todo, "content": todo["text"]}
-        if isinstance(todo, dict) and "text" in todo and "content" not in todo
-        else todo
-        for todo in todos
-    ]
-    return {**arguments, "todos": alike}
+    return {"todos": [_entry(todo) for todo in todos]}
+
+
+def _entry(todo: Any) -> Any:
+    if isinstance(todo, str):
+        return {"content": todo}
+    if not isinstance(todo, dict):
+        return todo
+    content = next((todo[name] for name in _CONTENT if name in todo), None)
+    state = str(todo.get("status", todo.get("state", "pending"))).lower().replace("-", "_").replace(" ", "_")
+    entry = {"status": _STATES.get(state, state)}
+    return entry if content is None else {**entry, "content": content}
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text
+
+
+_CONTENT = ("content", "text", "step", "title", "description", "task", "name")
+_STATES = {"todo": "pending", "open": "pending", "not_started": "pending", "doing": "in_progress"} | {
+    "started": "in_progress",
+    "active": "in_progress",
+    "done": "completed",
+    "complete": "completed",
+    "finished": "completed",
+    "cancelled": "completed",
+    "canceled": "completed",
+}
 
 
 def _summary(tasks: Sequence[Task]) -> str:

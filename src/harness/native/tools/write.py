@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
@@ -29,7 +29,7 @@ from harness.workspace.files import (
     lines_of,
     read_all,
 )
-from harness.workspace.roots import ToolWorkspace
+from harness.workspace.roots import FILE_NAMES, ToolWorkspace
 
 _DESCRIPTION = (
     "Write a whole file, with its directories. A file that exists must have been read before, and not have "
@@ -39,6 +39,10 @@ _DESCRIPTION = (
 
 
 class WriteFileArguments(Arguments, frozen=True, kw_only=True):
+    aliases: ClassVar[Mapping[str, str]] = {
+        **FILE_NAMES,
+        **dict.fromkeys(("contents", "text", "file_text", "file_content", "data", "body"), "content"),
+    }
     file_path: Annotated[str, Meta(description="the file: absolute, or relative to the workspace")]
     content: Annotated[str, Meta(description="everything that it shall contain")]
 
