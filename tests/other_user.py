@@ -56,7 +56,9 @@ def interpreter(uid: int) -> str:
     One in a home directory often may not be run by others, and one in /tmp is not seen in a sandbox.
     """
     is_hidden = sys.executable.startswith("/tmp/")
-    for candidate in ("/usr/bin/python3", sys.executable)[:: 1 if is_hidden else -1]:
+    own = os.path.realpath(sys.executable)  # that of .venv is a link to it
+    hidden_last = ("/usr/bin/python3", own, sys.executable)
+    for candidate in hidden_last if is_hidden else (sys.executable, "/usr/bin/python3"):
         test = [candidate, "-c", f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"]
         try:
             if (
