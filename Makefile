@@ -73,6 +73,9 @@ site: $(READY) $(SITE_READY) ## build the documentation as a site into build/sit
 bench: $(READY) ## measure speed against the promised ratios
 	@$(BIN)/python benchmarks/run.py
 
+bench-agent: $(READY) ## twenty small tasks through run and chat (MODEL=provider/model; without: prove the checks)
+	@$(BIN)/python benchmarks/agent/run.py $(MODEL) $(ARGS)
+
 web: ## build the page into the package (needs node and npm; the built page is part of the repository)
 	@cd web && npm install --no-save --no-audit --no-fund --silent && npm run --silent build
 
