@@ -72,6 +72,7 @@ SMALLEST: dict[str, tuple[str, ...]] = {
     "counts": (str(FOLDER),),
     "fleet": ("--running", "1", "--cases", "2", "--runs", "1"),
     "formats": (),
+    "gateway": (),
     "histories": ("--sessions", "6", "--bytes", "2000", "--big", "0", "--rounds", "1", "--no-ccusage"),
     "inbox": ("--sessions", "1", "--browsers", "1", "--seconds", "0.5", "--old", "1"),
     "loop": (),

@@ -19,7 +19,7 @@ from harness.events import (
     ToolStart,
 )
 from harness.runs.audit import check
-from harness.runs.dialogue import ProgramConversation
+from harness.runs.program_conversation import ProgramConversation
 from recorded_peer import peer_program
 
 

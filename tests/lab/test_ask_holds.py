@@ -14,7 +14,7 @@ from harness.events import Event, Message, Relay
 from harness.lab.ask_holds_run import AskHolds
 from harness.lab.hostile_calls import HostileCall
 from harness.lab.scenario import load_scenario
-from harness.runs.dialogue import ProgramConversation
+from harness.runs.program_conversation import ProgramConversation
 from harness.runs.questions import work_folder
 
 LINES = load_scenario("ask-holds").lines

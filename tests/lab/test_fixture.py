@@ -33,7 +33,7 @@ from harness.contracts.script import (
 )
 from harness.errors import UsageError
 from harness.lab import LabContext, ScriptRun, fixture_names, load_fixture, parse_script, set_up
-from harness.lab.wires.wire import AnswerCall, AnswerText, ModelRequest, WireAnswer, all_wires
+from harness.models.wires.wire import AnswerCall, AnswerText, ModelRequest, WireAnswer, all_wires
 from lab_client import ROUTES
 
 SAMPLES: tuple[Intent, ...] = (

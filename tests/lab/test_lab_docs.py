@@ -20,7 +20,7 @@ from harness.contracts.script import (
     Stop,
 )
 from harness.lab import read_script
-from harness.lab.wires.wire import ModelRequest, Tokens, all_wires
+from harness.models.wires.wire import ModelRequest, Tokens, all_wires
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = "\n".join((DOCS / name).read_text(encoding="utf-8") for name in ("lab.md", "scripts.md"))

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from harness.lab.wires.wire import pieces
+from harness.models.wires.wire import pieces
 from lab_answers import READERS
 from lab_client import ROUTES, Client, Serve, ask, question
 

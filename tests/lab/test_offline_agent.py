@@ -24,7 +24,7 @@ from harness.events import (
 from harness.events.operation import Command, Operation, Read, Search, Skill, Write
 from harness.events.operation import List as Listing
 from harness.lab import OfflineAgent, parse_script
-from harness.lab.wires.wire import AnswerText, ModelRequest
+from harness.models.wires.wire import AnswerText, ModelRequest
 from lacking import lacking
 
 pytestmark = pytest.mark.timeout(lab_agents.INSTALL_S + 60)

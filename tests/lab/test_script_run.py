@@ -12,7 +12,7 @@ from harness.contracts.script import StatusFault
 from harness.errors import UsageError
 from harness.lab import ScriptRun, parse_script
 from harness.lab.script_run import OVER
-from harness.lab.wires.wire import AnswerText, ModelRequest
+from harness.models.wires.wire import AnswerText, ModelRequest
 from lab_answers import READERS
 from lab_client import ROUTES, Client, Serve, ask, question
 

@@ -19,7 +19,8 @@ from harness.contracts.request import Request
 from harness.events import Event, Message, Relay, RelayReply, Result, ToolStart
 from harness.log.stores.files import FileStore
 from harness.runs.audit import check
-from harness.runs.dialogue import Dialogue, ProgramConversation
+from harness.runs.dialogue import Dialogue
+from harness.runs.program_conversation import ProgramConversation
 from harness.runs.run import Run, start
 from python_programs import python_program
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from conversations import VERSION, Talk
 from harness.events import Event, Relay, ToolStart
 from harness.runs import launch
-from harness.runs.dialogue import ProgramConversation
+from harness.runs.program_conversation import ProgramConversation
 
 _SEEN = {"busy": ToolStart, "asked": Relay}
 

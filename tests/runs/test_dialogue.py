@@ -44,8 +44,8 @@ from harness.contracts.request import Limits
 from harness.errors import UsageError
 from harness.events import Error, Event, Message, Relay, RelayReply, ToolEnd, Unknown, Warning
 from harness.runs import dialogue, launch
-from harness.runs.dialogue import ProgramConversation
 from harness.runs.process_worker import LimitWatch
+from harness.runs.program_conversation import ProgramConversation
 from recorded_peer import peer_program
 
 

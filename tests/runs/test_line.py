@@ -55,7 +55,8 @@ from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
 from harness.process.child import OutputChunk
 from harness.runs import dialogue, launch, line
-from harness.runs.dialogue import Dialogue, ProgramConversation
+from harness.runs.dialogue import Dialogue
+from harness.runs.program_conversation import ProgramConversation
 from harness.runs.recorder import Recorder
 from recorded_peer import read_recording
 

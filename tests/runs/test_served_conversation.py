@@ -27,7 +27,7 @@ from harness.events import (
 )
 from harness.log.stores.files import FileStore
 from harness.runs.audit import check
-from harness.runs.dialogue import ProgramConversation
+from harness.runs.program_conversation import ProgramConversation
 from harness.runs.run import Run, start
 from python_programs import PYTHON
 

@@ -1,7 +1,7 @@
 """Which agents there are, and the parts of each: the files and folders of `agents/`, then the plugins.
 
 A name is found without importing anything, and only the part that is wanted is imported. A plugin's part is found in
-the same way: `store.py`, `writer.py` and `lab.py` lie beside the module that its entry point names.
+the same way: `store.py`, `writer.py`, `lab.py` and `gateway.py` lie beside the module that its entry point names.
 """
 
 from __future__ import annotations
@@ -21,8 +21,13 @@ if TYPE_CHECKING:
 
 PLUGIN_GROUP = "harness.agents"
 """Entry points of other packages: name → an `Agent`."""
-Part: TypeAlias = Literal["store", "writer", "lab"]
-_OBJECTS: dict[Part, str] = {"store": "HISTORY", "writer": "WRITER", "lab": "FIXTURE"}
+Part: TypeAlias = Literal["store", "writer", "lab", "gateway"]
+_OBJECTS: dict[Part, str] = {
+    "store": "HISTORY",
+    "writer": "WRITER",
+    "lab": "FIXTURE",
+    "gateway": "POINTING",
+}
 """What each part defines."""
 _NO_AGENTS = ("__init__", "registry")
 

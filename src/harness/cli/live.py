@@ -63,7 +63,13 @@ class RunDisplay(NamedTuple):
 
 
 def run_and_show(
-    request: Request, store: FileStore, showing: RunDisplay, *, redact: bool, record: str = ""
+    request: Request,
+    store: FileStore,
+    showing: RunDisplay,
+    *,
+    redact: bool,
+    record: str = "",
+    on_end: Callable[[Run], object] | None = None,
 ) -> int:
     """Start a run, show it to its end; returns the exit code. `record`: a directory for `--record`."""
     if record:
@@ -90,6 +96,8 @@ def run_and_show(
     if screen.is_cut_off(result):
         return exit_codes.READER_GONE
     _print_end(run, screen, showing)
+    if on_end is not None:
+        on_end(run)
     if result.outcome == "interrupted":
         return interruption.exit_code
     return exit_codes.OUTCOMES[result.outcome]

@@ -17,6 +17,7 @@ from harness.contracts.agent import Agent
 from harness.contracts.request import (
     OWN_AGENT,
     FolderSettingsUse,
+    GatewayOptions,
     Limits,
     OnAsk,
     Permissions,
@@ -51,6 +52,8 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
         asks_at_limit=arguments.on_ask == "wait" or (arguments.on_ask is None and can_answer()),
         folder_settings=cast("FolderSettingsUse", arguments.folder_settings),
         sandbox=arguments.sandbox,
+        gateway=gateway_of(arguments),
+        sealed=arguments.sealed,
         mcp=tuple(map(_server_file, arguments.mcp)),
         resume=_resumed(arguments.resume, agent, settings),
         continue_last=arguments.continue_last,
@@ -95,6 +98,14 @@ def _server_file(path: str) -> str:
     if not os.path.isfile(path):
         raise UsageError(f"there is no such file: {path}", hint="--mcp FILE takes an mcp.json")
     return os.path.abspath(path)
+
+
+def gateway_of(arguments: argparse.Namespace) -> GatewayOptions | None:
+    if arguments.allow_host and not arguments.sealed:
+        raise UsageError("--allow-host is for a sealed run", hint="add --sealed")
+    if not arguments.gateway and not arguments.sealed:
+        return None
+    return GatewayOptions(allow_hosts=tuple(arguments.allow_host))
 
 
 def _resumed(text: str, agent: Agent, settings: Settings) -> str:

@@ -164,7 +164,7 @@ class AgentFixture(msgspec.Struct, frozen=True, kw_only=True):
         args = self.args + (self.mcp_args if has_servers else ())
         config = LaunchConfig(
             env=fill_template(self.env, values),
-            files={path: _as_file(fill_template(content, values)) for path, content in files.items()},
+            files={path: as_file(fill_template(content, values)) for path, content in files.items()},
             args=tuple(str(fill_template(word, values)) for word in args),
             model=self.model,
         )
@@ -197,7 +197,7 @@ class AgentFixture(msgspec.Struct, frozen=True, kw_only=True):
 def set_up(fixture: AgentFixture, context: LabContext) -> LaunchConfig:
     """Write the settings files. The environment of the result is complete."""
     config = fixture.launch(context)
-    env = _environment(context)
+    env = environment_of(context)
     for folder in (context.home, *(env[name] for name in _FOLDERS)):
         os.makedirs(folder, mode=0o700, exist_ok=True)
     for name, content in config.files.items():
@@ -229,13 +229,13 @@ _FIXED = {
 }
 
 
-def _environment(context: LabContext) -> dict[str, str]:
+def environment_of(context: LabContext) -> dict[str, str]:
     folders = {name: os.path.join(context.home, folder).rstrip("/") for name, folder in _FOLDERS.items()}
     # Some agents believe this variable more than the directory that they are in.
     return folders | _FIXED | {"PWD": context.cwd}
 
 
-def _as_file(content: Any) -> str:
+def as_file(content: Any) -> str:
     if isinstance(content, str):
         return content
     return msgspec.json.format(msgspec.json.encode(content), indent=2).decode() + "\n"

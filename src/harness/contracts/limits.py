@@ -22,4 +22,6 @@ LIMITS: dict[str, Limit] = {
     "tokens": Limit("limit_exceeded", "max_tokens", "stopped after {} tokens"),
     "budget": Limit("limit_exceeded", "max_budget", "stopped: the budget of {} is used up"),
     "spending": Limit("limit_exceeded", "spending_limit", "stopped: {}"),
+    "parted": Limit("failed", "replay_parted", "parted from the recording {}"),
+    "differs": Limit("failed", "replay_differs", "differs from the recording {}"),
 }

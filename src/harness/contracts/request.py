@@ -28,6 +28,30 @@ FolderSettingsUse: TypeAlias = Literal["use", "none", ""]
 OnAsk: TypeAlias = Literal["wait", "deny", "allow"]
 
 
+class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How an agent program talks to its model through a gateway of ours, which holds the key and records every call."""
+
+    recording: str = ""
+    """A tape, or a raw record, that answers in place of a model."""
+    recorded_model: str = ""
+    """The model that the agent asked for in the recording, where it can be told to ask for it again."""
+    source: str = ""
+    """What that is called: the id of a session, or the file."""
+    fork_at: int | None = None
+    """After so many answers of its main conversation from the recording, a model answers: that of `model`, or the
+    provider again."""
+    is_strict: bool = False
+    """The run ends at the first difference from the recording."""
+    keeps_pace: bool = False
+    """The pauses of the recording are kept."""
+    own_home: bool = False
+    """The agent gets a home of its own, without the user's settings. A replay always has one."""
+    keeps_bodies: bool = True
+    """Whether what was said is recorded, and not only how much. Without it there is no replay."""
+    allow_hosts: tuple[str, ...] = ()
+    """Hosts that a sealed run may reach besides, on port 443."""
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Each of these ends the run with its own outcome. None: no limit."""
 
@@ -97,6 +121,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: bool = False
     """Confine the agent: a program with all that it starts, the built-in one's commands. Refused where that cannot be
     done."""
+    gateway: GatewayOptions | None = None
+    """Put a gateway between the agent program and its model. With a `model` of the form `provider/name`, that one answers."""
+    sealed: Literal["", "write", "read"] = ""
+    """Through a gateway, and nothing else can be reached, nor written but the workspace and its own files; `read`: nor can
+    the rest of the home be read. Refused where that cannot be done."""
     hidden: tuple[str, ...] = ()
     """Files and folders, but for `cwd`, that the agent must not see. Hidden by a wall where one can be built; elsewhere the run
     begins with a warning. An agent in another place, such as a container, does not see them anyway."""
@@ -163,6 +192,11 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "Permissions": _one_of(*get_args(Permissions)),
     "FolderSettingsUse": _one_of(*get_args(FolderSettingsUse)),
     "OnAsk | None": _one_of(*get_args(OnAsk), None),
+    'Literal["", "write", "read"]': _one_of("", "write", "read"),
+    "GatewayOptions | None": (
+        lambda value: value is None or isinstance(value, GatewayOptions),
+        "GatewayOptions(…), or None",
+    ),
 }
 _FIELDS = {name: _KINDS[kind] for name, kind in Request.__annotations__.items() if kind in _KINDS}
 """Field → whether a value fits, and which do."""
@@ -185,6 +219,8 @@ class Options(TypedDict, total=False):
     folder_settings: FolderSettingsUse
     copy_of: str
     sandbox: bool
+    gateway: GatewayOptions | None
+    sealed: Literal["", "write", "read"]
     hidden: tuple[str, ...]
     mcp: tuple[str, ...]
     resume: str

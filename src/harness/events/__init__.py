@@ -46,6 +46,7 @@ from harness.events.operation import Operation
 from harness.events.relay import Grant, Relay, RelayCall, RelayChoice, RelayReply
 from harness.events.run import (
     Compacted,
+    ModelCall,
     Outcome,
     Result,
     SessionStart,
@@ -91,6 +92,7 @@ AnyEvent: TypeAlias = (
     SessionStart
     | Result
     | Compacted
+    | ModelCall
     | StepStart
     | StepEnd
     | TextDelta
@@ -184,6 +186,7 @@ __all__ = [
     "MemoryStatus",
     "Message",
     "ModeChanged",
+    "ModelCall",
     "ModelChanged",
     "NotificationChanged",
     "ObservationEnd",

@@ -66,6 +66,49 @@ class Result(Event, frozen=True, kw_only=True):
     """The answer as data, where the run was asked for a schema."""
     log_id: str = ""
     """The id of its log, for `harness sessions`; of a top-level run."""
+    stated: Usage | None = None
+    """What the agent itself says it used, where `usage` is what a gateway saw."""
+
+
+class ModelCall(Event, frozen=True, kw_only=True):
+    """A call of the agent's model that went through a gateway, once it was answered. Bodies are in the raw record."""
+
+    id: str
+    """Of the call; a `UsageDelta` with the same id says what it used."""
+    wire: str = ""
+    """The model API: anthropic, chat, gemini or responses."""
+    model: str = ""
+    """The one that answered."""
+    asked_model: str = ""
+    """The one that the agent asked for."""
+    conversation: str = ""
+    """The same for all calls of one conversation: the main one, each sub-agent's, each side request is one."""
+    step: int = 0
+    """Which answer of its conversation it is, from 1; a call that failed has the step of the one that repeats it."""
+    status: int
+    """Of HTTP; 0: there was no answer."""
+    tools: str = ""
+    """A digest of the tools that were offered."""
+    tool_count: int = 0
+    sent_bytes: int = 0
+    """The body of the request."""
+    new_bytes: int = 0
+    """How much of it was not in an earlier one."""
+    calls: int = 0
+    """How many tool calls the answer holds."""
+    took_ms: int = 0
+    first_ms: int = 0
+    """Until the first byte of the answer."""
+    stop_reason: str = ""
+    """The provider's own word."""
+    is_cut: bool = False
+    """The answer broke off: what it used is at least what it stated until then."""
+    origin: Literal["provider", "recording", "translated", "script", "gateway"] = "provider"
+    """Who answered. `gateway`: it was refused."""
+    usage: Usage | None = None
+    """What the answer states. It was used now only if a `UsageDelta` says so: an answer from a recording costs nothing."""
+    differs: list[str] = msgspec.field(default_factory=list)
+    """Of an answer from a recording: how the request differs from the recorded one."""
 
 
 class Compacted(Event, frozen=True, kw_only=True):

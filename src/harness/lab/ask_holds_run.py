@@ -22,7 +22,7 @@ from harness.lab.offline_agent import OfflineAgent
 from harness.lab.scenario import Scenario
 from harness.lab.traps import LISTED, OUTSIDE_TEXT, TrapFolder
 from harness.log.stores.files import FileStore
-from harness.runs.dialogue import ProgramConversation
+from harness.runs.program_conversation import ProgramConversation
 from harness.runs.run import start
 
 LINES = "command lines"

@@ -26,10 +26,10 @@ from harness.histories.handover.registry import load
 from harness.lab.doctor_report import Finding
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.request_log import RequestEntry
-from harness.lab.wires.wire import Record, plain_text, records
 from harness.log.stores.files import FileStore
 from harness.models.script_file import parse_script
-from harness.runs.dialogue import ProgramConversation
+from harness.models.wires.wire import Record, plain_text, records
+from harness.runs.program_conversation import ProgramConversation
 from harness.runs.run import start
 
 ANOTHER = "another-agent"

@@ -39,7 +39,7 @@ from harness.contracts.script import (
 from harness.events import Usage
 from harness.formats.fields import record_of
 from harness.lab.tool_calls import as_offered, render
-from harness.lab.wires.wire import (
+from harness.models.wires.wire import (
     AnswerCall,
     AnswerPart,
     AnswerReasoning,

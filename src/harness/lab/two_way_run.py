@@ -24,7 +24,7 @@ from harness.lab.scenario import Scenario
 from harness.lab.scripted_person import Person, ScriptedPerson, processes_with
 from harness.log.stores.files import FileStore
 from harness.runs.audit import check
-from harness.runs.dialogue import ProgramConversation
+from harness.runs.program_conversation import ProgramConversation
 from harness.runs.run import Run, start
 
 _ENDS_S = 3.0

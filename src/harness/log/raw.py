@@ -7,6 +7,8 @@ head; where the head has a `size`, that many bytes follow exactly as they came, 
     {"kind":"stdout","at_ms":1700000000412,"size":57}
     {"type":"system","subtype":"init","session_id":"…"}
     …
+    {"kind":"request","at_ms":1700000000900,"id":1,"method":"POST","path":"/v1/messages", … ,"size":1702}
+    …
     {"kind":"exit","at_ms":1700000004000,"code":0}
 
 Translating the entries again gives the events again (`harness sessions check`): the raw file is
@@ -22,10 +24,31 @@ from functools import cache
 from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from harness.events import Outcome, Usage
 from harness.log import codec
 from harness.log.private_files import append_all, open_private
+
+
+class RawGateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Of a run through a gateway: how, and what a replay has to know of the place."""
+
+    mode: str
+    """pass, translate, replay or fork."""
+    home: str = ""
+    """The agent's home."""
+    commit: str = ""
+    """Of the workspace, where it is a repository."""
+    provider: str = ""
+    model: str = ""
+    """`provider/model`, where another one answers than the agent asks for."""
+    seal: str = ""
+    """What keeps it sealed: namespaces, bubblewrap or landlock."""
+    replayed_from: str = ""
+    """The session, or the file, whose recording answers."""
+    version: int = 1
+    """Of the form of the record."""
 
 
 class RawStart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="start"):
@@ -56,6 +79,8 @@ class RawStart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     """What the translator of the turn before handed on (`Translator.carried`): totals that the process counts on."""
     recorder: str = ""
     """The version of Harness that recorded it; empty: one that did not say so."""
+    gateway: RawGateway | None = None
+    """None: the agent talked to its model itself."""
 
 
 class RawOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +112,18 @@ class RawControl(
     """Something we did to the run: `stop` (a person or a signal), or a limit that was reached."""
 
     at_ms: int
-    action: Literal["stop", "timeout", "first_output", "inactivity", "turns", "tokens", "budget", "spending"]
+    action: Literal[
+        "stop",
+        "timeout",
+        "first_output",
+        "inactivity",
+        "turns",
+        "tokens",
+        "budget",
+        "spending",
+        "parted",
+        "differs",
+    ]
     detail: str = ""
 
 
@@ -115,9 +151,86 @@ class RawExit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     """How the run ended, where it is read from the agent's own store: its process was not seen."""
 
 
-RawEntry: TypeAlias = RawStart | RawOutput | RawInput | RawEvent | RawControl | RawExit
+class RawRequest(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="request"
+):
+    """A request that the agent made through a gateway; its answer is the `RawResponse` that follows."""
 
-_Head: TypeAlias = RawStart | RawEvent | RawControl | RawExit
+    at_ms: int
+    """When it arrived."""
+    id: int
+    """From 1, in the order of arrival."""
+    method: str
+    path: str
+    """With its query, without keys."""
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    """Names in small letters. Values of those that may hold a secret are `***`."""
+    wire: str = ""
+    """The model API; empty: none has such a route."""
+    purpose: str = msgspec.field(default="", name="for")
+    """answer, count, models or compact; empty: something else."""
+    model: str = ""
+    """The one that was asked for."""
+    conversation: str = ""
+    """The same for all calls of one conversation."""
+    step: int = 0
+    """Which answer of its conversation this is, from 1; a call that failed has the step of the one that repeats it."""
+    tools: str = ""
+    """A digest of the tools that are offered."""
+    tool_count: int = 0
+    body_size: int = 0
+    """Of the whole body."""
+    new_size: int = 0
+    """How much of it is not in the one that it is stored as a difference from."""
+    of: int = 0
+    """The request whose body this one is stored as a difference from; 0: it is stored whole."""
+    prefix: int = 0
+    """So many bytes at the beginning are those of that body,"""
+    suffix: int = 0
+    """and so many at the end."""
+    is_masked: bool = False
+    """A secret was masked in the body."""
+    is_unreadable: bool = False
+    """The body is packed in a way that cannot be unpacked here."""
+    size: int = 0
+    data: bytes = b""
+    """What is between prefix and suffix, compressed (zlib; with a dictionary, see `gateway/bodies.py`)."""
+
+
+class RawResponse(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="response"
+):
+    """How a `RawRequest` was answered: as much of the answer as there was."""
+
+    at_ms: int
+    id: int
+    """That of its request."""
+    status: int
+    """0: the connection was closed without an answer."""
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    took_ms: int = 0
+    first_ms: int = 0
+    """From the request to the first byte of the content."""
+    origin: str = "provider"
+    """provider, recording, translated, script or gateway."""
+    differs: list[str] = msgspec.field(default_factory=list)
+    """Of an answer from a recording: how the request differs from the recorded one."""
+    is_cut: bool = False
+    """It broke off."""
+    is_client_gone: bool = False
+    """The agent did not wait for its end."""
+    is_masked: bool = False
+    """A secret was masked in the content."""
+    body_size: int = 0
+    size: int = 0
+    data: bytes = b""
+    """The content, compressed (zlib)."""
+
+
+RawCall: TypeAlias = RawRequest | RawResponse
+RawEntry: TypeAlias = RawStart | RawOutput | RawInput | RawEvent | RawControl | RawCall | RawExit
+
+_Head: TypeAlias = RawStart | RawEvent | RawControl | RawCall | RawExit
 _encode = msgspec.json.Encoder().encode
 
 
@@ -153,6 +266,9 @@ class RawWriter:
             stream = entry.stream.encode() if isinstance(entry, RawOutput) else b"stdin"
             head = b'{"kind":"%b","at_ms":%d,"size":%d}\n' % (stream, entry.at_ms, len(entry.data))
             append_all(self._fd, (head, entry.data, b"\n"))
+        elif isinstance(entry, RawRequest | RawResponse):
+            head = _encoded(replace(entry, data=b"", size=len(entry.data)))
+            append_all(self._fd, (head, b"\n", entry.data, b"\n") if entry.data else (head, b"\n"))
         else:
             append_all(self._fd, (_encoded(entry), b"\n"))
 
@@ -180,9 +296,15 @@ def entries_with_ends(path: str) -> Iterator[tuple[RawEntry, int]]:
                 yield _block(head[1], int(head[2]), data), file.tell()
             elif line.startswith(b'{"kind":"') and line.endswith(b"\n"):
                 try:
-                    yield _head_decoder()(line), file.tell()
+                    entry = _head_decoder()(line)
                 except (msgspec.DecodeError, UnicodeDecodeError):
                     continue
+                if isinstance(entry, RawRequest | RawResponse) and entry.size:
+                    data = _read_block(file, entry.size)
+                    if data is None:
+                        return
+                    entry = replace(entry, data=data)
+                yield entry, file.tell()
 
 
 def _block(stream: bytes, at_ms: int, data: bytes) -> RawOutput | RawInput:

@@ -129,7 +129,7 @@ class ChatReader:
         if not self.answer.response_id and chunk.id:
             self.answer.response_id = chunk.id
         if chunk.usage:
-            self.answer.usage = _usage(chunk.usage)
+            self.answer.usage = usage_of(chunk.usage)
         if chunk.error:
             self.failure = read_error({"error": chunk.error})
 
@@ -210,7 +210,7 @@ def _is_another(piece: _ToolCall, function: _Function, id: str, call: StreamedCa
     return piece.index is None and bool(call.pieces)
 
 
-def _usage(reported: dict[str, Any]) -> Usage:
+def usage_of(reported: dict[str, Any]) -> Usage:
     """Most servers count cached input as part of the prompt, and reasoning as part of the completion."""
     given, made = reported.get("prompt_tokens_details"), reported.get("completion_tokens_details")
     prompt, completion = count_in(reported, "prompt_tokens"), count_in(reported, "completion_tokens")

@@ -130,7 +130,7 @@ class GeminiReader:
         if chunk.responseId:
             self.answer.response_id = chunk.responseId
         if chunk.usageMetadata:
-            self.answer.usage = _usage(chunk.usageMetadata)
+            self.answer.usage = usage_of(chunk.usageMetadata)
         if chunk.error:
             self.failure = read_error({"error": chunk.error})
 
@@ -180,7 +180,7 @@ class GeminiReader:
                 self.answer.end_text(signature)
 
 
-def _usage(reported: dict[str, Any]) -> Usage:
+def usage_of(reported: dict[str, Any]) -> Usage:
     """Cached tokens are included in the prompt count; thoughts are not included in the candidates count."""
     cache_read = count_in(reported, "cachedContentTokenCount")
     prompt = count_in(reported, "promptTokenCount")

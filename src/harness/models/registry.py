@@ -270,6 +270,18 @@ def endpoint_of(name: str, model: str, environ: Mapping[str, str]) -> ModelEndpo
     return _endpoint(name, PROVIDERS[name], model, environ)[0]
 
 
+def keyed_endpoint(name: str, model: str, environ: Mapping[str, str]) -> tuple[ModelEndpoint, str]:
+    """The address and key of a provider, and the variable that holds the key. Raises UsageError when it has none."""
+    return _endpoint(name, PROVIDERS[name], model, environ)
+
+
+def key_headers(name: str, endpoint: ModelEndpoint, key_variable: str) -> tuple[tuple[str, str], ...]:
+    """The headers by which a request says its key."""
+    made = _wire(PROVIDERS[name], endpoint, key_variable).headers()
+    secret = ("authorization", "x-api-key", "x-goog-api-key")
+    return tuple((header, value) for header, value in made.items() if header in secret and endpoint.key)
+
+
 def _endpoint(
     name: str, provider: Provider, model: str, environ: Mapping[str, str]
 ) -> tuple[ModelEndpoint, str]:

@@ -227,7 +227,7 @@ class ResponsesReader:
             reason = text_field(response.incomplete_details.get("reason"))
             self._stop = _LIMITS.get(reason, reason or "length")
         if response.usage:
-            self.answer.usage = _usage(response.usage)
+            self.answer.usage = usage_of(response.usage)
 
     def _fail(self, record: _Failed | _Broken) -> None:
         error: Any = record.response.error if isinstance(record, _Failed) else record.error
@@ -245,7 +245,7 @@ def _text_of(item: dict[str, Any]) -> str:
     return "".join(text_field(part.get("text")) for part in parts if isinstance(part, dict))
 
 
-def _usage(reported: dict[str, Any]) -> Usage:
+def usage_of(reported: dict[str, Any]) -> Usage:
     given, made = reported.get("input_tokens_details"), reported.get("output_tokens_details")
     cache_read = count_in(given, "cached_tokens")
     cache_write = count_in(given, "cache_write_tokens")

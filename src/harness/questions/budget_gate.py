@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 from uuid import uuid4
 
 from harness.contracts.limits import LIMITS
@@ -18,11 +18,20 @@ from harness.events import Error, Event, Relay, RelayReply
 from harness.questions.open_questions import check_reply
 from harness.usage import budget
 from harness.usage.budget import BudgetGuard, BudgetState
-from harness.usage.run_cost import CostMeter
 
 ASK_S = 24 * 3600.0
 """How long a run waits for an answer: while it waits it costs nothing."""
 Step: TypeAlias = Literal["run", "wait", "end"]
+
+
+class SpentSoFar(Protocol):
+    """What a run has cost, at least; `CostMeter` is one."""
+
+    @property
+    def spent_usd(self) -> float: ...
+
+    @property
+    def unpriced(self) -> frozenset[str]: ...
 
 
 class BudgetGate:
@@ -59,7 +68,7 @@ class BudgetGate:
     def deadline_ms(self) -> float:
         return self._deadline_ms
 
-    def look(self, cost: CostMeter | None = None) -> Step:
+    def look(self, cost: SpentSoFar | None = None) -> Step:
         """What the run is to do now, when it has cost this much."""
         if self._asked is not None:
             return self._after_answer(self._asked)

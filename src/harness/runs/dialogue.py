@@ -20,12 +20,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from msgspec.structs import replace
 
-from harness.approvals.approver import Approver
 from harness.approvals.rules import Rule
 from harness.contracts.driver import (
     Asked,
@@ -44,14 +43,18 @@ from harness.contracts.worker import OnEnd
 from harness.errors import AgentNotFound, HarnessError, UsageError
 from harness.events import Error, Event, Message, Relay, RelayReply, Result, SteeringQueued
 from harness.log.hub import Hub
-from harness.log.raw import RawControl, RawExit, RawInput
+from harness.log.raw import RawCall, RawControl, RawExit, RawInput
 from harness.process.child import OutputChunk
 from harness.questions.open_questions import OpenRelays, answering
 from harness.runs.launch import Launch, not_found
 from harness.runs.line import Line
-from harness.runs.process_worker import HOLD_MS, LIMIT, LimitWatch, gate_of
+from harness.runs.process_worker import HOLD_MS, LIMIT, LimitWatch, gate_of, open_gateway
+from harness.runs.program_conversation import ProgramConversation
 from harness.runs.questions import AskedCalls, approver_of, granted_by, of_plan, shown, tools_of
 from harness.runs.recorder import Recorder, TranslatedRun
+
+if TYPE_CHECKING:
+    from harness.runs.run_gateway import RunGateway
 
 INTERRUPT_S = 5.0
 """For a turn to end by itself after it was interrupted."""
@@ -63,57 +66,6 @@ MOST_REFUSALS = 50
 """In one turn, in a row, without a person: then the turn ends."""
 _STOPPED = "the run was stopped"
 _Given = TypeVar("_Given", bound="Moves | None")
-
-
-class ProgramConversation:
-    """What lasts from one run to the next: the line, and who decides what need not be asked. Used by one run at a time."""
-
-    def __init__(
-        self,
-        approver: Approver | None = None,
-        *,
-        ask_timeout_s: float | None = None,
-        on_turn: Callable[[], object] | None = None,
-        on_grant: Callable[[Sequence[Rule], str], object] | None = None,
-    ) -> None:
-        """`on_turn`: called when the program begins a turn or asks while no run uses it. It has to return soon.
-
-        `on_grant`: called when a person allowed something for always, with what it is called, in the thread of the run.
-        """
-        self.line: Line | None = None
-        self.unread: list[OutputChunk | Send] = []
-        """The last words of a process that is gone: the next run records them."""
-        self.approver = approver
-        self.on_grant = on_grant
-        self.ask_timeout_s = ask_timeout_s
-        self._on_turn = on_turn
-        self._lock = threading.Lock()
-
-    def take(self, launch: Launch) -> Line | None:
-        """The line for a run with this launch; one that does not fit is closed."""
-        with self._lock:
-            line, self.line = self.line, None
-        if line is None:
-            return None
-        line.take_back()
-        if line.fits(launch):
-            return line
-        line.close()
-        self.unread += line.unread
-        return None
-
-    def give(self, line: Line) -> None:
-        """The run is over, the line may be used again."""
-        with self._lock:
-            self.line = line
-        line.rest(self._on_turn)
-
-    def close(self) -> None:
-        """Close the line. Blocks until its process is gone."""
-        with self._lock:
-            line, self.line = self.line, None
-        if line is not None:
-            line.close()
 
 
 class Dialogue:
@@ -141,6 +93,7 @@ class Dialogue:
         self._asked = AskedCalls(tools_of(launch), launch.invocation.cwd, self._masked)
         self._gate = gate_of(launch, hub, self._give)
         self._line: Line | None = None
+        self._gateway: RunGateway | None = None
         self._commands: deque[Callable[[Line], None]] = deque()
         self._lock = threading.Lock()
         self._waiting: OpenRelays[float] = OpenRelays()
@@ -215,6 +168,7 @@ class Dialogue:
     def work(self) -> None:
         try:
             line, switches = self._line_before()
+            self._gateway = line.gateway if line is not None else open_gateway(self._launch, self._recorder)
             self._begin(line)
             exit = self._converse(line, switches) if self._is_admitted(line) else self._not_begun()
         except HarnessError as error:
@@ -223,6 +177,8 @@ class Dialogue:
                 failure="agent_not_found" if isinstance(error, AgentNotFound) else "spawn_failed",
                 message=error.words,
             )
+        if self._gateway is not None and not exit.is_alive:
+            self._gateway.close()
         self._log.take(exit)
         self._recorder.close()
         if self._log.result is not None:
@@ -242,8 +198,11 @@ class Dialogue:
         return None, ()
 
     def _begin(self, line: Line | None) -> None:
-        entry = replace(self._recorder.start_entry(self._hub.clock()), two_way=True)
+        start = self._gateway.start if self._gateway is not None else None
+        entry = replace(self._recorder.start_entry(self._hub.clock(), start), two_way=True)
         if line is not None:
+            if self._gateway is not None:  # it knows its own token, which this run does not yet
+                self._recorder.hide(*self._gateway.secrets)
             entry = replace(entry, session_id=line.driver.session_id, carried=dict(line.carried))
         self._log.take(entry)
 
@@ -274,7 +233,9 @@ class Dialogue:
         if not launch.binary:
             raise not_found(launch.agent)
         is_new = line is None
-        line = self._line = line or Line(launch)
+        line = self._line = line or Line(launch, self._gateway)
+        if self._gateway is not None:
+            self._gateway.inlet.attach(line.child.wake)
         self._started_ms = self._hub.clock()
         watch = LimitWatch(launch, self._started_ms)
         try:
@@ -345,6 +306,7 @@ class Dialogue:
                 watch.note_output(now_ms)
                 self._log.take_all(recorder.entries(chunks, now_ms))
                 self._do(line, line.heard(chunks))
+            self._take_calls(line)
             if now_ms >= held_until_ms:
                 self._log.take_all(recorder.release(now_ms))
             held_until_ms = min(held_until_ms, now_ms + HOLD_MS) if recorder.holds_back else inf
@@ -356,6 +318,16 @@ class Dialogue:
                 self._log.take(reached)
                 self._interrupt(line)
             self._obey(line)
+
+    def _take_calls(self, line: Line) -> None:
+        """What the gateway saw; or why the run must end."""
+        if self._gateway is not None:
+            self._gateway.take(lambda entry: self._take_call(entry, line))
+
+    def _take_call(self, entry: RawCall | RawControl, line: Line) -> None:
+        self._log.take(entry)
+        if isinstance(entry, RawControl):
+            self._interrupt(line)
 
     @property
     def _is_paused(self) -> bool:
@@ -418,6 +390,11 @@ class Dialogue:
             self._close(line, is_urgent=ended is not None and ended.is_urgent)
         else:
             line.unread += self._recorder.unfinished()
+        if self._gateway is not None:
+            self._gateway.inlet.detach()
+            if conversation is None:
+                self._gateway.close()
+            self._gateway.take(self._log.take)
         self._log.take_all(self._recorder.finish(self._hub.clock()))
         exit = self._exit_of(line, ended, is_alive=conversation is not None)
         if conversation is not None:

@@ -25,6 +25,7 @@ from harness.runs.trusting_settings import require_asking
 from harness.version import __version__
 
 if TYPE_CHECKING:
+    from harness.runs.gateway_plan import GatewayPlan
     from harness.sandbox.rungs import Rung
     from harness.usage.budget import BudgetGuard
 
@@ -86,6 +87,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """The rules of the settings, for an agent program."""
     budget: BudgetGuard | None = None
     """The limits of `harness budget` that hold for it."""
+    gateway: GatewayPlan | None = None
+    """The gateway between the agent program and its model."""
 
     def new_translator(self) -> Translator:
         return (self.two_way or self.speaks).translator()
@@ -104,24 +107,23 @@ def prepare(
     environ = os.environ if environ is None else environ
     agent = load(request.agent)
     cwd = _working_directory(request)
-    if request.recording:
-        request = _with_recording(request)
-    elif needs_prompt:
-        _require_prompt(request)
+    request = _with_prompt(request, needs_prompt=needs_prompt)
     binary = find_binary(agent, request.binary, environ)
     access = request.permissions
     request, rules = _under_rules(agent, request, cwd, binary)
     wants_two_way = _wants_conversation(agent, request)
-    version = _version_of(agent, binary, is_two_way=wants_two_way and agent.two_way is not None)
+    has_more = (wants_two_way and agent.two_way is not None) or request.gateway is not None or request.sealed
+    version = _version_of(agent, binary, is_needed=bool(has_more))
     two_way = _two_way(agent, request, version, access) if wants_two_way else None
     supports = _supported(agent, two_way, parse_version(version))
     request = replace(request, agent=agent.name, cwd=cwd, mcp=tuple(map(os.path.abspath, request.mcp)))
+    request, plan, environ = _through_gateway(agent, request, version, environ)
     request, warnings = _drop_unsupported(agent, request, supports, version)
     request, left_out = _without_files(agent, two_way, request)
     use = _folder_use(agent, two_way, request, environ)
     request = _with_session_id(agent, replace(request, folder_settings=use.settings), version)
-    sandbox = find_sandbox_for(agent.name, cwd, environ).name if request.sandbox else ""
-    warnings += left_out + use.warnings + _sandbox_warnings(agent, sandbox)
+    sandbox = _confining(agent, request, plan, environ)
+    warnings += left_out + use.warnings + _sandbox_warnings(agent, sandbox, plan)
     briefed = _with_briefing(request)
     command = (two_way or agent).command(briefed, parse_version(version))
     launch = Launch(
@@ -130,13 +132,13 @@ def prepare(
         request=briefed if agent.work is not None else request,
         binary=binary,
         version=version,
-        invocation=Invocation(
-            argv=(binary or next(iter(agent.binaries), agent.name), *command.args),
-            env=_environment(request, command, environ, use),
-            cwd=cwd,
-            stdin=None if two_way is not None else command.stdin,
-            stdin_stays_open=two_way is not None,
-            wall=use.wall,
+        invocation=_invocation(
+            binary or next(iter(agent.binaries), agent.name),
+            command,
+            _environment(request, command, environ, use),
+            cwd,
+            use,
+            two_way,
         ),
         prompt=briefed.prompt,
         warnings=warnings,
@@ -145,8 +147,46 @@ def prepare(
         sandbox=sandbox,
         access=access,
         rules=rules,
+        gateway=plan,
     )
     return _hiding(_behind_wall(launch), environ)
+
+
+def _invocation(
+    program: str,
+    command: CommandLine,
+    env: dict[str, str],
+    cwd: str,
+    use: FolderUse,
+    two_way: TwoWay | None,
+) -> Invocation:
+    return Invocation(
+        argv=(program, *command.args),
+        env=env,
+        cwd=cwd,
+        stdin=None if two_way is not None else command.stdin,
+        stdin_stays_open=two_way is not None,
+        wall=use.wall,
+    )
+
+
+def _through_gateway(
+    agent: Agent, request: Request, version: str, environ: Mapping[str, str]
+) -> tuple[Request, GatewayPlan | None, Mapping[str, str]]:
+    """The request, pointed at a gateway, and an environment without keys; where one is wanted.
+
+    Raises UsageError where that cannot be done.
+    """
+    if request.gateway is None and not request.sealed:
+        return request, None, environ
+    from harness.contracts.request import GatewayOptions
+    from harness.runs.gateway_plan import plan_gateway, without_keys  # only here: most runs have none
+
+    request = replace(request, gateway=request.gateway or GatewayOptions())
+    request, plan = plan_gateway(agent, request, parse_version(version), {**environ, **request.env})
+    # What the caller sets by name is the agent's; what points it at the gateway is not to be undone.
+    request = replace(request, env={**request.env, **plan.config.env})
+    return request, plan, without_keys(environ, plan, agent)
 
 
 def _folder_use(
@@ -160,9 +200,13 @@ def _folder_use(
     return use
 
 
-def _require_prompt(request: Request) -> None:
-    if not request.prompt.strip():
+def _with_prompt(request: Request, *, needs_prompt: bool) -> Request:
+    """A recording has its own. Raises UsageError where there is none."""
+    if request.recording:
+        return _with_recording(request)
+    if needs_prompt and not request.prompt.strip():
         raise UsageError("the prompt is empty", hint="give one with --prompt, --prompt-file or on stdin")
+    return request
 
 
 def _environment(
@@ -189,7 +233,7 @@ def _under_rules(agent: Agent, request: Request, cwd: str, binary: str) -> tuple
     require_asking_to_read(agent, narrowing, request.permissions)
     if request.permissions != "full-access" or not (narrowing or request.is_held_to_rules):
         return request, rules
-    refusal = refusal_to_ask(agent, _version_of(agent, binary, is_two_way=True))
+    refusal = refusal_to_ask(agent, _version_of(agent, binary, is_needed=True))
     if refusal is not None:
         whose = f"your rules ({narrowing[0].words})" if narrowing else "the rules of its session"
         raise UsageError(
@@ -231,11 +275,11 @@ def _is_about_reading(rule: Rule, agent: Agent) -> bool:
     return not rule.tool or any(matches(rule.tool, name) for name in readers)
 
 
-def _version_of(agent: Agent, binary: str, *, is_two_way: bool) -> str:
+def _version_of(agent: Agent, binary: str, *, is_needed: bool) -> str:
     """Empty where it is not known, or not needed."""
     if agent.work is not None:
         return __version__  # it is part of this program
-    is_needed = agent.needs_version or is_two_way
+    is_needed = is_needed or agent.needs_version
     return probe_version(binary, agent.version_args) if binary and is_needed else ""
 
 
@@ -269,15 +313,27 @@ def require_confinable(agent: Agent) -> None:
         )
 
 
-def _sandbox_warnings(agent: Agent, sandbox: str) -> tuple[str, ...]:
+def _confining(agent: Agent, request: Request, plan: GatewayPlan | None, environ: Mapping[str, str]) -> str:
+    """What confines it, by name; a seal does more than a sandbox."""
+    if plan is not None and plan.seal is not None:
+        return plan.seal.name
+    return find_sandbox_for(agent.name, request.cwd, environ).name if request.sandbox else ""
+
+
+def _sandbox_warnings(agent: Agent, sandbox: str, plan: GatewayPlan | None) -> tuple[str, ...]:
     if sandbox != "landlock":
         return ()
+    if plan is not None and plan.seal is not None:
+        from harness.runs.sealing import WEAKER_SEAL
+
+        return (WEAKER_SEAL,)
     return (_WEAKER_SANDBOX + (_HIDES_NOTHING if agent.work is None else ""),)
 
 
 def _behind_wall(launch: Launch) -> Launch:
     """The built-in agents confine their commands themselves."""
-    if not launch.sandbox or launch.agent.work is not None:
+    is_sealed = launch.gateway is not None and launch.gateway.seal is not None  # when it starts
+    if not launch.sandbox or is_sealed or launch.agent.work is not None:
         return launch
     from harness.runs.agent_wall import agent_wall, has_settings
     from harness.sandbox.wall import Wall
@@ -385,7 +441,7 @@ def installed_two_way(
     if agent.two_way is None:
         return None
     found = find_binary(agent, binary, os.environ if environ is None else environ)
-    version = _version_of(agent, found, is_two_way=True)
+    version = _version_of(agent, found, is_needed=True)
     return agent.two_way if not found or _fits(agent.two_way, version) else None
 
 
@@ -459,7 +515,7 @@ def refusal_to_read_only(agent: Agent, version: str) -> UsageError | None:
 def installed_version(agent: Agent, binary: str = "", environ: Mapping[str, str] | None = None) -> str:
     """The version that would be started; empty where there is none, or it does not say."""
     return _version_of(
-        agent, find_binary(agent, binary, os.environ if environ is None else environ), is_two_way=True
+        agent, find_binary(agent, binary, os.environ if environ is None else environ), is_needed=True
     )
 
 
@@ -495,7 +551,8 @@ def dropped_options(request: Request, environ: Mapping[str, str] | None = None) 
     )
     request = replace(request, permissions=started)
     wants_two_way = _wants_conversation(agent, request)
-    version = _version_of(agent, binary, is_two_way=wants_two_way and agent.two_way is not None)
+    has_more = (wants_two_way and agent.two_way is not None) or request.gateway is not None or request.sealed
+    version = _version_of(agent, binary, is_needed=bool(has_more))
     two_way = _two_way(agent, request, version, access) if wants_two_way else None
     supports = _supported(agent, two_way, parse_version(version))
     kept, warnings = _drop_unsupported(agent, request, supports, version)

@@ -15,6 +15,9 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from harness.contracts.driver import Asked, Driver, Move, Moves, Notice, Send, TurnStarted
 from harness.contracts.translator import Record
@@ -22,6 +25,9 @@ from harness.events import Unknown
 from harness.formats.json_lines import DECODE_ERRORS, LineBlocks, decode, pieces
 from harness.process.child import Child, OutputChunk
 from harness.runs.launch import Launch
+
+if TYPE_CHECKING:
+    from harness.runs.run_gateway import RunGateway
 
 IDLE_S = 600.0
 """How long a line rests before it is closed; the agent's session is then resumed in a new process."""
@@ -33,11 +39,14 @@ _MOST_UNREAD_BYTES = 8 * 1024 * 1024
 class Line:
     """Contract: one thread at a time uses it: that of a run, or its own while it rests."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, gateway: RunGateway | None = None) -> None:
+        """`gateway`: the one that the process talks to its model through, which lives as long as the line."""
         assert launch.two_way is not None, "only two-way agents have lines"
+        self.gateway = gateway
         self.id = secrets.token_hex(4)
         self.driver: Driver = launch.two_way.driver(launch.request, self.id)
-        self.child = _connect(launch)
+        invocation = launch.invocation if gateway is None else gateway.pointed(launch.invocation)
+        self.child = _connect(replace(launch, invocation=invocation))
         self.model = launch.request.model
         """The model that it was given last; empty: the program's own choice."""
         self.turns = 0
@@ -83,6 +92,8 @@ class Line:
             while self.is_open and (left_s := deadline_s - time.monotonic()) > 0:
                 self._put_aside(self.child.read(left_s))
         self.child.close()
+        if self.gateway is not None:
+            self.gateway.close()
 
     # Between two runs
 

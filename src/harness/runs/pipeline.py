@@ -11,14 +11,28 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.contracts.translator import Ending, Translator
 from harness.events import Event, SessionStart, Warning
 from harness.formats.json_lines import DECODE_ERRORS, as_written, decode, pieces
 from harness.log import codec
-from harness.log.raw import RawControl, RawEntry, RawEvent, RawExit, RawInput, RawOutput, RawStart
+from harness.log.raw import (
+    RawCall,
+    RawControl,
+    RawEntry,
+    RawEvent,
+    RawExit,
+    RawInput,
+    RawOutput,
+    RawRequest,
+    RawResponse,
+    RawStart,
+)
 from harness.runs.run_lifecycle import RunLifecycle
+
+if TYPE_CHECKING:
+    from harness.gateway.call_events import CallEvents
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]")
 """What programs put into their messages for a terminal, some of them always. The raw record keeps it."""
@@ -33,6 +47,7 @@ class Pipeline:
         """What is open and known of the run so far."""
         self.rules: Counter[str] = Counter()
         """How many lines each rule took: `stdout assistant`, `stderr stderr`, `stdout blank` …"""
+        self._calls: CallEvents | None = None
         self.lost: list[bytes] = []
         """Lines that neither gave an event nor were taken by a rule: always empty, or there is a bug."""
 
@@ -51,6 +66,8 @@ class Pipeline:
                 return self._start(entry)
             case RawControl():
                 return self.lifecycle.note_control(entry)
+            case RawRequest() | RawResponse():
+                return self._called(entry)
             case RawExit():
                 return self._exit(entry)
 
@@ -67,6 +84,16 @@ class Pipeline:
         self.lifecycle.known_session_id = self.translator.known_session_id or entry.session_id
         if not self.translator.announces_start:
             self.lifecycle.accept([SessionStart()], out)
+        return out
+
+    def _called(self, entry: RawCall) -> list[Event]:
+        """A call of the agent's model through a gateway."""
+        if self._calls is None:
+            from harness.gateway.call_events import CallEvents  # only here: most runs have no gateway
+
+            self._calls = CallEvents()
+        out: list[Event] = []
+        self.lifecycle.note_calls(self._calls.feed(entry), out)
         return out
 
     def _given(self, entry: RawEvent) -> list[Event]:

@@ -26,7 +26,10 @@ from harness.runs.run_lifecycle import RunLifecycle
 from harness.usage.run_cost import CostMeter
 
 if TYPE_CHECKING:
+    from harness.log.raw import RawCall
     from harness.questions.budget_gate import BudgetGate
+    from harness.runs.call_spending import CallSpending
+    from harness.runs.run_gateway import RunGateway
 
 
 # What an agent does not say about its session: the session's id, and what its earlier runs have used.
@@ -160,6 +163,8 @@ class ProcessWorker:
         self._log = TranslatedRun(launch, hub, recorder)
         self._child: Child | None = None
         self._gate = gate_of(launch, hub, self._give)
+        self._gateway: RunGateway | None = None
+        self._spending = spending_of(launch, self._log.cost)
         self._stop_requests = 0
         self._stops_done = 0
 
@@ -182,7 +187,9 @@ class ProcessWorker:
         return is_taken
 
     def work(self) -> None:
-        self._log.take(self._recorder.start_entry(self._hub.clock()))
+        self._gateway = open_gateway(self._launch, self._recorder, self._spending)
+        start = self._gateway.start if self._gateway is not None else None
+        self._log.take(self._recorder.start_entry(self._hub.clock(), start))
         try:
             exit = self._run_child() if self._is_admitted() else RawExit(at_ms=self._hub.clock())
         except HarnessError as error:
@@ -191,6 +198,8 @@ class ProcessWorker:
                 failure="agent_not_found" if isinstance(error, AgentNotFound) else "spawn_failed",
                 message=error.words,
             )
+        if self._gateway is not None:
+            self._gateway.close()
         self._log.take(exit)
         self._recorder.close()
         if self._log.result is not None:
@@ -212,11 +221,21 @@ class ProcessWorker:
         if not self._launch.binary:
             raise not_found(self._launch.agent)
         started_ms = self._hub.clock()
-        self._child = child = Child(self._launch.invocation)
+        invocation, gateway = self._launch.invocation, self._gateway
+        if gateway is not None:
+            invocation = gateway.pointed(invocation)
+        self._child = child = Child(invocation)
         try:
+            if gateway is not None:
+                gateway.inlet.attach(child.wake)
+            if self._spending is not None:
+                self._spending.attach(child.wake)
             self._follow(child)
         finally:
             child.close()
+            if gateway is not None:
+                gateway.close()
+                gateway.take(self._log.take)
         now_ms = self._hub.clock()
         self._log.take_all(self._recorder.finish(now_ms))
         end = child.exit
@@ -248,6 +267,8 @@ class ProcessWorker:
             if chunks:
                 watch.note_output(now_ms)
                 self._log.take_all(recorder.entries(chunks, now_ms))
+            if self._gateway is not None:
+                self._gateway.take(lambda entry: self._take_call(entry, child))
             if now_ms >= held_until_ms:
                 self._log.take_all(recorder.release(now_ms))
             held_until_ms = min(held_until_ms, now_ms + HOLD_MS) if recorder.holds_back else inf
@@ -258,12 +279,18 @@ class ProcessWorker:
             elif self._gate is not None:
                 self._look(self._gate, child, watch)
 
+    def _take_call(self, entry: RawCall | RawControl, child: Child) -> None:
+        """What the gateway saw; or why the run must end."""
+        self._log.take(entry)
+        if isinstance(entry, RawControl):
+            child.stop()
+
     def _look(self, gate: BudgetGate, child: Child, watch: LimitWatch) -> None:
         """At the limits of `harness budget` the program is paused while a person is asked; not one that is done."""
         did_wait = gate.waits
         if self._log.pipeline.lifecycle.has_said_end and not did_wait:
             return
-        step = gate.look(self._log.cost)
+        step = self._spending.look(gate) if self._spending is not None else gate.look(self._log.cost)
         watch.note_waiting(self._hub.clock(), waits=step == "wait")
         if step == "end":
             self._log.take(RawControl(at_ms=self._hub.clock(), action=LIMIT, detail=gate.reason))
@@ -347,6 +374,28 @@ class LimitWatch:
     def _over(self, now_ms: int, action: str, detail: str) -> RawControl:
         self._is_over = True
         return RawControl(at_ms=now_ms, action=action, detail=detail)  # type: ignore[arg-type]
+
+
+def spending_of(launch: Launch, cost: CostMeter) -> CallSpending | None:
+    """What is asked before each call of a run through a gateway; None where there is no gateway, or no limit."""
+    if launch.gateway is None or (launch.budget is None and launch.request.limits.max_budget_usd is None):
+        return None
+    from harness.runs.call_spending import CallSpending  # only here: most runs have no gateway
+
+    return CallSpending(launch, cost)
+
+
+def open_gateway(
+    launch: Launch, recorder: Recorder, spending: CallSpending | None = None
+) -> RunGateway | None:
+    """The gateway of a run; None where it has none. Raises UsageError for a recording that cannot be read."""
+    if launch.gateway is None:
+        return None
+    from harness.runs.run_gateway import RunGateway  # only here: most runs have none
+
+    gateway = RunGateway(launch.gateway, launch.invocation.cwd, recorder.masked_bytes, spending)
+    recorder.hide(*gateway.secrets)
+    return gateway
 
 
 def gate_of(launch: Launch, hub: Hub, put: Callable[[Event], object]) -> BudgetGate | None:

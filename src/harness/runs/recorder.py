@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from harness.events import Event, Result, SessionStart, Warning
 from harness.formats.json_lines import LineBlocks
 from harness.log import codec
 from harness.log.hub import Hub
-from harness.log.raw import RawEntry, RawEvent, RawOutput, RawStart, RawWriter
+from harness.log.raw import RawEntry, RawEvent, RawGateway, RawOutput, RawStart, RawWriter
 from harness.process.child import OutputChunk
 from harness.runs.launch import Launch
 from harness.runs.pipeline import Pipeline
@@ -53,6 +54,18 @@ class Recorder:
         self.failure: OSError | None = None
         """Set once the raw file could not be written."""
 
+    def hide(self, *secrets: str) -> None:
+        """Mask these as well. Only before anything was recorded."""
+        if not self._redactors:
+            return
+        from harness.log.redact.redactor import Redactor
+
+        self._secrets |= {f"gateway {number}": secret for number, secret in enumerate(secrets) if secret}
+        self._redactors = {
+            "stdout": Redactor(self._secrets, self._launch.delta_keys),
+            "stderr": Redactor(self._secrets),
+        }
+
     def open(self, path: str) -> None:
         """Keep the raw entries in that file from now on."""
         try:
@@ -82,9 +95,13 @@ class Recorder:
                 return {key: self.masked_all(item) for key, item in value.items()}
         return value
 
-    def start_entry(self, at_ms: int) -> RawStart:
+    def start_entry(self, at_ms: int, gateway: RawGateway | None = None) -> RawStart:
         launch = self._launch
-        request = to_builtins(launch.request)
+        asked = launch.request
+        if launch.gateway is not None:  # how it is pointed at a gateway is of no use to anybody later
+            own = launch.gateway.asked
+            asked = replace(asked, extra_args=own.extra_args, model=own.model, env=own.env, gateway=None)
+        request = to_builtins(asked)
         request["env"] = sorted(request["env"])  # names only: values may be secrets
         for name in ("prompt", "prompt_id", "briefing", "attachments"):
             del request[name]
@@ -95,13 +112,14 @@ class Recorder:
             version=launch.version,
             argv=self.masked_all(list(launch.invocation.argv)),
             cwd=launch.request.cwd,
-            model=self.masked(launch.request.model),
+            model=self.masked(asked.model),
             prompt=self.masked(launch.request.prompt),
             prompt_id=launch.request.prompt_id,
             files=self.masked_all(to_builtins(launch.request.attachments)),
             warnings=list(launch.warnings),
             sandbox=launch.sandbox,
             recorder=__version__,
+            gateway=gateway,
             request=self.masked_all({key: value for key, value in request.items() if value}),
         )
 

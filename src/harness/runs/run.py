@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from harness.contracts.request import Options
     from harness.events import AnyEvent
-    from harness.runs.dialogue import ProgramConversation
+    from harness.runs.program_conversation import ProgramConversation
 
 
 class Run:

@@ -148,6 +148,10 @@ class RunLifecycle:
         self.reported_turns: int | None = None
         """The same, where the agent itself counts them."""
         self.used = Usage()
+        self._stated = Usage()
+        """What the agent itself says it used, where a gateway sees it."""
+        self._calls: list[Event] = []
+        """What a gateway saw before the run had begun."""
         self.known_session_id = ""
         """The agent's own id of its session, where it is known before the agent reports it."""
         self._begun = False
@@ -185,6 +189,10 @@ class RunLifecycle:
         self.start = start
 
     @property
+    def _has_gateway(self) -> bool:
+        return self.start is not None and self.start.gateway is not None
+
+    @property
     def waits(self) -> bool:
         """Whether the run waits for an answer."""
         return bool(self._open_relays)
@@ -219,6 +227,17 @@ class RunLifecycle:
     def has_said_end(self) -> bool:
         """Whether the agent has said how the run ended; its process may take a while."""
         return self._native is not None
+
+    def note_calls(self, events: Sequence[Event], out: list[Event]) -> None:
+        """What a gateway saw. It may see a call before the agent has said that it began."""
+        self._calls += events
+        if not self._begun:
+            return
+        calls, self._calls = self._calls, []
+        for event in calls:
+            if isinstance(event, UsageDelta):
+                self.used = self.used.plus(event.usage)
+            out.append(event)
 
     def note_text(self, stream: str, line: str) -> None:
         """Remember a line of plain text: a failure quotes the last ones."""
@@ -303,6 +322,7 @@ class RunLifecycle:
         if start.prompt:
             parts = start.files or None
             out.append(Message(role="user", text=start.prompt, id=start.prompt_id, parts=parts))
+        self.note_calls((), out)
 
     def _on_result(self, event: Result, out: list[Event]) -> None:
         if not event.run_id:
@@ -369,6 +389,9 @@ class RunLifecycle:
     def _on_usage(self, event: UsageDelta, out: list[Event]) -> None:
         if not self._begun:
             self._begin_unannounced(out)
+        if self._has_gateway:  # which counts itself: nothing is counted twice
+            self._stated = self._stated.plus(event.usage)
+            return
         self.used = self.used.plus(event.usage)
         out.append(event)
 
@@ -406,7 +429,7 @@ class RunLifecycle:
 
     def _add_missing_usage(self, out: list[Event]) -> None:
         """The deltas of a run add up to its total, also when the agent reports only the total."""
-        if self._native is None or self._native.usage is None:
+        if self._native is None or self._native.usage is None or self._has_gateway:
             return
         rest = self._native.usage.minus(self.used).without_zeros()
         if rest:
@@ -416,6 +439,12 @@ class RunLifecycle:
         native = self._native or Result(success=False)
         usage = native.usage or (self.used if self.used else None)
         cost = native.total_cost_usd
+        stated: Usage | None = None
+        if self._has_gateway:
+            stated = native.usage or (self._stated if self._stated else None)
+            if stated is not None and stated.cost_usd is None and cost is not None:
+                stated = replace(stated, cost_usd=cost, cost_source="stated")
+            usage, cost = self.used if self.used else None, None
         duration = native.duration_ms
         if duration is None and self.start is not None:
             duration = max(0, exit.at_ms - self.start.at_ms)
@@ -428,6 +457,7 @@ class RunLifecycle:
             duration_ms=duration,
             total_cost_usd=cost if cost is not None or usage is None else usage.cost_usd,
             usage=usage,
+            stated=stated,
             exit_code=exit.code,
             signal=exit.signal,
             turns=native.turns if native.turns is not None else self.reported_turns,

@@ -66,6 +66,7 @@ def _with_namespaces(invocation: Invocation, wall: Wall, surveyed: Survey, _temp
         "guards": [(guard.path, _state_of(guard, wall, surveyed)) for guard in guarded],
         "blank": _more_blank(wall, guarded),
         "locks": locks,
+        "listener": wall.listener,
     }
     return replace(
         invocation,
@@ -240,6 +241,7 @@ def _policy(
     """What the watchdog is told, as JSON.
 
     writable, tcp, sockets   what `confinement` leaves; None: everything
+    is_sealed                no way around `tcp` and `sockets` is left
     locks, stand_ins         for `placeholders`
     view                     for `namespaces`; None: the program is started as it is
     """
@@ -251,6 +253,7 @@ def _policy(
         "locks": locks,
         "stand_ins": [(guard.path, guard.stand_in) for guard in guarded] if wall.confines else [],
         "view": view,
+        "is_sealed": wall.is_sealed,
     }
     return json.dumps(policy)  # in which also a path that is not UTF-8 has a spelling
 

@@ -44,6 +44,12 @@ class Wall(msgspec.Struct, frozen=True, kw_only=True):
     network: Network = "none"
     ports: tuple[int, ...] = ()
     """With the network of the host: to connect by TCP to these alone. Empty: to any."""
+    is_sealed: bool = False
+    """With `ports`: no other kind of socket, nothing that listens, and none of the calls by which a program could get around
+    that."""
+    listener: tuple[str, int] | None = None
+    """With a network of its own: a Unix socket and a port. A socket that listens on this port inside is handed to whoever
+    listens on that one outside, before the program starts."""
     settings: FolderSettings = "keep"
     """`blank`: of what is protected in the workspaces, `.git` apart, nothing is seen. Folders are empty, and what
     is written there is thrown away; files are empty, or `{}`. So no program obeys a folder's settings."""

@@ -31,8 +31,8 @@ from harness.events import Briefed, Message, RelayReply, Result, Signal, Warning
 from harness.log.hub import Hub
 from harness.log.store import read_all
 from harness.native.loop.conversation import GIVEN_UP
-from harness.runs.dialogue import ProgramConversation
 from harness.runs.launch import installed_two_way, require_asking_to_read
+from harness.runs.program_conversation import ProgramConversation
 from harness.runs.questions import work_folder
 from harness.runs.run import Run, start
 from harness.session.briefing import Briefing, UndeliveredSignals, files_in

@@ -53,6 +53,75 @@ _MACHINES = {
 """Machine → its audit number, its number of `socket`, and from where on numbers are of another interface."""
 _IO_URING_SETUP = 425
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_HAS_ANY, _AND = 0x45, 0x54
+_NETLINK, _STREAM, _TCP, _CLONE3 = 16, 1, 6, 435
+_FAST_OPEN, _NEW_NAMESPACES = 0x20000000, 0x7E020000
+"""TCP Fast Open connects without `connect`, and so past Landlock's rule."""
+_WITH_FLAGS = {
+    "sendto": (3, _FAST_OPEN),
+    "sendmsg": (2, _FAST_OPEN),
+    "sendmmsg": (3, _FAST_OPEN),
+    "clone": (0, _NEW_NAMESPACES),
+}
+"""Calls that are refused with some flags only: which argument, and which flags."""
+_NEWEST = {
+    "io_uring_setup": 425,
+    "io_uring_enter": 426,
+    "io_uring_register": 427,
+    "open_tree": 428,
+    "move_mount": 429,
+    "fsopen": 430,
+    "fsconfig": 431,
+    "fsmount": 432,
+    "pidfd_getfd": 438,
+    "mount_setattr": 442,
+}
+_OLDER = [
+    "ptrace",
+    "process_vm_readv",
+    "process_vm_writev",
+    "bpf",
+    "perf_event_open",
+    "mount",
+    "umount2",
+    "pivot_root",
+    "chroot",
+    "unshare",
+    "setns",
+    "add_key",
+    "request_key",
+    "keyctl",
+    "userfaultfd",
+    "kexec_load",
+    "kcmp",
+    "init_module",
+    "finit_module",
+    "delete_module",
+    "swapon",
+    "swapoff",
+    "reboot",
+    "kexec_file_load",
+    "quotactl",
+    "sendto",
+    "sendmsg",
+    "sendmmsg",
+    "clone",
+]
+_OF_X86 = [
+    *(101, 310, 311, 321, 298, 165, 166, 155, 161, 272, 308, 248),
+    *(249, 250, 323, 246, 312, 175, 313, 176, 167, 168, 169),
+    *(320, 179, 44, 46, 307, 56),
+]
+_OF_OTHERS = [
+    *(117, 270, 271, 280, 241, 40, 39, 41, 51, 97, 268, 217),
+    *(218, 219, 282, 104, 272, 105, 273, 106, 224, 225, 142),
+    *(294, 60, 206, 211, 269, 220),
+]
+_CALLS = {
+    True: _NEWEST | dict(zip(_OLDER, _OF_X86, strict=True)),
+    False: _NEWEST | dict(zip(_OLDER, _OF_OTHERS, strict=True)),
+}
+"""Whether it is an x86 → the numbers of its calls; all other machines have the same ones."""
 _NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
 _ALLOW, _KILL = 0x7FFF0000, 0x80000000
 _REFUSE = 0x00050000
@@ -94,7 +163,9 @@ def confine(policy: Mapping[str, Any]) -> None:
         _restrict_writing(policy["writable"], may_connect=policy["tcp"] != [])
         if os.geteuid() == 0:  # other users have none, and no new privileges means that none can be had
             drop_capabilities()
-    restrict_tcp(policy["tcp"])
+    restrict_tcp(policy["tcp"], may_listen=not policy.get("is_sealed"))
+    if policy.get("is_sealed"):
+        seal()
     restrict_sockets(policy["sockets"])
 
 
@@ -128,13 +199,13 @@ def _restrict_writing(paths: Sequence[str], *, may_connect: bool) -> None:
     os.close(ruleset)
 
 
-def restrict_tcp(ports: Sequence[int] | None) -> None:
+def restrict_tcp(ports: Sequence[int] | None, *, may_listen: bool = True) -> None:
     """Connect to these ports alone, wherever they are; None: to any. Raises OSError, also for an older kernel."""
     if not ports:
         return
     if (version := landlock_version()) < TCP_SINCE:
         raise OSError(errno.ENOSYS, "the Landlock of this kernel knows nothing of TCP")
-    ruleset = _new_ruleset(_RulesetAttributes(0, _CONNECT, 0), version)
+    ruleset = _new_ruleset(_RulesetAttributes(0, _CONNECT if may_listen else _TCP_RIGHTS, 0), version)
     for port in ports:
         _call(_ADD_RULE, ruleset, _NET_PORT, ctypes.byref(_NetPort(_CONNECT, port)), 0)
     _call(_RESTRICT_SELF, ruleset, 0)
@@ -209,6 +280,56 @@ def restrict_sockets(families: Sequence[int] | None) -> None:
     for family in families:
         code += [Instruction(_EQUAL, 0, 1, family), Instruction(_RETURN, 0, 0, _ALLOW)]
     code.append(Instruction(_RETURN, 0, 0, _REFUSE | errno.EACCES))
+    install_filter(code)
+
+
+def seal() -> None:
+    """Leave no way around the rules for connections: sockets are of TCP, and nothing else can send. Raises OSError."""
+    machine = os.uname().machine
+    if machine not in _MACHINES:
+        raise OSError(errno.ENOSYS, "system calls cannot be refused on this machine")
+    architecture, socket, foreign_from = _MACHINES[machine]
+    numbers = _CALLS[machine == "x86_64"]
+    code = [
+        Instruction(_LOAD, 0, 0, _ARCHITECTURE_AT),
+        Instruction(_EQUAL, 1, 0, architecture),
+        Instruction(_RETURN, 0, 0, _KILL),
+        Instruction(_LOAD, 0, 0, _NUMBER_AT),
+    ]
+    if foreign_from:
+        code += [
+            Instruction(_AT_LEAST, 0, 1, foreign_from),
+            Instruction(_RETURN, 0, 0, _REFUSE | errno.ENOSYS),
+        ]
+    for name, number in numbers.items():
+        if name not in _WITH_FLAGS:
+            code += [Instruction(_EQUAL, 0, 1, number), Instruction(_RETURN, 0, 0, _REFUSE | errno.EPERM)]
+    # The library falls back to `clone`, whose flags can be seen.
+    code += [Instruction(_EQUAL, 0, 1, _CLONE3), Instruction(_RETURN, 0, 0, _REFUSE | errno.ENOSYS)]
+    for name, (argument, flags) in _WITH_FLAGS.items():
+        code += [
+            Instruction(_EQUAL, 0, 4, numbers[name]),
+            Instruction(_LOAD, 0, 0, _FIRST_ARGUMENT_AT + 8 * argument),
+            Instruction(_HAS_ANY, 0, 1, flags),
+            Instruction(_RETURN, 0, 0, _REFUSE | errno.EPERM),
+            Instruction(_RETURN, 0, 0, _ALLOW),
+        ]
+    code += [
+        Instruction(_EQUAL, 1, 0, socket),
+        Instruction(_RETURN, 0, 0, _ALLOW),
+        Instruction(_LOAD, 0, 0, _FIRST_ARGUMENT_AT),
+        Instruction(_EQUAL, 0, 1, _NETLINK),
+        Instruction(_RETURN, 0, 0, _ALLOW),
+        Instruction(_LOAD, 0, 0, _FIRST_ARGUMENT_AT + 8),
+        Instruction(_AND, 0, 0, 0xF),
+        Instruction(_EQUAL, 1, 0, _STREAM),
+        Instruction(_RETURN, 0, 0, _REFUSE | errno.EACCES),
+        Instruction(_LOAD, 0, 0, _FIRST_ARGUMENT_AT + 16),
+        Instruction(_EQUAL, 1, 0, 0),
+        Instruction(_EQUAL, 0, 1, _TCP),
+        Instruction(_RETURN, 0, 0, _ALLOW),
+        Instruction(_RETURN, 0, 0, _REFUSE | errno.EACCES),
+    ]
     install_filter(code)
 
 

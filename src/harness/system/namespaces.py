@@ -54,6 +54,7 @@ _TEMPORARY = "/tmp"  # noqa: S108 # one of its own
 _STAGE = "/sys"
 """Where a file of ours lies for a moment, in a file system of its own: what is there is needed by nobody then."""
 _HIGHEST_DESCRIPTOR = 1024
+_HAND_OUT_S = 10.0
 
 
 class WallError(OSError):
@@ -115,6 +116,8 @@ def _keep(policy: Mapping[str, Any], confinement: Any, wanted: Any, watchdog: in
     os.closerange(writer + 1, _HIGHEST_DESCRIPTOR)
     nowhere = os.open(os.devnull, os.O_RDWR)  # now: the first process is going to put another /dev there
     _enter(own_network=policy["view"]["network"] != "host")
+    if policy["view"]["listener"] is not None:
+        _hand_out_listener(*policy["view"]["listener"])
     _die_with(watchdog)
     status_reader, status_writer = os.pipe()
     first = os.fork()
@@ -152,6 +155,21 @@ def _enter(*, own_network: bool) -> None:
             fcntl.ioctl(handle, _SET_INTERFACE, struct.pack("16sh14x", b"lo", _IS_UP | _IS_RUNNING))
 
 
+def _hand_out_listener(path: str, port: int) -> None:
+    """A socket belongs to the network that it was made in, whoever holds it: so the outside answers in here."""
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listening,
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as outside,
+    ):
+        listening.bind(("127.0.0.1", port))
+        listening.listen(64)
+        outside.settimeout(_HAND_OUT_S)
+        outside.connect(path)
+        socket.send_fds(outside, [b"listener"], [listening.fileno()])
+        if outside.recv(1) != b"y":
+            raise OSError(errno.ECONNREFUSED, "the gateway did not take its listener")
+
+
 def _die_with(parent: int) -> None:
     """`parent`: 0 where it cannot be seen from within."""
     _require(_libc().prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0), "prctl")
@@ -171,6 +189,8 @@ def _first(
     if policy["view"]["confines"]:
         confinement.drop_capabilities()
     confinement.restrict_tcp(policy["tcp"])
+    if policy["is_sealed"]:
+        confinement.seal()
     confinement.restrict_sockets(policy["sockets"])
     _die_with(0)  # only now: a change of rights takes it back
     agent = os.fork()

@@ -35,7 +35,7 @@ from harness.protocols.model_ledger import usage_of_call
 from harness.protocols.stream_json import StreamJson
 
 
-class ModelCall(msgspec.Struct, frozen=True):
+class CountedCall(msgspec.Struct, frozen=True):
     model: str
     usage: Usage
     is_last: bool = False
@@ -50,8 +50,8 @@ class ChildUsage:
     """
 
     def __init__(self) -> None:
-        self._calls: dict[str, dict[str, ModelCall]] = {}
-        self._ends: dict[str, ModelCall] = {}
+        self._calls: dict[str, dict[str, CountedCall]] = {}
+        self._ends: dict[str, CountedCall] = {}
 
     def note_line(self, run_id: str, message: dict[str, Any]) -> None:
         usage = usage_of_call(record_of(message.get("usage")))
@@ -62,21 +62,21 @@ class ChildUsage:
         known = calls.get(message_id)
         asks = asks or (known is not None and not known.is_last)
         given = replace(usage, output=None, reasoning=None)
-        calls[message_id] = ModelCall(text_of(message.get("model")), given, is_last=not asks)
+        calls[message_id] = CountedCall(text_of(message.get("model")), given, is_last=not asks)
 
     def note_end(self, run_id: str, detail: dict[str, Any]) -> None:
         usage = usage_of_call(record_of(detail.get("usage")))
         if any(getattr(usage, name) for name in CLASSES):
-            self._ends[run_id] = ModelCall(text_of(detail.get("resolvedModel")), usage)
+            self._ends[run_id] = CountedCall(text_of(detail.get("resolvedModel")), usage)
 
-    def take(self, run_id: str) -> dict[str, ModelCall]:
+    def take(self, run_id: str) -> dict[str, CountedCall]:
         """Its model calls by their ids, the last one whole where that is known."""
         calls, end = self._calls.pop(run_id, {}), self._ends.pop(run_id, None)
         if end is None:
             return calls
-        last_id, last = next(reversed(calls.items()), ("", ModelCall("", Usage())))
+        last_id, last = next(reversed(calls.items()), ("", CountedCall("", Usage())))
         model = end.model or last.model
-        return {**calls, last_id if last.is_last else "": ModelCall(model, end.usage)}
+        return {**calls, last_id if last.is_last else "": CountedCall(model, end.usage)}
 
 
 _PARTIAL_MESSAGES_SINCE: Version = (2, 0)

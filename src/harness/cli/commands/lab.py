@@ -15,7 +15,6 @@ from harness.cli.parser import add_actions, completes, port
 if TYPE_CHECKING:
     from harness.contracts.agent import Version
     from harness.lab import LabContext, LabServer, LaunchConfig, RequestEntry, Script
-    from harness.lab.request_log import RequestLog
 
 SUMMARY = "a scripted model to run real agents against: serve, check"
 ACTIONS = {
@@ -36,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--record",
         default="",
         metavar="FILE",
-        help="append every request to this file, one JSON object per line",
+        help="append every call to this file, a tape: request and answer, one JSON object per line",
     )
     add("-d", "--cwd", default="", metavar="DIR", help="where the agent will work (default: here)")
     add(
@@ -84,7 +83,7 @@ def _serve(script: Script, arguments: argparse.Namespace, console: Console) -> i
         if not arguments.agent:
             run = ScriptRun(script)
             with LabServer(run, port=arguments.port, record_path=arguments.record, on_entry=report) as server:
-                report.log = server.log
+                report.server = server
                 write_text(_addresses(server))
                 ending.wait()
             return 0
@@ -101,7 +100,7 @@ def _serve(script: Script, arguments: argparse.Namespace, console: Console) -> i
                 record_path=arguments.record,
                 on_entry=report,
             ) as offline:
-                report.log = offline.server.log
+                report.server = offline.server
                 sessions = sessions_directory(load_settings(console))
                 shell = _shell(name, offline.context, offline.config, sessions)
                 write_text(_addresses(offline.server) + shell)
@@ -117,14 +116,14 @@ class _RequestPrinter:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self.log: RequestLog | None = None
+        self.server: LabServer | None = None
 
     def __call__(self, entry: RequestEntry) -> None:
         where = f" ({entry.lane}, turn {entry.turn})" if entry.lane else ""
         self._console.say(f"{entry.number} {entry.method} {entry.path}: {entry.outcome}{where}")
-        if self.log is not None and self.log.failure:
-            self._console.say(f"harness: nothing more is recorded: {self.log.failure}")
-            self.log = None
+        if self.server is not None and self.server.tape_failure:
+            self._console.say(f"harness: nothing more is recorded: {self.server.tape_failure}")
+            self.server = None
 
 
 class _Ending:
@@ -197,7 +196,7 @@ def _checked_home(home: str) -> str:
 
 
 def _addresses(server: LabServer) -> str:
-    from harness.lab.wires.wire import all_wires
+    from harness.models.wires.wire import all_wires
 
     lines = [
         f"# The scripted model answers on {server.url} until it is interrupted (Ctrl-C).",

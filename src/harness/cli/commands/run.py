@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from harness.cli.console import Console
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from harness.clients.span_export import SpanExport
     from harness.config import Settings
     from harness.contracts.request import Request
+    from harness.runs.run import Run
 
 ON_ASK = ("deny", "allow", "wait")
 _ON_ASK_HELP = (
@@ -55,6 +57,7 @@ def _add_task(parser: argparse.ArgumentParser) -> None:
     add("--ask-timeout", type=seconds, metavar="SECONDS", help=help_text)
     add("--folder-settings", choices=USES, default="", metavar="use|none", help=FOLDER_SETTINGS_HELP)
     add("--sandbox", action="store_true", help="confine it to the workspace and its own files")
+    add_gateway(add)
     help_text = "use the servers of this mcp.json (may be repeated)"
     add("--mcp", action="append", default=[], metavar="FILE", help=help_text)
     earlier = parser.add_mutually_exclusive_group().add_argument
@@ -80,6 +83,17 @@ def _add_task(parser: argparse.ArgumentParser) -> None:
     add("--append-system-prompt", default="", metavar="TEXT", help="after the agent's own")
     help_text = "set in the agent's environment (may be repeated)"
     add("--env", action="append", default=[], metavar="NAME=VALUE", help=help_text)
+
+
+def add_gateway(add: Callable[..., object]) -> None:
+    """The options of a gateway, for every command that starts an agent program."""
+    help_text = "put a gateway between the agent and its model: it holds the key and records every call, for `harness replay`"
+    add("--gateway", action="store_true", help=help_text)
+    help_text = "through a gateway, and nothing else can be reached or written; =read: nor can anything of your home be read"
+    seals = ("write", "read")
+    add("--sealed", nargs="?", const="write", default="", choices=seals, metavar="read", help=help_text)
+    help_text = "a host that a sealed run may reach besides, on port 443 (may be repeated)"
+    add("--allow-host", action="append", default=[], metavar="NAME", help=help_text)
 
 
 def _add_limits(group: argparse._ArgumentGroup) -> None:
@@ -155,7 +169,13 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     return carry_out(request, arguments, settings, console)
 
 
-def carry_out(request: Request, arguments: argparse.Namespace, settings: Settings, console: Console) -> int:
+def carry_out(
+    request: Request,
+    arguments: argparse.Namespace,
+    settings: Settings,
+    console: Console,
+    on_end: Callable[[Run], object] | None = None,
+) -> int:
     """Start the run and show it as the options say, or with `--dry-run` only its command line."""
     from harness.cli import preferences
     from harness.cli.console import can_erase, is_terminal, wants_color, width_of
@@ -184,7 +204,7 @@ def carry_out(request: Request, arguments: argparse.Namespace, settings: Setting
     store = preferences.open_store(settings)
     redact = settings.value("log.redact") and not arguments.no_redact
     try:
-        return run_and_show(request, store, showing, redact=redact, record=arguments.record)
+        return run_and_show(request, store, showing, redact=redact, record=arguments.record, on_end=on_end)
     finally:
         if export is not None:
             export.close()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cli import playback, session_delete, session_diff, session_keep, session_options
 from harness.cli.console import Console, is_terminal, screen_width
-from harness.cli.parser import add_actions, completes, count_or_zero, positive
+from harness.cli.parser import add_actions, completes, count, count_or_zero, positive
 from harness.clients.sessions.filters import is_filtered, is_meant
 from harness.log.store import read_batches
 from harness.system.plain_text import plain_text
@@ -38,6 +38,7 @@ ACTIONS = {
     "keep": "copy sessions that agents have stored, before they delete them",
     "query": "ask the sessions a question in SQL (docs/sql.md)",
     "check": "prove that a log contains everything that the agent wrote",
+    "export": "write the model calls that a gateway recorded as a tape",
     "path": "print where a session's log is",
     "delete": "delete sessions permanently",
 }
@@ -50,11 +51,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_list(actions["list"])
     _add_search(actions["search"])
     help_text = "an id, the beginning of one, or `last`"
-    for name in ("show", "replay", "diff", "check", "path"):
+    for name in ("show", "replay", "diff", "check", "export", "path"):
         completes(actions[name].add_argument("id", metavar="ID", help=help_text), "sessions")
     session_delete.add_arguments(actions["delete"])
     for name in ("show", "replay"):
         playback.add_arguments(actions[name])
+    add_call_arguments(actions["show"])
+    actions["export"].add_argument(
+        "-f", "--format", choices=("tape",), default="tape", metavar="FORMAT", help="tape"
+    )
     session_diff.add_arguments(actions["diff"])
     actions["query"].add_argument(
         "sql", metavar="SQL", help='for example "SELECT agent, count(*) FROM sessions GROUP BY 1"'
@@ -115,6 +120,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         "diff": _diff,
         "query": _query,
         "check": _check,
+        "export": _export,
         "path": _path,
         "delete": session_delete.delete,
     }[arguments.action]
@@ -316,6 +322,10 @@ def _stored_log(session: CataloguedSession) -> StoredLog:
 
 
 def _show(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
+    if number := arguments.call or arguments.call_diff:
+        from harness.cli.session_calls import show
+
+        return show(store, _own_log(arguments, store, console), number, only_new=bool(arguments.call_diff))
     log_id = _found(arguments, store, console)
     if not isinstance(log_id, str):
         follows = arguments.follow
@@ -364,6 +374,32 @@ def _followed(store: FileStore, log_id: str, console: Console) -> Iterator[Seque
         yield batch
     _up_to_date(store, log_id, console)
     yield from read_batches(store, log_id, cursor)
+
+
+def _export(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
+    from harness.cli.session_calls import export
+
+    return export(store, _own_log(arguments, store, console))
+
+
+def _own_log(arguments: argparse.Namespace, store: FileStore, console: Console) -> str:
+    """Raises UsageError for a session that an agent has stored itself: its calls were not recorded."""
+    from harness.errors import UsageError
+
+    log_id = _found(arguments, store, console)
+    if isinstance(log_id, str):
+        return log_id
+    raise UsageError(
+        f"{arguments.id} has no recording of its model calls", hint="`harness run --gateway` records them"
+    )
+
+
+def add_call_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of the calls that a gateway recorded."""
+    group = parser.add_mutually_exclusive_group().add_argument
+    help_text = "show call N of `--format requests` whole"
+    group("--call", "--step", type=count, dest="call", metavar="N", help=help_text)
+    group("--diff", type=count, dest="call_diff", metavar="N", help="show only what is new in call N")
 
 
 def _replay(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -12,11 +12,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from harness.contracts.script import Stop
+from harness.events import Usage
 from harness.formats.fields import text_of
 
 Record: TypeAlias = dict[str, Any]
-Endpoint: TypeAlias = Literal["answer", "count", "models"]
-"""What a route is for: a model's answer, a count of tokens, a list of models."""
+Endpoint: TypeAlias = Literal["answer", "count", "models", "compact"]
+"""What a route is for: a model's answer, a count of tokens, a list of models, a conversation made shorter."""
 
 MODELS = (
     "lab-model",
@@ -82,6 +83,42 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     wants_usage: bool = True
     """Whether a stream is to say what was used, where that must be asked for."""
     content_type: str = "text/event-stream"
+
+
+class SaidItem(NamedTuple):
+    """One thing in a conversation, whichever API sends it."""
+
+    role: str
+    """user, assistant or tool; whatever else an API may have."""
+    kind: Literal["text", "call", "result", "image", "reasoning", "other"]
+    value: Any
+    """Of a call its arguments, as a value; of a result what the tool gave."""
+    call_id: str = ""
+    """Of a call and of its result."""
+    name: str = ""
+    """Of a call: the tool."""
+
+
+class SaidConversation(NamedTuple):
+    """What a request says, apart from how its API spells it."""
+
+    system: list[str]
+    items: list[SaidItem]
+    tools: Mapping[str, Any]
+    """Name → the whole definition."""
+    options: Mapping[str, Any]
+    """How to answer: everything else that changes what a model does."""
+
+
+class AnswerEnd(NamedTuple):
+    """What an answer says of itself, as far as it has come."""
+
+    usage: Usage | None = None
+    """None: nothing is stated, which is not nothing."""
+    model: str = ""
+    stop_reason: str = ""
+    """The API's own word."""
+    calls: int = 0
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,6 +207,10 @@ class WireFormat(msgspec.Struct, frozen=True, kw_only=True):
     """What a stream sends when it fails in the middle."""
     others: Mapping[Endpoint, Callable[[HttpRequest], Any]]
     """The bodies for the other endpoints."""
+    said: Callable[[Record], SaidConversation]
+    """What the body of a request says."""
+    end: Callable[[Iterable[Record]], AnswerEnd]
+    """What an answer says of itself, from its events; of an answer that was not streamed, from its one value."""
 
 
 _WIRES = ("anthropic", "chat", "gemini", "responses")
@@ -229,6 +270,50 @@ def openai_error(kinds: Mapping[int, tuple[str, str]], status: int, message: str
     default = ("invalid_request_error" if status < 500 else "server_error", None)
     kind, code = kinds.get(status, default)
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def as_text(value: Any) -> str:
+    """A text as it is, everything else as JSON whose keys are in order."""
+    return value if isinstance(value, str) else msgspec.json.encode(value, order="deterministic").decode()
+
+
+def parsed_arguments(value: Any) -> Any:
+    """Arguments as a value: some clients send text, others an object."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError):
+        return value
+
+
+def parts_of(value: Any) -> list[Any]:
+    """The parts of a content: those of a list, or the one that it is."""
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def kept_options(body: Record, *fields: str) -> Record:
+    return {name: body[name] for name in fields if name in body}
+
+
+def events_of(content: bytes) -> Iterator[Record]:
+    """The objects of an answer: the events of a stream, the elements of an array, or the one value that it is."""
+    start = content[:64].lstrip()
+    if start.startswith((b"{", b"[")):
+        try:
+            yield from records(msgspec.json.decode(content))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        return
+    for line in content.split(b"\n"):
+        if not line.startswith(b"data:"):
+            continue
+        try:
+            value = msgspec.json.decode(line[5:])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            yield value
 
 
 _PIECES = 4

@@ -5,27 +5,35 @@ Claude Code asks once more without streaming after two streams that broke, so bo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from harness.formats.fields import record_of, text_of
-from harness.lab.wires.wire import (
+from harness.events import Usage
+from harness.formats.fields import besides, record_of, text_of
+from harness.models.answer import count_in
+from harness.models.wires.wire import (
     COUNTED_TOKENS,
     MODELS,
     AnswerCall,
+    AnswerEnd,
     AnswerReasoning,
     AnswerText,
     Endpoint,
     HttpRequest,
     ModelRequest,
     Record,
+    SaidConversation,
+    SaidItem,
     StreamFailure,
     StreamFrame,
     WireAnswer,
     WireFormat,
+    as_text,
     asks_for_models,
     divide,
+    kept_options,
     named_model,
+    parts_of,
     pieces,
     plain_text,
     records,
@@ -208,6 +216,80 @@ def _model(name: str) -> Record:
     return {"type": "model", "id": name, "display_name": name, "created_at": "2025-01-01T00:00:00Z"}
 
 
+_OPTIONS = (
+    "max_tokens",
+    "output_config",
+    "output_format",
+    "stop_sequences",
+    "stream",
+    "temperature",
+    "thinking",
+)
+
+
+def said(body: Record) -> SaidConversation:
+    messages = records(body.get("messages"))
+    # Instructions may also come between messages.
+    instructions = [message.get("content") for message in messages if message.get("role") == "system"]
+    blocks = [block for content in (body.get("system"), *instructions) for block in parts_of(content)]
+    system = [as_text(record_of(block).get("text", block)) for block in blocks]
+    items = [
+        _said_block(text_of(message.get("role")), block)
+        for message in messages
+        for block in parts_of(message.get("content"))
+        if message.get("role") != "system"
+    ]
+    tools = {text_of(tool.get("name") or tool.get("type")): tool for tool in records(body.get("tools"))}
+    return SaidConversation(system, items, tools, kept_options(body, "tool_choice", *_OPTIONS))
+
+
+def _said_block(role: str, block: Any) -> SaidItem:
+    if not isinstance(block, dict):
+        return SaidItem(role, "text", as_text(block))
+    kind = text_of(block.get("type"))
+    if kind == "text":
+        return SaidItem(role, "text", as_text(block.get("text", "")))
+    if kind.endswith("tool_use"):
+        return SaidItem(
+            role, "call", block.get("input"), text_of(block.get("id")), text_of(block.get("name"))
+        )
+    if kind.endswith("tool_result"):
+        return SaidItem("tool", "result", block.get("content"), text_of(block.get("tool_use_id")))
+    if kind in ("thinking", "redacted_thinking"):
+        return SaidItem(role, "reasoning", block.get("thinking") or block.get("data"))
+    if kind in ("image", "document"):
+        return SaidItem(role, "image", block.get("source"))
+    return SaidItem(role, "other", block)
+
+
+def end(events: Iterable[Record]) -> AnswerEnd:
+    """Usage comes in two parts: what was read at the beginning, what was written at the end."""
+    model, stop, calls = "", "", 0
+    usage: Record = {}
+    for event in events:
+        message = event if event.get("type") == "message" else record_of(event.get("message"))
+        model = text_of(message.get("model")) or model
+        stop = text_of(record_of(event.get("delta")).get("stop_reason") or message.get("stop_reason")) or stop
+        blocks = [*records(event.get("content_block")), *records(message.get("content"))]
+        calls += sum(text_of(block.get("type")).endswith("tool_use") for block in blocks)
+        for counts in (record_of(message.get("usage")), record_of(event.get("usage"))):
+            usage |= {name: value for name, value in counts.items() if value is not None}
+    return AnswerEnd(_stated(usage) if usage else None, model, stop, calls)
+
+
+def _stated(usage: Record) -> Usage:
+    written, made = record_of(usage.get("cache_creation")), usage.get("output_tokens_details")
+    thinking = count_in(made, "thinking_tokens")
+    return Usage(
+        input=count_in(usage, "input_tokens"),
+        output=besides(count_in(usage, "output_tokens"), thinking),
+        reasoning=thinking,
+        cache_read=count_in(usage, "cache_read_input_tokens"),
+        cache_write=count_in(usage, "cache_creation_input_tokens"),
+        cache_write_1h=count_in(written, "ephemeral_1h_input_tokens") or None,
+    )
+
+
 WIRE = WireFormat(
     title="Anthropic Messages",
     variable="ANTHROPIC_BASE_URL",
@@ -220,4 +302,6 @@ WIRE = WireFormat(
     refusal=refusal,
     failed=failed,
     others={"count": lambda _: {"input_tokens": COUNTED_TOKENS}, "models": models},
+    said=said,
+    end=end,
 )

@@ -7,28 +7,35 @@ Google's own client takes them for ends of lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from harness.formats.fields import record_of, text_of
-from harness.lab.wires.wire import (
+from harness.models.gemini import usage_of
+from harness.models.wires.wire import (
     COUNTED_TOKENS,
     MODELS,
     AnswerCall,
+    AnswerEnd,
     AnswerReasoning,
     AnswerText,
     Endpoint,
     HttpRequest,
     ModelRequest,
     Record,
+    SaidConversation,
+    SaidItem,
     StreamFailure,
     StreamFrame,
     WireAnswer,
     WireFormat,
+    as_text,
     asks_for_models,
     divide,
     encode,
     is_from_google,
+    kept_options,
     named_model,
+    parts_of,
     pieces,
     plain_text,
     records,
@@ -207,6 +214,47 @@ def _model(name: str) -> Record:
     return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods}
 
 
+def said(body: Record) -> SaidConversation:
+    instruction = record_of(body.get("systemInstruction") or body.get("system_instruction"))
+    system = [as_text(record_of(part).get("text", part)) for part in parts_of(instruction.get("parts"))]
+    items = [
+        _said_part("assistant" if content.get("role") == "model" else "user", part)
+        for content in records(body.get("contents"))
+        for part in records(content.get("parts"))
+    ]
+    tools = {
+        text_of(tool.get("name")): tool
+        for group in records(body.get("tools"))
+        for tool in records(group.get("functionDeclarations"))
+    }
+    return SaidConversation(system, items, tools, kept_options(body, "generationConfig", "toolConfig"))
+
+
+def _said_part(role: str, part: Record) -> SaidItem:
+    if call := record_of(part.get("functionCall")):
+        return SaidItem(role, "call", call.get("args"), text_of(call.get("id")), text_of(call.get("name")))
+    if result := record_of(part.get("functionResponse")):
+        return SaidItem("tool", "result", result.get("response"), text_of(result.get("id")))
+    if part.get("thought"):
+        return SaidItem(role, "reasoning", part.get("text"))
+    if "inlineData" in part or "fileData" in part:
+        return SaidItem(role, "image", part.get("inlineData") or part.get("fileData"))
+    return SaidItem(role, "text", as_text(part.get("text", part)))
+
+
+def end(events: Iterable[Record]) -> AnswerEnd:
+    model, stop, calls = "", "", 0
+    usage: Record = {}
+    for event in events:
+        model = text_of(event.get("modelVersion")) or model
+        usage |= record_of(event.get("usageMetadata"))
+        for candidate in records(event.get("candidates")):
+            stop = text_of(candidate.get("finishReason")) or stop
+            parts = records(record_of(candidate.get("content")).get("parts"))
+            calls += sum("functionCall" in part for part in parts)
+    return AnswerEnd(usage_of(usage) if usage else None, model, stop, calls)
+
+
 WIRE = WireFormat(
     title="Gemini",
     variable="GOOGLE_GEMINI_BASE_URL",
@@ -219,4 +267,6 @@ WIRE = WireFormat(
     refusal=refusal,
     failed=failed,
     others={"count": lambda _: {"totalTokens": COUNTED_TOKENS}, "models": models},
+    said=said,
+    end=end,
 )

@@ -6,29 +6,37 @@ comes at the end of a stream whether it was asked for or not, for the same reaso
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from harness.formats.fields import record_of, text_of
-from harness.lab.wires.wire import (
+from harness.models.chat import usage_of
+from harness.models.wires.wire import (
     CREATED_S,
     MODELS,
     AnswerCall,
+    AnswerEnd,
     AnswerReasoning,
     AnswerText,
     Endpoint,
     HttpRequest,
     ModelRequest,
     Record,
+    SaidConversation,
+    SaidItem,
     StreamFailure,
     StreamFrame,
     WireAnswer,
     WireFormat,
+    as_text,
     asks_for_models,
     divide,
     is_from_google,
+    kept_options,
     named_model,
     openai_error,
+    parsed_arguments,
+    parts_of,
     pieces,
     plain_text,
     records,
@@ -186,6 +194,65 @@ def _model(name: str) -> Record:
     return {"id": name, "object": "model", "created": CREATED_S, "owned_by": "lab"}
 
 
+_OPTIONS = (
+    *("max_completion_tokens", "max_tokens", "reasoning", "reasoning_effort", "response_format"),
+    *("seed", "stop", "stream", "temperature", "tool_choice"),
+)
+
+
+def said(body: Record) -> SaidConversation:
+    system: list[str] = []
+    items: list[SaidItem] = []
+    for message in records(body.get("messages")):
+        if message.get("role") in ("system", "developer"):
+            system += [
+                as_text(record_of(part).get("text", part)) for part in parts_of(message.get("content"))
+            ]
+        else:
+            items += _said_message(text_of(message.get("role")), message)
+    functions = [record_of(tool.get("function")) or tool for tool in records(body.get("tools"))]
+    tools = {text_of(tool.get("name") or tool.get("type")): tool for tool in functions}
+    return SaidConversation(system, items, tools, kept_options(body, *_OPTIONS))
+
+
+def _said_message(role: str, message: Record) -> Iterator[SaidItem]:
+    if role == "tool":
+        yield SaidItem("tool", "result", message.get("content"), text_of(message.get("tool_call_id")))
+        return
+    if reasoning := message.get("reasoning_content") or message.get("reasoning"):
+        yield SaidItem(role, "reasoning", reasoning)
+    for part in parts_of(message.get("content")):
+        if not isinstance(part, dict):
+            if part:
+                yield SaidItem(role, "text", as_text(part))
+            continue
+        kind = text_of(part.get("type"))
+        if "image" in kind or "file" in kind or "audio" in kind:
+            yield SaidItem(role, "image", part.get(kind, part))
+        else:
+            yield SaidItem(role, "text", as_text(part.get("text", part)))
+    for call in records(message.get("tool_calls")):
+        function = record_of(call.get("function")) or record_of(call.get("custom"))
+        arguments = parsed_arguments(function.get("arguments", function.get("input")))
+        yield SaidItem(role, "call", arguments, text_of(call.get("id")), text_of(function.get("name")))
+
+
+def end(events: Iterable[Record]) -> AnswerEnd:
+    model, stop = "", ""
+    calls: set[Any] = set()
+    usage: Record = {}
+    for number, event in enumerate(events):
+        model = text_of(event.get("model")) or model
+        usage = record_of(event.get("usage")) or usage
+        for choice in records(event.get("choices")):
+            stop = text_of(choice.get("finish_reason")) or stop
+            said_now = record_of(choice.get("delta")) or record_of(choice.get("message"))
+            calls |= {
+                call.get("index", call.get("id", number)) for call in records(said_now.get("tool_calls"))
+            }
+    return AnswerEnd(usage_of(usage) if usage else None, model, stop, len(calls))
+
+
 WIRE = WireFormat(
     title="OpenAI Chat Completions",
     variable="OPENAI_BASE_URL",
@@ -198,4 +265,6 @@ WIRE = WireFormat(
     refusal=refusal,
     failed=failed,
     others={"models": models},
+    said=said,
+    end=end,
 )

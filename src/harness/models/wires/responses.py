@@ -8,25 +8,33 @@ comes, and the id says what it continues.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from harness.formats.fields import record_of, text_of
-from harness.lab.wires.wire import (
+from harness.models.responses import usage_of
+from harness.models.wires.wire import (
     CREATED_S,
     AnswerCall,
+    AnswerEnd,
     AnswerReasoning,
     AnswerText,
     Endpoint,
     HttpRequest,
     ModelRequest,
     Record,
+    SaidConversation,
+    SaidItem,
     StreamFailure,
     StreamFrame,
     WireAnswer,
     WireFormat,
+    as_text,
     divide,
+    kept_options,
     openai_error,
+    parsed_arguments,
+    parts_of,
     pieces,
     plain_text,
     records,
@@ -54,7 +62,11 @@ _ERROR_KINDS = {
 
 
 def endpoint(arrived: HttpRequest) -> Endpoint | None:
-    return "answer" if arrived.path.endswith("/responses") and arrived.method == "POST" else None
+    if arrived.method != "POST":
+        return None
+    if arrived.path.endswith("/responses/compact"):
+        return "compact"
+    return "answer" if arrived.path.endswith("/responses") else None
 
 
 def read(arrived: HttpRequest) -> ModelRequest:
@@ -252,6 +264,75 @@ def failed(failing: StreamFailure, asked: ModelRequest) -> bytes:
     return sse({"type": kind, "sequence_number": failing.sent, "response": response}, kind)
 
 
+_OPTIONS = (
+    "max_output_tokens",
+    "parallel_tool_calls",
+    "reasoning",
+    "stream",
+    "temperature",
+    "text",
+    "tool_choice",
+)
+_CALLS = ("function_call", "custom_tool_call", "local_shell_call", "tool_search_call", "mcp_call")
+
+
+def said(body: Record) -> SaidConversation:
+    system = [as_text(body.get("instructions") or "")]
+    items: list[SaidItem] = []
+    offered = records(body.get("tools"))
+    for item in parts_of(body.get("input")):
+        if not isinstance(item, dict):
+            items.append(SaidItem("user", "text", as_text(item)))
+        elif item.get("type") == "additional_tools":
+            offered += records(item.get("tools"))
+        elif item.get("role") in ("developer", "system"):
+            system += [as_text(record_of(part).get("text", part)) for part in parts_of(item.get("content"))]
+        else:
+            items += _said_item(item)
+    tools = {text_of(tool.get("name") or tool.get("type")): tool for tool in offered}
+    return SaidConversation(system, items, tools, kept_options(body, *_OPTIONS))
+
+
+def _said_item(item: Record) -> Iterator[SaidItem]:
+    kind = text_of(item.get("type")) or "message"
+    if kind in _CALLS:
+        arguments = item.get("arguments", item.get("input", item.get("action")))
+        name, call_id = text_of(item.get("name")) or kind, text_of(item.get("call_id"))
+        yield SaidItem("assistant", "call", parsed_arguments(arguments), call_id, name)
+    elif kind.endswith("_output"):
+        output = item.get("output", item.get("tools"))
+        yield SaidItem("tool", "result", output, text_of(item.get("call_id")))
+    elif kind == "reasoning":
+        yield SaidItem("assistant", "reasoning", item.get("encrypted_content") or item.get("summary"))
+    elif kind == "message":
+        for part in parts_of(item.get("content")):
+            of_part = text_of(record_of(part).get("type"))
+            if "image" in of_part or "file" in of_part:
+                yield SaidItem(text_of(item.get("role")), "image", record_of(part).get("image_url") or part)
+            else:
+                yield SaidItem(text_of(item.get("role")), "text", as_text(record_of(part).get("text", part)))
+    else:
+        yield SaidItem(text_of(item.get("role")), "other", item)
+
+
+def end(events: Iterable[Record]) -> AnswerEnd:
+    model, stop, calls = "", "", 0
+    usage: Record = {}
+    for event in events:
+        is_whole = event.get("object") == "response"
+        response = event if is_whole else record_of(event.get("response"))
+        model = text_of(response.get("model")) or model
+        usage = record_of(response.get("usage")) or usage
+        if response.get("status") not in (None, "in_progress", "queued"):
+            details = record_of(response.get("incomplete_details"))
+            stop = text_of(details.get("reason")) or text_of(response.get("status"))
+        items = records(response.get("output")) if is_whole else []
+        if event.get("type") == "response.output_item.done":
+            items = records(event.get("item"))
+        calls += sum(item.get("type") in _CALLS for item in items)
+    return AnswerEnd(usage_of(usage) if usage else None, model, stop, calls)
+
+
 WIRE = WireFormat(
     title="OpenAI Responses",
     variable="OPENAI_BASE_URL",
@@ -264,4 +345,6 @@ WIRE = WireFormat(
     refusal=refusal,
     failed=failed,
     others={},
+    said=said,
+    end=end,
 )

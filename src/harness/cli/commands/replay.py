@@ -1,0 +1,150 @@
+"""Run a recorded session again: the agent works anew, and its model's answers come from the recording.
+
+Nothing is asked of a provider, so that it costs nothing. With --at N the first N answers come from the recording, and then a
+model answers: another one (--model), or the provider again (--live). `harness sessions replay` only shows a session again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from harness.cli.console import Console
+from harness.cli.parser import EXIT_CODES, completes, count_or_zero, seconds
+
+if TYPE_CHECKING:
+    from harness.contracts.request import Request
+    from harness.runs.replay_request import RecordedRun
+    from harness.runs.run import Run
+
+SUMMARY = "run a recorded session again, offline, or continue it from a step with another model"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from harness.clients.formats import help_text
+
+    parser.epilog = EXIT_CODES
+    add = parser.add_argument
+    what = "a session that was run with --gateway (an id, the beginning of one, or `last`), or a tape"
+    completes(add("id", metavar="ID|FILE", help=what), "sessions")
+    add("--at", type=count_or_zero, metavar="N", help="after N answers from the recording, ask a model")
+    add("-m", "--model", default="", metavar="NAME", help="with --at: the model that answers then")
+    add("--live", action="store_true", help="with --at: the recorded provider and model answer then")
+    add("-p", "--prompt", metavar="TEXT", help="another prompt than the recorded one")
+    add("-d", "--cwd", default="", metavar="DIR", help="another folder than the recorded one")
+    add("--strict", action="store_true", help="end at the first difference from the recording; for CI")
+    add("--no-seal", action="store_true", help="let the agent reach more than the recording")
+    add("--pace", action="store_true", help="keep the pauses of the recording")
+    add("--binary", default="", metavar="PATH", help="the agent's program, if not the one on PATH")
+    add("--timeout", type=seconds, metavar="SECONDS", help="for the whole run; for example 90, 90s, 5m or 2h")
+    completes(add("-f", "--format", "--output", default="", metavar="FORMAT", help=help_text()), "formats")
+    add("-o", "--output-file", default="", metavar="FILE", help="also write the output to this file")
+    parser.set_defaults(
+        usage=False, reasoning=False, content=False, otlp="", dry_run=False, record="", no_redact=False
+    )
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> int:
+    from harness.cli import preferences
+    from harness.cli.commands.run import carry_out
+
+    settings = preferences.load(console, has_verbose=arguments.verbose)
+    settings.require_valid()
+    store = preferences.open_store(settings)
+    recorded = _recorded(arguments.id, store)
+    request = _request(arguments, recorded)
+    _announce(recorded, request, console)
+    return carry_out(
+        request, arguments, settings, console, on_end=lambda run: _report(run, recorded, console)
+    )
+
+
+def _recorded(text: str, store: object) -> RecordedRun:
+    """Raises UsageError, UnknownSession."""
+    from harness.clients.sessions.ids import find_ours, unknown
+    from harness.log.stores.files import FileStore
+    from harness.runs.replay_request import recorded_run, recorded_tape
+
+    assert isinstance(store, FileStore)
+    if os.sep in text or text.endswith(".tape"):
+        return recorded_tape(text)
+    log_id = find_ours(store, text)
+    if log_id is None:
+        raise unknown(store, text)
+    return recorded_run(store, log_id)
+
+
+def _request(arguments: argparse.Namespace, recorded: RecordedRun) -> Request:
+    from msgspec.structs import replace
+
+    from harness.contracts.request import GatewayOptions, Limits
+    from harness.errors import UsageError
+    from harness.runs.replay_request import replay_request
+
+    is_forked = arguments.at is not None
+    if is_forked and not (arguments.model or arguments.live):
+        raise UsageError("--at needs to know who answers then", hint="add --model PROVIDER/NAME, or --live")
+    if not is_forked and (arguments.model or arguments.live):
+        raise UsageError(
+            "--model and --live say who answers after a step", hint="say after which with --at N"
+        )
+    if arguments.model and arguments.live:
+        raise UsageError("--model and --live contradict each other", hint="give one of them")
+    options = GatewayOptions(fork_at=arguments.at, is_strict=arguments.strict, keeps_pace=arguments.pace)
+    request = replay_request(
+        recorded,
+        cwd=arguments.cwd,
+        prompt=arguments.prompt,
+        model=arguments.model,
+        options=options,
+        limits=Limits(timeout_s=arguments.timeout),
+    )
+    return replace(request, binary=arguments.binary, sealed="" if arguments.no_seal else "write")
+
+
+def _announce(recorded: RecordedRun, request: Request, console: Console) -> None:
+    from harness.agents.registry import load
+    from harness.formatting.amounts import age
+    from harness.log.clock import new_clock
+    from harness.runs.gateway_plan import commit_of
+    from harness.runs.launch import installed_version
+
+    start = recorded.start
+    gateway = start.gateway
+    commit = gateway.commit if gateway is not None else ""
+    when = age(max(0, new_clock()() - start.at_ms))
+    at = f" at commit {commit[:7]}" if commit else ""
+    cost = "No network, no tokens." if request.gateway and request.gateway.fork_at is None else ""
+    made = " ".join(filter(None, (start.agent, start.version)))
+    console.say(
+        f"Replaying {recorded.source[:12]} ({made}, {recorded.calls} calls, recorded {when} ago{at}). {cost}".rstrip()
+    )
+    if recorded.damaged:
+        console.warning(f"{recorded.damaged} lines of the tape are damaged: these calls are missing")
+    version = installed_version(load(start.agent), request.binary)
+    if start.version and version and version != start.version:
+        console.warning(f"{start.agent} is {version} here, and was {start.version}: it may ask differently")
+    here = commit_of(request.cwd) if os.path.isdir(request.cwd) else ""
+    if commit and here and commit != here:
+        console.warning(
+            f"the workspace is not as recorded: HEAD is {here[:7]}, and was {commit[:7]}. Outputs may differ."
+        )
+
+
+def _report(run: Run, recorded: RecordedRun, console: Console) -> None:
+    """What a replay showed: how far the recording went, and what was another than in it."""
+    from harness.events import ModelCall
+    from harness.formatting.escapes import single_line
+
+    calls = [event for event in run if isinstance(event, ModelCall)]
+    played = [call for call in calls if call.origin == "recording"]
+    asked = [call for call in calls if call.origin in ("provider", "translated")]
+    ended = "to its end" if run.wait().outcome == "completed" else "until the run ended"
+    then = f", {len(asked)} by the model" if asked else ""
+    console.say(f"Played {ended}: {len(played)} of {recorded.calls} calls from the recording{then}.")
+    told = [(call.step, what) for call in calls for what in call.differs]
+    if told:
+        console.say(f"{len(told)} difference{'s' if len(told) > 1 else ''} from the recording:")
+    for step, what in told:
+        console.say(f"  step {step}  {single_line(what)}")

@@ -1,0 +1,121 @@
+"""Bodies of requests as differences: what an agent sends is nearly all in what it sent before.
+
+A difference is the longest prefix and suffix that a body shares with one of the last few, and what is between. It is
+made of bytes and not of JSON, so that every body comes back as it was, whatever it is. What is between is compressed with
+the other body's text around that place as a dictionary: most of it is there too, only elsewhere.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from typing import NamedTuple
+
+_LOOKED_AT = 8
+_WORTH_BYTES = 256
+"""A shorter part in common is not worth a reference."""
+_LONGEST_CHAIN = 64
+_LARGEST_CHAIN_BYTES = 4 * 1024 * 1024
+"""So much is read at most to get one body back, before a whole one is stored again."""
+_LEVEL = 6
+_BEFORE_BYTES, _AFTER_BYTES = 8_000, 24_768
+"""Of the dictionary, which zlib uses up to 32 kB of."""
+
+
+class StoredBody(NamedTuple):
+    """A body as it is stored."""
+
+    data: bytes
+    """What is between, compressed."""
+    new_bytes: int
+    """How much that is."""
+    of: int = 0
+    """The request of which it is a difference; 0: none, it is whole."""
+    prefix: int = 0
+    suffix: int = 0
+
+
+class _Earlier(NamedTuple):
+    number: int
+    body: bytes
+    chain: int
+    chain_bytes: int
+
+
+class BodyWriter:
+    """Contract: `store` is called with ever higher numbers, by one thread at a time."""
+
+    def __init__(self) -> None:
+        self._earlier: deque[_Earlier] = deque(maxlen=_LOOKED_AT)
+
+    def store(self, number: int, body: bytes) -> StoredBody:
+        best: tuple[int, int, int, _Earlier] | None = None
+        for earlier in self._earlier:
+            if earlier.chain >= _LONGEST_CHAIN or earlier.chain_bytes > _LARGEST_CHAIN_BYTES:
+                continue
+            prefix = common_prefix(earlier.body, body)
+            suffix = common_suffix(earlier.body, body, prefix)
+            if best is None or prefix + suffix >= best[0]:
+                best = (prefix + suffix, prefix, suffix, earlier)
+        if best is None or best[0] < _WORTH_BYTES:
+            data = zlib.compress(body, _LEVEL)
+            self._earlier.append(_Earlier(number, body, 0, len(data)))
+            return StoredBody(data, len(body))
+        _, prefix, suffix, earlier = best
+        between = body[prefix : len(body) - suffix]
+        pack = zlib.compressobj(_LEVEL, zdict=_dictionary(earlier.body, prefix))
+        data = pack.compress(between) + pack.flush()
+        self._earlier.append(_Earlier(number, body, earlier.chain + 1, earlier.chain_bytes + len(data)))
+        return StoredBody(data, len(between), earlier.number, prefix, suffix)
+
+
+class BodyReader:
+    """The way back. Contract: `read` is called in the order of the record."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[int, bytes] = {}
+
+    def read(self, number: int, stored: StoredBody) -> bytes | None:
+        """None: it is damaged, or the one it is a difference from is."""
+        base = self._bodies.get(stored.of, b"")
+        if stored.of and (not base or stored.prefix + stored.suffix > len(base)):
+            return None
+        try:
+            if stored.of:
+                between = zlib.decompressobj(zdict=_dictionary(base, stored.prefix)).decompress(stored.data)
+            else:
+                between = zlib.decompress(stored.data) if stored.data else b""
+        except zlib.error:
+            return None
+        body = base[: stored.prefix] + between + (base[-stored.suffix :] if stored.suffix else b"")
+        self._bodies[number] = body
+        return body
+
+
+def _dictionary(base: bytes, prefix: int) -> bytes:
+    return base[max(0, prefix - _BEFORE_BYTES) : prefix + _AFTER_BYTES]
+
+
+def common_prefix(left: bytes, right: bytes) -> int:
+    low, high = 0, min(len(left), len(right))
+    first, second = memoryview(left), memoryview(right)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if first[low:middle] == second[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def common_suffix(left: bytes, right: bytes, prefix: int) -> int:
+    """Beyond a common prefix of that length."""
+    low, high = 0, min(len(left), len(right)) - prefix
+    first, second = memoryview(left), memoryview(right)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if first[len(left) - middle : len(left) - low] == second[len(right) - middle : len(right) - low]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,71 @@
+"""One model call, and who answers it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from harness.gateway.http_requests import ArrivedRequest
+from harness.gateway.reply import Reply
+from harness.models.wires.wire import Endpoint, HttpRequest, WireFormat, all_wires
+
+
+class GatewayCall:
+    """What was asked. Read-only once it is made."""
+
+    def __init__(
+        self, number: int, at_ms: int, arrived: ArrivedRequest, plain: bytes, trouble: str = ""
+    ) -> None:
+        """`plain`: the body without compression; `trouble`: why it cannot be unpacked."""
+        self.number = number
+        self.at_ms = at_ms
+        self.arrived = arrived
+        self.plain = plain
+        self.trouble = trouble
+        self.headers = arrived.headers
+        bare, _, query = arrived.target.partition("?")
+        self.http = HttpRequest(
+            method=arrived.method,
+            path=unquote(bare).rstrip("/"),
+            query=dict(parse_qsl(query)),
+            headers=self.headers,
+            body=_decoded(plain),
+        )
+        self.wire_name, self.endpoint = _route(self.http)
+
+    @property
+    def wire(self) -> WireFormat:
+        """Of calls of no API: that of Chat Completions, whose errors most programs understand."""
+        return all_wires()[self.wire_name or "chat"]
+
+    @cached_property
+    def model(self) -> str:
+        return self.wire.read(self.http).model if self.endpoint == "answer" else ""
+
+
+def _route(http: HttpRequest) -> tuple[str, Endpoint | None]:
+    for name, wire in all_wires().items():
+        if (endpoint := wire.endpoint(http)) is not None:
+            return name, endpoint
+    return "", None
+
+
+def _decoded(data: bytes) -> Any:
+    """JSON where it is JSON, text where it is text."""
+    if not data:
+        return None
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return data.decode("utf-8", "backslashreplace")
+
+
+class Answerer(Protocol):
+    """Contract: `answer` writes one whole answer, or cuts it off; what the far side does is never an exception. It
+    raises OSError where the client has gone. Called from any number of threads at once.
+    """
+
+    def answer(self, call: GatewayCall, reply: Reply) -> None: ...

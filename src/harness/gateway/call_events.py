@@ -1,0 +1,60 @@
+"""Raw entries of a gateway → events: what each call was, and what it used, by the provider's own statement."""
+
+from __future__ import annotations
+
+import zlib
+
+from harness.events import Event, ModelCall, UsageDelta
+from harness.log.raw import RawCall, RawRequest
+from harness.models.wires.wire import AnswerEnd, all_wires, events_of
+
+_PAID = ("provider", "translated", "script")
+"""Where an answer comes from that was paid for."""
+
+
+class CallEvents:
+    """A pure stage. Requests that ask for no answer give no event."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, RawRequest] = {}
+
+    def feed(self, entry: RawCall) -> list[Event]:
+        if isinstance(entry, RawRequest):
+            self._open[entry.id] = entry
+            return []
+        request = self._open.pop(entry.id, None)
+        if request is None or request.purpose not in ("answer", "compact") or request.wire not in all_wires():
+            return []
+        end = self._end(request.wire, entry.data)
+        call_id, model = f"call-{entry.id}", end.model or request.model
+        call = ModelCall(
+            id=call_id,
+            wire=request.wire,
+            model=model,
+            asked_model=request.model if request.model != model else "",
+            conversation=request.conversation,
+            step=request.step,
+            status=entry.status,
+            tools=request.tools,
+            tool_count=request.tool_count,
+            sent_bytes=request.body_size,
+            new_bytes=request.new_size,
+            calls=end.calls,
+            took_ms=entry.took_ms,
+            first_ms=entry.first_ms,
+            stop_reason=end.stop_reason,
+            is_cut=entry.is_cut,
+            origin=entry.origin,  # type: ignore[arg-type] # an unknown one is of a newer version
+            usage=end.usage,
+            differs=entry.differs,
+        )
+        if end.usage is None or entry.origin not in _PAID:
+            return [call]
+        return [call, UsageDelta(id=call_id, model=model, usage=end.usage)]
+
+    def _end(self, wire: str, data: bytes) -> AnswerEnd:
+        try:
+            content = zlib.decompress(data) if data else b""
+        except zlib.error:
+            return AnswerEnd()
+        return all_wires()[wire].end(events_of(content))

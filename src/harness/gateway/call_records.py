@@ -1,0 +1,149 @@
+"""What is recorded of a call: its request as a difference from earlier ones, its answer, and no secret of either."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import parse_qsl, urlencode
+
+from harness.gateway.bodies import BodyWriter
+from harness.gateway.call import GatewayCall
+from harness.gateway.fingerprint import ANYWHERE, Fingerprint, MatchContext, fingerprint
+from harness.gateway.reply import Reply
+from harness.log.raw import RawCall, RawRequest, RawResponse
+from harness.models.wires.wire import events_of
+
+HIDDEN = "***"
+_SECRET_PARAMETERS = frozenset(("access_token", "api_key", "key", "token"))
+_SHOWN_HEADERS = re.compile(
+    r"accept|content-(type|encoding|length)|cache-control|user-agent|originator|version|x-app|x-stainless-.*"
+    r"|anthropic-(version|beta|ratelimit-.*)|openai-(beta|version|processing-ms|model)|x-ratelimit-.*|retry-after(-ms)?"
+    r"|(x-)?request-id|x-should-retry|x-goog-api-client|transfer-encoding|date"
+)
+"""Everything else may say who somebody is."""
+_ACCOUNT = re.compile(rb'("user_id"\s*:\s*")(?:[^"\\]|\\.){1,2000}"')
+_LEVEL = 6
+
+
+def shown_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value if _SHOWN_HEADERS.fullmatch(name) else HIDDEN
+        for name, value in headers.items()
+        if name not in ("host", "connection", "keep-alive")
+    }
+
+
+def public_path(target: str) -> str:
+    """A path whose query holds no key."""
+    bare, mark, query = target.partition("?")
+    if not mark:
+        return target
+    pairs = parse_qsl(query, keep_blank_values=True)
+    shown = [(name, HIDDEN if name.lower() in _SECRET_PARAMETERS else value) for name, value in pairs]
+    return f"{bare}?{urlencode(shown, safe='*')}"
+
+
+def print_of(call: GatewayCall, context: MatchContext, plain: bytes | None = None) -> Fingerprint:
+    """`plain`: another body in place of the call's own."""
+    route = f"{call.wire_name} {call.endpoint}" if call.endpoint else f"{call.http.method} {call.http.path}"
+    if call.endpoint == "models":
+        route += call.http.path
+    wire = call.wire if call.wire_name and call.endpoint != "models" else None
+    if plain is None or plain == call.plain:
+        return fingerprint(route, wire, call.plain, call.http.body, context)
+    again = GatewayCall(call.number, call.at_ms, call.arrived, plain)
+    return fingerprint(route, wire, plain, again.http.body, context)
+
+
+class CallRecords:
+    """Contract: `record` may be called from any thread; what `write` gets holds no secret, and is in one order."""
+
+    def __init__(
+        self,
+        write: Callable[[Sequence[RawCall]], object],
+        *,
+        mask: Callable[[bytes], bytes] = bytes,
+        context: MatchContext = ANYWHERE,
+        keeps_bodies: bool = True,
+    ) -> None:
+        """`mask`: the same bytes with secrets masked."""
+        self._write = write
+        self._mask = mask
+        self._context = context
+        self._keeps_bodies = keeps_bodies
+        self._bodies = BodyWriter()
+        self._steps: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def record(self, call: GatewayCall, reply: Reply) -> None:
+        if reply.is_client_gone and reply.is_cut and call.endpoint == "answer":
+            # Some programs leave as soon as they have read the last event: nothing was cut off then.
+            reply.is_cut = not call.wire.end(events_of(reply.content)).stop_reason
+        plain = self._without_secrets(call.plain)
+        content = self._mask(reply.content)
+        printed = print_of(call, self._context)
+        response = RawResponse(
+            at_ms=time.time_ns() // 1_000_000,
+            id=call.number,
+            status=reply.status,
+            headers=shown_headers(reply.headers),
+            took_ms=reply.took_ms,
+            first_ms=reply.first_ms,
+            origin=reply.origin,
+            differs=reply.differs,
+            is_cut=reply.is_cut,
+            is_client_gone=reply.is_client_gone,
+            is_masked=content != reply.content,
+            body_size=len(reply.content),
+            data=zlib.compress(content, _LEVEL) if content else b"",
+        )
+        with self._lock:
+            request = self._request(call, plain, printed, self._step(call, reply, printed))
+            self._write((request, response))
+
+    def _request(self, call: GatewayCall, plain: bytes, printed: Fingerprint, step: int) -> RawRequest:
+        stored = self._bodies.store(call.number, plain) if plain and self._keeps_bodies else None
+        return RawRequest(
+            at_ms=call.at_ms,
+            id=call.number,
+            method=call.http.method,
+            path=public_path(call.arrived.target),
+            headers=shown_headers(call.headers),
+            wire=call.wire_name,
+            purpose=call.endpoint or "",
+            model=call.model,
+            conversation=printed.conversation,
+            step=step,
+            tools=printed.tools,
+            tool_count=printed.tool_count,
+            body_size=len(call.plain),
+            new_size=stored.new_bytes if stored else 0,
+            of=stored.of if stored else 0,
+            prefix=stored.prefix if stored else 0,
+            suffix=stored.suffix if stored else 0,
+            is_masked=plain != call.plain,
+            is_unreadable=bool(call.trouble),
+            data=stored.data if stored else b"",
+        )
+
+    def _step(self, call: GatewayCall, reply: Reply, printed: Fingerprint) -> int:
+        if call.endpoint != "answer":
+            return 0
+        if is_whole(reply.status, is_cut=reply.is_cut):
+            self._steps[printed.conversation] += 1
+            return self._steps[printed.conversation]
+        return self._steps[printed.conversation] + 1
+
+    def _without_secrets(self, plain: bytes) -> bytes:
+        if b'"user_id"' in plain:
+            plain = _ACCOUNT.sub(rb'\1***"', plain)
+        return self._mask(plain)
+
+
+def is_whole(status: int, *, is_cut: bool) -> bool:
+    """Whether an answer counts as a step."""
+    return 200 <= status < 300 and not is_cut

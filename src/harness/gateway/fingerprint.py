@@ -1,0 +1,279 @@
+"""When two requests are the same: what was said, what was around it, and what the tools gave, each apart.
+
+An agent that is run a second time sends nearly the same requests, and never quite: ids, dates, ports and folders are
+others, results come in another order. *Said* are the texts of both sides, the calls with their arguments, and that a
+call had a result; without the blocks that programs add to what the user said. *Context* are these blocks, the system
+prompt, the tools and options. *Results* are compared call by call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.models.wires.wire import SaidConversation, SaidItem, WireFormat, as_text
+
+REMINDERS = (
+    *("system-reminder", "environment_context", "env", "environment_details", "session_context"),
+    *("turn-context", "current_datetime", "info-msg", "user_info"),
+)
+"""The elements that programs put into what the user said."""
+_ADDRESS = re.compile(r"(?:127\.0\.0\.1|localhost):\d{2,5}")
+_MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_VARYING = tuple(
+    (re.compile(pattern), name)
+    for pattern, name in (
+        (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>"),
+        (
+            r"\b(?:ses|prt|msg|thread|session|req|run|wf|task|agent|user|proj|evt|rs|ws)_[A-Za-z0-9]{8,}\b",
+            "<id>",
+        ),
+        (r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "<ulid>"),
+        (
+            r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?",
+            "<time>",
+        ),
+        (
+            (
+                rf"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{{0,6}},? (?:\d{{1,2}} )?(?:{_MONTHS})[a-z]{{0,6}}\.? \d{{1,2}}"
+                r"[, ]{1,2}\d{4}(?:,? \d\d?:\d\d(?::\d\d)?(?: [AP]M)?)?"
+            ),
+            "<date>",
+        ),
+        (rf"\b(?:{_MONTHS})[a-z]{{0,6}} \d{{1,2}}, \d{{4}}\b", "<date>"),
+        (r"\b20\d\d-\d\d-\d\d\b", "<date>"),
+        (r"\b\d{1,2}/\d{1,2}/20\d\d\b", "<date>"),
+        (r"\b\d\d?:\d\d(?::\d\d)?(?: ?[AP]M)?\b", "<clock>"),
+        (r"\b1[6-9]\d{8}(?:\d{3})?\b", "<epoch>"),
+        (r"\b[0-9a-f]{40,64}\b", "<hash>"),
+        (r"(/tmp/[A-Za-z-]{1,40}[-_.])[A-Za-z0-9]{6,}", r"\1<tmp>"),
+    )
+)
+"""What differs between runs that do the same."""
+
+
+class MatchContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a run when its requests are compared."""
+
+    places: tuple[tuple[str, str], ...] = ()
+    """Paths that differ between runs, and what stands for each: the workspace, the home."""
+    result_noise: tuple[str, ...] = ()
+    """Regular expressions for what the agent itself puts into results: times, process ids."""
+    reminders: tuple[str, ...] = ()
+    """Further elements that the agent puts into what the user said."""
+
+
+ANYWHERE = MatchContext()
+
+
+class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
+    """A request, so that it can be compared with another."""
+
+    route: str
+    exact: bytes
+    said: bytes
+    """Two requests that differ in this ask for different things."""
+    alike: bytes
+    """The same with ids, dates, times and hashes masked."""
+    context: Mapping[str, bytes]
+    results: Mapping[int, bytes]
+    """By the place of their call among the calls."""
+    conversation: str = ""
+    """Of all requests with the same first words of the user, and with tools or without."""
+    tool_count: int = 0
+    tools: str = ""
+    texts: Mapping[str | int, str] = {}
+    """What the digests of `context` and `results` were made of, for people."""
+    items: tuple[tuple[str, str], ...] = ()
+    """What was said, one by one, by whom and what, for people."""
+    call_names: Mapping[int, str] = {}
+
+    def differences(self, recorded: Fingerprint) -> list[str]:
+        """The parts of context, and the results, that are others: `system`, `result 3` …"""
+        parts = sorted({*self.context, *recorded.context})
+        found = [part for part in parts if self.context.get(part) != recorded.context.get(part)]
+        return found + [
+            f"result {place + 1}"
+            for place, digest in sorted(self.results.items())
+            if place in recorded.results and recorded.results[place] != digest
+        ]
+
+
+def fingerprint(
+    route: str, wire: WireFormat | None, plain: bytes, body: Any, context: MatchContext
+) -> Fingerprint:
+    """`route`: what the request is for. `plain`: the body; `body`: the same as a value."""
+    exact = _digest(plain)
+    if wire is None or not isinstance(body, dict):
+        whole = _digest(route.encode() + exact)
+        return Fingerprint(route=route, exact=exact, said=whole, alike=whole, context={}, results={})
+    return _Reading(route, wire.said(body), context).finish(exact)
+
+
+class _Reading:
+    """One request, while its print is made."""
+
+    def __init__(self, route: str, said: SaidConversation, context: MatchContext) -> None:
+        self._route = route
+        self._conversation = said
+        self._tags = (*REMINDERS, *context.reminders)
+        self._noise = [re.compile(pattern) for pattern in context.result_noise]
+        self._places = sorted(context.places, key=lambda pair: -len(pair[0]))
+        self._said: list[Any] = []
+        self._alike: list[Any] = []
+        self._items: list[tuple[str, str]] = []
+        self._around: list[str] = []
+        self._reasoning: list[str] = []
+        self._results: dict[int, bytes] = {}
+        self._texts: dict[str | int, str] = {}
+        self._names: dict[int, str] = {}
+        self._call_places: dict[str, int] = {}
+
+    def finish(self, exact: bytes) -> Fingerprint:
+        said = self._conversation
+        calls = [item for item in said.items if item.kind == "call"]
+        for place, call in enumerate(calls):
+            self._names[place] = f"{call.name} {as_text(call.value)}"
+            if call.call_id:
+                self._call_places.setdefault(call.call_id, place)
+        for item in said.items:
+            self._take(item)
+        has_tools = bool(said.tools)
+        first = next((one for one in self._alike if one[0] == "user"), None)
+        context: dict[str | int, str] = {
+            "system prompt": "\n".join(said.system),
+            "tools": "\n".join(sorted(said.tools)),
+            "options": as_text(said.options),
+            "reminders": "\n".join(self._around),
+            "reasoning": "\n".join(self._reasoning),
+        }
+        return Fingerprint(
+            route=self._route,
+            exact=exact,
+            said=_digest(_serial([self._route, has_tools, self._said])),
+            alike=_digest(_serial([self._route, has_tools, self._alike])),
+            context={
+                str(part): _digest(self._masked(text).encode("utf-8", "replace"))
+                for part, text in context.items()
+                if text
+            },
+            results=self._results,
+            conversation=_digest(_serial([has_tools, first])).hex()[:12],
+            tool_count=len(said.tools),
+            tools=_digest(_serial(said.tools)).hex()[:16] if said.tools else "",
+            texts={**context, **self._texts},
+            items=tuple(self._items),
+            call_names=self._names,
+        )
+
+    def _take(self, item: SaidItem) -> None:
+        match item.kind:
+            case "text":
+                self._take_text(item)
+            case "call":
+                self._add(item.role, "call", as_text(item.value), item.name)
+            case "result":
+                self._take_result(item)
+            case "reasoning":
+                self._reasoning.append(f"after {len(self._said)}: {as_text(item.value)}")
+            case "image":
+                digest = _digest(as_text(item.value).encode("utf-8", "replace")).hex()
+                self._add(item.role, "image", digest)
+            case "other":
+                self._add(item.role, "other", as_text(item.value))
+
+    def _take_text(self, item: SaidItem) -> None:
+        text = item.value
+        if item.role != "assistant":
+            bare, around = without_elements(text, self._tags)
+            self._around += (f"after {len(self._said)}: {element}" for element in around)
+            text = bare.strip()
+        if text.strip():
+            self._add(item.role, "text", text.strip())
+
+    def _take_result(self, item: SaidItem) -> None:
+        place = self._call_places.get(item.call_id, len(self._results))
+        text = as_text(item.value)
+        quiet = text
+        for pattern in self._noise:
+            quiet = pattern.sub("<noise>", quiet)
+        self._results[place] = _digest(self._masked(quiet).encode("utf-8", "replace"))
+        self._texts[place] = text
+        self._said.append(["tool", "result"])
+        self._alike.append(["tool", "result"])
+
+    def _add(self, role: str, kind: str, text: str, name: str = "") -> None:
+        plain = self._named(text)
+        self._said.append([role, kind, name, plain])
+        self._alike.append([role, kind, name, _mask(plain)])
+        self._items.append((role if kind == "text" else kind, f"{name} {text}".strip()))
+
+    def _named(self, text: str) -> str:
+        for path, name in self._places:
+            text = text.replace(path, name)
+        return _ADDRESS.sub("<address>", text)
+
+    def _masked(self, text: str) -> str:
+        return _mask(self._named(text))
+
+
+def _mask(text: str) -> str:
+    for pattern, name in _VARYING:
+        text = pattern.sub(name, text)
+    return text
+
+
+def without_elements(text: str, tags: Sequence[str]) -> tuple[str, list[str]]:
+    """A text without the elements of these names, and the elements."""
+    if "<" not in text:
+        return text, []
+    taken: list[str] = []
+    for tag in tags:
+        opening, closing = f"<{tag}>", f"</{tag}>"
+        rest, kept = text, []
+        while (start := rest.find(opening)) >= 0 and (end := rest.find(closing, start)) >= 0:
+            kept.append(rest[:start])
+            taken.append(rest[start : end + len(closing)])
+            rest = rest[end + len(closing) :]
+        text = "".join([*kept, rest])
+    return text, taken
+
+
+def first_difference(before: str, after: str) -> str:
+    """The first line that differs, as `line 7: "…" → "…"`."""
+    old, new = before.split("\n"), after.split("\n")
+    for number, (left, right) in enumerate(_paired(old, new), 1):
+        if left != right:
+            return f"line {number}: {_quoted(left)} → {_quoted(right)}"
+    return ""
+
+
+def _paired(old: list[str], new: list[str]) -> Iterable[tuple[str | None, str | None]]:
+    for place in range(max(len(old), len(new))):
+        yield (old[place] if place < len(old) else None), (new[place] if place < len(new) else None)
+
+
+def _quoted(line: str | None, longest: int = 80) -> str:
+    if line is None:
+        return "(nothing)"
+    return f'"{line if len(line) <= longest else line[: longest - 1] + "…"}"'
+
+
+def quoted(text: str) -> str:
+    """A text on one line, between quotes, not too long."""
+    return _quoted(" ".join(text.split()))
+
+
+def _serial(value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value, order="deterministic")
+    except UnicodeEncodeError:  # half a character
+        return repr(value).encode("utf-8", "backslashreplace")
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()

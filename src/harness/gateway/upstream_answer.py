@@ -1,0 +1,153 @@
+"""The answer of a provider, from its bytes as they come: where its head ends, where its body ends, and what is in it."""
+
+from __future__ import annotations
+
+import re
+from math import inf
+
+_STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})(?: |$)")
+_SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,16})[ \t]*(?:;.*)?\Z")
+_LONGEST_HEAD = 256 * 1024
+_LONGEST_LINE = 64 * 1024
+_NO_BODY = (204, 304)
+
+
+class NotHttp(Exception):
+    """What the far side sends is not an answer of HTTP/1.1; the message says what is wrong."""
+
+
+class UpstreamAnswer:
+    """Contract: `feed` takes bytes as they come and returns the content in them; `is_complete` when nothing more
+    belongs to the answer. What comes after it is in `rest`. Raises NotHttp.
+    """
+
+    def __init__(self, method: str) -> None:
+        self.status = 0
+        """0: the head has not come yet."""
+        self.fields: list[tuple[str, str]] = []
+        """Its headers in order, as they are spelled."""
+        self.is_complete = False
+        self.is_chunked = False
+        self.ends_with_connection = False
+        self.rest = b""
+        self.has_body = method != "HEAD"
+        self.after_head = b""
+        """What followed the head in the bytes that completed it."""
+        self._begun = b""
+        self._left: float = 0
+        self._is_after_chunk = False
+        self._is_in_trailers = False
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {name.lower(): value for name, value in self.fields}
+
+    def feed(self, data: bytes) -> bytes:
+        if not self.status:
+            data = self.after_head = self._feed_head(data)
+            if not self.status:
+                return b""
+        if self.is_complete:
+            self.rest += data
+            return b""
+        return self._feed_chunks(data) if self.is_chunked else self._feed_plain(data)
+
+    def end(self) -> bool:
+        """The connection was closed: whether the answer is whole."""
+        self.is_complete = self.is_complete or (bool(self.status) and self.ends_with_connection)
+        return self.is_complete
+
+    def _feed_head(self, data: bytes) -> bytes:
+        """What follows the head."""
+        self._begun += data
+        while not self.status:
+            head, found, rest = self._begun.partition(b"\r\n\r\n")
+            if not found:
+                if len(head) > _LONGEST_HEAD:
+                    raise NotHttp("the head of its answer has no end")
+                return b""
+            self._begun = rest
+            self._take_head(head)
+        rest, self._begun = self._begun, b""
+        return rest
+
+    def _take_head(self, head: bytes) -> None:
+        first, *lines = head.split(b"\r\n")
+        matched = _STATUS_LINE.match(first)
+        if matched is None:
+            raise NotHttp("what it answers is not HTTP/1.1")
+        status = int(matched[1])
+        if status < 200:  # provisional: another one follows
+            if status == 101:
+                raise NotHttp("it changes to another protocol")
+            return
+        self.fields = []
+        for line in lines:
+            name, colon, value = line.decode("latin-1").partition(":")
+            if not colon or "\n" in line.decode("latin-1"):
+                raise NotHttp("a header of its answer is malformed")
+            self.fields.append((name.strip(), value.strip()))
+        self.status = status
+        headers = self.headers
+        self.is_chunked = headers.get("transfer-encoding", "").lower().endswith("chunked")
+        length = headers.get("content-length", "")
+        self.has_body = self.has_body and status not in _NO_BODY
+        if not self.has_body:
+            self.is_complete, self.is_chunked = True, False
+        elif self.is_chunked:
+            return
+        elif length:
+            if not (length.isascii() and length.isdigit()):
+                raise NotHttp("the length of its answer is no number")
+            self._left = int(length)
+            self.is_complete = not self._left
+        else:
+            self._left, self.ends_with_connection = inf, True
+
+    def _feed_plain(self, data: bytes) -> bytes:
+        if len(data) <= self._left:
+            self._left -= len(data)
+            self.is_complete = self._left == 0
+            return data
+        content, self.rest = data[: int(self._left)], data[int(self._left) :]
+        self._left, self.is_complete = 0, True
+        return content
+
+    def _feed_chunks(self, data: bytes) -> bytes:
+        if self._begun:
+            data, self._begun = self._begun + data, b""
+        pieces: list[bytes] = []
+        place, size = 0, len(data)
+        while place < size and not self.is_complete:
+            if self._left:
+                piece = data[place : place + int(self._left)]
+                pieces.append(piece)
+                place += len(piece)
+                self._left -= len(piece)
+                self._is_after_chunk = not self._left
+                continue
+            end = data.find(b"\n", place)
+            if end < 0:
+                if size - place > _LONGEST_LINE:
+                    raise NotHttp("a chunk of its answer has no size")
+                self._begun = data[place:]
+                break
+            self._take_line(data[place:end].rstrip(b"\r"))
+            place = end + 1
+        if self.is_complete:
+            self.rest = data[place:]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _take_line(self, line: bytes) -> None:
+        if self._is_after_chunk:
+            if line:
+                raise NotHttp("a chunk of its answer is longer than it says")
+            self._is_after_chunk = False
+        elif self._is_in_trailers:
+            self.is_complete = not line
+        else:
+            matched = _SIZE.match(line)
+            if matched is None:
+                raise NotHttp("a chunk of its answer has no size")
+            self._left = int(matched[1], 16)
+            self._is_in_trailers = not self._left

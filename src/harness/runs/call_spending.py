@@ -1,0 +1,99 @@
+"""Limits that hold before a call: what it would cost at least is counted before it is forwarded.
+
+The thread of the run decides, as it does about everything that costs: a call waits until it has. Where a person may
+answer, the call is held while they are asked; programs wait that long.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from harness.events import Usage, UsageDelta
+from harness.gateway.call import GatewayCall
+from harness.runs.launch import Launch
+from harness.usage.budget_settings import money
+from harness.usage.prices import rate_of
+from harness.usage.run_cost import CostMeter, prices_of
+
+if TYPE_CHECKING:
+    from harness.questions.budget_gate import BudgetGate, Step
+
+HELD_S = 60.0
+"""How long a call is held while a person is asked."""
+_BYTES_PER_TOKEN = 4
+_HINT = "`harness budget` shows the limits and changes them."
+
+
+class CallSpending:
+    """Contract: `refusal` is called by the threads of a gateway, `look` by that of the run."""
+
+    def __init__(self, launch: Launch, cost: CostMeter) -> None:
+        self._limit_usd = launch.request.limits.max_budget_usd
+        self._has_gate = launch.budget is not None
+        self._cost = cost
+        self._cost_of = prices_of(launch.request.cwd)
+        self._changed = threading.Condition()
+        self._wake: Callable[[], object] = lambda: None
+        self._waiting: dict[int, float] = {}
+        """Calls that wait for a decision, with what each would cost at least."""
+        self._reason = ""
+        """Why nothing more may be asked."""
+        self._sizes: dict[str, int] = {}
+        """Of the latest request of each conversation: most of the next one is that again, and cached."""
+
+    def attach(self, wake: Callable[[], object]) -> None:
+        """`wake` makes the run call `look` soon."""
+        self._wake = wake
+
+    @property
+    def spent_usd(self) -> float:
+        """So far, and by the calls that wait."""
+        return self._cost.spent_usd + sum(self._waiting.values())
+
+    @property
+    def unpriced(self) -> frozenset[str]:
+        return self._cost.unpriced
+
+    def refusal(self, call: GatewayCall) -> str:
+        """Why the call must not be made; empty: it may."""
+        with self._changed:
+            least_usd = self._least_usd(call)
+            limit = self._limit_usd
+            if limit is not None and self.spent_usd + least_usd > limit:
+                return f"This call was not made: the budget of this run ({money(limit)}) does not allow it."
+            if not self._has_gate:
+                return ""
+            self._waiting[call.number] = least_usd
+        self._wake()
+        with self._changed:
+            self._changed.wait_for(lambda: call.number not in self._waiting or self._reason, HELD_S)
+            is_held = self._waiting.pop(call.number, None) is not None
+            if self._reason:
+                return f"This call was not made: {self._reason}. {_HINT}"
+            if is_held:
+                return f"This call was not made: nobody answered within {HELD_S:.0f} s. {_HINT}"
+            return ""
+
+    def look(self, gate: BudgetGate) -> Step:
+        """What the run is to do; the calls that wait learn it."""
+        with self._changed:
+            numbers = list(self._waiting)
+            step = gate.look(self)
+            if step == "end":
+                self._reason = gate.reason
+            elif step == "run":
+                for number in numbers:
+                    self._waiting.pop(number, None)
+            if step != "wait":
+                self._changed.notify_all()
+        return step
+
+    def _least_usd(self, call: GatewayCall) -> float:
+        """The price of its input, most of which may come from a cache, without a word of an answer."""
+        size = len(call.plain)
+        cached = min(self._sizes.get(call.wire_name, 0), size)
+        self._sizes[call.wire_name] = size
+        usage = Usage(input=(size - cached) // _BYTES_PER_TOKEN, cache_read=cached // _BYTES_PER_TOKEN)
+        return self._cost_of(call.model, usage, rate_of(UsageDelta(usage=usage, model=call.model))) or 0.0

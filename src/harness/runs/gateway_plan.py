@@ -1,0 +1,241 @@
+"""What a run through a gateway needs, decided before anything starts: who answers, and how the agent is pointed there.
+
+The address and the token of the gateway are known only when it listens. Until then marks stand for them in the
+environment, the arguments and the files of the agent (`filled`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.agents.registry import load_part, names_with
+from harness.contracts.agent import Agent, Version
+from harness.contracts.fixture import (
+    KEY,
+    AgentFixture,
+    LabContext,
+    LaunchConfig,
+    as_file,
+    environment_of,
+    fill_template,
+)
+from harness.contracts.pointing import Pointing
+from harness.contracts.request import GatewayOptions, Request
+from harness.errors import UsageError
+from harness.gateway.pass_on import Upstream
+from harness.log.raw import RawGateway
+from harness.models.registry import PROVIDERS, key_headers, keyed_endpoint
+from harness.models.wires.wire import all_wires
+from harness.runs.sealing import find_seal
+from harness.sandbox.rungs import Rung
+
+URL_MARK = "http://gateway.harness.invalid"
+KEY_MARK = "harness-gateway-key-mark"
+FOLDER_MARK = "/harness-gateway-folder-mark"
+HOME_MARK = f"{FOLDER_MARK}/home"
+_VERSIONS = {"anthropic": "/v1", "gemini": "/v1beta"}
+
+
+class GatewayPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Contract: holds a key, and is therefore never written, nor shown."""
+
+    mode: str
+    """pass, replay or fork."""
+    options: GatewayOptions
+    pointing: Pointing
+    config: LaunchConfig
+    """With marks."""
+    has_own_home: bool
+    upstream: Upstream | None = None
+    """None: no provider is asked."""
+    provider: str = ""
+    model: str = ""
+    """`provider/model`, where another one answers than the agent asks for."""
+    start: RawGateway
+    agent: Agent
+    seal: Rung | None = None
+    """What seals it; None: nothing does."""
+    asked: Request
+    """As the caller asked, before the agent was pointed at the gateway."""
+
+    def __repr__(self) -> str:
+        return f"GatewayPlan({self.mode!r})"
+
+
+def plan_gateway(
+    agent: Agent, request: Request, version: Version, environ: Mapping[str, str]
+) -> tuple[Request, GatewayPlan]:
+    """The request as the agent gets it, and the plan. Raises UsageError for what cannot be done, before anything starts."""
+    assert request.gateway is not None
+    options = request.gateway
+    pointing = _pointing(agent)
+    mode = "pass" if not options.recording else "replay" if options.fork_at is None else "fork"
+    provider, name = _chosen(request.model, pointing)
+    has_own_home = options.own_home or bool(options.recording) or bool(pointing.not_beside)
+    if has_own_home:
+        config = _own_home(agent, request, version)
+    else:
+        config = _beside(agent, pointing, name)
+    upstream, model = None, ""
+    if mode == "pass" or (mode == "fork" and options.fork_at is not None):
+        _require_same_api(agent, provider, pointing)
+        upstream = _upstream(provider, name, pointing, environ)
+        # In a home of its own the agent asks for the model of its fixture, whatever was chosen.
+        model = f"{provider}/{name}" if has_own_home and name else ""
+    seal = find_seal(request.sealed, request.cwd) if request.sealed else None
+    start = RawGateway(
+        mode=mode,
+        home="" if has_own_home else environ.get("HOME", ""),
+        commit=commit_of(request.cwd),
+        provider=provider,
+        model=model,
+        replayed_from=options.source,
+        seal=seal.name if seal is not None else "",
+    )
+    plan = GatewayPlan(
+        mode=mode,
+        options=options,
+        pointing=pointing,
+        config=config,
+        has_own_home=has_own_home,
+        upstream=upstream,
+        provider=provider,
+        model=model,
+        start=start,
+        agent=agent,
+        seal=seal,
+        asked=request,
+    )
+    args = (*request.extra_args, *config.args)
+    return replace(request, model=config.model, extra_args=args), plan
+
+
+def _pointing(agent: Agent) -> Pointing:
+    pointing: Pointing | None = load_part(agent.name, "gateway")
+    if pointing is not None:
+        return pointing
+    if agent.work is not None:
+        raise UsageError(
+            f"{agent.title} talks to its model itself: there is no gateway between them",
+            hint="its calls are in its log as they are",
+        )
+    raise UsageError(
+        f"{agent.title} cannot be pointed at a gateway",
+        hint=f"these can: {', '.join(names_with('gateway'))}",
+    )
+
+
+def _chosen(model: str, pointing: Pointing) -> tuple[str, str]:
+    """Provider and model: `provider/model`, or a name that the agent's own provider knows."""
+    provider, slash, name = model.partition("/")
+    if slash and (provider in PROVIDERS or provider in ("scripted", "local")):
+        return provider, name
+    return pointing.provider, model
+
+
+def _require_same_api(agent: Agent, provider: str, pointing: Pointing) -> None:
+    """Raises UsageError."""
+    if provider in PROVIDERS and PROVIDERS[provider].wire == pointing.wire:
+        return
+    fitting = ", ".join(name for name, one in PROVIDERS.items() if one.wire == pointing.wire)
+    title = all_wires()[pointing.wire].title
+    raise UsageError(
+        f"{agent.title} speaks {title}, and {provider} does not",
+        hint=f"name a model of one of these: {fitting}",
+    )
+
+
+def _upstream(provider: str, name: str, pointing: Pointing, environ: Mapping[str, str]) -> Upstream:
+    """Raises UsageError when there is no key."""
+    base_path = all_wires()[pointing.wire].base_path
+    endpoint, key_variable = keyed_endpoint(provider, name, environ)
+    # The paths of these APIs begin with their version, and addresses may end with it.
+    version = _VERSIONS.get(pointing.wire, "")
+    return Upstream(
+        url=endpoint.url.removesuffix(version),
+        key_headers=key_headers(provider, endpoint, key_variable),
+        base_path=base_path,
+    )
+
+
+def _own_home(agent: Agent, request: Request, version: Version) -> LaunchConfig:
+    """By the tables with which the lab runs it."""
+    fixture: AgentFixture | None = load_part(agent.name, "lab")
+    if fixture is None:
+        raise UsageError(
+            f"{agent.title} cannot be run in a home of its own", hint="use another agent (`harness agents`)"
+        )
+    context = LabContext(url=URL_MARK, home=HOME_MARK, cwd=request.cwd, version=version)
+    config = fixture.launch(context)
+    if request.gateway is not None and request.gateway.recorded_model:
+        config = replace(config, model=request.gateway.recorded_model)
+    # For the lab it does not matter which key is sent: here it does.
+    marked: LaunchConfig = _replaced(config, {KEY: KEY_MARK})
+    return replace(marked, env={**environment_of(context), **marked.env})
+
+
+def _beside(agent: Agent, pointing: Pointing, model: str) -> LaunchConfig:
+    if pointing.needs_model and not model:
+        raise UsageError(
+            f"{agent.title} needs the name of a model to be run through a gateway",
+            hint="give one with --model PROVIDER/NAME, such as openrouter/qwen/qwen3-coder",
+        )
+    values = {"url": URL_MARK, "key": KEY_MARK, "folder": FOLDER_MARK, "model": model}
+    return LaunchConfig(
+        env=fill_template(pointing.env, values),
+        files={path: as_file(fill_template(content, values)) for path, content in pointing.files.items()},
+        args=tuple(fill_template(word, values) for word in pointing.args),
+        model=fill_template(pointing.model, values) if pointing.model else "",
+    )
+
+
+def without_keys(environ: Mapping[str, str], plan: GatewayPlan, agent: Agent) -> dict[str, str]:
+    """An environment without anything that holds a key: the agent has no use for one."""
+    from harness.log.redact.redactor import secrets_in
+
+    keys = {name for provider in PROVIDERS.values() for name in (*provider.keys, *provider.urls)}
+    hidden = {*keys, *agent.key_variables, *plan.pointing.unset, *secrets_in(environ)}
+    return {name: value for name, value in environ.items() if name not in hidden}
+
+
+def filled(value: Any, url: str, key: str, folder: str) -> Any:
+    """The same with the address, the token and the folder in place of their marks."""
+    return _replaced(value, {URL_MARK: url, KEY_MARK: key, FOLDER_MARK: folder})
+
+
+def _replaced(value: Any, marks: Mapping[str, str]) -> Any:
+    match value:
+        case str():
+            for mark, text in marks.items():
+                value = value.replace(mark, text)
+            return value
+        case tuple():
+            return tuple(_replaced(item, marks) for item in value)
+        case LaunchConfig():
+            return LaunchConfig(
+                env=_replaced(dict(value.env), marks),
+                files=_replaced(dict(value.files), marks),
+                args=_replaced(value.args, marks),
+                model=value.model,
+            )
+        case dict():
+            return {name: _replaced(item, marks) for name, item in value.items()}
+    return value
+
+
+def commit_of(cwd: str) -> str:
+    """The commit of the workspace; empty where it is no repository."""
+    if not os.path.lexists(os.path.join(cwd, ".git")):
+        return ""
+    from harness.errors import HarnessError
+    from harness.workspace.git_calls import GitCalls
+
+    try:
+        return GitCalls(cwd).ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}").decode().strip()
+    except (HarnessError, OSError):
+        return ""

@@ -1,0 +1,237 @@
+"""A gateway while its agent runs: opened before the process, closed after it, and recorded with it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from harness.gateway.call import Answerer
+from harness.gateway.call_inlet import CallInlet
+from harness.gateway.call_records import CallRecords
+from harness.gateway.fingerprint import MatchContext
+from harness.gateway.gateway import ModelGateway
+from harness.gateway.pass_on import PassOn, Spending
+from harness.gateway.played import Played
+from harness.gateway.recorded import Playback, Recording
+from harness.gateway.tape import read_tape
+from harness.gateway.tunnels import Tunnels
+from harness.log.raw import RawCall, RawControl, RawEntry, RawGateway, RawStart, read_raw
+from harness.process.invocation import Invocation
+from harness.runs.gateway_plan import GatewayPlan, filled
+from harness.runs.sealing import proxy_environment, seal_around
+
+_SHORTEST_KEY = 8
+TOKEN_PREFIX = "hgw-"  # noqa: S105
+"""The dummy key of a run begins with it."""
+
+
+class RunGateway:
+    """Contract: listens from its construction until `close`. What it records is in `inlet`, for the run to take.
+
+    Raises UsageError for a recording that cannot be read.
+    """
+
+    def __init__(
+        self, plan: GatewayPlan, cwd: str, mask: Callable[[bytes], bytes], spending: Spending | None = None
+    ) -> None:
+        self.inlet = CallInlet()
+        self.played: Played | None = None
+        """Of a replay."""
+        self._plan = plan
+        self._cwd = cwd
+        self._token = TOKEN_PREFIX + secrets.token_urlsafe(24)
+        self._folder = tempfile.mkdtemp(prefix="harness-gateway-")
+        self._outside = tempfile.mkdtemp(prefix="harness-gateway-")
+        """Not seen by a sealed program."""
+        self._closers: list[Callable[[], object]] = []
+        try:
+            self.home = os.path.join(self._folder, "home") if plan.has_own_home else plan.start.home
+            recording = _recording(plan)
+            context = self._context(recording)
+            answerer = self._answerer(recording, context, spending)
+            records = CallRecords(
+                self.inlet.put,
+                mask=self._masking(mask),
+                context=context,
+                keeps_bodies=plan.options.keeps_bodies,
+            )
+            tunnel = Tunnels(plan.options.allow_hosts) if plan.options.allow_hosts else None
+            self._gateway = ModelGateway(answerer, token=self._token, records=records, tunnel=tunnel)
+            self._closers.insert(0, self._gateway.close)
+        except BaseException:
+            self._clean_up()
+            raise
+
+    @property
+    def start(self) -> RawGateway:
+        """For the beginning of the raw record."""
+        return replace(self._plan.start, home=self.home)
+
+    @property
+    def port(self) -> int:
+        return self._gateway.port
+
+    @property
+    def faults(self) -> list[BaseException]:
+        return self._gateway.faults
+
+    def pointed(self, invocation: Invocation) -> Invocation:
+        """The same command, with this gateway in place of the marks. Writes the files that the agent needs."""
+        config = filled(self._plan.config, self._gateway.url, self._token, self._folder)
+        base = self.home if self._plan.has_own_home else self._folder
+        folders = [
+            base,
+            *(config.env.get(name, "") for name in ("TMPDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME")),
+        ]
+        folders += [config.env.get(name, "") for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME")]
+        for folder in filter(None, folders):
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        for name, content in config.files.items():
+            path = os.path.join(base, name)
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(content)
+        argv = filled(invocation.argv, self._gateway.url, self._token, self._folder)
+        env = filled(dict(invocation.env), self._gateway.url, self._token, self._folder)
+        if self._plan.options.allow_hosts:
+            env |= proxy_environment(self._gateway.url, self._token)
+        invocation = replace(invocation, argv=argv, env=env)
+        return self._sealed(invocation) if self._plan.seal is not None else invocation
+
+    def _sealed(self, invocation: Invocation) -> Invocation:
+        assert self._plan.seal is not None
+        path = os.path.join(self._outside, "listener")
+        waiting = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        waiting.bind(path)
+        waiting.listen(1)
+        self._closers.append(waiting.close)
+        threading.Thread(
+            target=self._take_listener, args=(waiting,), name="gateway-handout", daemon=True
+        ).start()
+        own = (self.home,) if self._plan.has_own_home else (self._folder,)
+        return seal_around(
+            self._plan.seal, self._plan.agent, invocation, port=self.port, listener_path=path, own=own
+        )
+
+    def _take_listener(self, waiting: socket.socket) -> None:
+        """From the network of a sealed program: once, before the program starts."""
+        try:
+            with waiting.accept()[0] as connection:
+                _, descriptors, _, _ = socket.recv_fds(connection, 16, 1)
+                for descriptor in descriptors:
+                    self._gateway.listen_on(socket.socket(fileno=descriptor))
+                connection.sendall(b"y")
+        except OSError:
+            return  # nothing was started
+
+    def take(self, handle: Callable[[RawCall | RawControl], object]) -> None:
+        self.inlet.take(handle)
+
+    def close(self) -> None:
+        """What is open ends now; what was answered is in the inlet."""
+        self.inlet.detach()
+        self._clean_up()
+
+    def _clean_up(self) -> None:
+        closers, self._closers = self._closers, []
+        for close in closers:
+            close()
+        for folder in (self._folder, self._outside):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @property
+    def secrets(self) -> list[str]:
+        """The token, and the key: neither is ever written."""
+        headers = self._plan.upstream.key_headers if self._plan.upstream is not None else ()
+        keys = (value.removeprefix("Bearer ") for _, value in headers)
+        return [self._token, *(key for key in keys if len(key) >= _SHORTEST_KEY)]
+
+    def _masking(self, mask: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+        hidden = [secret.encode() for secret in self.secrets]
+
+        def masked(data: bytes) -> bytes:
+            for secret in hidden:
+                data = data.replace(secret, b"***")
+            return mask(data)
+
+        return masked
+
+    def _context(self, recording: Recording | None) -> MatchContext:
+        places = [(self._cwd, "<cwd>"), (self.home, "<home>")]
+        if recording is not None and recording.start is not None:
+            places += _recorded_places(recording.start)
+        pointing = self._plan.pointing
+        return MatchContext(
+            places=tuple(pair for pair in dict.fromkeys(places) if len(pair[0]) > 1),
+            result_noise=pointing.result_noise,
+            reminders=pointing.reminders,
+        )
+
+    def _answerer(
+        self, recording: Recording | None, context: MatchContext, spending: Spending | None
+    ) -> Answerer:
+        model = self._model(spending) if self._plan.mode != "replay" else None
+        if recording is None:
+            assert model is not None
+            return model
+        options = self._plan.options
+        places: Mapping[str, str] = {}
+        if recording.start is not None:
+            names = {"<cwd>": self._cwd, "<home>": self.home}
+            places = {path: names[name] for path, name in _recorded_places(recording.start)}
+        self.played = Played(
+            Playback(recording, context, places, is_strict=options.is_strict),
+            on_parted=lambda reason: self._stop("parted", reason),
+            on_difference=(lambda what: self._stop("differs", f": {what}")) if options.is_strict else None,
+            fork_at=options.fork_at,
+            then=model,
+            keeps_pace=options.keeps_pace,
+        )
+        self._closers.append(self.played.close)
+        return self.played
+
+    def _model(self, spending: Spending | None) -> Answerer:
+        plan = self._plan
+        assert plan.upstream is not None, "who answers is decided before a run starts"
+        passed = PassOn(plan.upstream, model=plan.model.partition("/")[2], spending=spending)
+        self._closers.append(passed.close)
+        return passed
+
+    def _stop(self, action: str, detail: str) -> None:
+        at_ms = time.time_ns() // 1_000_000
+        self.inlet.put([RawControl(at_ms=at_ms, action=action, detail=detail)])  # type: ignore[arg-type]
+
+
+def _recording(plan: GatewayPlan) -> Recording | None:
+    path = plan.options.recording
+    if not path:
+        return None
+    entries = entries_of(path)
+    start = next((entry for entry in entries if isinstance(entry, RawStart)), None)
+    pointing = plan.pointing
+    context = MatchContext(
+        places=tuple(_recorded_places(start)) if start is not None else (),
+        result_noise=pointing.result_noise,
+        reminders=pointing.reminders,
+    )
+    return Recording(entries, context)
+
+
+def entries_of(path: str) -> list[RawEntry]:
+    """Of a raw record, or of a tape. Raises UsageError."""
+    if path.endswith(".raw"):
+        return list(read_raw(path))
+    return list(read_tape(path).entries)
+
+
+def _recorded_places(start: RawStart) -> list[tuple[str, str]]:
+    home = start.gateway.home if start.gateway is not None else ""
+    return [pair for pair in ((start.cwd, "<cwd>"), (home, "<home>")) if len(pair[0]) > 1]

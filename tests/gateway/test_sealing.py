@@ -1,0 +1,170 @@
+"""Sealed runs: what is tried from inside, by a real program behind a real wall."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import small_agent
+from harness.contracts.fixture import LabContext
+from harness.contracts.request import GatewayOptions, Request
+from harness.errors import UsageError
+from harness.events import ToolEnd
+from harness.gateway.tunnels import Tunnels, public_address
+from harness.lab import LabServer, ScriptRun, load_fixture, parse_script
+from harness.log.stores.files import FileStore
+from harness.runs import run_gateway, sealing
+from harness.runs.run import start
+from harness.runs.sealing import find_seal
+from harness.sandbox.ladder import why_not
+from harness.sandbox.rungs import LANDLOCK, NAMESPACES, Rung
+from harness.system.contract import system
+
+ESCAPES = Path(__file__).with_name("escapes.py")
+ALLOWED_BY_LANDLOCK = {"mode outside", "times outside", "attributes outside"}
+"""It knows nothing of them: they are said in the documents."""
+
+
+def _require(rung: Rung) -> None:
+    if not system.can_confine:
+        pytest.skip("only Linux can seal a run")
+    if reason := why_not(rung):
+        pytest.skip(f"this system cannot build a wall of {rung.name} ({reason})")
+    if rung is LANDLOCK:
+        from harness.system.confinement import landlock_version
+
+        if landlock_version() < 6:
+            pytest.skip("the Landlock of this kernel is older than version 6: it lets signals through")
+
+
+@pytest.fixture
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("outside")
+    (folder / "there").write_text("as it was")
+    (folder / ".git/hooks").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """Ports, sockets and files that a sealed program must not get at."""
+    monkeypatch.setenv("PATH", small_agent.install(tmp_path / "bin") + os.pathsep + os.environ["PATH"])
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/.bashrc").write_text("# mine\n")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-PLANTED-0123456789")
+    (tmp_path / "work").mkdir()
+    unix = f"/tmp/harness-test-{os.getpid()}.socket"
+    with (
+        LabServer() as lab,
+        socket.create_server(("127.0.0.1", 0)) as other,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams,
+        socket.socket(socket.AF_UNIX) as by_path,
+        socket.socket(socket.AF_UNIX) as abstract,
+    ):
+        datagrams.bind(("127.0.0.1", 0))
+        by_path.bind(unix)
+        by_path.listen()
+        abstract.bind(f"\0harness-test-{os.getpid()}")
+        abstract.listen()
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", lab.url)
+        yield {
+            "lab": lab,
+            "other": other.getsockname()[1],
+            "datagrams": datagrams.getsockname()[1],
+            "unix": unix,
+            "abstract": f"harness-test-{os.getpid()}",
+            "work": str(tmp_path / "work"),
+            "home": str(tmp_path / "home"),
+            "sessions": str(tmp_path / "sessions"),
+            "victim": os.getpid(),
+        }
+    os.unlink(unix)
+
+
+@pytest.mark.needs_linux_calls("namespaces, Landlock and seccomp")
+@pytest.mark.parametrize("rung", [NAMESPACES, LANDLOCK], ids=lambda rung: rung.name)
+def test_nothing_gets_out_of_a_sealed_run(
+    place: dict[str, Any], outside: Path, monkeypatch: pytest.MonkeyPatch, rung: Rung
+) -> None:
+    _require(rung)
+    monkeypatch.setattr(sealing, "best_wall", lambda: rung)
+    lab: LabServer = place.pop("lab")
+    work = place["work"]
+    shutil.copy(ESCAPES, f"{work}/escapes.py")
+    about = {**place, "outside": str(outside), "is_landlock": rung is LANDLOCK, "gateway": 0}
+    command = (
+        'python3 -c \'import json,os,sys; about = json.load(open("about.json")); '
+        'about["gateway"] = int(os.environ["ANTHROPIC_BASE_URL"].rpartition(":")[2]); '
+        'os.execv(sys.executable, [sys.executable, "-I", "escapes.py", json.dumps(about)])\''
+    ).replace("python3", sys.executable)
+    Path(work, "about.json").write_text(json.dumps(about))
+    context = LabContext(url=lab.url, home=place["home"], cwd=work)
+    script = parse_script({"turns": [{"call": "run", "command": command}, {"text": "Done."}]})
+    lab.script_run = ScriptRun(script, load_fixture("claude"), context)
+    store = FileStore(place["sessions"])
+    request = Request(
+        agent="claude", prompt="Go.", cwd=work, sealed="write", gateway=GatewayOptions(own_home=True)
+    )
+    run = start(request, store=store)
+    outputs = [event.output for event in run if isinstance(event, ToolEnd)]
+    assert run.wait().outcome == "completed", run.wait()
+    found = next((line for line in str(outputs[0]).split("\n") if line.startswith("ESCAPED ")), "")
+    assert found, outputs
+    said = json.loads(found.removeprefix("ESCAPED "))
+    assert said["tried"] >= 60
+    allowed = ALLOWED_BY_LANDLOCK if rung is LANDLOCK else set()
+    assert set(said["escaped"]) <= allowed, said
+    assert Path(outside, "there").read_text() == "as it was"
+    assert sorted(os.listdir(outside)) == [".git", "there"]
+
+
+def test_a_seal_that_cannot_be_had_is_never_replaced_by_none(
+    place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sealing, "best_wall", lambda: None)
+    monkeypatch.setattr(sealing, "why_not", lambda rung: "it is refused")
+    request = Request(agent="claude", prompt="Go.", cwd=place["work"], sealed="write")
+    store = FileStore(place["sessions"])
+    with pytest.raises(UsageError, match="sealed"):
+        start(request, store=store)
+    with pytest.raises(UsageError, match="whole system"):
+        find_seal("write", "/")
+    assert not os.path.exists(place["sessions"]) or list(store.list()) == []
+
+
+def test_only_named_hosts_can_be_reached_and_only_where_they_are_public() -> None:
+    tunnels = Tunnels(["packages.example.org", "localhost", "127.0.0.1"])
+    with socket.socket() as client:
+        for target in (
+            *("example.org:443", "packages.example.org:80", "evil.packages.example.org:443"),
+            *("packages.example.org.evil.org:443", "localhost:443", "127.0.0.1:443", ":443", "", "[::1]:443"),
+        ):
+            assert not tunnels(target, client), target
+    assert public_address("127.0.0.1") == ""
+    assert public_address("10.0.0.1") == ""
+    assert public_address("169.254.169.254") == ""
+    assert public_address("8.8.8.8") == "8.8.8.8"
+
+
+def test_a_run_leaves_no_folder_behind(place: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    real = run_gateway.tempfile.mkdtemp
+    monkeypatch.setattr(
+        run_gateway.tempfile, "mkdtemp", lambda **options: made.append(real(**options)) or made[-1]
+    )
+    lab: LabServer = place["lab"]
+    lab.script_run = ScriptRun(parse_script({"turns": [{"text": "Done."}]}))
+    request = Request(agent="claude", prompt="Go.", cwd=place["work"], gateway=GatewayOptions(own_home=True))
+    run = start(request, store=FileStore(place["sessions"]))
+    assert run.wait().outcome == "completed"
+    assert made
+    assert not any(map(os.path.exists, made))
