@@ -69,6 +69,7 @@ def test_the_table_has_ratios_and_says_where_a_run_was_stopped(peers: Any) -> No
 
 
 SMALLEST: dict[str, tuple[str, ...]] = {
+    "calls": (),
     "counts": (str(FOLDER),),
     "fleet": ("--running", "1", "--cases", "2", "--runs", "1"),
     "formats": (),
@@ -84,6 +85,7 @@ SMALLEST: dict[str, tuple[str, ...]] = {
     "sessions_list": ("--sessions", "2", "--requests", "1"),
     "tui": ("--sessions", "2", "--runs", "1", "--seconds", "0.1", "--events", "20"),
     "two_way": (),
+    "undo": (),
     "walks": (),
 }
 """Every program that can be started, with its smallest size besides what `measuring.size` makes small."""

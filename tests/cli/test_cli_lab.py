@@ -116,8 +116,10 @@ def test_it_serves_until_it_is_interrupted(cli: CliMachine, number: signal.Signa
     out, err = process.communicate(timeout=100)
     assert (process.returncode, out) == (0, b"")
     assert err == b"1 POST /v1/messages: answered (main, turn 0)\n"
-    recorded = json.loads((cli.project / "requests.jsonl").read_text())
-    assert (recorded["wire"], recorded["lane"], recorded["turn"]) == ("anthropic", "main", 0)
+    start, request, response = map(json.loads, (cli.project / "requests.jsonl").read_text().splitlines())
+    assert start["gateway"] == {"mode": "script"}
+    assert (request["wire"], request["path"], request["step"]) == ("anthropic", "/v1/messages", 1)
+    assert (response["status"], response["origin"]) == (200, "script")
 
 
 def test_a_full_disk_is_reported_once_and_the_model_still_answers(cli: CliMachine) -> None:

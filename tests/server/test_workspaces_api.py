@@ -137,7 +137,10 @@ def test_what_a_folder_brings_for_an_agent_is_shown_and_trusted_as_it_was_shown(
         about = {"cwd": str(project), "agent": "claude"}
         shown = ask("GET", "/api/folder-settings", **about).json()
         assert shown["state"] == "new"
-        assert shown["sentences"] == ["`.mcp.json`: starts `npx evil` (server evil)"]
+        assert shown["sentences"] == [
+            "`.mcp.json`: starts `npx evil` (server evil)",
+            "what these programs load in turn may change without another question",
+        ]
         settings.write_text("{}")
         late = ask.send("POST", "/api/folder-settings", {**about, "digest": shown["digest"]})
         assert late.status_code == 409

@@ -53,6 +53,10 @@ class System(Protocol):
         """Processor time in seconds and resident memory in KB, both 0 where they are not known."""
         ...
 
+    def ancestors(self, most: int) -> list[list[bytes]]:
+        """The command lines of this process' parents, the nearest first; none where the system does not show them."""
+        ...
+
     def process_start(self, pid: int) -> str:
         """When that process began, in the system's own count: differs for another process of the same number.
 

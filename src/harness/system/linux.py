@@ -78,6 +78,19 @@ def process_usage(pid: int) -> tuple[float, int]:
         return 0.0, 0
 
 
+def ancestors(most: int) -> list[list[bytes]]:
+    lines: list[list[bytes]] = []
+    process = os.getppid()
+    while process > 1 and len(lines) < most:
+        try:
+            with open(f"/proc/{process}/cmdline", "rb") as file:
+                lines.append(file.read().split(b"\0"))
+            process = int(_stat_fields(str(process))[1])
+        except (OSError, IndexError, ValueError):
+            break
+    return lines
+
+
 def process_start(pid: int) -> str:
     try:
         return _stat_fields(str(pid))[19].decode()

@@ -42,6 +42,12 @@ def process_usage(pid: int) -> tuple[float, int]:
     return 0.0, 0
 
 
+def ancestors(most: int) -> list[list[bytes]]:
+    """Not known: a server of ours below another one is known by its environment alone."""
+    del most
+    return []
+
+
 def process_start(pid: int) -> str:
     """Not known: a process that has the number of an ended one is taken for it."""
     del pid

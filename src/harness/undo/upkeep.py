@@ -82,9 +82,9 @@ def _remove_before(store: UndoStore, seq: int) -> None:
             database.execute("DELETE FROM checkpoints WHERE seq < ?", (seq,))
             database.execute("DELETE FROM undos WHERE before < ?", (seq,))
             database.execute(
-                "DELETE FROM history WHERE seq <= ?1 AND seq < (SELECT max(other.seq) FROM history AS other"
-                " WHERE other.path = history.path AND other.seq <= ?1)",
-                (seq,),
+                "DELETE FROM history WHERE seq <= ? AND seq < (SELECT max(other.seq) FROM history AS other"
+                " WHERE other.path = history.path AND other.seq <= ?)",
+                (seq, seq),
             )
             database.execute("DELETE FROM blobs WHERE digest NOT IN (SELECT digest FROM history)")
             database.execute("COMMIT")

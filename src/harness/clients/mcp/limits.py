@@ -6,10 +6,10 @@ on, from the processes above it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, MutableMapping
 
 from harness.errors import UsageError
+from harness.system.contract import system
 
 DEPTH, BUDGET = "HARNESS_DEPTH", "HARNESS_BUDGET_USD"
 DEEPEST = 3
@@ -24,22 +24,11 @@ def depth_here(environ: Mapping[str, str]) -> int:
 
 
 def _servers_above() -> int:
-    """Where the system shows its processes as files; elsewhere the environment alone says it."""
-    count, process = 0, os.getppid()
-    for _ in range(_MOST_ABOVE):
-        try:
-            with open(f"/proc/{process}/cmdline", "rb") as file:
-                words = file.read().split(b"\0")
-            with open(f"/proc/{process}/status", "rb") as file:
-                parents = [line for line in file.read().split(b"\n") if line.startswith(b"PPid:")]
-            process = int(parents[0].split()[1])
-        except (OSError, IndexError, ValueError):
-            break
-        is_ours = any(word.rsplit(b"/", 1)[-1] == b"harness" for word in words)
-        count += is_ours and b"mcp" in words
-        if process <= 1:
-            break
-    return count
+    """As far as the system shows its processes; elsewhere the environment alone says it."""
+    return sum(
+        b"mcp" in words and any(word.rsplit(b"/", 1)[-1] == b"harness" for word in words)
+        for words in system.ancestors(_MOST_ABOVE)
+    )
 
 
 def budget_here(environ: Mapping[str, str]) -> float | None:
