@@ -37,6 +37,8 @@ def test_without_any_file_the_defaults_hold(cli: CliMachine) -> None:
         "histories.keep": {"value": False, "origin": "default"},
         "histories.serve": {"value": "local", "origin": "default"},
         "tui.notify": {"value": True, "origin": "default"},
+        "undo.on": {"value": True, "origin": "default"},
+        "undo.mb": {"value": 1024, "origin": "default"},
     }
 
 
@@ -136,6 +138,9 @@ def test_show_shows_where_each_value_is_set(cli: CliMachine, monkeypatch: pytest
         'serve = "local"  # default\n'
         "\n[tui]\n"
         "notify = true  # default\n"
+        "\n[undo]\n"
+        "on = true  # default\n"
+        "mb = 1024  # default\n"
         "\n[agents.claude]\n"
         f'extra_args = ["-x", "a b"]  # {project}:5\n'
     )

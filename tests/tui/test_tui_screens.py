@@ -19,7 +19,7 @@ CASES: dict[str, tuple[tuple[int, int], tuple[str, ...]]] = {
     "asked-60x24": ((60, 24), ("j", "enter")),
     "inbox-100x30": ((100, 30), ()),
     "question-100x30": ((100, 30), ("j", "j")),
-    "keys-100x50": ((100, 50), ("question_mark",)),
+    "keys-100x52": ((100, 52), ("question_mark",)),
     "alike-100x30": ((100, 30), ("Y",)),
     "call-100x30": ((100, 30), ("tab", "k", "k", "k", "k", "k", "k", "enter")),
     "changes-100x30": ((100, 30), ("d",)),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.runs.replay_request import RecordedRun
     from harness.runs.run import Run
 
-SUMMARY = "run a recorded session again, offline, or continue it from a step with another model"
+SUMMARY = "run a recorded session again, offline, or continue it from a step"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
