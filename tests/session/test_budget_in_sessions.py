@@ -91,7 +91,8 @@ async def test_the_question_can_be_answered_in_another_process(storage: StoreMak
 
 @in_loop
 async def test_a_run_that_has_not_begun_asks_before_the_first_model_call(storage: StoreMaker) -> None:
-    async with opened(Model(used("One.", inputTokens=3_000_000, outputTokens=0)), storage=storage.open()) as (
+    # Output, not input: so large an input would be more than the window, and a summary would be asked for first.
+    async with opened(Model(used("One.", inputTokens=0, outputTokens=3_000_000)), storage=storage.open()) as (
         harness,
         _,
     ):

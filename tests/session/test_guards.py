@@ -24,8 +24,8 @@ from harness import (
 from harness.errors import UsageError
 from harness.events import Warning
 from harness.session import guards as guards_module
-from session.harness_kit import Model, call, log_of, opened, run
-from session.running_kit import fake_claude
+from harness_kit import Model, call, log_of, opened, run
+from running_kit import fake_claude
 
 YOLO = {"yolo": True}
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from harness.contracts.request import Limits
 from harness.errors import UsageError
 from harness.folds.session.events import ErrorEvent
 from harness.log.stores.files import FileStore
 from harness.session.config import BackingAgent, CommandAgent, HeartbeatHandler, Mode, Subagent
+from harness.session.guards import Guards, Hooks
 from harness.session.harness import Harness
 from harness.session.thread_memory import Memory
 from harness_kit import Model, call, make, opened, run
@@ -319,6 +321,9 @@ WRONG: dict[str, list[Any]] = {
     "pubsub": [5],
     "thread_lock": [5, "x"],
     "observability": [5],
+    "limits": [5, "x", {"max_turns": 5}, Limits(max_turns=0), Limits(timeout_s="x")],  # type: ignore[arg-type]
+    "guards": [5, print, [print], {"call": [print]}, Guards(call=print), Guards(call=["x"])],  # type: ignore[arg-type,list-item]
+    "hooks": [5, print, {"on_end": print}, Hooks(on_end="x")],  # type: ignore[arg-type]
     "cwd": [5, None],
     "redact": ["yes", None],
     "environ": [5, "x"],

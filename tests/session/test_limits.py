@@ -10,8 +10,8 @@ import pytest
 
 from harness import Limits, Mode, SessionEvent, ToolSuspendedEvent
 from harness.errors import UsageError
-from session.harness_kit import Model, call, opened, run
-from session.running_kit import fake_claude
+from harness_kit import Model, call, opened, run
+from running_kit import fake_claude
 
 YOLO = {"yolo": True}
 

@@ -17,7 +17,7 @@ from harness.errors import UsageError
 from harness.events import Error, Event
 from harness.models.scripted import Scripted
 from harness.session.outputs import OutputShape
-from session.harness_kit import Model, call, log_of, opened, run
+from harness_kit import Model, call, log_of, opened, run
 
 
 class Finding(msgspec.Struct):

@@ -9,7 +9,7 @@ import pytest
 
 from harness import ToolSuspendedEvent
 from harness.errors import UsageError
-from session.harness_kit import Model, call, opened, run
+from harness_kit import Model, call, opened, run
 
 
 class Answer(msgspec.Struct):

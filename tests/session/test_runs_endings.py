@@ -19,7 +19,6 @@ from running_kit import (
     errors,
     failing,
     in_loop,
-    plain,
     started,
     starts,
     stopping,
@@ -130,8 +129,14 @@ async def test_a_tool_that_breaks_is_reported_to_the_model_and_the_run_continues
 
 @in_loop
 async def test_a_resumed_run_has_its_whole_budget_of_steps() -> None:
-    turns = [call("ask_user", id="q", question="?"), *(call("work", id=f"w{n}") for n in range(15)), "Done."]
-    async with opened(Model(*turns), tools=[plain("work")], initial_state=YOLO) as (harness, record):
+    async def work(part: int) -> str:
+        """Work."""
+        return f"part {part} is done"
+
+    # Each call differs: a model that makes the same one again and again is stopped before its steps are used up.
+    works = [call("work", id=f"w{n}", part=n) for n in range(15)]
+    turns = [call("ask_user", id="q", question="?"), *works, "Done."]
+    async with opened(Model(*turns), tools=[work], initial_state=YOLO) as (harness, record):
         await harness.send_message(content="go")
         await harness.respond_to_tool_suspension(resume_data="yes")
         assert texts(record)[-1] == "Done."

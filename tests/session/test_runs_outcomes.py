@@ -89,11 +89,12 @@ async def test_a_run_that_is_stopped_says_so() -> None:
 
 @in_loop
 async def test_turns_are_limited_for_one_message_alone() -> None:
-    async def look() -> str:
+    async def look(page: int) -> str:
         """Look."""
-        return "nothing"
+        return f"nothing on page {page}"
 
-    model = Model(*[call("look", id=f"c{number}") for number in range(9)])
+    # Each call differs: a model that makes the same one again and again is stopped for that.
+    model = Model(*[call("look", id=f"c{number}", page=number) for number in range(9)])
     async with opened(model, tools=[look], initial_state=YOLO, storage=MemoryStore()) as (harness, _):
         limited = await harness.send_message(content="one", limits=Limits(max_turns=2))
         assert limited.outcome == "limit_exceeded"

@@ -14,10 +14,12 @@ from harness_kit import make
 
 SHARED = {
     "abort",
+    "compact",
     "display_state",
     "follow_up",
     "goals",
     "permissions",
+    "questions",
     "respond_to_tool_approval",
     "respond_to_tool_suspension",
     "save_system_reminder_message",
@@ -94,7 +96,9 @@ OF_A_HARNESS = {
     "set_resource_id",
     "stop_heartbeats",
     "store",
+    "stream",
     "switch_thread",
+    "watch",
 }
 
 

@@ -15,8 +15,8 @@ from harness.errors import UsageError
 from harness.folds.session.events import from_wire, to_wire
 from harness.log.stores.files import FileStore
 from harness.session.config import Mode
-from session.harness_kit import Model, StoreMaker, call, opened, run, storage
-from session.running_kit import fake_claude
+from harness_kit import Model, StoreMaker, call, opened, run, storage
+from running_kit import fake_claude
 
 __all__ = ["storage"]
 MODES = (Mode(id="plan", transitions_to="build", default=True), Mode(id="build"))

@@ -8,7 +8,7 @@ from textwrap import dedent
 import msgspec
 
 from harness.folds.session.events import EVENTS
-from session.harness_kit import opened, run
+from harness_kit import opened, run
 
 NARROWS = """
     import msgspec

@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import UnknownSession
 from harness.folds.session.events import SessionEvent
-from session.harness_kit import Model, StoreMaker, opened, run, storage
+from harness_kit import Model, StoreMaker, opened, run, storage
 
 __all__ = ["storage"]
 
