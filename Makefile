@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+TOOLS_READY := $(VENV)/tools/ready
 # What the demonstration alone needs: two libraries, where all tools and extras are forty.
 DEMO_VENV := .venv-demo
 DEMO_READY := $(DEMO_VENV)/ready
@@ -29,12 +30,15 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test agreement test-portable check golden docs dist site bench bench-agent web verify-agents lock clean
+.PHONY: help setup tools demo test agreement test-portable check golden docs dist site bench bench-agent web verify-agents lock clean
 
 help: ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## install Harness and its tools into .venv (does nothing when current)
+	@:
+
+tools: $(TOOLS_READY) ## fetch programs that tests ask and this system may lack: Node.js, a browser, ripgrep, bubblewrap
 	@:
 
 # A real model needs more than the demonstration; and where everything is installed, that is used.
@@ -86,6 +90,9 @@ lock: $(UV) ## pin what pyproject.toml asks for; newest of everything with ARGS=
 	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-header --no-annotate --no-emit-index-url \
 		--all-extras --group dev --output-file requirements.lock $(ARGS) pyproject.toml
+	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-annotate --no-emit-index-url \
+		--group tools --constraint requirements.lock --output-file tests/tools.lock $(ARGS) pyproject.toml
 
 clean: ## remove .venv, caches and build results
 	@rm -rf $(VENV) $(DEMO_VENV) $(SITE_VENV) build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -108,6 +115,10 @@ $(READY): requirements.lock pyproject.toml
 	@$(PIP_INSTALL) --no-deps --no-build-isolation -e .
 	@for file in $(VENV)/lib/python3*/site-packages/_harness_agents.pth; do echo $(OWN_SOURCE) > "$$file"; done
 	@touch $@
+
+$(TOOLS_READY): $(READY) tests/tools.lock web/package-lock.json tests/fetch_tools.py
+	@echo "Fetching Node.js, a browser, ripgrep, bubblewrap and clients of protocols: one to three minutes, 900 MB." >&2
+	@$(BIN)/python tests/fetch_tools.py
 
 # The clone itself is put on the path of that environment: building a package would need more libraries.
 $(DEMO_READY): requirements.lock

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -17,13 +18,19 @@ from measuring import size
 from msgspec.structs import replace
 
 from harness.events import Event
+from harness.folds.standards.openai import ChatFold, ResponseFold
 from harness.folds.standards.otlp import spans_as_protobuf
 from harness.folds.standards.spans import SpanFold
 from harness.log import codec
-from harness.stage import ViewOptions, run_through
+from harness.stage import Stage, ViewOptions, run_through
 
 FORMATS = ("log", "acp", "agui", "atif", "otel")
-MOST_US = {"acp": 10, "agui": 10, "atif": 10, "otel": 40}
+MOST_US = {"acp": 10, "agui": 10, "atif": 10, "otel": 40, "chat": 10, "responses": 10}
+_FOLDS: dict[str, Callable[[], Stage[Event, Any]]] = {
+    "chat": lambda: ChatFold("m"),
+    "responses": lambda: ResponseFold("m"),
+}
+"""Not a view: the server's."""
 RECORDINGS = Path(__file__).parents[1] / "tests" / "agents"
 
 
@@ -48,6 +55,8 @@ def cost_us(name: str, recordings: list[list[Event]]) -> float:
         for log in recordings:
             if name == "protobuf":
                 spans_as_protobuf(run_through(SpanFold(), log))
+            elif name in _FOLDS:
+                run_through(_FOLDS[name](), log)
             else:
                 run_through(import_module(f"harness.views.{name}").open(ViewOptions()), log)
         best = min(best, time.process_time() - before)
@@ -57,7 +66,7 @@ def cost_us(name: str, recordings: list[list[Event]]) -> float:
 def main() -> None:
     recordings = logs()
     print(f"{len(recordings)} logs, {sum(map(len, recordings))} events; µs of CPU per event")
-    for name in (*FORMATS, "protobuf"):
+    for name in (*FORMATS, "protobuf", *_FOLDS):
         limit = MOST_US.get(name, 40)
         print(f"{name:10}{cost_us(name, recordings):8.1f}   (at most {limit})")
 

@@ -338,6 +338,11 @@ _ORACLES = (
     ("`otel`", "OTLP, as JSON and as protobuf", _PIP, "opentelemetry-proto", "test_otel_view"),
     ("`agui`", "AG-UI 1.0, each event", _PIP, "ag-ui-protocol", "test_agui_view"),
     ("`agui`", "AG-UI 1.0, the order of events", _NPM, "@ag-ui/client", "test_agui_client"),
+    ("`/agui`", "AG-UI 1.0 over HTTP, interrupts and resume", _NPM, "@ag-ui/client", "test_agui_api"),
+    ("`/v1/chat/completions`", "chunks and answers", _PIP, "openai", "test_openai_folds"),
+    ("`/v1/responses`", "events and responses", _PIP, "openai", "test_openai_folds"),
+    ("`/v1`", "its client over HTTP", _PIP, "openai", "test_openai_api"),
+    ("`/acp`", "ACP 1 over WebSocket and HTTP", _PIP, "agent-client-protocol", "test_acp_api"),
     ("`acp`", "ACP 1, each update", _PIP, "agent-client-protocol", "test_acp_view"),
     ("`acp`", "ACP 1 and the draft of 2, JSON Schema", _NPM, "@agentclientprotocol/sdk", "test_acp_view"),
 )
@@ -347,7 +352,7 @@ _OF_EACH_AGENT = re.compile(r"^MOST_LOGS = (\d+)$", re.MULTILINE)
 def format_table() -> str:
     """What each format is held against: the package, its version, and how many recordings."""
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    node = (ROOT / "tests" / "node_packages.py").read_text(encoding="utf-8")
+    node = (ROOT / "web" / "package.json").read_text(encoding="utf-8")
     agents = [
         len(list(one.glob("*/*/events.ndjson"))) for one in sorted((ROOT / "tests" / "agents").iterdir())
     ]
@@ -356,9 +361,11 @@ def format_table() -> str:
         pattern = rf"^{re.escape(package)}==(\S+)" if index == _PIP else rf'"{re.escape(package)}": "([^"]+)"'
         version = re.search(pattern, lock if index == _PIP else node, re.MULTILINE)
         assert version is not None, package
-        limit = _OF_EACH_AGENT.search((ROOT / "tests" / "views" / f"{test}.py").read_text(encoding="utf-8"))
+        (path,) = (ROOT / "tests").glob(f"*/{test}.py")
+        limit = _OF_EACH_AGENT.search(path.read_text(encoding="utf-8"))
         count = sum(min(one, int(limit[1])) if limit else one for one in agents)
-        rows.append(f"| {name} | {what} | {index} `{package}` | {version[1]} | {count:,} | `{test}.py` |")
+        logs = f"{count:,}" if path.parent.name == "views" else "live"
+        rows.append(f"| {name} | {what} | {index} `{package}` | {version[1]} | {logs} | `{test}.py` |")
     return "\n".join(rows)
 
 

@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.agents.registry import load
-from harness.contracts.conversation import HandedConversation, conversation_of
+from harness.contracts.conversation import HandedConversation
 from harness.contracts.request import Limits
 from harness.errors import HarnessError
 from harness.events import Result
+from harness.folds.handed_conversation import conversation_of
 from harness.histories.handover.registry import names as targets
 from harness.lab.hand_over_run import hand_over
 from harness.lab.offline_agent import OfflineAgent

@@ -8,6 +8,7 @@ import signal
 import ssl
 import sys
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -85,8 +86,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    _list_failures(terminalreporter)
     reasons = [
         report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", [])
     ]
     for line in lacking.lines_of(reasons):
         terminalreporter.write_line(line)
+
+
+def _list_failures(terminalreporter: pytest.TerminalReporter) -> None:
+    """For `run.py`, which runs them once more where the CI asks for that."""
+    if place := os.environ.get("TEST_FAILURES"):
+        reports = [report for kind in ("failed", "error") for report in terminalreporter.stats.get(kind, ())]
+        names = dict.fromkeys(report.nodeid for report in reports)
+        Path(place).write_text("".join(f"{name}\n" for name in names))

@@ -18,6 +18,10 @@ if sys.platform == "linux":  # also where `HARNESS_SYSTEM` makes the tests belie
 else:
     from harness.system import posix as system
 
+_TESTS_FAILED = 1
+"""The exit code of pytest."""
+_MOST_ONCE_MORE = 5
+"""More are no accident."""
 _GRACE_S = 5.0
 """How long a database may take to stop, and what was killed to be gone."""
 
@@ -26,15 +30,12 @@ def main() -> int:
     system.adopt_orphans()
     # A terminal sends an interrupt to pytest as well, which then ends in good order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    tests = os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-m", "pytest", *sys.argv[1:]],
-        os.environ,
-        setsigdef=[signal.SIGINT],
-    )
+    tests = _started(sys.argv[1:])
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: os.kill(tests, signal.SIGINT))
     code = _exit_code(tests)
+    if code == _TESTS_FAILED and (failures := _failures()):
+        code = _once_more(failures)
     if names := _end_what_is_left():
         number = (
             "1 process running, which was"
@@ -43,6 +44,28 @@ def main() -> int:
         )
         print(f"The tests left {number} ended: {', '.join(names)}")
     return code if code >= 0 else 128 - code
+
+
+def _started(arguments: list[str]) -> int:
+    command = [sys.executable, "-m", "pytest", *arguments]
+    return os.posix_spawn(sys.executable, command, os.environ, setsigdef=[signal.SIGINT])
+
+
+def _failures() -> list[str]:
+    """The tests that failed, where `TEST_FAILURES` names the file that conftest.py lists them in."""
+    with suppress(KeyError, OSError):
+        names = Path(os.environ["TEST_FAILURES"]).read_text().splitlines()
+        return names if len(names) <= _MOST_ONCE_MORE else []
+    return []
+
+
+def _once_more(failures: list[str]) -> int:
+    """Alone, without the others beside it: what fails then is broken, what passes is named, since it is not sound."""
+    print("Once more, alone:", *failures, sep="\n  ", flush=True)
+    code = _exit_code(_started(["-n", "0", *failures]))
+    if code == 0:
+        print("Passed alone, failed among others:", *failures, sep="\n  ", flush=True)
+    return code
 
 
 def _exit_code(tests: int) -> int:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 import time
 
 import pytest
 
+TOOLS = os.path.join(sys.prefix, "tools")
+"""What `make tools` has fetched, for what this system does not have."""
 _SWITCHES = ("HARNESS_SYSTEM", "HARNESS_CHANGED_LOGS", "HARNESS_REWRITE", "HARNESS_MUTATIONS", "HARNESS_KILLS", "HARNESS_CHAOS", "HARNESS_SHOTS", "HARNESS_AGENT_CACHE", "HARNESS_UNDO_TURNS")  # fmt: skip
 """What the tests themselves are told by."""
 _SETTINGS = (
@@ -47,7 +50,8 @@ def prepare() -> None:
     os.environ["HARNESS_UNDO"] = "false"  # most runs of tests are not about their files
     os.environ["TZ"] = "UTC"
     time.tzset()  # what was read from the variable before stays until then
-    os.environ["PATH"] = os.pathsep.join(map(_visible, os.environ["PATH"].split(os.pathsep)))
+    folders = [*os.environ["PATH"].split(os.pathsep), *filter(os.path.isdir, [TOOLS])]
+    os.environ["PATH"] = os.pathsep.join(map(_visible, folders))
     os.umask(0o022)
 
 

@@ -86,6 +86,7 @@ SMALLEST: dict[str, tuple[str, ...]] = {
     "tui": ("--sessions", "2", "--runs", "1", "--seconds", "0.1", "--events", "20"),
     "two_way": (),
     "undo": (),
+    "vendor_types": (),
     "walks": (),
 }
 """Every program that can be started, with its smallest size besides what `measuring.size` makes small."""

@@ -55,5 +55,5 @@ def test_what_was_skipped_is_counted_with_what_would_let_it_run() -> None:
     reasons = [lacking("root"), lacking("ripgrep"), lacking("root")]
     assert [*lines_of(reasons)] == [
         "     2 skipped: no root: run the tests as root",
-        "     1 skipped: no ripgrep: install the package ripgrep",
+        "     1 skipped: no ripgrep: run `make tools`, or install the package ripgrep",
     ]

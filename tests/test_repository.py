@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -80,8 +81,8 @@ def _mentions(pieces: Iterable[tuple[str, ...]], joint: str, *, recordings: bool
     return found
 
 
-def _pins() -> dict[str, str]:
-    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+def _pins(lock: str = "requirements.lock") -> dict[str, str]:
+    text = (ROOT / lock).read_text(encoding="utf-8")
     return {
         canonicalize_name(name): version
         for name, version in re.findall(r"^([\w.-]+)==(\S+)", text, re.MULTILINE)
@@ -91,8 +92,8 @@ def _pins() -> dict[str, str]:
 def _wanted() -> list[Requirement]:
     project = PROJECT["project"]
     extras = project.get("optional-dependencies", {}).values()
-    groups = PROJECT["dependency-groups"].values()
-    asked = [project["dependencies"], PROJECT["build-system"]["requires"], *extras, *groups]
+    dev = PROJECT["dependency-groups"]["dev"]
+    asked = [project["dependencies"], PROJECT["build-system"]["requires"], *extras, dev]
     return [Requirement(line) for lines in asked for line in lines]
 
 
@@ -103,6 +104,20 @@ def test_no_file_names_the_host_of_a_package_registry() -> None:
 def test_no_file_says_where_or_how_it_was_made() -> None:
     expect_none(_mentions(PLACES_OF_DEVELOPMENT, "", recordings=True))
     expect_none(_mentions(WORDS_OF_DEVELOPMENT, "", recordings=False))
+
+
+def test_no_program_of_a_test_has_the_path_of_the_interpreter_in_its_first_line() -> None:
+    """Such a line is cut at a blank: `python_programs.python_program` starts from any path."""
+    first_line = re.compile(r"#!\{(sys\.executable|python|PYTHON)\b")
+    texts = {path: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")}
+    expect_none([str(path.relative_to(ROOT)) for path, text in texts.items() if first_line.search(text)])
+
+
+def test_tests_ask_mypy_in_the_words_of_the_check() -> None:
+    """With other options it forgets what it knows of the package, and the next check reads all of it again."""
+    others = re.compile(r"--(?:follow-imports|config-file)=(?!\(|\|)")
+    texts = {path: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")}
+    expect_none([str(path.relative_to(ROOT)) for path, text in texts.items() if others.search(text)])
 
 
 def test_the_lock_file_pins_everything_that_the_project_asks_for() -> None:
@@ -116,11 +131,19 @@ def test_the_lock_file_pins_everything_that_the_project_asks_for() -> None:
     assert unmet == [], "run `make lock`"
 
 
-def test_the_lock_file_holds_pins_and_hashes_and_nothing_else() -> None:
-    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+def test_what_tools_fetch_is_pinned_and_agrees_with_the_rest() -> None:
+    pins, others = _pins("tests/tools.lock"), _pins()
+    wanted = [Requirement(line) for line in PROJECT["dependency-groups"]["tools"]]
+    assert {canonicalize_name(one.name) for one in wanted} <= set(pins), "run `make lock`"
+    assert {name: pin for name, pin in pins.items() if others.get(name, pin) != pin} == {}
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "tests/tools.lock"])
+def test_a_lock_file_holds_pins_and_hashes_and_nothing_else(lock: str) -> None:
+    text = (ROOT / lock).read_text(encoding="utf-8")
     entry = re.compile(r"[\w.-]+==[\w.+!-]+( ; [^\\\n]+)?( \\\n    --hash=sha256:[0-9a-f]{64})+\n")
     assert entry.sub("", text) == ""
-    assert len(_pins()) == len(entry.findall(text))
+    assert len(_pins(lock)) == len(entry.findall(text))
 
 
 def test_every_top_level_module_has_its_layer() -> None:
@@ -144,11 +167,16 @@ def test_continuous_integration_runs_the_commands_of_the_readme() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     text = script.read_text(encoding="utf-8")
-    assert [
-        f"step make --no-print-directory {verb}\n" in text for verb in ("check", "test", "test-portable")
-    ] == [True] * 3
+    assert re.findall(r"^step (?:make --no-print-directory )?(\S+)", text, re.MULTILINE) == [
+        "check",
+        "newcomer",
+        "test",
+        "test-portable",
+    ]
+    assert '"${fresh[@]}" test\n' in text, "a newcomer runs all of them"
+    [folders] = re.findall(r'^depends="(.+)"$', text, re.MULTILINE)
+    expect_none([folder for folder in folders.split() if not (ROOT / folder).is_dir()])
     assert os.access(ROOT / ".ci" / "bare", os.X_OK)
-    assert "step newcomer\n" in text
     assert "make test" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 

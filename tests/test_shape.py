@@ -224,6 +224,12 @@ def test_the_names_of_used_things_are_followed_through_aliases() -> None:
     ]
 
 
+def test_interfaces_are_built_on_the_public_session() -> None:
+    """What the server needs of a session is public, so that another program can do the same."""
+    outside = [path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] != "session"]
+    expect_none([str(path) for path in outside if ".internals" in path.read_text()])
+
+
 def test_no_two_test_files_have_the_same_name() -> None:
     """They are imported by their name alone."""
     names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from harness.session.goals import GoalOptions
     from harness.session.guards import GuardContext, Guards, HookedCall, Hooks, Replace, Stop
     from harness.session.harness import Harness
+    from harness.session.mcp_servers import McpServer
     from harness.session.outputs import Output
     from harness.session.run_outcomes import RunOutcome
     from harness.session.run_stream import RunStream
@@ -76,6 +77,7 @@ __all__ = [
     "Hooks",
     "Limits",
     "LogLocked",
+    "McpServer",
     "Memory",
     "MemoryDefaults",
     "MemoryStore",
@@ -131,6 +133,7 @@ _HOMES = {
     "Hooks": "harness.session.guards",
     "Limits": "harness.contracts.request",
     "LogLocked": "harness.errors",
+    "McpServer": "harness.session.mcp_servers",
     "Memory": "harness.session.thread_memory",
     "MemoryDefaults": "harness.session.config",
     "MemoryStore": "harness.log.stores.memory",

@@ -65,12 +65,12 @@ def extract_tool_calls(events: Iterable[Record]) -> list[ToolCallRecord]:
     for event in everything:
         if event["type"] == "ToolEnd":
             ends.setdefault(event.get("call_id", ""), []).append(event)
-    found = []
+    calls = []
     for event in everything:
         if event["type"] == "ToolStart":
             waiting = ends.get(event.get("call_id", ""))
-            found.append(_call(event, waiting.pop(0) if waiting else {}))
-    return found
+            calls.append(_call(event, waiting.pop(0) if waiting else {}))
+    return calls
 
 
 def one_line(event: Record) -> str:
@@ -87,8 +87,8 @@ def one_line(event: Record) -> str:
         case "ToolEnd":
             return f"[tool:{'ok' if event.get('success') else 'fail'}] {_named(event)}"
         case "UsageDelta":
-            used = event.get("usage") or {}
-            return f"[usage] {used.get('input_tokens') or 0} in / {used.get('output_tokens') or 0} out"
+            tokens = event.get("usage") or {}
+            return f"[usage] {tokens.get('input_tokens') or 0} in / {tokens.get('output_tokens') or 0} out"
         case "Result":
             return f"[result:{'success' if event.get('success') else 'error'}] {event.get('text', '')}"
         case "Error":

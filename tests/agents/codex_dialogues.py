@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from harness.agents.codex.driver import CodexAppServer
+from harness.agents.codex.limits import LIMITS
 from harness.contracts.driver import Asked, Move, Moves, Prompt, Send, SessionKnown
 from harness.contracts.request import Request
 from harness.events import Relay, RelayReply
@@ -185,11 +186,17 @@ def _prompt(params: Any) -> Prompt:
 
 
 def _of_this_version(message: Any) -> Any:
-    """A recording names the Harness that made it; the driver must name the one that it is now."""
+    """A recording names the Harness that made it, and what that one did not want to hear; the driver must name the one
+    that it is now, which listens to the limits of the account.
+    """
     if message.get("method") != "initialize":
         return message
     params = message["params"]
-    return {**message, "params": {**params, "clientInfo": {**params["clientInfo"], "version": __version__}}}
+    capabilities = dict(params["capabilities"])
+    unwanted = capabilities["optOutNotificationMethods"]
+    capabilities["optOutNotificationMethods"] = [name for name in unwanted if name != LIMITS]
+    client = {**params["clientInfo"], "version": __version__}
+    return {**message, "params": {**params, "clientInfo": client, "capabilities": capabilities}}
 
 
 def _comparable(message: Any) -> Any:

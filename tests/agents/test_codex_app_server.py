@@ -31,6 +31,7 @@ from codex_dialogues import (
     written,
 )
 from harness.agents.codex.driver import CodexAppServer
+from harness.agents.codex.limits import LIMITS
 from harness.contracts.driver import (
     Notice,
     NotTaken,
@@ -104,6 +105,7 @@ def test_the_handshake_leaves_out_what_names_account_and_machine() -> None:
     assert hello["params"]["capabilities"]["experimentalApi"] is True
     unwanted = set(hello["params"]["capabilities"]["optOutNotificationMethods"])
     assert {"remoteControl/status/changed", "account/updated"} <= unwanted
+    assert LIMITS not in unwanted
     done, opening = written(codex.receive({"id": 1, "result": {}}))
     assert done == {"method": "initialized"}
     assert opening["method"] == "thread/start"

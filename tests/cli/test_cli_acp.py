@@ -114,9 +114,6 @@ def test_a_turn_with_a_question_and_one_that_is_stopped(desk: Desk, version: int
         assert editor.close() == 0
 
 
-@pytest.mark.needs_linux_calls(
-    "another editor reaches the session by a socket whose short path is below /proc"
-)
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_second_editor_answers_and_a_third_continues_after_a_kill(desk: Desk, version: int) -> None:
     desk.script.write_text(TWO_CALLS)

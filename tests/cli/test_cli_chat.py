@@ -324,7 +324,7 @@ def test_a_command_in_the_background_lives_from_message_to_message(cli: CliMachi
     script = cli.root / "background.json"
     script.write_text(json.dumps({"turns": turns}))
     words = ("chat", "-a", "native", "-m", f"scripted/{script}", "--permissions", "full-access")
-    code, out, err = through_pipe(cli, "begin\nand now?\n", *words)
+    code, out, err = through_pipe(cli, "begin\nand now?\n/status\n", *words)
     assert (code, err) == (0, "")
     outputs = [event["output"] for event in events(cli, "ToolEnd")]
     assert "b1 is running in the background" in outputs[0]
@@ -332,5 +332,45 @@ def test_a_command_in_the_background_lives_from_message_to_message(cli: CliMachi
     assert "tick" in outputs[1]
     assert "b1 is still running: echo $$ > pid; while true" in outputs[2]
     assert "It still runs." in out
+    assert "running:     b1 echo $$ > pid; while true" in out
     with pytest.raises(ProcessLookupError):  # it has ended with the conversation
         os.kill(int((cli.project / "pid").read_text()), 0)
+
+
+def test_files_go_with_the_next_prompt_alone(cli: CliMachine) -> None:
+    (cli.root / "notes.txt").write_text("The whale is blue.")
+    (cli.root / "more.txt").write_text("The fox is red.")
+    words = (*chat(cli, "Hi.", "Yes."), "--attach", str(cli.root / "notes.txt"))
+    text = f"/attach {cli.root / 'more.txt'}\n/attach /nowhere\nhello\nand now\n/quit\n"
+    code, out, _err = through_pipe(cli, text, *words)
+    assert code == 0
+    assert "with the next prompt: notes.txt, more.txt" in out
+    assert "cannot attach '/nowhere': No such file or directory" in out
+    said = [event for event in events(cli, "Message") if event["role"] == "user"]
+    assert [[part["name"] for part in one.get("parts") or [] if part["type"] == "file"] for one in said] == [
+        ["notes.txt", "more.txt"],
+        [],
+    ]
+
+
+def test_going_back_offers_the_files_too(cli: CliMachine) -> None:
+    script = cli.root / "script.json"
+    writes = [
+        {"tool": "write", "input": {"filePath": f"{name}.txt", "content": "new\n"}} for name in ("one", "two")
+    ]
+    turns = [[writes[0]], [{"text": "First."}], [writes[1]], [{"text": "Second."}]]
+    script.write_text(json.dumps({"turns": turns}))
+    words = ("chat", "-a", "native", "-m", f"scripted/{script}", "--permissions", "full-access")
+    words = (*words, "-d", str(cli.project))
+    text = "make one\nmake two\n/rewind\n/rewind 9\n/rewind 2\n/undo yes\n/quit\n"
+    code, out, _err = through_pipe(cli, text, *words)
+    assert code == 0
+    assert "   1  make one\n" in out
+    assert "there is no turn 9; there are 1 to 2" in out
+    assert "goes on from before: make two" in out
+    assert "/undo yes takes these back" in out
+    assert (cli.project / "one.txt").exists()
+    assert not (cli.project / "two.txt").exists()
+    assert len(cli.logs()) == 2
+    forks = [json.loads(path.read_text()).get("fork") for path in sorted(cli.sessions.glob("*.meta.json"))]
+    assert [bool(fork) for fork in forks] == [False, True]

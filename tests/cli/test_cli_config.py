@@ -39,6 +39,12 @@ def test_without_any_file_the_defaults_hold(cli: CliMachine) -> None:
         "tui.notify": {"value": True, "origin": "default"},
         "undo.on": {"value": True, "origin": "default"},
         "undo.mb": {"value": 1024, "origin": "default"},
+        "gateway.use": {"value": "never", "origin": "default"},
+        "gateway.seal": {"value": False, "origin": "default"},
+        "gateway.bodies": {"value": "all", "origin": "default"},
+        "limits.at_limit": {"value": "ask", "origin": "default"},
+        "limits.max_windows": {"value": 2, "origin": "default"},
+        "limits.longest_secs": {"value": 21_600, "origin": "default"},
     }
 
 
@@ -141,6 +147,14 @@ def test_show_shows_where_each_value_is_set(cli: CliMachine, monkeypatch: pytest
         "\n[undo]\n"
         "on = true  # default\n"
         "mb = 1024  # default\n"
+        "\n[gateway]\n"
+        'use = "never"  # default\n'
+        "seal = false  # default\n"
+        'bodies = "all"  # default\n'
+        "\n[limits]\n"
+        'at_limit = "ask"  # default\n'
+        "max_windows = 2  # default\n"
+        "longest_secs = 21600  # default\n"
         "\n[agents.claude]\n"
         f'extra_args = ["-x", "a b"]  # {project}:5\n'
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 from cli_machine import CliMachine
 from pty_terminal import PtyTerminal
 
@@ -13,6 +16,14 @@ def test_it_mends_the_project_and_shows_difference_and_cost(cli: CliMachine) -> 
     assert "FAILED: three hours at 80.00 should cost 240.0, not 80.0" in shown.out
     assert "+        total = sum(rate * hours for _, rate, hours in self.lines)" in shown.out
     assert "A script played the model, so this cost nothing. claude-sonnet-4-5 would have cost $" in shown.out
+
+
+def test_what_to_type_next_can_be_typed(cli: CliMachine) -> None:
+    """The program of a clone is not on the PATH."""
+    own = Path(sys.executable).with_name("harness")
+    assert f"  {own} sessions replay last " in cli.call("demo").out
+    (cli.bin / "harness").symlink_to(own)
+    assert "  harness sessions replay last " in cli.call("demo").out
 
 
 def test_it_begins_anew_each_time(cli: CliMachine) -> None:
@@ -40,3 +51,11 @@ def test_what_is_refused_is_not_done(cli: CliMachine) -> None:
         terminal.until("it changed no files")
     (project,) = cli.home.rglob("invoices/invoice.py")
     assert "rate * hours" not in project.read_text()
+
+
+def test_a_real_model_is_not_answered_with_yes_unless_someone_says_so(cli: CliMachine) -> None:
+    shown = cli.call("demo", "--model", "scripted/demo-fix")
+    assert shown.code == 2
+    assert "nobody can answer here" in shown.err
+    assert "--yes" in shown.err
+    assert cli.call("demo", "--model", "scripted/demo-fix", "--yes").code == 0

@@ -16,14 +16,14 @@ from harness.cli import parser
 from harness.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "ARCHITECTURE.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-]
+PAGES = [page for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")) if page.name != "CHANGELOG.md"]
+"""The changelog names commands as they were."""
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINE = re.compile(r"^(?:\$ |# )?(?:\.venv/bin/)?harness (.+)$", re.MULTILINE)
+_MAKE = re.compile(r"^(?:\$ )?make ((?:[\w-]+(?:=\S+)? ?)+)", re.MULTILINE)
+_INLINE_MAKE = re.compile(r"`make ([^`]+)`")
+_NOT_OURS = {"x", "*"}
+"""`make x`: whatever a project has."""
 _INLINE = re.compile(r"`harness ([^`]+)`")
 _END = re.compile(r"\s(?:[|>&#]|   ).*|;.*")
 """What does not belong to the command any more: pipes, comments, a second column."""
@@ -62,6 +62,20 @@ def test_every_command_in_the_documents_is_one_that_harness_takes(page: Path) ->
         command for command in _commands(page) if not _is_accepted(shlex.split(command, comments=True))
     ]
     assert refused == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_verb_of_make_in_the_documents_is_one(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    [verbs] = re.findall(r"^\.PHONY: (.+)$", makefile, re.MULTILINE)
+    text = page.read_text(encoding="utf-8")
+    shown = [
+        line for kind, block in _BLOCK.findall(text) if kind in ("", "sh") for line in _MAKE.findall(block)
+    ]
+    inline = _INLINE_MAKE.findall(_BLOCK.sub("", text))
+    # `make check test` has two, `make test ARGS=…` one, and a setting.
+    words = {word for line in (*shown, *inline) for word in re.split(r" \w+=| \*", line)[0].split()}
+    assert words - set(verbs.split()) - _NOT_OURS == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -97,6 +97,8 @@ def test_an_agent_is_run_asks_and_is_found_again(shop: Shop, mode: str) -> None:
 
 
 def test_a_client_that_cannot_ask_answers_with_a_tool(shop: Shop) -> None:
+    shop.command.append("--let-agents-allow")
+
     async def work() -> None:
         async with shop.client("legacy") as client:
             waiting = (await client.call_tool("run_agent", {"prompt": "write"})).structured_content
@@ -117,6 +119,79 @@ def test_a_client_that_cannot_ask_answers_with_a_tool(shop: Shop) -> None:
             assert refused.structured_content["session"] == started["session"]
             unknown = await client.call_tool("wait_agent", {"session": "nope"})
             assert unknown.is_error
+
+    run(work)
+
+
+def test_an_agent_allows_nothing_in_the_place_of_a_person(shop: Shop) -> None:
+    async def work() -> None:
+        async with shop.client("legacy") as client:
+            waiting = (await client.call_tool("run_agent", {"prompt": "write"})).structured_content
+            for answer in ("yes", waiting["question"]["options"][0]["id"]):
+                refused = await client.call_tool("answer", {"session": waiting["session"], "answer": answer})
+                assert refused.is_error
+                assert "only a person can allow this" in refused.content[0].text
+            denied = await client.call_tool("answer", {"session": waiting["session"], "answer": "no"})
+            assert denied.structured_content["outcome"] == "completed"
+        assert not (shop.work / "made.txt").exists()
+
+    run(work)
+
+
+def test_a_task_reaches_no_further_than_its_server(shop: Shop) -> None:
+    elsewhere = shop.work.parent / "elsewhere"
+    elsewhere.mkdir()
+
+    async def refusals(session: str, *options: str) -> list[str]:
+        shop.command[:] = [*shop.command[:7], *options]
+        found = []
+        async with shop.client("legacy") as client:
+            for given in ({"cwd": str(elsewhere)}, {"session": session}, {"cwd": "/"}):
+                done = await client.call_tool("start_agent", {"prompt": "write", **given})
+                found.append(done.content[0].text if done.is_error else "")
+        return found
+
+    async def work() -> None:
+        shop.command += ["--permissions", "full-access"]
+        async with shop.client("legacy") as client:
+            done = await client.call_tool("run_agent", {"prompt": "write"})
+            session = done.structured_content["session"]
+        assert (shop.work / "made.txt").exists()
+        for options in ([], ["--permissions", "read-only"], ["--permissions", "accept-edits"]):
+            folder, more, root = await refusals(session, *options)
+            assert "not in" in folder
+            assert "may do more" in more
+            assert "not in" in root
+        folder, more, root = await refusals(
+            session, "--permissions", "full-access", "--folder", str(elsewhere)
+        )
+        assert (folder, more) == ("", "")
+        assert "not in" in root
+
+    run(work)
+
+
+def test_a_session_that_is_open_elsewhere_is_left_to_the_person_there(shop: Shop) -> None:
+    async def work() -> None:
+        async with shop.client("legacy") as holder:
+            waiting = (await holder.call_tool("run_agent", {"prompt": "write"})).structured_content
+            async with shop.client("legacy") as other:
+                refused = await other.call_tool("start_agent", {"prompt": "x", "session": waiting["session"]})
+                assert refused.is_error
+                assert "open in another program" in refused.content[0].text
+
+    run(work)
+
+
+def test_all_of_a_question_is_in_the_form(shop: Shop) -> None:
+    script = Path(shop.command[-1].removeprefix("scripted/"))
+    command = "echo harmless " + "x" * 9000 + "; echo end-of-it"
+    script.write_text(f'turns = [ [ {{ tool = "bash", input = {{ command = "{command}" }} }} ] ]\n')
+
+    async def work() -> None:
+        async with shop.client("legacy") as client:
+            waiting = (await client.call_tool("run_agent", {"prompt": "write"})).structured_content
+            assert "echo end-of-it" in waiting["text"]
 
     run(work)
 
@@ -237,7 +312,7 @@ def test_depth_is_seen_in_the_processes_above_too(tmp_path: Path) -> None:
     """An agent that does not pass its environment on cannot begin at zero again."""
     program = tmp_path / "harness"
     program.write_text(
-        f"#!{sys.executable}\nimport subprocess, sys\n"
+        "import subprocess, sys\n"
         "n = int(sys.argv[2])\n"
         "below = [sys.executable, __file__, 'mcp', str(n - 1)] if n else\\\n"
         "  [sys.executable, '-c', 'from harness.clients.mcp.limits import depth_here; print(depth_here({}))']\n"

@@ -155,3 +155,13 @@ def test_a_conversation_of_an_earlier_version_is_listed_found_and_counted_once(c
         assert hit["id"] == log_id
         total = cli.call("usage", "--json").data["total"]
         assert (total["sessions"], total["input"], total["output"]) == (1, 100, 11)
+
+
+def test_the_list_says_what_it_has_cost_as_the_bill_does(mixed: CliMachine) -> None:
+    billed = mixed.call("usage", "--json").data["total"]["cost_usd"]
+    (entry,) = mixed.call("sessions", "list", "--json").data
+    assert entry["total_cost_usd"] == pytest.approx(billed) == pytest.approx(3 * (0.0003 + 0.000165))
+    assert "$0.001  Native first" in mixed.call("sessions", "list").out
+    mixed.call("sessions", "delete", entry["session_id"], "--yes")
+    (stored,) = mixed.call("sessions", "list", "--json").data
+    assert stored["total_cost_usd"] == pytest.approx(billed)

@@ -102,3 +102,32 @@ def test_an_answer_that_was_cut_short_is_no_success(cli: CliMachine) -> None:
             assert answer.code != 0
             assert answer.data["success"] is False
             assert answer.data.get("stop_reason") == (reason if agent == "native" else None)
+
+
+def test_files_beside_a_prompt_reach_the_model(cli: CliMachine) -> None:
+    (cli.project / "notes.txt").write_text("The whale is blue.")
+    (cli.root / "shot.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    script = cli.root / "script.json"
+    script.write_text('{"responses": [{"events": [{"type": "text", "content": "Hello."}]}]}')
+    words = (
+        "run",
+        "-a",
+        "native",
+        "-m",
+        f"scripted/{script}",
+        "-d",
+        str(cli.project),
+        "-p",
+        "see @notes.txt",
+    )
+    assert cli.call(*words, "--attach", str(cli.root / "shot.png")).code == 0
+    [said] = [event for event in cli.log() if event["type"] == "Message" and event["role"] == "user"]
+    files = [(part["name"], part["media_type"]) for part in said["parts"] if part["type"] == "file"]
+    assert files == [("shot.png", "image/png"), ("notes.txt", "text/plain")]
+
+
+def test_a_program_that_takes_no_pictures_is_not_started_with_one(cli: CliMachine) -> None:
+    (cli.root / "shot.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    answer = cli.call("run", "-a", "aider", "-p", "x", "--attach", str(cli.root / "shot.png"))
+    assert answer.code == 2
+    assert "takes no pictures or documents: shot.png" in answer.err

@@ -70,6 +70,9 @@ def test_every_setting_names_the_files_that_may_set_it() -> None:
         "default_timeout_secs",
         "log_level",
         "permissions.rules",
+        "limits.at_limit",
+        "limits.max_windows",
+        "limits.longest_secs",
         *budgets,
     }
 

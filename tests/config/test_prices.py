@@ -66,6 +66,7 @@ SOME = Prices(
         ("some-model-4[1m]", 3),
         ("some-model-4-5-20250929[1m]", 1),
         ("us.anthropic.some-model-4-5-20250929-v1:0", 1),
+        ("us-gov.anthropic.some-model-4-5-20250929-v1:0", 1),
         ("anthropic.some-model-4-v1", 3),
         ("bedrock/eu.anthropic.some-model-4-20250514-v1:0", 3),
         ("some-model-4-5-v2@20250929", 1),

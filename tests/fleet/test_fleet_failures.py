@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.events import Error, Event, Message, Result
-from harness.fleet.failures import fault_of, trouble_of
-from harness.fleet.limit_words import end_of_limit
+from harness.fleet.failures import fault_of
 from harness.fleet.records.attempt import Attempt, retries_used
+from harness.folds.provider_trouble import trouble_of
+from harness.formats.limit_words import end_of_limit
 from harness.log import codec
 
 RECORDINGS = Path(__file__).parents[1] / "agents"

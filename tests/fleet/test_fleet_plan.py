@@ -96,6 +96,30 @@ def test_a_mistake_is_reported_with_its_line(folder: Path, before: str, after: s
     assert caught.value.message.startswith(expected)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, "cannot read the script"),
+        ('turns = [{ txt = "x" }]', "script.toml:1: turns[0]: this part has txt"),
+    ],
+)
+def test_a_script_that_is_missing_or_wrong_is_refused_before_any_run(
+    tmp_path: Path, text: str | None, expected: str
+) -> None:
+    path = tmp_path / "script.toml"
+    if text is not None:
+        path.write_text(text)
+    made = FleetPlan(
+        name="x",
+        tasks=(small_fleet.task(),),
+        variants=(Variant(name="a", agent="native", model=f"scripted/{path}"),),
+    )
+    with pytest.raises(UsageError) as caught:
+        completed(made, lambda one: one, is_local=True)
+    assert caught.value.message.startswith("agent 'a': ")
+    assert expected in caught.value.message
+
+
 def test_a_plan_needs_tasks_and_agents_with_names_of_their_own(tmp_path: Path) -> None:
     task = small_fleet.task()
     variant = Variant(name="a", agent="native", model="scripted/demo")

@@ -17,9 +17,11 @@ from harness.errors import StoreError
 from harness.events import Message, Warning
 from harness.fleet.fleet import Fleet
 from harness.fleet.records.attempt import Attempt, CaseProgress
+from harness.fleet.snapshot import Snapshots
 from harness.fleet.work import BUSY, DONE, NO_RESULT, work
 from harness.log.store import read_all
 from harness.sandbox.ladder import best_wall
+from harness.workspace.git_calls import GitFailed
 from small_fleet import FAILS, OUTAGE, REFUSED, SOLVES
 
 
@@ -107,6 +109,21 @@ def test_a_provider_that_fails_afterwards_does_not_undo_a_solution(tmp_path: Pat
 def test_a_check_that_was_killed_says_so(tmp_path: Path) -> None:
     result = _worked(_fleet(tmp_path, SOLVES, check="kill -9 $$"))
     assert (result.passed, result.detail) == (False, "the check was killed (out of memory?)")
+
+
+@pytest.mark.parametrize("check", ["true", ""])
+def test_a_patch_that_is_not_known_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str
+) -> None:
+    """An empty one would be a wrong answer to whoever grades it."""
+
+    def fail(*_: object) -> bytes:
+        raise GitFailed("git diff: took longer than 60 s")
+
+    monkeypatch.setattr(Snapshots, "patch", fail)
+    result = _worked(_fleet(tmp_path, SOLVES, check=check))
+    assert (result.passed, result.fault) == ((True, "") if check else (None, "check_failed"))
+    assert result.detail == "what the agent changed is not known: git diff: took longer than 60 s"
 
 
 def test_a_check_may_delete_the_workspace(tmp_path: Path) -> None:

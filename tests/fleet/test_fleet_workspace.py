@@ -210,7 +210,7 @@ def test_a_clone_of_a_hostile_repository_runs_none_of_its_programs(
         file.write(f'[includeIf "gitdir:**"]\n\tpath = {tmp_path}/evil.inc\n')
     (task,) = small_fleet.plan(
         tmp_path,
-        [Variant(name="v", agent="native", model="scripted/x")],
+        [Variant(name="v", agent="native", model="scripted/demo")],
         [small_fleet.task(workspace=str(hostile), commit="main")],
     ).tasks
     workspace = _workspace(tmp_path / "c", task, kind=kind)

@@ -107,7 +107,7 @@ def test_an_endless_word_is_not_kept_in_memory() -> None:
     for _ in range(1000):
         flow.feed("x" * 50)
 
-    assert len(flow._held) <= 80
+    assert len(flow._pending) <= 80
 
 
 @pytest.mark.parametrize(

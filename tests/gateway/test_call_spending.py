@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from gateway_place import Place
 from harness.contracts.request import GatewayOptions, Limits, Request
 from harness.events import ModelCall
 from harness.runs.run import start
-from test_run_gateway import Place, place  # noqa: F401 # a fixture
 
 PRICES = '[prices."claude-sonnet-4-5"]\ninput = 1000.0\noutput = 1000.0\ncache_read = 1000.0\n'
 
@@ -23,7 +23,7 @@ def _prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config/harness/config.toml").write_text(PRICES)
 
 
-def _run(place: Place, **options: Any) -> tuple[Any, list[ModelCall]]:  # noqa: F811
+def _run(place: Place, **options: Any) -> tuple[Any, list[ModelCall]]:
     request = Request(
         agent="claude",
         prompt="Go.",
@@ -37,7 +37,7 @@ def _run(place: Place, **options: Any) -> tuple[Any, list[ModelCall]]:  # noqa: 
     return run.wait(), calls
 
 
-def test_the_call_too_many_is_refused_before_it_is_made(place: Place) -> None:  # noqa: F811
+def test_the_call_too_many_is_refused_before_it_is_made(place: Place) -> None:
     # Each answer costs 1.25 dollars: 1000 tokens, 200 from the cache, 50 written.
     result, calls = _run(place, limits=Limits(max_budget_usd=2.6))
     assert result.outcome != "completed"
@@ -46,7 +46,7 @@ def test_the_call_too_many_is_refused_before_it_is_made(place: Place) -> None:  
     assert calls[-1].origin == "gateway"
 
 
-def test_what_stays_below_the_limit_is_not_touched(place: Place) -> None:  # noqa: F811
+def test_what_stays_below_the_limit_is_not_touched(place: Place) -> None:
     result, calls = _run(place, limits=Limits(max_budget_usd=50.0))
     assert result.outcome == "completed"
     assert [call.status for call in calls] == [200, 200, 200]

@@ -3,83 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import small_agent
-from harness.contracts.fixture import LabContext
+from gateway_place import KEY, TURNS, Place, calls_of
 from harness.contracts.request import GatewayOptions, Request
 from harness.errors import UsageError
-from harness.events import Error, Event, ModelCall, ToolEnd, UsageDelta
-from harness.lab import LabServer, ScriptRun, load_fixture, parse_script
-from harness.log.stores.files import FileStore
-from harness.runs.audit import check
-from harness.runs.replay_request import recorded_run, replay_request
-from harness.runs.run import Run, start
-
-KEY = "sk-ant-real-key-0123456789abcdef"
-TURNS: list[Any] = [
-    [{"text": "I look."}, {"call": "run", "command": "cat data.txt"}],
-    {"call": "run", "command": "echo more > made.txt; cat made.txt"},
-    {"text": "Done."},
-]
-
-
-class Place:
-    """A workspace, a provider that is scripted, and a store."""
-
-    def __init__(self, folder: Path, lab: LabServer) -> None:
-        self.folder = folder
-        self.lab = lab
-        self.store = FileStore(str(folder / "sessions"))
-        self.cwd = folder / "work"
-        self.cwd.mkdir()
-        (self.cwd / "data.txt").write_text("one\ntwo\n")
-        self.script(TURNS)
-
-    def script(self, turns: list[Any]) -> None:
-        context = LabContext(url=self.lab.url, home=str(self.folder), cwd=str(self.cwd))
-        self.lab.script_run = ScriptRun(parse_script({"turns": turns}), load_fixture("claude"), context)
-
-    def run(self, **options: Any) -> tuple[Run, list[Event]]:
-        request = Request(agent="claude", prompt="Go.", cwd=str(self.cwd), gateway=GatewayOptions())
-        run = start(options.get("request") or request, store=self.store)
-        events: list[Event] = list(run)
-        audit = check(self.store, run.id)
-        assert not audit.problems, audit.problems
-        return run, events
-
-    def replay(self, run: Run, **options: Any) -> tuple[Run, list[Event]]:
-        prompt, cwd = options.pop("prompt", None), options.pop("cwd", "")
-        request = replay_request(
-            recorded_run(self.store, run.id), prompt=prompt, cwd=cwd, options=GatewayOptions(**options)
-        )
-        return self.run(request=request)
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    monkeypatch.setenv("PATH", small_agent.install(tmp_path / "bin") + os.pathsep + os.environ["PATH"])
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    with LabServer() as lab:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", lab.url)
-        yield Place(tmp_path, lab)
-        assert not lab.faults
-
-
-def _calls(events: list[Event]) -> list[ModelCall]:
-    return [event for event in events if isinstance(event, ModelCall)]
+from harness.events import Error, ToolEnd, UsageDelta
+from harness.runs.replay_request import recorded_run
+from harness.runs.run import start
 
 
 def test_every_call_is_recorded_and_its_usage_is_the_providers(place: Place) -> None:
     run, events = place.run()
     result = run.wait()
     assert (result.outcome, result.text) == ("completed", "Done.")
-    calls = _calls(events)
+    calls = calls_of(events)
     assert [(call.step, call.calls, call.origin, call.status) for call in calls] == [
         (1, 1, "provider", 200),
         (2, 1, "provider", 200),
@@ -97,7 +37,7 @@ def test_every_call_is_recorded_and_its_usage_is_the_providers(place: Place) -> 
 
 def test_no_file_of_the_run_has_the_key_or_the_token(place: Place) -> None:
     place.script(
-        [{"call": "run", "command": "env; cat /proc/self/environ | tr '\\\\0' '\\\\n'"}, {"text": "Done."}]
+        [{"call": "run", "command": "env; cat /proc/self/environ | tr '\\0' '\\n'"}, {"text": "Done."}]
     )
     run, _ = place.run()
     assert run.wait().outcome == "completed"
@@ -116,8 +56,8 @@ def test_a_replay_asks_nobody_and_says_nothing_where_nothing_differs(place: Plac
     assert len(place.lab.requests) == asked
     result = played.wait()
     assert (result.outcome, result.text, result.usage) == ("completed", "Done.", None)
-    assert {call.origin for call in _calls(events)} == {"recording"}
-    assert [what for call in _calls(events) for what in call.differs] == []
+    assert {call.origin for call in calls_of(events)} == {"recording"}
+    assert [what for call in calls_of(events) for what in call.differs] == []
     assert not any(isinstance(event, UsageDelta) for event in events)
 
 
@@ -125,7 +65,7 @@ def test_a_result_that_differs_is_told_at_its_step_and_ends_a_strict_replay(plac
     run, _ = place.run()
     (place.cwd / "data.txt").write_text("one\nTWO\n")
     _, events = place.replay(run)
-    told = [(call.step, what) for call in _calls(events) for what in call.differs]
+    told = [(call.step, what) for call in calls_of(events) for what in call.differs]
     assert len(told) == 1
     assert told[0][0] == 2
     assert "cat data.txt" in told[0][1]
@@ -155,7 +95,7 @@ def test_a_replay_may_be_in_another_folder(place: Place) -> None:
     assert played.wait().outcome == "completed"
     outputs = [event.output for event in events if isinstance(event, ToolEnd)]
     assert outputs == ["one\ntwo\n"]
-    assert [what for call in _calls(events) for what in call.differs] == []
+    assert [what for call in calls_of(events) for what in call.differs] == []
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2])
@@ -166,7 +106,7 @@ def test_a_fork_asks_the_model_from_its_step_on(place: Place, steps: int) -> Non
     forked, events = place.replay(run, fork_at=steps)
     result = forked.wait()
     assert (result.outcome, result.text) == ("completed", "Another end.")
-    origins = [call.origin for call in _calls(events)]
+    origins = [call.origin for call in calls_of(events)]
     assert origins == ["recording"] * steps + ["provider"]
     assert len(place.lab.requests) - before == 1
     assert result.usage is not None
@@ -179,7 +119,7 @@ def test_failures_are_played_too(place: Place) -> None:
     assert run.wait().outcome == "failed"
     played, events = place.replay(run)
     assert played.wait().outcome == "failed"
-    assert [call.status for call in _calls(events)] == [401]
+    assert [call.status for call in calls_of(events)] == [401]
 
 
 def test_what_cannot_be_done_is_said_before_anything_starts(

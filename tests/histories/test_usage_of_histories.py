@@ -16,6 +16,7 @@ from harness.histories.catalogue import Catalogue
 from harness.histories.registry import load_all
 from harness.usage.prices import load
 from stored_corpus import Corpus, Truth, day_of
+from stored_homes import cases
 
 
 def _found(catalogue: Catalogue) -> Truth:
@@ -148,3 +149,14 @@ def test_a_sub_agent_of_grok_is_counted_with_the_session_that_started_it(tmp_pat
     assert (found["child"].is_child, found["child"].parent_id) == (1, "parent")
     assert not found["parent"].is_child
     assert sum(row.usage.input or 0 for row in catalogue.usage.rows()) == 400
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_what_a_fork_has_copied_was_used_when_the_original_was(tmp_path: Path, is_reversed: bool) -> None:
+    """OpenCode writes the copies with the time of the fork."""
+    home = next(case.unpack(tmp_path / "home") for case in cases() if str(case) == "opencode/1.18.33/fork")
+    catalogue = Catalogue(str(tmp_path / "catalogue.sqlite"), load_all())
+    catalogue.refresh(home)
+    catalogue.read(sorted(catalogue.sessions(), key=lambda one: one.session_id, reverse=is_reversed))
+    times = [row.at_ms for row in catalogue.usage.rows() if row.usage.input]
+    assert times == [1794770652389, 1794770676893]

@@ -1,9 +1,10 @@
 """Sessions that are continued in turn by an agent alone and by Harness, with a real agent and the lab's scripted model.
 
-    python tests/lab/mixed_walks.py [AGENT …] [--programs DIRECTORY] [--keep DIRECTORY] [--no-sub-agent]
+    python tests/lab/mixed_walks.py [AGENT …] [--programs DIRECTORY] [--keep DIRECTORY] [--no-sub-agent] [--long]
 
 What was used is what the lab has answered: after each step `harness usage` must say the same, and every prompt must be
-found. `--programs` holds `AGENT-VERSION/program/…`; without it, programs are those of PATH. Run it where there is no
+found. `--long` goes on: through a gateway (whose record must say the same again), held in a conversation, a copy of the
+session, and a context that is full. `--programs` holds `AGENT-VERSION/program/…`; without it, programs are those of PATH. Run it where there is no
 network but the loopback: `unshare -n sh -c 'ip link set lo up; …'`.
 """
 
@@ -16,16 +17,20 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.agents.registry import load
+from harness.agents.registry import load, load_part
 from harness.contracts.agent import Agent
+from harness.contracts.pointing import Pointing
 from harness.contracts.request import Request
 from harness.contracts.script import Script
 from harness.errors import UsageError
+from harness.events.usage import CLASSES
 from harness.lab.offline_agent import OfflineAgent
+from harness.models.registry import PROVIDERS
 from harness.models.script_file import parse_script
 from harness.runs.launch import find_binary
 
@@ -44,9 +49,16 @@ AGENTS = (
     "cline",
     "droid",
 )
-ANIMALS = ("armadillo", "bandicoot", "capybara", "dugong", "echidna")
+ANIMALS = (
+    *("armadillo", "bandicoot", "capybara", "dugong", "echidna", "ferret", "gazelle", "hyena"),
+    *("ibis", "jackal", "kestrel", "lemur", "marmot", "narwhal", "ocelot", "puffin"),
+)
 """A word of each prompt, by which it must be found."""
+_COURSE = ("alone", "harness", "alone", "harness", "alone")
+_LONG = ("gateway", "asked", "alone", "fork", "alone", "fork alone", "full", "alone", "harness", "alone")
 _INPUT, _OUTPUT = 100, 11
+_FULL = 400_000
+"""Tokens of a prompt beyond every window, so that the agent compacts before the next one."""
 _STEP_S = 180.0
 _STATUS_LINES = {"grok": "ultra-short dashboard line"}
 """What an agent's model is asked for at the end of a conversation, and no store has."""
@@ -61,10 +73,14 @@ class Step:
     """Words that are not found."""
     lines: int
     """Of the list, apart from sub-agents'."""
+    at_gateway: int | None = None
+    """What its record says of this step; None: there was none."""
+    new: int = 0
+    """What the model has answered in this step."""
 
     @property
     def is_right(self) -> bool:
-        return self.truth == self.counted and not self.missing
+        return self.truth == self.counted and not self.missing and self.at_gateway in (None, self.new)
 
 
 @dataclass
@@ -73,13 +89,15 @@ class Walk:
     steps: list[Step] = field(default_factory=list)
     stopped: str = ""
     """Why it could not go on."""
+    refused: list[str] = field(default_factory=list)
+    """What could not be done in this way, and why."""
 
 
-def script_of(*, has_sub_agent: bool) -> Script:
+def script_of(*, has_sub_agent: bool, size: int = _INPUT) -> Script:
     """A first prompt with a command, or with a sub-agent that runs one; then one answer for each prompt."""
     work: dict[str, Any] = {"call": "run", "command": "echo walked"}
     spawn = {"call": "agent", "title": "Count", "prompt": "COUNT-FILES: count the files here."}
-    usage = {"input": _INPUT, "output": _OUTPUT, "cache_read": 0, "cache_write": 0, "reasoning": 0}
+    usage = {"input": size, "output": _OUTPUT, "cache_read": 0, "cache_write": 0, "reasoning": 0}
     data: dict[str, Any] = {
         "usage": usage,
         "turns": [spawn if has_sub_agent else work, {"text": "It is done."}],
@@ -109,34 +127,70 @@ class MixedWalk:
             script = script_of(has_sub_agent=False)
             self._offline = OfflineAgent(script, name, home=str(self._home), cwd=str(self._cwd))
         self._env = {
-            **{key: os.environ[key] for key in ("LANG", "LC_ALL") if key in os.environ},
+            **{key: os.environ[key] for key in ("LANG", "LC_ALL", "PYTHONPATH") if key in os.environ},
             **self._offline.config.env,
             "HOME": str(self._home),
             "PATH": os.pathsep.join([os.path.dirname(binary), os.environ["PATH"]]),
         }
         self._session = ""
+        self._said: list[str] = []
+        self._seen, self.truth = 0, 0
 
-    def walk(self) -> Walk:
+    def walk(self, course: Sequence[str] = _COURSE) -> Walk:
         walk = Walk(self._agent.name)
         with self._offline:
-            for number, animal in enumerate(ANIMALS):
-                prompt, is_native = f"Tell me about the {animal}", number % 2 == 0
-                done = self._alone(prompt) if is_native else self._by_harness(prompt)
+            for number, (how, animal) in enumerate(zip(course, ANIMALS, strict=False)):
+                if how.startswith("fork") and not self._can_fork(how):
+                    continue
+                before = self.truth
+                done = self._take(how, f"Tell me about the {animal}")
+                if done.returncode and how in ("gateway", "asked") and self.truth == before:
+                    walk.refused.append(f"{how}: {done.stderr.strip()}{_errors(done.stdout)}")
+                    continue
                 if done.returncode:
-                    walk.stopped = f"step {number + 1}: {done.stdout[-600:]}{done.stderr[-1500:]}"
+                    walk.stopped = f"step {number + 1}, {how}: {done.stdout[-600:]}{done.stderr[-1500:]}"
                     return walk
-                walk.steps.append(self._look("alone" if is_native else "harness", ANIMALS[: number + 1]))
+                self._said.append(animal)
+                step = self._look(how)
+                step.new = step.truth - before
+                step.at_gateway = _at_gateway(done.stdout) if how == "gateway" else None
+                walk.steps.append(step)
                 if not self._session:
                     walk.stopped = "the session is not in the list"
                     return walk
         return walk
 
-    @property
-    def truth(self) -> int:
-        """Without what an agent asks besides, for a title or a status line: no agent stores that."""
+    def _take(self, how: str, prompt: str) -> subprocess.CompletedProcess[str]:
+        self._offline.use(script_of(has_sub_agent=False, size=_FULL)) if how == "full" else None
+        try:
+            if how in ("alone", "full", "fork alone"):
+                return self._alone(prompt, is_fork=how == "fork alone")
+            if how in ("harness", "fork"):
+                return self._by_harness(prompt, *(["--fork"] if how == "fork" else []))
+            if how == "asked":
+                return self._run(prompt, "--permissions", "ask", "--on-ask", "allow")
+            return self._run(prompt, "--gateway", "--format", "log", *self._provider, env=self._keys)
+        finally:
+            self._settle(_FULL if how == "full" else _INPUT)
+            if how == "full":
+                self._offline.use(script_of(has_sub_agent=False))
+
+    def _settle(self, size: int) -> None:
+        """What was answered since the last step, without what an agent asks besides, for a title or a status line: no
+        agent stores that.
+        """
         requests = self._offline.server.requests
-        answered = [one for one in requests if one.outcome == "answered" and not self._is_beside(one.body)]
-        return len(answered) * (_INPUT + _OUTPUT)
+        answered = [
+            one
+            for one in requests[self._seen :]
+            if one.outcome == "answered" and not self._is_beside(one.body)
+        ]
+        self._seen = len(requests)
+        self.truth += len(answered) * (size + _OUTPUT)
+
+    def _can_fork(self, how: str) -> bool:
+        two_way = self._agent.two_way if how == "fork" else None
+        return "fork" in self._agent.supports | ((two_way and two_way.supports) or frozenset())
 
     def _is_beside(self, body: Any) -> bool:
         """Grok asks for its status line at the end of the conversation itself."""
@@ -144,7 +198,7 @@ class MixedWalk:
         marker = _STATUS_LINES.get(self._agent.name, "")
         return bool(marker) and marker in json.dumps(last)
 
-    def _alone(self, prompt: str) -> subprocess.CompletedProcess[str]:
+    def _alone(self, prompt: str, *, is_fork: bool) -> subprocess.CompletedProcess[str]:
         """The program itself, with the arguments that Harness would give it, and nobody who records it."""
         request = Request(
             agent=self._agent.name,
@@ -152,6 +206,7 @@ class MixedWalk:
             cwd=str(self._cwd),
             model=self._offline.config.model,
             resume=self._session,
+            fork=is_fork,
         )
         command = self._agent.command(request, (999,))
         return self._call(
@@ -160,15 +215,40 @@ class MixedWalk:
             None if command.stdin is None else command.stdin.decode(),
         )
 
-    def _by_harness(self, prompt: str) -> subprocess.CompletedProcess[str]:
-        words = ["resume", f"{self._agent.name}:{self._session}", prompt, "--binary", self._binary]
-        model = self._offline.config.model
-        words += ["--model", model] if model else []
-        words += ["--permissions", "full-access"]
-        extra = ["--", *self._offline.config.args] if self._offline.config.args else []
-        return self._harness(*words, *extra)
+    def _by_harness(self, prompt: str, *options: str) -> subprocess.CompletedProcess[str]:
+        words = ["resume", f"{self._agent.name}:{self._session}", prompt, "--permissions", "full-access"]
+        return self._harness(*words, *options, *self._common)
 
-    def _look(self, who: str, animals: tuple[str, ...]) -> Step:
+    def _run(
+        self, prompt: str, *options: str, env: Mapping[str, str] = {}
+    ) -> subprocess.CompletedProcess[str]:
+        words = ["run", "--agent", self._agent.name, "--resume", self._session, "--prompt", prompt]
+        return self._harness(*words, *options, *self._common, env=env)
+
+    @property
+    def _provider(self) -> list[str]:
+        """Of agents that may have any."""
+        pointing: Pointing | None = load_part(self._agent.name, "gateway")
+        if pointing is None or not pointing.needs_model:
+            return []
+        provider = pointing.provider if PROVIDERS[pointing.provider].urls else "openai-chat"
+        return ["--model", f"{provider}/{self._offline.config.model.rpartition('/')[2] or 'scripted'}"]
+
+    @property
+    def _keys(self) -> dict[str, str]:
+        """What a gateway asks its provider with, which is the lab."""
+        url = self._offline.server.url
+        addresses = {"ANTHROPIC": url, "OPENAI": f"{url}/v1", "GOOGLE_GEMINI": url}
+        keys = {f"{name}_API_KEY": "lab-key" for name in ("ANTHROPIC", "OPENAI", "GEMINI")}
+        return {**keys, **{f"{name}_BASE_URL": address for name, address in addresses.items()}}
+
+    @property
+    def _common(self) -> list[str]:
+        model, extra = self._offline.config.model, self._offline.config.args
+        words = ["--binary", self._binary, *(["--model", model] if model else [])]
+        return [*words, *(["--", *extra] if extra else [])]
+
+    def _look(self, who: str) -> Step:
         listed = self._json("sessions", "list", "--json", "--limit", "0")
         if not self._session and listed:
             self._session = listed[-1]["agent_session_id"]
@@ -177,10 +257,10 @@ class MixedWalk:
         return Step(
             who=who,
             truth=self.truth,
-            counted=sum(
-                total[name] or 0 for name in ("input", "output", "cache_read", "cache_write", "reasoning")
-            ),
-            missing=[one for one in animals if not self._json("sessions", "search", one, "--json")["hits"]],
+            counted=sum(total[name] or 0 for name in CLASSES),
+            missing=[
+                one for one in self._said if not self._json("sessions", "search", one, "--json")["hits"]
+            ],
             lines=len(listed),
         )
 
@@ -190,8 +270,8 @@ class MixedWalk:
             raise RuntimeError(f"harness {' '.join(words)}: {done.stderr}")
         return json.loads(done.stdout)
 
-    def _harness(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self._call([sys.executable, "-m", "harness", *words], self._env, None)
+    def _harness(self, *words: str, env: Mapping[str, str] = {}) -> subprocess.CompletedProcess[str]:
+        return self._call([sys.executable, "-m", "harness", *words], {**self._env, **env}, None)
 
     def _call(
         self, words: list[str], env: dict[str, str], given: str | None
@@ -207,6 +287,20 @@ class MixedWalk:
             timeout=_STEP_S,
             check=False,
         )
+
+
+def _events(stream: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.splitlines() if line.startswith("{")]
+
+
+def _errors(stream: str) -> str:
+    return "".join(f" {one['message']}" for one in _events(stream) if one["type"] == "Error")
+
+
+def _at_gateway(stream: str) -> int:
+    """What the gateway has seen the model use."""
+    calls = [one for one in _events(stream) if one["type"] == "ModelCall"]
+    return sum((one.get("usage") or {}).get(name) or 0 for one in calls for name in CLASSES)
 
 
 def _version_of(folder: Path) -> list[int]:
@@ -229,6 +323,7 @@ def main() -> int:
     parser.add_argument("--programs", default="")
     parser.add_argument("--keep", default="", help="leave the homes there")
     parser.add_argument("--no-sub-agent", action="store_true")
+    parser.add_argument("--long", action="store_true")
     given = parser.parse_args()
     wrong = 0
     for agent in given.agents:
@@ -238,15 +333,20 @@ def main() -> int:
             continue
         with tempfile.TemporaryDirectory() as folder:
             place = Path(given.keep or folder) / agent
-            walk = MixedWalk(agent, binary, place, has_sub_agent=not given.no_sub_agent).walk()
+            course = _COURSE + (_LONG if given.long else ())
+            walk = MixedWalk(agent, binary, place, has_sub_agent=not given.no_sub_agent).walk(course)
         for step in walk.steps:
             missing = f", not found: {', '.join(step.missing)}" if step.missing else ""
+            if step.at_gateway is not None:
+                missing += f", at the gateway {step.at_gateway} of {step.new}"
             mark = "ok" if step.is_right else "WRONG"
             print(
                 f"{agent}: {step.who}: {step.counted} of {step.truth}{missing} ({step.lines} lines) {mark}",
                 flush=True,
             )
             wrong += not step.is_right
+        for refusal in walk.refused:
+            print(f"{agent}: not done: {refusal}", flush=True)
         if walk.stopped:
             print(f"{agent}: stopped: {walk.stopped}", flush=True)
             wrong += 1

@@ -6,13 +6,14 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.errors import UsageError
 from harness.models.registry import window_of
-from harness.models.served_window import require_room, served_window
+from harness.models.served_window import require_room, served_tools, served_window
 
 
 @pytest.fixture
@@ -88,3 +89,33 @@ def test_too_little_for_the_agent_is_refused_with_what_to_do() -> None:
 
 def test_the_small_local_model_is_known_to_read_little() -> None:
     assert window_of("local/smollm2") == 8_192
+
+
+def test_a_server_says_whether_it_passes_tools_on(answers: tuple[str, dict[str, Any]]) -> None:
+    host, said = answers
+    environ = {"OLLAMA_HOST": host, "LLAMA_BASE_URL": f"http://{host}/v1"}
+    assert served_tools("ollama/old", environ) is None
+    said["/api/show"] = {"capabilities": ["completion"]}
+    assert served_tools("ollama/old", environ) is False
+    said["/api/show"] = {"capabilities": ["completion", "tools"]}
+    assert served_tools("ollama/new", environ) is True
+    assert served_tools("llamacpp/x", environ) is None
+    for able in (True, False):
+        said["/props"] = {"chat_template_caps": {"supports_tools": able}}
+        assert served_tools("llamacpp/x", environ) is able
+    assert served_tools("anthropic/claude-sonnet-4-6", environ) is None
+
+
+def test_weights_say_what_they_were_trained_for(tmp_path: Path) -> None:
+    path = tmp_path / "own.gguf"
+    for stated, window in ((40_960, 32_768), (16_384, 16_384)):
+        path.write_bytes(b"GGUF qwen2.context_length\x04\0\0\0" + stated.to_bytes(4, "little") + b"rest")
+        assert served_window(f"local/{path}", {}) == window
+    path.write_bytes(b"GGUF")
+    assert served_window(f"local/{path}", {}) == 8_192
+
+
+def test_the_small_local_model_is_let_in_and_others_of_its_window_are_not() -> None:
+    require_room("local/smollm2", served_window("local/smollm2", {}))
+    with pytest.raises(UsageError):
+        require_room("local/own.gguf", 8_192)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -49,3 +50,17 @@ def test_a_program_that_unpacks_itself_first_is_given_the_time_for_it(
     assert probe_version(str(program), ("--version",), timeout_s=0.2) == ""
     gate.touch()
     assert probe_version(str(program), ("--version",), timeout_s=30) == "1.2.3"
+
+
+def test_another_version_of_the_same_length_and_date_is_another_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As packages have it that are unpacked with the dates in them: what starts the program is the same length in each."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    program = tmp_path / "agent"
+    for version in ("1.2.3", "1.2.4"):
+        program.unlink(missing_ok=True)
+        program.write_text(f"#!/bin/sh\necho {version}\n")
+        program.chmod(0o755)
+        os.utime(program, (499162500, 499162500))
+        assert probe_version(str(program), ("--version",)) == version

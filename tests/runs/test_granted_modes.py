@@ -18,8 +18,9 @@ from harness.clients.installed_agents import permission_modes
 from harness.contracts.request import Permissions, Request
 from harness.errors import UsageError
 from harness.events import RelayReply
-from harness.runs.launch import dropped_options, prepare, refusal_to_ask
+from harness.runs.launch import dropped_options, prepare
 from harness.runs.questions import approver_of, of_plan
+from harness.runs.refusals import refusal_to_ask
 
 
 def program(folder: Path, name: str, version: str) -> str:
@@ -77,6 +78,29 @@ def test_an_agent_that_cannot_be_asked_is_refused_in_the_same_words(
     with pytest.raises(UsageError) as raised:
         prepare(request_for(tmp_path, agent, version, permissions), dict(os.environ))
     assert raised.value.message == refusal.message
+
+
+@pytest.mark.parametrize("version", ["1.0.60", "2.0.60", "2.1.20", "2.1.74", "2.1.145", "2.1.197", "2.1.325"])
+def test_claude_is_asked_only_in_versions_that_were_seen_to_ask(tmp_path: Path, version: str) -> None:
+    """Earlier ones run `echo hi > beta.md` or `git status` although the hook says that they are to ask."""
+    request = request_for(tmp_path, "claude", version, "ask")
+    if version in ("2.1.197", "2.1.325"):
+        assert prepare(request, dict(os.environ)).version == version
+        return
+    with pytest.raises(UsageError, match=rf"Claude Code {version} cannot be asked while it runs"):
+        prepare(request, dict(os.environ))
+
+
+@pytest.mark.parametrize("permissions", ["ask", "accept-edits"])
+def test_a_program_that_does_not_say_its_version_is_not_taken_for_one_that_asks(
+    tmp_path: Path, permissions: Permissions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UsageError, match="does not say its version"):
+        prepare(request_for(tmp_path, "claude", "no number", permissions), dict(os.environ))
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert "does not say its version" in permission_modes(load("claude"))["default"]
+    with pytest.raises(UsageError, match="does not say its version"):
+        backing_of(Setup(agent="claude", permission_mode="default", cwd=str(tmp_path)))
 
 
 @pytest.mark.parametrize("permissions", ["read-only", "plan"])

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from conversations import (
     ANSWER,
+    INIT,
     VERSION,
     Step,
     Talk,
@@ -27,7 +28,7 @@ from conversations import (
 from harness.contracts.request import Permissions, Request
 from harness.errors import UsageError
 from harness.events import Error, Event, Relay, RelayReply
-from harness.runs import launch
+from harness.runs import dialogue, launch
 from surroundings import use_programs_of_the_system
 
 
@@ -201,6 +202,32 @@ def test_a_program_that_is_refused_again_and_again_is_ended(talk: Talk) -> None:
     assert len(replies(events)) < 60
     assert [event.code for event in events if isinstance(event, Error)] == ["refused_too_often"]
     assert result_of(events).outcome == "failed"
+
+
+def test_a_program_that_is_allowed_something_between_its_refusals_is_ended_too(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dialogue, "MOST_REFUSALS_IN_ALL", 20)
+    use_programs_of_the_system(monkeypatch)
+    lines = [line for number in range(100) for line in (f"touch {number}", "ls")]
+    steps = [step for number, line in enumerate(lines) for step in (*called(f"c{number}", line), ANSWER)]
+    run = talk.start(talk.program(*first_turn(*steps)), on_ask="deny")
+    events = talk.follow(run)
+
+    assert [is_allowed for is_allowed, _ in replies(events)].count(False) == 20
+    assert [event.code for event in events if isinstance(event, Error)] == ["refused_too_often"]
+
+
+def test_a_program_that_turns_out_to_be_a_version_that_does_not_ask_is_ended(talk: Talk) -> None:
+    """A shim says one version, and starts the one that the settings of the folder name."""
+    older = out(INIT["msg"] | {"claude_code_version": "2.0.60"})
+    steps = [step if step is not INIT else older for step in first_turn(*called("c1"), ANSWER)]
+    run = talk.start(talk.program(*steps))
+    events = talk.follow(run, allowing(run))
+
+    assert [event.code for event in events if isinstance(event, Error)] == ["cannot_be_held"]
+    assert result_of(events).outcome == "failed"
+    assert replies(events) == []
 
 
 def test_a_rule_of_the_user_holds_in_full_access_and_all_else_is_allowed(

@@ -43,6 +43,7 @@ class LiveServer:
         self.port = 0
         self.remote: list[str] = []
         self.public_url = ""
+        self.endpoints: list[str] = []
         self.fleets = ""
         """The database of fleets."""
         self.application: ServerApp | None = None
@@ -90,6 +91,7 @@ class LiveServer:
             report=self.reports.append,
             failures=Failures(self.failures.append, is_verbose=True),
             fleets=self.fleets,
+            endpoints=self.endpoints,
         )
         ready = threading.Event()
         self.application = ServerApp(plan)

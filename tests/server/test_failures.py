@@ -20,7 +20,7 @@ SECRET = "sk-ant-api03-a-secret-that-nobody-may-read"
 class Broken(LocalBackend):
     """Has a mistake in it."""
 
-    async def create(self, setup: Setup) -> str:
+    async def create(self, setup: Setup, log_id: str = "") -> str:
         raise ZeroDivisionError(f"{SECRET} {setup.title}")
 
     async def carry_out(self, log_id: str, command: Command) -> None:

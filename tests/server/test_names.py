@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import httpx
@@ -44,6 +45,8 @@ from live_server import LiveServer
             200,
         ),
         ("", "https://harness.example.com:8443", "harness.example.com", "", 421),
+        ("", "https://example.com/harness/", "example.com", "https://example.com", 200),
+        ("", "https://example.com/harness", "example.com", "https://example.com.evil.example", 403),
         ("", "", "harness.example.com", "", 421),
     ],
 )
@@ -70,7 +73,9 @@ def test_a_server_answers_under_the_names_that_it_was_given_and_no_others(
         ("box:99999", ""),
         ("", "harness.example.com"),
         ("", "ftp://harness.example.com"),
-        ("", "https://harness.example.com/below"),
+        ("", "https://harness.example.com/a/../b"),
+        ("", "https://harness.example.com//below"),
+        ("", "https://harness.example.com/be%20low"),
         ("", "https://user:secret@harness.example.com"),
         ("", "https://harness.example.com:99999"),
         ("", "https://"),
@@ -86,3 +91,37 @@ def test_programs_of_this_machine_find_a_server_that_is_published_elsewhere(tmp_
     names = names_of(4780, [], "https://harness.example.com")
     assert (names.url, names.local_url) == ("https://harness.example.com", "http://127.0.0.1:4780")
     assert httpx.URL(names.local_url).host == "127.0.0.1"
+
+
+@pytest.mark.parametrize("path", ["", "/tools/harness"])
+def test_a_page_below_a_path_works_whether_the_proxy_takes_it_off_or_not(tmp_path: Path, path: str) -> None:
+    live = LiveServer(tmp_path)
+    live.public_url = "https://example.com/tools/harness"
+    headers = {"Host": "example.com"}
+    with live.serving_now(), live.http() as client:
+        page = client.get(f"{path}/", headers=headers)
+        assert page.status_code == 200
+        asset = re.search(r'src="\./(assets/[^"]+)"', page.text)
+        assert asset is not None, "the page names its files from where it is"
+        assert client.get(f"{path}/{asset[1]}", headers=headers).status_code == 200
+        assert client.get(f"{path}/api/server", headers=headers).status_code == 200
+        link = client.post(f"{path}/api/links", json={}, headers=headers).json()["link"]
+        assert link.startswith("https://example.com/tools/harness/login?token=")
+        code = link.partition("token=")[2]
+        entered = client.post(
+            f"{path}/api/login", json={"code": code}, headers={**headers, "Origin": "https://example.com"}
+        )
+        assert entered.status_code == 200
+
+
+def test_a_path_lets_nobody_past_the_guard(tmp_path: Path) -> None:
+    live = LiveServer(tmp_path)
+    live.public_url = "https://example.com/harness"
+    with live.serving_now(), httpx.Client(base_url=live.url) as stranger:
+        for path in (
+            "/harness/api/server",
+            "/harness/harness/api/server",
+            "/harness//api/server",
+            "/harness/ws",
+        ):
+            assert stranger.get(path).status_code in (401, 404), path

@@ -62,17 +62,17 @@ _needs_browser = pytest.mark.skipif(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 @_needs_browser
 def test_a_newcomer_can_use_the_page_in_a_real_browser(tmp_path: Path) -> None:
-    _run_in_browser("run.mjs", _CHOSEN, tmp_path, timeout_s=110)
+    _run_in_browser("run.mjs", _CHOSEN, tmp_path, timeout_s=230)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 @_needs_browser
 def test_an_approval_shows_what_would_run_in_a_real_browser(tmp_path: Path) -> None:
-    _run_in_browser("approval.mjs", _CHOSEN_OF_APPROVAL, tmp_path, timeout_s=110)
+    _run_in_browser("approval.mjs", _CHOSEN_OF_APPROVAL, tmp_path, timeout_s=230)
 
 
 @pytest.mark.slow
@@ -90,17 +90,18 @@ def test_fleets_are_followed_and_compared_in_a_real_browser(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 @_needs_browser
 def test_sessions_that_agents_have_stored_are_read_in_a_real_browser(tmp_path: Path) -> None:
-    _run_in_browser("histories.mjs", _CHOSEN_OF_HISTORIES, tmp_path, timeout_s=110)
+    _run_in_browser("histories.mjs", _CHOSEN_OF_HISTORIES, tmp_path, timeout_s=230)
 
 
 def _run_in_browser(file: str, chosen: Sequence[str], tmp_path: Path, *, timeout_s: int) -> None:
     program = Path(sys.executable).with_name("harness")
     shots, home = tmp_path / "shots", tmp_path / "home"
     home.mkdir()
-    command = ["node", *(f"--test-name-pattern={name}" for name in chosen), f"e2e/{file}"]
+    names = (f"--test-name-pattern={name}" for name in chosen)
+    command = ["node", "--test-reporter=tap", *names, f"e2e/{file}"]
     with TemporaryDirectory() as short:  # Chromium has a socket there, and the path of a socket is short
         environment = {
             "PATH": os.environ["PATH"],

@@ -4,7 +4,8 @@ It notes how it was called in the file `$FAKE_NOTES`, one JSON object a line, an
 it makes it sit there after its first words, `fail` makes it end badly. As the version `$FAKE_VERSION` says, it takes
 one prompt, or holds a conversation: there `run` makes it ask for a command, `which` ask a question, `plan` hand in a
 plan, `wait` sit there until it is steered or interrupted, `deaf` until it is interrupted, `die` end without a word,
-and `later` makes it begin another turn by itself.
+and `later` makes it begin another turn by itself. `use NAME JSON` makes it ask for a tool of its MCP server, and call it;
+`sneak` the same without asking.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import os
 import sys
 import time
+import urllib.request
 from itertools import count
 from typing import Any
 
@@ -89,10 +91,31 @@ def ask(tool: str, given: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
+def use(name: str, given: dict[str, Any], *, asks: bool) -> str:
+    """Call a tool of the first server in the file that it was started with; with `asks`, ask before."""
+    with open(sys.argv[sys.argv.index("--mcp-config") + 1], "rb") as file:
+        [(server, entry)] = json.load(file)["mcpServers"].items()
+    if asks and ask(f"mcp__{server}__{name}", given)["behavior"] == "deny":
+        return "it was denied"
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": given}}
+    headers = {"content-type": "application/json", **entry["headers"]}
+    request = urllib.request.Request(entry["url"], json.dumps(call).encode(), headers)
+    with urllib.request.urlopen(request) as response:
+        last = [line for line in response.read().split(b"\n") if line.startswith(b"data: ")][-1]
+    result: dict[str, Any] = json.loads(last.removeprefix(b"data: "))["result"]
+    return f"{'failed' if result['isError'] else 'gave'}: {result['content'][0]['text']}"
+
+
 def turn(text: str) -> str:
     """The answer to a prompt; empty when it was interrupted."""
     if "die" in text:
         os._exit(9)
+    if text.startswith("use "):
+        _, name, given = text.split(" ", 2)
+        return use(name, json.loads(given), asks=True)
+    if text.startswith("sneak "):
+        _, name, given = text.split(" ", 2)
+        return use(name, json.loads(given), asks=False)
     if "run" in text:
         ask("Bash", {"command": "make", "description": "build"})
     if "which" in text:

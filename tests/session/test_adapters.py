@@ -27,6 +27,7 @@ from harness.session.catalogue import ModelCatalogue
 from harness.session.locking import FileThreadLock
 from harness.session.services import AvailableModel, ModelAuthStatus
 from lacking import lacking
+from surroundings import TOOLS
 
 
 def test_what_is_published_reaches_the_subscribers_of_its_topic() -> None:
@@ -167,10 +168,12 @@ def test_a_lock_has_no_name_that_leads_elsewhere(tmp_path: Path) -> None:
         FileThreadLock(str(tmp_path)).acquire("../outside")
 
 
-_BROWSER = next((path for name in PROGRAMS if (path := shutil.which(name))), "")
+_BROWSER = os.path.realpath(next((path for name in PROGRAMS if (path := shutil.which(name))), TOOLS))
 
 
-@pytest.mark.skipif(not _BROWSER, reason=lacking("Chromium"))
+@pytest.mark.skipif(
+    _BROWSER.startswith(os.path.realpath(TOOLS)), reason=lacking("Chromium that prints a page")
+)
 def test_a_browser_reads_what_a_page_becomes_and_takes_its_picture(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("<p id=p>before</p><script>p.textContent='af' + 'ter'</script>")
 

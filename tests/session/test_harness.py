@@ -315,6 +315,7 @@ WRONG: dict[str, list[Any]] = {
         [Subagent(id="s", name="S", description="d", allowed_harness_tools="bash")],  # type: ignore[arg-type]
     ],
     "gateways": ["x", [5], 5],
+    "gateway": ["x", True, {}],
     "resolve_model": ["gpt", _later],
     "om_config": [{"default_observer_model_id": "x"}, 5],
     "disable_builtin_tools": ["ask_user", [5], 5],

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from harness.contracts.request import GatewayOptions
 from harness.contracts.tool import Tool, ToolContext
 from harness.errors import UsageError
+from harness.events import Error
 from harness.log.codec import decode
 from harness.log.stores.memory import MemoryStore
 from harness.native.tools.function_tool import tool
@@ -27,6 +29,7 @@ PROVED_HERE = {
     "custom_model_catalog_provider",
     "cwd",
     "environ",
+    "gateway",
     "gateways",
     "id",
     "id_generator",
@@ -412,5 +415,16 @@ def test_a_name_is_not_taken_for_a_file() -> None:
         not_files: Any = ["notes.txt"]
         with pytest.raises(UsageError, match="not a file: 'notes"):
             await harness.send_message(content="Read it.", files=not_files)
+
+    run(work)
+
+
+def test_a_gateway_is_put_before_programs_and_one_that_cannot_have_it_is_refused() -> None:
+    async def work() -> None:
+        cursor = CommandAgent(name="cursor", permissions="full-access")
+        async with opened(agent=cursor, gateway=GatewayOptions(), storage=MemoryStore()) as (harness, _):
+            await harness.send_message(content="hi")
+            [error] = [event for event in log_of(harness) if isinstance(event, Error)]
+            assert "cannot be pointed at a gateway" in error.message
 
     run(work)

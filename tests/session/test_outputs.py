@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, TypedDict
@@ -18,6 +17,7 @@ from harness.events import Error, Event
 from harness.models.scripted import Scripted
 from harness.session.outputs import OutputShape
 from harness_kit import Model, call, log_of, opened, run
+from python_programs import python_program
 
 
 class Finding(msgspec.Struct):
@@ -187,26 +187,23 @@ def test_the_schema_goes_to_the_api_where_it_takes_one() -> None:
     run(main)
 
 
-PROGRAM = """#!{python}
-import json, os, sys
+PROGRAM = """import json, os, sys
 prompt = sys.stdin.read() or sys.argv[-1]
 counter = os.environ["COUNTER"]
 count = len(open(counter).read().splitlines()) if os.path.exists(counter) else 0
 open(counter, "a").write(json.dumps(prompt) + "\\n")
-text = "I am done." if count == 0 else '{{"findings": []}}'
+text = "I am done." if count == 0 else '{"findings": []}'
 for record in (
-    {{"type": "system", "subtype": "init", "session_id": "s1", "model": "m", "tools": []}},
-    {{"type": "assistant", "session_id": "s1", "message": {{"id": "m1", "role": "assistant", "content": [{{"type": "text", "text": text}}]}}}},
-    {{"type": "result", "subtype": "success", "is_error": False, "result": text, "session_id": "s1", "num_turns": 1, "total_cost_usd": 0.5}},
+    {"type": "system", "subtype": "init", "session_id": "s1", "model": "m", "tools": []},
+    {"type": "assistant", "session_id": "s1", "message": {"id": "m1", "role": "assistant", "content": [{"type": "text", "text": text}]}},
+    {"type": "result", "subtype": "success", "is_error": False, "result": text, "session_id": "s1", "num_turns": 1, "total_cost_usd": 0.5},
 ):
     print(json.dumps(record), flush=True)
 """
 
 
 def test_a_program_is_asked_again_until_its_answer_fits(tmp_path: Path) -> None:
-    program, counter = tmp_path / "cursor-agent", tmp_path / "prompts"
-    program.write_text(PROGRAM.format(python=sys.executable))
-    program.chmod(0o755)
+    program, counter = python_program(tmp_path / "cursor-agent", PROGRAM), tmp_path / "prompts"
 
     async def main() -> None:
         agent = CommandAgent(

@@ -194,3 +194,18 @@ async def test_a_resolver_that_returns_a_coroutine_is_passed_over() -> None:
         await record.until_emitted("tool_approval_required")
         assert harness.session.respond_to_tool_approval(decision="decline")
         await going_on
+
+
+def test_a_function_of_an_application_is_not_trusted_as_a_built_in_tool_is() -> None:
+    from harness import tool
+
+    @tool
+    async def read(path: str) -> str:
+        "Read a file, wherever it is."
+        return path
+
+    kept = SessionPermissions(SessionState(None, None, lambda _event: None), None)
+    standing = kept.standing("read", read)
+
+    assert not standing.is_built_in, "a command that it is given is not known to start as that of bash"
+    assert not standing.is_confined, "it may open a path outside of the workspace"

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from harness.contracts.request import OWN_AGENT
 from harness.errors import UsageError
 from harness.events import FollowUpsChanged, SessionStart
 from harness.folds.session.events import HarnessEvent
 from harness.log.stores.files import FileStore
+from harness.session.config import Mode
 from harness.session.harness import Harness
 from harness_kit import Model, Record, call, log_of, make, opened
 from running_kit import (
@@ -302,3 +304,29 @@ async def test_a_follow_up_is_stopped_by_a_listener_that_sees_it_taken() -> None
         assert ends(record) == ["complete", "aborted"]
         assert len(model.asked) == 1
         check(harness, log_of(harness))
+
+
+@in_loop
+async def test_a_queued_message_is_withdrawn_by_its_id() -> None:
+    async with opened(Model("Yes."), tools=[plain("x")]) as (harness, _record):
+        await harness.create_thread()
+        queue = harness.session.follow_ups
+        queue.enqueue(content="a")
+        queue.enqueue(content="b")
+        first = harness.session.bus.fold.facts.follow_ups[0]
+        assert queue.withdraw(id=first["id"])
+        assert not queue.withdraw(id=first["id"])
+        assert [entry["text"] for entry in harness.session.bus.fold.facts.follow_ups] == ["b"]
+
+
+@in_loop
+async def test_a_harness_takes_other_instructions_and_refuses_to_lose_a_current_mode() -> None:
+    async with opened(Model("Yes."), tools=[plain("x")]) as (harness, _record):
+        await harness.create_thread()
+        harness.reconfigure(
+            modes=harness.list_modes(), agent=OWN_AGENT, instructions="Be brief.", limits=None
+        )
+        agent = harness.get_current_agent()
+        assert "Be brief." in str(agent)
+        with pytest.raises(UsageError, match="left out"):
+            harness.reconfigure(modes=[Mode(id="another")], agent=OWN_AGENT, instructions="", limits=None)

@@ -34,7 +34,9 @@ SHARED = {
 OF_A_SESSION = {
     "add_usage",
     "agent",
+    "append",
     "approval",
+    "bus",
     "capabilities",
     "cwd",
     "destroy",
@@ -43,9 +45,11 @@ OF_A_SESSION = {
     "identity",
     "internals",
     "load_memory_progress",
+    "log",
     "mode",
     "model",
     "om",
+    "relays",
     "reset_token_usage",
     "run",
     "set_token_usage",
@@ -57,6 +61,7 @@ OF_A_SESSION = {
     "workspace",
 }
 OF_A_HARNESS = {
+    "mcp",
     "clone_thread",
     "close_session",
     "create_session",
@@ -84,6 +89,7 @@ OF_A_HARNESS = {
     "load_om_progress",
     "memory",
     "mode",
+    "reconfigure",
     "register_heartbeat",
     "remove_heartbeat",
     "rename_thread",

@@ -180,3 +180,23 @@ def test_what_a_rule_denies_is_denied_right_before_it_runs(tmp_path: Path) -> No
     (tmp_path / ".env").write_text("secret")
     (tmp_path / "a").symlink_to(".env")
     assert "a rule denies it" in (kept.denial(read) or "")
+
+
+def test_a_tool_that_a_rule_denies_as_a_whole_is_not_shown_to_the_model() -> None:
+    kept = rules({"permissionRules": {"tools": {"bash": "deny"}}})
+    kept.settings = [Rule(answer="deny", tool="web*"), Rule(answer="deny", tool="read", path=".env")]
+    assert [kept.is_denied(name) for name in ("bash", "webfetch", "read", "grep")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_always_has_no_effect_where_a_rule_asks_and_it_is_said(tmp_path: Path) -> None:
+    kept = rules()
+    kept.settings = [Rule(answer="ask", command="git push")]
+    push, log = (
+        proposed_call("bash", {"command": line}, [Command(command=line)]) for line in ("git push", "git log")
+    )
+    assert [kept.verdict(call).is_lasting for call in (push, log)] == [False, True]

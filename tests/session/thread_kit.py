@@ -125,6 +125,9 @@ class ParentThread:
             raise UsageError(f"unknown model: {model_id}")
         return self.models[model_id]
 
+    def server_tools(self, names: Sequence[str]) -> Sequence[Tool]:
+        return [tool for tool in self.harness_tools() if tool.spec.name.partition("__")[0] in names]
+
     def harness_tools(self) -> Sequence[Tool]:
         return self.shared
 

@@ -12,6 +12,7 @@ from harness.events import (
     Forked,
     GoalChanged,
     GoalEvaluated,
+    LimitWindow,
     MemoryActivated,
     MemoryModelChanged,
     MemoryStatus,
@@ -21,6 +22,7 @@ from harness.events import (
     ObservationEnd,
     ObservationFailed,
     ObservationStart,
+    Parked,
     ReflectionEnd,
     ReflectionFailed,
     ReflectionStart,
@@ -32,6 +34,7 @@ from harness.events import (
     Suspended,
     ThreadCreated,
     ThreadRenamed,
+    Unparked,
     WorkspaceChanged,
 )
 from harness.formatting.approval import STEERING
@@ -70,6 +73,8 @@ def steered(text: str) -> list[Event]:
         MemoryModelChanged(role="observer", model_id=text),
         Suspended(),
         Resumed(),
+        Parked(id=text, window=LimitWindow(name=text, status="reached"), resumes_at_ms=1),
+        Unparked(id=text, reason="resumed"),
     ]
     assert {type(event) for event in events} == set(STEERING)
     return events

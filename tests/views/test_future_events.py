@@ -13,7 +13,6 @@ import pytest
 
 import harness.views
 from changed_logs import FromTheFuture, numbered
-from harness.contracts.conversation import conversation_of
 from harness.conversation.history import history
 from harness.events import (
     Event,
@@ -30,6 +29,7 @@ from harness.events import (
     UsageDelta,
 )
 from harness.folds.changes.fold import ChangeHistory
+from harness.folds.handed_conversation import conversation_of
 from harness.folds.inbox.fold import InboxFold, Surroundings
 from harness.folds.page_state.fold import StateFold
 from harness.folds.run_events.runner_events import RunnerTranslation

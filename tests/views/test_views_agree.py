@@ -31,7 +31,7 @@ from changed_logs import (
     thread,
     whole,
 )
-from harness.contracts.conversation import HandedAnswer, conversation_of
+from harness.contracts.conversation import HandedAnswer
 from harness.contracts.model import AssistantTurn
 from harness.conversation.history import history
 from harness.events import (
@@ -48,6 +48,7 @@ from harness.events import (
     Warning,
 )
 from harness.folds.changes.fold import ChangeHistory
+from harness.folds.handed_conversation import conversation_of
 from harness.folds.inbox.fold import InboxFold, Surroundings
 from harness.folds.inbox.row import NEEDS_YOU, WORKS
 from harness.folds.page_state.fold import StateFold
@@ -100,10 +101,8 @@ class Reading:
                 self.tops[run.id] = ""
             self.is_late |= run.status != "open" and isinstance(event, Message | TextDelta)
             self.tops |= {ended.id: ended.outcome for ended in self.tree.ended if not ended.depth}
-            if isinstance(event, Message) and event.role == "assistant" and not run.depth:
-                self.said.append(event.text)
-            elif self.tree.answer_in_result and not run.depth:
-                self.said.append(self.tree.answer_in_result)
+            if self.tree.said is not None and not run.depth:
+                self.said.append(self.tree.said.text)
             for reader in (self.state, self.inbox, self.changes):
                 reader.feed(event)
             self.facts.take(event)

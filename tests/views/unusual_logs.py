@@ -54,6 +54,11 @@ def answered(run: str, id: str) -> Event:
     return RelayReply(run_id=run, id=id, approved=True)
 
 
+def states(run: str, count: int) -> Event:
+    """Its end, with what it used in all."""
+    return Result(run_id=run, success=True, usage=Usage(input=count, output=count))
+
+
 def used(run: str, count: int) -> Event:
     return UsageDelta(run_id=run, usage=Usage(input=count, output=count))
 
@@ -186,6 +191,22 @@ _LOGS: dict[str, Log] = {
         *(called("t", "c"), says("t"), ends("t")),
     ],
     "a thread": [ThreadCreated(id="th", run_id="th"), start("t"), says("t"), ends("t"), *_NEXT],
+    "started again in the middle of a text": [
+        *(
+            start("t"),
+            piece("t", "It r"),
+            start("t"),
+            piece("t", "It ran."),
+            says("t", "It ran.", "m"),
+            ends("t"),
+        ),
+    ],
+    "usage after the end that the total has": [
+        *(start("t"), says("t"), used("t", 5), states("t", 10), used("t", 5), *_NEXT),
+    ],
+    "started again after another run has ended it": [
+        *(start("t"), used("t", 7), start("o"), says("o"), start("t"), used("t", 2), states("t", 3)),
+    ],
     "an event from the future": [start("t"), FromTheFuture(run_id="t"), says("t"), ends("t")],
 }
 LOGS = {name: numbered(log) for name, log in _LOGS.items()}

@@ -73,7 +73,7 @@ test("a fleet is followed while it runs, and the page asks for nothing", async (
   await go("#/fleet", ".fleet-empty");
   const asked = [];
   page.on("request", (request) => asked.push(new URL(request.url()).pathname));
-  const running = server.run(["fleet", "run", "plan.toml", "--name", "shop", "-j", "2"], folder);
+  const running = server.run(["fleet", "run", "plan.toml", "--name", "shop", "-j", "2", "--trust"], folder);
   await page.waitForSelector('.fleet-row[data-fleet="shop"]');
   await page.click('.fleet-row[data-fleet="shop"]');
   await page.waitForSelector(".fleet-run");
@@ -160,7 +160,7 @@ test("the report and the cases can be saved", async () => {
 });
 
 test("a fleet is stopped and continued from the page", async () => {
-  const running = server.run(["fleet", "run", "plan.toml", "--name", "again", "-j", "1"], folder).catch((error) => error.code);
+  const running = server.run(["fleet", "run", "plan.toml", "--name", "again", "-j", "1", "--trust"], folder).catch((error) => error.code);
   await go("#/fleet", '.fleet-row[data-fleet="again"]');
   await page.click('.fleet-row[data-fleet="again"]');
   await page.getByRole("button", { name: "Stop…" }).click();
@@ -195,7 +195,7 @@ test("a fleet that cannot be read is one row with its reason", async () => {
 test("thousands of cases are few nodes", async () => {
   const tasks = Array.from({ length: 1_500 }, (_, index) => `[[task]]\nid = "task ${index}"\nprompt = "x"\n`).join("");
   writeFileSync(join(folder, "large.toml"), `repeats = 3\nbudget_usd = 0.000001\nagents = [{ name = "careful", agent = "native", model = "scripted/careful.json" }]\n[limits]\nrun_budget_usd = 1\n${tasks}`);
-  await server.run(["fleet", "run", "large.toml", "--name", "large"], folder).catch((error) => assert.equal(error.code, 3));
+  await server.run(["fleet", "run", "large.toml", "--name", "large", "--trust"], folder).catch((error) => assert.equal(error.code, 3));
   await go("#/fleet/large", ".fleet-mark");
   assert.equal(await state(), "Budget reached");
   assert.ok((await page.evaluate(() => document.querySelectorAll("*").length)) < NODES_MAX);

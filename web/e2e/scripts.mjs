@@ -33,11 +33,11 @@ See <https://example.com/backoff>.
 
 const CONVERSATION = lane(
   "RETRIES",
-  [reasoning("The client shall back off. I look for the **retry loop** first, then decide where the pause belongs.", 8), text("I'll look at how the client retries today.\n", 4), call("task_write", { tasks: tasks("in_progress", "pending", "pending") }), call("list", {}), call("grep", { pattern: "attempt" })],
+  [reasoning("The client shall back off. I look for the **retry loop** first, then decide where the pause belongs.", 8), text("I'll look at how the client retries today.\n", 4), call("todo", { todos: tasks("in_progress", "pending", "pending") }), call("list", {}), call("grep", { pattern: "attempt" })],
   [call("read", { filePath: "http_client.py" })],
   [text("The loop tries three times **without a pause**. I'll make the pause grow.\n", 6), call("edit", { filePath: "http_client.py", oldString: BEFORE, newString: AFTER })],
   [call("bash", { command: "echo '....F'; echo 'FAILED test_gives_up - assert 3 == 4'; exit 1" })],
-  [text("One test counts the attempts.\n", 4), call("task_write", { tasks: tasks("completed", "completed", "in_progress") })],
+  [text("One test counts the attempts.\n", 4), call("todo", { todos: tasks("completed", "completed", "in_progress") })],
   [text(FINAL, 30), usage],
 );
 

@@ -66,26 +66,26 @@ SHELL = "run_command"
 _PATHS = ("AbsolutePath", "TargetFile", "File", "FilePath", "Path", "path")
 
 
-def _path_of(asked: Input, cwd: str) -> str:
-    return absolute(first_text(asked, *_PATHS).removeprefix("file://"), cwd)
+def _path_of(arguments: Input, cwd: str) -> str:
+    return absolute(first_text(arguments, *_PATHS).removeprefix("file://"), cwd)
 
 
-def _view(asked: Input, cwd: str) -> list[Operation] | None:
-    path = _path_of(asked, cwd)
-    start, end = (count_of(asked.get(name)) or None for name in ("StartLine", "EndLine"))
+def _view(arguments: Input, cwd: str) -> list[Operation] | None:
+    path = _path_of(arguments, cwd)
+    start, end = (count_of(arguments.get(name)) or None for name in ("StartLine", "EndLine"))
     return [Read(path=path, start_line=start, end_line=end)] if path else None
 
 
-def _write(asked: Input, cwd: str) -> list[Operation] | None:
-    path = _path_of(asked, cwd)
-    start, end = lines_of(text_of(asked.get("CodeContent")))
+def _write(arguments: Input, cwd: str) -> list[Operation] | None:
+    path = _path_of(arguments, cwd)
+    start, end = lines_of(text_of(arguments.get("CodeContent")))
     return [Write(path=path, start_line=start, end_line=end)] if path else None
 
 
-def _replace(asked: Input, cwd: str) -> list[Operation] | None:
+def _replace(arguments: Input, cwd: str) -> list[Operation] | None:
     """One place of a file, or several (`ReplacementChunks`), of which the range then spans all."""
-    path = _path_of(asked, cwd)
-    chunks = [record_of(chunk) for chunk in items_of(asked.get("ReplacementChunks"))] or [asked]
+    path = _path_of(arguments, cwd)
+    chunks = [record_of(chunk) for chunk in items_of(arguments.get("ReplacementChunks"))] or [arguments]
     starts, ends = (
         [number for chunk in chunks if (number := count_of(chunk.get(name)))]
         for name in ("StartLine", "EndLine")
@@ -94,8 +94,8 @@ def _replace(asked: Input, cwd: str) -> list[Operation] | None:
     return [Write(path=path, start_line=start, end_line=end, change="update")] if path else None
 
 
-def _fetch(asked: Input, _cwd: str) -> list[Operation] | None:
-    url, query = first_text(asked, "Url", "url"), first_text(asked, "query", "Query")
+def _fetch(arguments: Input, _cwd: str) -> list[Operation] | None:
+    url, query = first_text(arguments, "Url", "url"), first_text(arguments, "query", "Query")
     return [Fetch(url=url, query=query)] if url or query else None
 
 
@@ -225,7 +225,7 @@ class AntigravityTranslator(PlainAnswer):
 
     def finish(self, ending: Ending) -> Sequence[Event]:
         if not self._has_records:
-            if self._held or ending.exit_code != 0 or ending.outcome is not None:
+            if self._waiting_lines or ending.exit_code != 0 or ending.outcome is not None:
                 return super().finish(ending)
             message = "agy wrote nothing: before 1.0.7 it writes its answer to a terminal only"
             return [Error(message=message, code="no_output"), Result(success=False, outcome="failed")]
@@ -318,18 +318,18 @@ class AntigravityTranslator(PlainAnswer):
         name = text_of(info.get("name")) or text_of(step.get("tool_name"))
         if index is None or not name:
             return [Unknown(raw=record)]
-        call_id, asked = f"step-{index}", info.get("parameters")
+        call_id, arguments = f"step-{index}", info.get("parameters")
         if call_id in self._ended:
             return ()
-        operations = ANTIGRAVITY.operations(name, asked, self.working_directory)
+        operations = ANTIGRAVITY.operations(name, arguments, self.working_directory)
         raw = step if operations is None else None
-        out = self._start(call_id, name, asked, operations or [], raw)
+        out = self._start(call_id, name, arguments, operations or [], raw)
         if step.get("state") in _ENDED:
             out += self._end(step, call_id, name)
         return out
 
     def _start(
-        self, call_id: str, name: str, asked: Any, operations: list[Operation], raw: Any
+        self, call_id: str, name: str, arguments: Any, operations: list[Operation], raw: Any
     ) -> list[Event]:
         out = self._finish_text()
         if call_id in self._calls:
@@ -337,7 +337,7 @@ class AntigravityTranslator(PlainAnswer):
         self._calls[call_id] = operations
         return [
             *out,
-            ToolStart(call_id=call_id, tool_name=name, input=asked, operations=operations, raw=raw),
+            ToolStart(call_id=call_id, tool_name=name, input=arguments, operations=operations, raw=raw),
         ]
 
     def _end(
@@ -346,8 +346,8 @@ class AntigravityTranslator(PlainAnswer):
         info, error = record_of(step.get("tool_info")), _error_of(step)
         output, seconds = info.get("output"), amount_of(step.get("duration_seconds"))
         status = _EXIT_STATUS.search(error) if name == SHELL else None
-        used = self._used(step, call_id)
-        asked = self._end_step(call_id)
+        usage_fields = self._used(step, call_id)
+        operations_before = self._end_step(call_id)
         out: list[Event] = [
             ToolEnd(
                 call_id=call_id,
@@ -356,9 +356,9 @@ class AntigravityTranslator(PlainAnswer):
                 output=output_of(output) if output is not None else error or None,
                 exit_code=int(status[1]) if status is not None else None,
                 duration_ms=None if seconds is None else round(seconds * 1000),
-                operations=None if operations == asked else operations,
+                operations=None if operations == operations_before else operations,
             ),
-            *used,
+            *usage_fields,
         ]
         if _DENIED.search(error):
             self._is_denied = True

@@ -128,27 +128,27 @@ def output_of_payload(payload: Any) -> str:
     return msgspec.json.encode(payload).decode()
 
 
-def subagent_name_of(asked: Input) -> str:
-    kind = asked.get("subagentType", asked.get("subagent_type"))
+def subagent_name_of(arguments: Input) -> str:
+    kind = arguments.get("subagentType", arguments.get("subagent_type"))
     if isinstance(kind, dict):
         custom = text_of(record_of(kind.get("custom")).get("name"))
         return custom or next((key for key in kind if isinstance(key, str)), "")
     return text_of(kind)
 
 
-def _spawn(asked: Input, _cwd: str) -> list[Operation] | None:
-    name, task = subagent_name_of(asked), first_text(asked, "description", "prompt")
-    return [Spawn(name=name, task=task, agent_id=text_of(asked.get("agentId")))] if name or task else None
+def _spawn(arguments: Input, _cwd: str) -> list[Operation] | None:
+    name, task = subagent_name_of(arguments), first_text(arguments, "description", "prompt")
+    return [Spawn(name=name, task=task, agent_id=text_of(arguments.get("agentId")))] if name or task else None
 
 
-def _write(asked: Input, cwd: str) -> list[Operation] | None:
-    path = absolute(first_text(asked, *_PATHS), cwd)
-    start, end = lines_of(first_text(asked, "fileText", "contents", "content"))
+def _write(arguments: Input, cwd: str) -> list[Operation] | None:
+    path = absolute(first_text(arguments, *_PATHS), cwd)
+    start, end = lines_of(first_text(arguments, "fileText", "contents", "content"))
     return [Write(path=path, start_line=start, end_line=end)] if path else None
 
 
-def _fetch(asked: Input, _cwd: str) -> list[Operation] | None:
-    url, query = text_of(asked.get("url")), first_text(asked, "searchTerm", "search_term", "query")
+def _fetch(arguments: Input, _cwd: str) -> list[Operation] | None:
+    url, query = text_of(arguments.get("url")), first_text(arguments, "searchTerm", "search_term", "query")
     return [Fetch(url=url, query=query)] if url or query else None
 
 
@@ -157,21 +157,23 @@ def _read_result(call: PendingCall, detail: Input, _output: str) -> list[Operati
     lines = count_of(detail.get("totalLines")) or None
     if not lines or detail.get("exceededLimit") is True or len(call.operations) != 1:
         return None
-    asked = call.operations[0]
-    if not isinstance(asked, Read) or asked.start_line is not None:
+    operation = call.operations[0]
+    if not isinstance(operation, Read) or operation.start_line is not None:
         return None
-    return [replace(asked, start_line=1, end_line=lines)]
+    return [replace(operation, start_line=1, end_line=lines)]
 
 
 def _write_result(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
     path = absolute(text_of(detail.get("path")), call.cwd)
-    asked = call.operation or Write(path=path)
-    if not isinstance(asked, Write) or not (path or asked.path):
+    operation = call.operation or Write(path=path)
+    if not isinstance(operation, Write) or not (path or operation.path):
         return None
     diff, created = text_of(detail.get("diffString")), count_of(detail.get("linesCreated")) or None
-    start, end = changed_lines(diff) or ((1, created) if created else (asked.start_line, asked.end_line))
-    change = "create" if diff.startswith("--- /dev/null") else "update" if diff else asked.change
-    return [Write(path=path or asked.path, start_line=start, end_line=end, change=change)]
+    start, end = changed_lines(diff) or (
+        (1, created) if created else (operation.start_line, operation.end_line)
+    )
+    change = "create" if diff.startswith("--- /dev/null") else "update" if diff else operation.change
+    return [Write(path=path or operation.path, start_line=start, end_line=end, change=change)]
 
 
 CURSOR = Toolset(
@@ -313,12 +315,12 @@ class CursorTranslator(StreamJson):
             self._has_pieces = True
             self._pieces += [text] if text else []
             return [*out, TextDelta(id=f"text-{self._texts}", text=text)] if text else out
-        written = "".join(self._pieces)
-        if self._has_pieces and not written and text in (self._last_text, self._all_text):
+        text_so_far = "".join(self._pieces)
+        if self._has_pieces and not text_so_far and text in (self._last_text, self._all_text):
             self.rule = "assistant/repeated"
             return out
         # The last repetition of a turn may hold all that was said before, too.
-        return [*out, *self._whole(written if written and text.endswith(written) else text)]
+        return [*out, *self._whole(text_so_far if text_so_far and text.endswith(text_so_far) else text)]
 
     def _thinking(self, record: Record) -> Sequence[Event]:
         text = text_of(record.get("text"))
@@ -354,7 +356,7 @@ class CursorTranslator(StreamJson):
         if call_id not in self.calls.open:
             return out
         self._ended_calls.add(call_id)
-        name, asked = self.calls.open[call_id].name, self.calls.open[call_id].input
+        name, tool_input = self.calls.open[call_id].name, self.calls.open[call_id].input
         _, content = tool_of(call)
         is_success, word, payload = result_of(content)
         detail = {**record_of(content.get("result")), **record_of(payload)}
@@ -368,7 +370,7 @@ class CursorTranslator(StreamJson):
             message = f"permission denied: {name}{f': {output}' if output else ''}"
             out.append(Warning(message=message, code="permission_denied"))
         if is_success and name in TODO_LISTS:
-            out += _tasks(asked, detail)
+            out += _tasks(tool_input, detail)
         return out
 
     def _steps(self, call_id: str, detail: Record) -> list[Event]:
@@ -392,19 +394,19 @@ class CursorTranslator(StreamJson):
         return [Warning(message=f"{message}; attempt {attempt}" if attempt else message, code="retry")]
 
     def _query(self, record: Record) -> Sequence[Event]:
-        asked = record_of(record_of(record.get("query")).get("createPlanRequestQuery"))
-        plan = text_of(record_of(asked.get("args")).get("plan"))
+        plan_call = record_of(record_of(record.get("query")).get("createPlanRequestQuery"))
+        plan = text_of(record_of(plan_call.get("args")).get("plan"))
         return [*self._flush(), *self._whole(plan)] if plan else ()
 
     def _result(self, record: Record) -> Sequence[Event]:
         out = [*self._begin(record), *self._flush()]
         usage = record_of(record.get("usage"))
-        stated = {plain: usage[name] for name, plain in _USAGE.items() if name in usage}
+        counts = {plain: usage[name] for name, plain in _USAGE.items() if name in usage}
         # It is all that was said in the turn; the answer is what was said last.
         text = text_of(record.get("result"))
         text = self._last_text if self._last_text and text.endswith(self._last_text) else text
         self._all_text = ""
-        return [*out, *super()._result({**record, "usage": stated or usage, "result": text})]
+        return [*out, *super()._result({**record, "usage": counts or usage, "result": text})]
 
 
 def _joined(blocks: list[Record]) -> str:
@@ -414,8 +416,8 @@ def _joined(blocks: list[Record]) -> str:
 def _end(event: ToolEnd, call: Record, detail: Record, is_success: bool | None) -> ToolEnd:
     is_shell = event.tool_name in SHELLS
     exit_code = count_of(detail.get("exitCode")) if is_shell else None
-    started, ended = (_count(call.get(name)) for name in ("startedAtMs", "completedAtMs"))
-    duration_ms = max(0, ended - started) if started is not None and ended is not None else None
+    start_ms, end_ms = (_count(call.get(name)) for name in ("startedAtMs", "completedAtMs"))
+    duration_ms = max(0, end_ms - start_ms) if start_ms is not None and end_ms is not None else None
     return replace(event, success=is_success, exit_code=exit_code, duration_ms=duration_ms)
 
 
@@ -424,9 +426,9 @@ def _count(value: Any) -> int | None:
     return int(value) if is_number else count_of(value)
 
 
-def _tasks(asked: Record, detail: Record) -> list[Event]:
+def _tasks(tool_input: Record, detail: Record) -> list[Event]:
     """The result holds the whole list, also when only some of it was changed."""
-    todos = detail.get("todos", None if asked.get("merge") is True else asked.get("todos"))
+    todos = detail.get("todos", None if tool_input.get("merge") is True else tool_input.get("todos"))
     if not isinstance(todos, list):
         return []
     plain = [

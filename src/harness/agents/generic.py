@@ -36,21 +36,21 @@ class GenericTranslator(Translator):
         return [Unknown(raw=record)]
 
     def text(self, line: str) -> Sequence[Event]:
-        found = _DIAGNOSTIC.fullmatch(line)
-        if found is not None:
-            return self._diagnostic(found)
+        match = _DIAGNOSTIC.fullmatch(line)
+        if match is not None:
+            return self._diagnostic(match)
         self.rule = "unknown"
         value = decoded(line)
         return [Unknown(raw=line if value is None else value)]
 
     def stderr(self, line: str) -> Sequence[Event]:
-        found = _DIAGNOSTIC.fullmatch(line)
-        return super().stderr(line) if found is None else self._diagnostic(found)
+        match = _DIAGNOSTIC.fullmatch(line)
+        return super().stderr(line) if match is None else self._diagnostic(match)
 
-    def _diagnostic(self, found: re.Match[str]) -> Sequence[Event]:
+    def _diagnostic(self, match: re.Match[str]) -> Sequence[Event]:
         self.rule = "diagnostic"
-        notice = Warning if found[1].lower() in _WARNINGS else Error
-        return [notice(message=found[2].strip(), code="diagnostic")]
+        notice = Warning if match[1].lower() in _WARNINGS else Error
+        return [notice(message=match[2].strip(), code="diagnostic")]
 
 
 AGENT = Agent(

@@ -139,12 +139,14 @@ class MiniSweAgentTranslator(Translator):
             commands.insert(0, parts.pop().removesuffix("\n```"))
         answer = _FENCE.join(parts).strip("\n")
         out: list[Event] = [Message(role="assistant", text=answer)] if answer else []
-        for number, asked in enumerate(commands, 1):
+        for number, command in enumerate(commands, 1):
             call_id = f"step-{self._step}:{number}"
             self._open.append(call_id)
-            operations = operations_of(asked, self.working_directory)
+            operations = operations_of(command, self.working_directory)
             out.append(
-                ToolStart(call_id=call_id, tool_name="bash", input={"command": asked}, operations=operations)
+                ToolStart(
+                    call_id=call_id, tool_name="bash", input={"command": command}, operations=operations
+                )
             )
         return out
 
@@ -152,14 +154,14 @@ class MiniSweAgentTranslator(Translator):
         if not self._open:
             return [Info(message=text, code="tool")] if text else []
         # The command that submits is reported as not executed; it was.
-        found = None if _NOT_RUN in text else _RESULT.match(text)
-        code = None if found is None else int(found[1])
+        match = None if _NOT_RUN in text else _RESULT.match(text)
+        code = None if match is None else int(match[1])
         return [
             ToolEnd(
                 call_id=self._open.popleft(),
                 tool_name="bash",
                 success=None if code is None else code == 0,
-                output=text if found is None else found[2],
+                output=text if match is None else match[2],
                 exit_code=code,
             )
         ]

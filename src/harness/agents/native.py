@@ -30,6 +30,7 @@ AGENT = Agent(
             "max_budget_usd",
             "system_prompt",
             "append_system_prompt",
+            "files",
             "read-only",
             "agent-default",
             "accept-edits",

@@ -29,6 +29,8 @@ _OBJECTS: dict[Part, str] = {
     "gateway": "POINTING",
 }
 """What each part defines."""
+_COMMAND = "acp:"
+"""Begins the name of an agent that is known by its command alone."""
 _NO_AGENTS = ("__init__", "registry")
 
 
@@ -47,30 +49,52 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Agent:
-    """The agent of that name or alias. Raises UnknownAgent, BrokenPlugin."""
-    wanted = _spelled(name)
-    if wanted in names():
-        return _built_in(wanted)
+    """The agent of that name or alias, or that a command starts (`acp:my-agent --acp`).
+
+    Raises UnknownAgent, BrokenPlugin, and UsageError for what is no command.
+    """
+    if name.startswith(_COMMAND):
+        return _of_command(name)
+    spelling = _spelled(name)
+    if spelling in names():
+        return _built_in(spelling)
     plugins = _plugins()
-    if wanted in plugins:
-        return _plugin(plugins[wanted])
-    for known in names():
-        if wanted in _built_in(known).aliases:
-            return _built_in(known)
+    if spelling in plugins:
+        return _plugin(plugins[spelling])
+    for name_of_agent in names():
+        if spelling in _built_in(name_of_agent).aliases:
+            return _built_in(name_of_agent)
+    if words := _command_of(spelling):
+        return _of_command(f"{_COMMAND}{words}")
     choices = ", ".join([*names(), *plugins])
-    raise UnknownAgent(f"unknown agent: {name}", hint=f"expected one of: {choices}")
+    hint = f"expected one of: {choices}, or {_COMMAND}COMMAND for any agent of ACP"
+    raise UnknownAgent(f"unknown agent: {name}", hint=hint)
+
+
+@cache
+def _of_command(name: str) -> Agent:
+    from harness.protocols.acp.any_agent import agent_of
+
+    return agent_of(name)
+
+
+def _command_of(name: str) -> str:
+    """What the user's settings say that starts the agent of that name; empty if they do not."""
+    from harness import config
+
+    return str(config.load(os.getcwd(), os.environ).value(f"agents.{name}.acp") or "")
 
 
 def load_all() -> tuple[list[Agent], list[BrokenPlugin]]:
     """All agents, and the errors of broken plugins: one of them does not hide the others."""
-    loaded: list[Agent] = []
+    agents: list[Agent] = []
     broken: list[BrokenPlugin] = []
     for name in all_names():
         try:
-            loaded.append(load(name))
+            agents.append(load(name))
         except BrokenPlugin as error:
             broken.append(error)
-    return loaded, broken
+    return agents, broken
 
 
 def all_names() -> list[str]:

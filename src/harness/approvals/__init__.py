@@ -8,9 +8,9 @@ tool table of the agent. What a call is described as (operations, titles, kinds,
 
 | file | what it has |
 |---|---|
-| `call.py` | the vocabulary: `ProposedCall`, `AccessMode`, `Decision` |
+| `call.py` | the vocabulary: `ProposedCall`, `AccessMode` |
 | `tool_table.py` | what a tool's arguments mean: its category, which of them are paths or the command |
-| `decide.py` | the decision, in the one order that counts |
+| `decide.py` | `decide`: the decision, in the one order that counts. Nothing else decides |
 | `rules.py` | rules of the user, a project, a session, and grants: what they touch and what they cover |
 | `possible_commands.py`, `denied_below.py` | what could come to something that a rule names, though it does not say so |
 | `free_commands.py`, `command_grammar.py` | command lines that are proved to read only |

@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from harness.approvals.call import AccessMode, Decision, ProposedCall
-from harness.approvals.decide import decide
+from harness.approvals.call import AccessMode, ProposedCall
+from harness.approvals.decide import Decision, decide
 from harness.approvals.free_commands import why_asked
 from harness.approvals.rules import Rule
 from harness.approvals.work_folder import WorkFolder

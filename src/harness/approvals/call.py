@@ -1,4 +1,4 @@
-"""The vocabulary of a decision: the call that a question is about, the mode of a run, and the answer."""
+"""The vocabulary of a decision: the call that a question is about, the mode of a run, and the answers there are."""
 
 from __future__ import annotations
 
@@ -76,16 +76,3 @@ FULL_ACCESS = _mode("full-access", *get_args(Category))
 MODES: Mapping[str, AccessMode] = MappingProxyType(
     {mode.name: mode for mode in (READ_ONLY, PLAN, ASK, ACCEPT_EDITS, FULL_ACCESS)}
 )
-
-
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a question, for all the calls that it stands for."""
-
-    answer: Answer
-    why: str
-    """A sentence for the person or the model."""
-    calls: tuple[ProposedCall, ...] = ()
-    reasons: tuple[str, ...] = ()
-    """The reason for each call, in their order."""
-    is_by_rule: bool = False
-    """A rule asks about it: no grant would keep it from being asked again."""

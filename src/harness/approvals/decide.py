@@ -2,7 +2,7 @@
 
 1. a rule that denies it: denied, in every mode;
 2. a mode that is fixed (read-only, plan) allows what reads below the folder and what only concerns the conversation;
-   everything else is denied, whatever was granted;
+   everything else is denied, whatever was granted; where it is not, what was allowed for once is allowed, and used up;
 3. a rule that asks about it: asked about, also in full access; so is what could come to something that a rule names, though
    it does not say so (`git $x`);
 4. full access: allowed;
@@ -16,8 +16,11 @@ A question that stands for several calls is decided by the strongest answer to a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from harness.approvals.call import AccessMode, Answer, Decision, ProposedCall
+import msgspec
+
+from harness.approvals.call import FULL_ACCESS, AccessMode, Answer, ProposedCall
 from harness.approvals.denied_below import first_below
 from harness.approvals.free_commands import why_asked
 from harness.approvals.rules import (
@@ -49,6 +52,27 @@ _ASKED: dict[str, str] = {
 _NO_CALLS = "it does not say which calls this is for"
 
 
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a question, for all the calls that it stands for."""
+
+    answer: Answer
+    why: str
+    """A sentence for the person or the model."""
+    calls: tuple[ProposedCall, ...] = ()
+    reasons: tuple[str, ...] = ()
+    """The reason for each call, in their order."""
+    is_by_rule: bool = False
+    """A rule asks about it: no grant would keep it from being asked again."""
+    spent: tuple[Rule, ...] = ()
+    """Rules for one call that this answer uses up."""
+
+
+class _Verdict(NamedTuple):
+    answer: Answer
+    why: str
+    spent: tuple[Rule, ...] = ()
+
+
 def decide(
     calls: Sequence[ProposedCall], mode: AccessMode, rules: Sequence[Rule], workspace: WorkFolder
 ) -> Decision:
@@ -58,44 +82,70 @@ def decide(
         is_free = mode.name == "full-access" and all(rule.answer == "allow" for rule in rules)
         answer: Answer = "allow" if is_free else "deny" if mode.is_fixed else "ask"
         return Decision(answer=answer, why=_NO_CALLS)
-    verdicts = [verdict_on(call, mode, rules, workspace) for call in calls]
-    answer, why = max(verdicts, key=lambda verdict: _WEIGHT[verdict[0]])
+    left, verdicts = list(rules), list[_Verdict]()
+    for call in calls:
+        verdicts.append(_verdict_on(call, mode, left, workspace))
+        for rule in verdicts[-1].spent:
+            left.remove(rule)
+    strongest = max(verdicts, key=lambda verdict: _WEIGHT[verdict.answer])
+    is_by_rule = strongest.answer == "ask" and any(_asking_rule(call, rules, workspace) for call in calls)
     return Decision(
-        answer=answer,
-        why=why,
+        answer=strongest.answer,
+        why=strongest.why,
         calls=tuple(calls),
-        reasons=tuple(reason for _, reason in verdicts),
-        is_by_rule=answer == "ask" and any(_asking_rule(call, rules, workspace) for call in calls),
+        reasons=tuple(verdict.why for verdict in verdicts),
+        is_by_rule=is_by_rule,
+        spent=tuple(rule for verdict in verdicts for rule in verdict.spent),
     )
 
 
-def verdict_on(
+def denial_of(call: ProposedCall, rules: Sequence[Rule], workspace: WorkFolder) -> str | None:
+    """Why a rule denies a call, for right before it runs, since rules may have changed; None when none does."""
+    decision = decide([call], FULL_ACCESS, [rule for rule in rules if rule.answer == "deny"], workspace)
+    return decision.why if decision.answer == "deny" else None
+
+
+def _verdict_on(
     call: ProposedCall, mode: AccessMode, rules: Sequence[Rule], workspace: WorkFolder
-) -> tuple[Answer, str]:
-    """The answer to one call, and why."""
+) -> _Verdict:
     if rule := first_touching(rules, "deny", call, workspace):
-        return "deny", rule.reason or f"a rule denies it: {_named(rule)}"
+        return _Verdict("deny", rule.reason or f"a rule denies it: {_named(rule)}")
     if mode.is_fixed:
         is_free = mode.answer(call.category) == "allow" and not call.doubt and _is_inside(call, workspace)
         if is_free and (rule := first_below(rules, call, workspace)):
-            return "deny", _has_below(rule)
-        return ("allow", _ALLOWED[call.category]) if is_free else ("deny", _READS_ONLY)
+            return _Verdict("deny", _has_below(rule))
+        return _Verdict("allow", _ALLOWED[call.category]) if is_free else _Verdict("deny", _READS_ONLY)
+    once = [rule for rule in rules if rule.source == "once"]
+    verdict = _by_lasting_rules(call, mode, [rule for rule in rules if rule.source != "once"], workspace)
+    if verdict.answer == "allow" or call.doubt or not once:
+        return verdict
+    others = [rule for rule in rules if rule.source not in ("once", "project")]
+    used = covering([*once, *others], call, workspace) or []
+    spent = tuple(
+        rule for place, rule in enumerate(used) if rule.source == "once" and rule not in used[:place]
+    )
+    return _Verdict("allow", "it was allowed this once", spent) if spent else verdict
+
+
+def _by_lasting_rules(
+    call: ProposedCall, mode: AccessMode, rules: Sequence[Rule], workspace: WorkFolder
+) -> _Verdict:
     if reason := _asking_rule(call, rules, workspace):
-        return "ask", reason
+        return _Verdict("ask", reason)
     if call.doubt and not call.input and any(rule.answer != "allow" for rule in rules):
-        return "ask", call.doubt
+        return _Verdict("ask", call.doubt)
     used = None
     if not call.doubt:
         used = covering([rule for rule in rules if rule.source != "project"], call, workspace)
     if not used and (rule := first_below(rules, call, workspace)):
-        return "ask", _has_below(rule)
+        return _Verdict("ask", _has_below(rule))
     if mode.name == "full-access":
-        return "allow", "everything is allowed in this run"
+        return _Verdict("allow", "everything is allowed in this run")
     if call.doubt:
-        return "ask", call.doubt
+        return _Verdict("ask", call.doubt)
     if used:
-        return "allow", f"a rule allows it: {', '.join(dict.fromkeys(map(_named, used)))}"
-    return _by_mode(call, mode, workspace)
+        return _Verdict("allow", f"a rule allows it: {', '.join(dict.fromkeys(map(_named, used)))}")
+    return _Verdict(*_by_mode(call, mode, workspace))
 
 
 def _asking_rule(call: ProposedCall, rules: Sequence[Rule], workspace: WorkFolder) -> str:
@@ -103,7 +153,7 @@ def _asking_rule(call: ProposedCall, rules: Sequence[Rule], workspace: WorkFolde
     if rule := first_touching(rules, "ask", call, workspace):
         return rule.reason or f"a rule asks about it: {_named(rule)}"
     if rule := first_possible(rules, call):
-        return f"it cannot be seen whether it is what a rule names: {_named(rule)}"
+        return f"it cannot be seen whether it is what a rule names: {_named(rule)}; say plainly what is meant"
     return ""
 
 

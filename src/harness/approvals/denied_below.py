@@ -6,12 +6,16 @@ A search through a folder reads the file that must not be read without naming it
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
+from itertools import product, takewhile
 
 from harness.approvals.call import ProposedCall
-from harness.approvals.command_fragments import BETWEEN_COMMANDS, with_whole_words
+from harness.approvals.command_fragments import fragments_of, says_what_runs, with_whole_words
 from harness.approvals.command_grammar import names
-from harness.approvals.rules import Rule, is_path_of
+from harness.approvals.command_lines import commands_of
+from harness.approvals.known_variables import settled
+from harness.approvals.rules import Rule, is_path_of, matched
 from harness.approvals.work_folder import WorkFolder
 
 _READ_BELOW = names(
@@ -44,24 +48,64 @@ def _folders(call: ProposedCall, workspace: WorkFolder) -> Iterator[str]:
     if call.category == "read" and not call.lists:
         for path in call.paths or (".",):
             yield from filter(os.path.isdir, workspace.reals(path, call.cwd))
-    places = [call.cwd]
-    for part in BETWEEN_COMMANDS.split(with_whole_words(call.command)):
-        words = part.split()
-        name = words[0].rpartition("/")[2] if words else ""
-        if name == "cd" and len(words) > 1:
-            places.append(os.path.join(call.cwd, words[1]))
+    for line in settled(call.command):
+        yield from _folders_in_line(line, call, workspace)
+
+
+def _folders_in_line(line: str, call: ProposedCall, workspace: WorkFolder) -> Iterator[str]:
+    commands = _commands_in(line)
+    places = dict.fromkeys(
+        (
+            call.cwd,
+            *(os.path.join(call.cwd, words[1]) for words in commands if words[0] == "cd" and words[1:]),
+        )
+    )
+    for words in commands:
+        name = words[0].rpartition("/")[2]
         if name == "git" and _OF_ALL_FILES.intersection(words):
             yield from workspace.reals(".", call.cwd)
-        if name not in _READ_BELOW:
-            continue
-        options = "".join(word for word in words if word.startswith("-"))
-        named = [word for word in words[1:] if not word.startswith("-")]
-        if name in _WITHOUT_A_FOLDER or ("grep" in name and "r" in options.casefold()):
-            named.append(".")
-        for word in named:
-            yield from (
-                real for place in places for real in workspace.reals(word, place) if os.path.isdir(real)
-            )
+        named = [word for word in words[1:] if not word.startswith("-")] if name in _READ_BELOW else ()
+        for word, place in product(named, places):
+            for path in (word, *matched(word, place, workspace)):
+                yield from filter(os.path.isdir, workspace.reals(path, place))
+    searching = _commands_in(with_whole_words(line)) if _is_plain(line) else commands
+    if any(map(_searches_here, searching)):
+        for place in places:
+            yield from workspace.reals(".", place)
+
+
+def _is_plain(line: str) -> bool:
+    """Whether it is certain what its commands are, and that none of them runs a text that is quoted: then each is looked at
+    once, with what is quoted in one piece.
+    """
+    return all(says_what_runs(command.split(maxsplit=1)[0]) for command in commands_of(line) or ("sh",))
+
+
+def _commands_in(line: str) -> list[list[str]]:
+    return [words for fragment in dict.fromkeys(fragments_of(line)) if (words := fragment.split())]
+
+
+def _searches_here(words: list[str]) -> bool:
+    """Whether it goes through the folder in which it runs."""
+    name = words[0].rpartition("/")[2]
+    options = "".join(word for word in words if word.startswith("-")).casefold()
+    return (name in _WITHOUT_A_FOLDER or ("grep" in name and "r" in options)) and not _names_a_place(words)
+
+
+_WITHOUT_VALUES = {
+    "grep": re.compile(r"-[EFGHiIlLnoqrsvwchxP]+|--(?:color|include|exclude)=[\w.*-]+"),
+    "rg": re.compile(r"-[FHiIlnNoqsSvwcxUPp]+|--color=\w+"),
+}
+"""Program → options after which the next word is not their value, and which follow no links."""
+
+
+def _names_a_place(words: list[str]) -> bool:
+    """Whether a search has a pattern and then a place: without one it goes through the folder in which it runs."""
+    known = _WITHOUT_VALUES.get(words[0].rpartition("/")[2])
+    rest = list(takewhile(lambda word: not set(word) & set(";&|<>()"), words[1:]))
+    while rest and known is not None and known.fullmatch(rest[0]):
+        rest = rest[1:]
+    return known is not None and len(rest) > 1 and not any(word.startswith("-") for word in rest)
 
 
 def _paths_in(folder: str) -> Iterator[str]:

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 
 from harness.approvals.command_fragments import ASSIGNMENT, BETWEEN_COMMANDS, RUNS_ANOTHER
 from harness.approvals.command_grammar import names
+from harness.approvals.known_variables import settled
 
-_SUBSTITUTION = re.compile(r"[$<>]\([^()]*\)|`[^`]*`")
+_SUBSTITUTION = re.compile(r"[$<>]\(([^()]*)\)|`([^`]*)`")
 _SUBSTITUTE = "$_"
 _UNKNOWN = re.compile(r"\$(?:['{@*-]|\w)|`|\{[^{}\s]*\.\.[^{}\s]*\}|^~[-+\w]|/(?:proc|dev/fd)/")
 """In a word that is not known before it runs; `$?` and the like are numbers. Where `/proc/self/cwd` leads only the process
@@ -26,7 +27,9 @@ _GROUP = re.compile(r"[^\s;&|$<>(]\([^)]")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _QUOTES = re.compile(r"[\\'\"]")
 _SEPARATES = re.compile(r"[\s;&|<>()]")
-_PRINTS = names("echo printf")
+_OPENS_NOTHING = names("echo printf : [ [[ exit kill return shift sleep test true false wait")
+"""What these are given they print, compare or count."""
+_KEYWORDS = names("! do elif else if then time until while {")
 _TAKES_NAMES = names("cpio eval parallel pax setopt shopt source xargs .")
 """What these open or run stands elsewhere, or they change what a glob means."""
 _FROM_A_LIST = re.compile(r"-T|--(?:files0?-from|input-file|pathspec-from-file)")
@@ -34,8 +37,18 @@ _FROM_A_LIST = re.compile(r"-T|--(?:files0?-from|input-file|pathspec-from-file)"
 _RUNS_FOR_EACH = re.compile(r"-(?:exec|ok|x$|X$)|--exec")
 _FINDERS = names("bfs fd fdfind find")
 """With such an option they run something on every file that they find."""
-_TAKES_A_PROGRAM = names("awk ed emacs ex gawk gdb mawk sed vi vim")
+_TAKES_A_PROGRAM = names("awk ed emacs ex gawk gdb mawk vi vim")
 """Programs that are given another one as text, in which a name can be put together."""
+_SED_OPTIONS = frozenset({"-n", "-E", "-r", "-i", "-s", "-u", "-z", "-nE", "-En", "-nr"})
+_SED_OPENS_NOTHING = re.compile(
+    r"(?:(?:\d+|\$)(?:,(?:\+?\d+|\$))?[pd]_?)+|s([/|#,@])(?:(?!\1)[^\\])*\1(?:(?!\1)[^\\])*\1[gpiI0-9]*"
+)
+"""Lines that are printed or deleted, or one replacement: `r`, `w` and `e` are what opens something. A `_` was a separator."""
+_SCRIPT_OF_A_SHELL = re.compile(
+    r"""([^'"\\`$]*(?<![^\s;&|]))(?:/(?:usr/)?bin/)?(?:bash|dash|sh|zsh)\s+-l?c\s+"""
+    r"""(?:'((?:[^'"\\]|"[^'"\\]*")*)'|"((?:[^"'$`\\]|'[^"'$`\\]*')*)")(?=\s*(?:$|[;&|\n]))"""
+)
+"""Behind nothing that quotes anything, and with quotes of its own that end in it: put into the line, it reads as it will."""
 _INTERPRETERS = names(
     "ash bash bun dash deno fish ksh lua node osascript perl php pwsh python python2 python3 ruby sh tclsh zsh"
 )
@@ -44,9 +57,29 @@ _TEXT_FOLLOWS = re.compile(r"-$|-\w*[cepErR]|--(?:eval|print|command|execute)")
 
 def could_open(line: str) -> bool:
     """Whether a line could come to open a path that does not stand in it."""
+    return any(_could_open(one) for one in settled(line))
+
+
+def _could_open(line: str) -> bool:
     text, before = line.replace("\\\n", ""), ""
+    text = _with_the_script_of_a_shell(text)
     while text != before:
+        # What a substitution gives is not known; what it opens itself counts as well (`echo $(cat $F)`).
+        if any(_has_unknown(found[1] or found[2] or "") for found in _SUBSTITUTION.finditer(text)):
+            return True
         text, before = _SUBSTITUTION.sub(_SUBSTITUTE, text), text
+    return _has_unknown(text)
+
+
+def _with_the_script_of_a_shell(text: str) -> str:
+    """`bash -lc 'cat a'` is `cat a`, where it begins the line."""
+    found = _SCRIPT_OF_A_SHELL.match(text)
+    if found is None:
+        return text
+    return f"{found[1]} ; {found[2] or found[3] or ''} ; {text[found.end() :]}"
+
+
+def _has_unknown(text: str) -> bool:
     text = _QUOTED.sub(lambda part: _SEPARATES.sub("_", part[0]), text)
     if _GROUP.search(text):
         return True
@@ -56,7 +89,8 @@ def could_open(line: str) -> bool:
 
 def _opens_unknown(words: Sequence[str]) -> bool:
     """Whether something is opened that is not known. What a quote hides from the shell is looked at, too."""
-    if words[0] in _PRINTS:
+    name = next((word for word in words if word not in _KEYWORDS), "")
+    if name in _OPENS_NOTHING:
         return False
     if any(map(_FROM_A_LIST.match, words)):
         return True
@@ -69,6 +103,8 @@ def _is_given_names(words: Sequence[str]) -> bool:
         name = _QUOTES.sub("", word).rpartition("/")[2]
         if name in _TAKES_NAMES or name in _TAKES_A_PROGRAM:
             return True
+        if name == "sed":
+            return not _is_plain_sed(words[place + 1 :])
         if name in _INTERPRETERS:
             return _has_program_as_text(words[place + 1 :])
         if name in _FINDERS:
@@ -76,6 +112,14 @@ def _is_given_names(words: Sequence[str]) -> bool:
         if name not in RUNS_ANOTHER and not word.startswith("-") and not ASSIGNMENT.match(word):
             return False
     return False
+
+
+def _is_plain_sed(words: Sequence[str]) -> bool:
+    """Whether its script names no file: then it opens those that stand in the line."""
+    bare = [_QUOTES.sub("", word) for word in words]
+    operands = [word for word in bare if not word.startswith("-")]
+    is_known = all(word in _SED_OPTIONS for word in bare if word.startswith("-"))
+    return is_known and bool(operands) and _SED_OPENS_NOTHING.fullmatch(operands[0]) is not None
 
 
 def _has_program_as_text(words: Sequence[str]) -> bool:

@@ -58,11 +58,24 @@ OBEYED: Mapping[str, tuple[str, ...]] = {
         "opencode.jsonc",
     ),
     "kimi": (".kimi-code", ".kimi", ".mcp.json"),
+    "native": (
+        ".harness/agents",
+        ".harness/commands",
+        ".harness/hooks.json",
+        ".claude/agents",
+        ".claude/commands",
+        ".opencode/agent",
+        ".opencode/agents",
+        ".opencode/command",
+        ".opencode/commands",
+    ),
     "opencode": (".opencode", "opencode.json", "opencode.jsonc"),
     "pi": (".pi", ".agents/skills"),
     "qwen": (".qwen", ".env"),
 }
 """Agent → the names that it obeys, with all that is below them, at the top of its folder."""
+HEEDS_FILES_ALONE = frozenset({"native"})
+"""Agents for which settings of git count only beside files of their own: they start no git by themselves."""
 OTHER_AGENTS = (
     ".agents",
     ".amp",

@@ -29,11 +29,13 @@ from harness.approvals.call import Answer, ProposedCall
 from harness.approvals.command_fragments import fragments_of
 from harness.approvals.command_grammar import names, parse
 from harness.approvals.globs import matches
+from harness.approvals.known_variables import settled
 from harness.approvals.possible_commands import could_run
 from harness.approvals.possible_paths import could_open
 from harness.approvals.work_folder import WorkFolder, is_below
 
-RuleSource: TypeAlias = Literal["user", "project", "option", "session", "grant"]
+RuleSource: TypeAlias = Literal["user", "project", "option", "session", "grant", "once"]
+"""`grant`: a person answered "always"; `once`: for one call, and used up by it."""
 FORM_END = " …"
 """At the end of a command that was granted as a form: names and paths may follow. A line that is granted has no such end."""
 _ANY_OPERANDS = (" *", FORM_END)
@@ -53,6 +55,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Argument → glob; arguments that are not listed are free."""
     closed: bool = False
     """Only calls that have no other arguments than those of `params`."""
+    call_id: str = ""
+    """Only the call to which its model gave this id."""
     reason: str = ""
     source: RuleSource = "user"
     place: str = ""
@@ -67,6 +71,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             if (value := getattr(self, name))
         )
         return f"{self.answer} {', '.join(named) or 'everything'}"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it speaks of all calls of a tool, a server or a category."""
+        return not (self.params or self.closed or self.command or self.path or self.call_id)
 
     def is_about(self, call: ProposedCall) -> bool:
         """Whether tool, category and server are those that it names."""
@@ -135,6 +144,8 @@ def covering(rules: Sequence[Rule], call: ProposedCall, workspace: WorkFolder) -
 
 
 def _is_named(rule: Rule, call: ProposedCall) -> bool:
+    if rule.call_id and rule.call_id != call.id:
+        return False
     if rule.category and rule.category != call.category:
         return False
     if rule.tool and not matches(rule.tool, call.tool):
@@ -314,9 +325,12 @@ def _named_paths(call: ProposedCall, workspace: WorkFolder) -> Iterator[tuple[st
         yield path, call.cwd
     if call.category in ("mcp", "unknown") or (call.category == "execute" and not call.command):
         yield from ((text, call.cwd) for text in _texts_in(call.input) if len(text) < _LONGEST_PATH)
-    if not call.command:
-        return
-    words = [_QUOTES.sub("", word) for word in _WORDS.findall(call.command)]
+    for line in settled(call.command) if call.command else ():
+        yield from _paths_in_line(line, call, workspace)
+
+
+def _paths_in_line(line: str, call: ProposedCall, workspace: WorkFolder) -> Iterator[tuple[str, str]]:
+    words = [_QUOTES.sub("", word) for word in _WORDS.findall(line)]
     # `x=@.env`, `HEAD:.env`
     words += [part for word in words for mark in "=:" if mark in word and (part := word.rpartition(mark)[2])]
     words += [word.lstrip("@") for word in words if word.startswith("@")]
@@ -324,7 +338,7 @@ def _named_paths(call: ProposedCall, workspace: WorkFolder) -> Iterator[tuple[st
     for cwd in (call.cwd, *(os.path.join(call.cwd, place) for place in places)):
         for word in words:
             yield word, cwd
-            yield from ((path, cwd) for path in _matched(word, cwd, workspace))
+            yield from ((path, cwd) for path in matched(word, cwd, workspace))
 
 
 _LONGEST_PATH = 4096
@@ -334,7 +348,7 @@ _CHANGES_FOLDER = names("cd chdir pushd -C --chdir --cwd --directory --prefix")
 _CHOICES = re.compile(r"\{([^{},]*(?:,[^{},]*)+)\}")
 
 
-def _matched(word: str, cwd: str, workspace: WorkFolder) -> Iterator[str]:
+def matched(word: str, cwd: str, workspace: WorkFolder) -> Iterator[str]:
     """The files that a shell would put in the place of a word with a glob or with choices."""
     from glob import iglob
 
@@ -342,7 +356,7 @@ def _matched(word: str, cwd: str, workspace: WorkFolder) -> Iterator[str]:
         for part in choice[1].split(","):
             one = word[: choice.start()] + part + word[choice.end() :]
             yield one
-            yield from _matched(one, cwd, workspace)
+            yield from matched(one, cwd, workspace)
     elif re.search(r"[*?\[]", word):
         yield from islice(iglob(os.path.join(workspace.root, cwd, os.path.expanduser(word))), _MOST_MATCHES)
 

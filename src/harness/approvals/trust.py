@@ -14,7 +14,7 @@ import msgspec
 
 from harness import config
 from harness.approvals.folder_settings import FolderSettings, look
-from harness.approvals.protected import OBEYED
+from harness.approvals.protected import HEEDS_FILES_ALONE, OBEYED
 from harness.config.repositories import repository_of
 from harness.config.trust import read_record
 from harness.errors import HarnessError
@@ -55,7 +55,7 @@ class TrustedFolder(NamedTuple):
 def judge(folder: str, agent: str, names: Sequence[str] = (), origin: str = "") -> FolderTrust:
     """`names`: of an agent that is not in the table; `origin`: the folder that this one is a copy of."""
     settings = look(folder, names or OBEYED.get(agent, ()))
-    if settings.is_empty:
+    if settings.is_empty or (agent in HEEDS_FILES_ALONE and not settings.contents):
         return FolderTrust(agent=agent, state="nothing", settings=settings)
     records = _records()
     digest = settings.digest

@@ -25,14 +25,16 @@ def settle(agent: Agent, folder: str, permissions: str, wish: str, console: Cons
     Raises UsageError when the person cancels.
     """
     from harness.approvals.trust import judge, trust_folder
+    from harness.contracts.request import OWN_AGENT
     from harness.errors import UsageError
 
-    if wish or permissions == "full-access" or agent.work is not None or not can_answer():
+    is_other = agent.work is not None and agent.name != OWN_AGENT
+    if wish or permissions == "full-access" or is_other or not can_answer():
         return cast("FolderSettingsUse", wish)
     trust = judge(folder or os.getcwd(), agent.name, agent.obeys)
     if not trust.is_open:
         return ""
-    from harness.cli.commands.trust import folder_lines
+    from harness.cli.trust_text import folder_lines
 
     for line in folder_lines([trust]):
         console.say(line)

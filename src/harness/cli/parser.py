@@ -5,17 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from harness.cli import commands
 from harness.cli.console import screen_width
 from harness.cli.output import write_text
 from harness.config.settings import LEAST_WINDOW
 from harness.errors import UsageError
 
+_COMMANDS = "commands"
+"""The folder with one file per command. Its files are found by name: they are above this module, and use it."""
 _HIGHEST_PORT = 65_535
 _PORT = f"a port between 0 and {_HIGHEST_PORT}"
 EXIT_CODES = """\
@@ -89,14 +90,13 @@ def names() -> list[str]:
     """All commands, without importing any."""
     return sorted(
         entry[:-3].replace("_", "-")
-        for folder in commands.__path__
-        for entry in os.listdir(folder)
+        for entry in os.listdir(os.path.join(os.path.dirname(__file__), _COMMANDS))
         if entry.endswith(".py") and not entry.startswith("_")
     )
 
 
 def load(name: str) -> ModuleType:
-    return import_module(f"{commands.__name__}.{name.replace('-', '_')}")
+    return import_module(f"{__package__}.{_COMMANDS}.{name.replace('-', '_')}")
 
 
 def parser_of(name: str) -> Parser:
@@ -278,3 +278,12 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"a number was expected, not {text!r}") from None
+
+
+def add_at_limit(add: Callable[..., object]) -> None:
+    """What happens at a full window, for every command that starts an agent."""
+    help_text = "when a window of the subscription is full: you continue (ask), or it does when the window opens (resume)"
+    add("--at-limit", choices=("ask", "resume"), default="", metavar="ask|resume", help=help_text)
+    add(
+        "--max-windows", type=count, metavar="N", help="with --at-limit resume: so many in a row (default: 2)"
+    )

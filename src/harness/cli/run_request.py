@@ -9,15 +9,16 @@ from typing import cast
 
 from harness.agents.registry import load
 from harness.cli.console import Console, can_answer, is_terminal
+from harness.cli.gateway_options import gateway_of
 from harness.cli.output import write_text
 from harness.clients import installed_agents
 from harness.config import Settings
 from harness.config.settings import PERMISSION_SPELLINGS
 from harness.contracts.agent import Agent
+from harness.contracts.model import Attachment
 from harness.contracts.request import (
     OWN_AGENT,
     FolderSettingsUse,
-    GatewayOptions,
     Limits,
     OnAsk,
     Permissions,
@@ -41,9 +42,12 @@ def request_of(arguments: argparse.Namespace, settings: Settings, console: Conso
     if installed_agents.is_part_of_harness(agent) and not arguments.recording:
         raise UsageError("no recording was named", hint="give one with --recording FILE")
     spellings = installed_agents.names_of(agent)
+    prompt, files = _with_files(_prompt(arguments, console), arguments, agent)
     return Request(
         agent=agent.name,
-        prompt=_prompt(arguments, console),
+        prompt=prompt,
+        attachments=files,
+        two_way=bool(files) and agent.work is None,
         cwd=arguments.cwd,
         model=model_of(arguments.model or settings.model_for(spellings), agent, settings, console),
         permissions=permissions,
@@ -93,19 +97,34 @@ def say_rights(request: Request, arguments: argparse.Namespace, settings: Settin
     )
 
 
+def _with_files(
+    prompt: str, arguments: argparse.Namespace, agent: Agent
+) -> tuple[str, tuple[Attachment, ...]]:
+    """The prompt and what is beside it; text files become part of it for a program that takes none. Raises UsageError."""
+    from harness.clients.conversations.conversation import accepts_files, message_of
+    from harness.clients.custom_commands import expanded_prompt
+    from harness.clients.prompt_files import attached_files, mentioned_files
+
+    files, cwd = attached_files(arguments.attach), arguments.cwd or os.getcwd()
+    if agent.name == OWN_AGENT:
+        prompt = expanded_prompt(prompt, cwd, cast("FolderSettingsUse", arguments.folder_settings))
+        files += mentioned_files(prompt, cwd)
+    if not files:
+        return prompt, ()
+    text, left = message_of(prompt, files, takes_files=accepts_files(agent))
+    if left and not accepts_files(agent):
+        raise UsageError(
+            f"{agent.title} takes no pictures or documents: {', '.join(one.name for one in left)}",
+            hint="name the file in the prompt, or use an agent with `files` in `harness agents capabilities`",
+        )
+    return text, left
+
+
 def _server_file(path: str) -> str:
     """Agents differ in what they say of one that is not there, and some say nothing. Raises UsageError."""
     if not os.path.isfile(path):
         raise UsageError(f"there is no such file: {path}", hint="--mcp FILE takes an mcp.json")
     return os.path.abspath(path)
-
-
-def gateway_of(arguments: argparse.Namespace) -> GatewayOptions | None:
-    if arguments.allow_host and not arguments.sealed:
-        raise UsageError("--allow-host is for a sealed run", hint="add --sealed")
-    if not arguments.gateway and not arguments.sealed:
-        return None
-    return GatewayOptions(allow_hosts=tuple(arguments.allow_host))
 
 
 def _resumed(text: str, agent: Agent, settings: Settings) -> str:
@@ -141,7 +160,7 @@ def agent_of(name: str, settings: Settings, *, recording: str = "", model: str =
     known = ", ".join(one.agent.name for one in found)
     raise UsageError(
         f"no agent was named and several are installed: {known}",
-        hint="choose one with --agent NAME, or set default_agent in your settings (`harness config init --user`)",
+        hint="choose one with --agent NAME, or set default_agent in your settings (`harness init`)",
     )
 
 

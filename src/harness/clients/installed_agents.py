@@ -14,7 +14,7 @@ from harness.runs.launch import (
     find_binary,
     installed_two_way,
     installed_version,
-    refusal_to_ask,
+    refusal_to_ask_here,
     refusal_to_read_only,
 )
 from harness.version import __version__
@@ -83,7 +83,8 @@ def warn_of_plugins(warn: Callable[[str], object]) -> None:
 
 def is_part_of_harness(agent: Agent) -> bool:
     """Whether its program came with Harness and needs no installation."""
-    return bool(agent.binaries) and all(map(os.path.isabs, agent.binaries))
+    is_command = agent.only_two_way  # which the user has named, with its path
+    return bool(agent.binaries) and all(map(os.path.isabs, agent.binaries)) and not is_command
 
 
 def installable() -> list[AgentInstallation]:
@@ -124,8 +125,8 @@ def two_way(agent: Agent) -> list[str]:
 def permission_modes(agent: Agent) -> dict[str, str]:
     """The modes of `permissionMode` → why the installed version cannot be held to it; empty: it can."""
     version = installed_version(agent) if agent.two_way is not None or agent.needs_version else ""
-    asks, reads = refusal_to_ask(agent, version), refusal_to_read_only(agent, version)
-    edits = refusal_to_ask(agent, version, "accept-edits")
+    asks, edits = refusal_to_ask_here(agent), refusal_to_ask_here(agent, "accept-edits")
+    reads = refusal_to_read_only(agent, version)
     if agent.name == OWN_AGENT:
         asks = reads = edits = None
     refusals = {"default": asks, "acceptEdits": edits, "readOnly": reads, "fullAuto": None}

@@ -183,10 +183,10 @@ class Settings:
     def extra_args(self, agent_names: Iterable[str]) -> list[str]:
         """Those of harness.toml; without them those of the older files together, the user's first."""
         keys = [f"agents.{name}.extra_args" for name in agent_names]
-        found = [(layer, layer.values[key]) for layer in self.layers for key in keys if key in layer.values]
-        if found and found[0][0].path == self.project_path:
-            return list(found[0][1])
-        return [argument for _, arguments in reversed(found) for argument in arguments]
+        layers = [(layer, layer.values[key]) for layer in self.layers for key in keys if key in layer.values]
+        if layers and layers[0][0].path == self.project_path:
+            return list(layers[0][1])
+        return [argument for _, arguments in reversed(layers) for argument in arguments]
 
     def tables(self, name: str) -> dict[str, dict[str, Any]]:
         """All tables below a name: `models` → alias → fields. A table replaces a whole table."""
@@ -247,8 +247,8 @@ def window_setting(model: str, directory: str) -> int | None:
     """How many tokens settings say that a model can read, by its whole name or without its provider; None: nothing."""
     tables = load(directory).tables("context")
     names = (model, model.partition("/")[2])
-    found = (tables[name]["window"] for name in names if name in tables)
-    return next(found, None)
+    windows = (tables[name]["window"] for name in names if name in tables)
+    return next(windows, None)
 
 
 def own_settings() -> Settings:
@@ -266,8 +266,8 @@ def _only_narrows(key: str, value: Any, own: Settings) -> bool:
     setting = find(tuple(key.split(".")))
     if setting is None or setting.narrows is None:
         return False
-    held = next((layer.values[key] for layer in own.layers if key in layer.values), setting.default)
-    return setting.narrows(value, held)
+    own_value = next((layer.values[key] for layer in own.layers if key in layer.values), setting.default)
+    return setting.narrows(value, own_value)
 
 
 def _restrict(layer: Layer, own: Settings) -> None:
@@ -278,11 +278,11 @@ def _restrict(layer: Layer, own: Settings) -> None:
         del layer.values[key]
     if layer.ignored:
         keys = [*layer.ignored]
-        named = ", ".join(keys[:_MOST_NAMED])
+        names = ", ".join(keys[:_MOST_NAMED])
         more = f" and {len(keys) - _MOST_NAMED} more" if len(keys) > _MOST_NAMED else ""
         command = f"harness trust {quote(os.path.dirname(layer.path))}"
         message = (
-            f"is not trusted, so this does not count: {named}{more} (to look at it and trust it: {command})"
+            f"is not trusted, so this does not count: {names}{more} (to look at it and trust it: {command})"
         )
         layer.problems.append(ConfigProblem(layer.path, "", message, is_error=False))
 
@@ -423,8 +423,8 @@ def _unknown(key: str) -> str:
 def _rank(key: str) -> tuple[int, str, int]:
     """Keys without a table first, then table by table."""
     table, _, _ = key.rpartition(".")
-    known = [setting.key.split(".") for setting in TABLE]
-    same_section = [position for position, parts in enumerate(known) if parts[0] == key.partition(".")[0]]
+    keys = [setting.key.split(".") for setting in TABLE]
+    same_section = [position for position, parts in enumerate(keys) if parts[0] == key.partition(".")[0]]
     setting = find(tuple(key.split(".")))
     own = TABLE.index(setting) if setting else len(TABLE)
     return (min(same_section, default=len(TABLE)) if table else -1, table, own)

@@ -50,11 +50,11 @@ class ModelAliases(NamedTuple):
     def resolve(self, name: str, agent_names: Iterable[str]) -> Resolution:
         """`agent_names`: the agent's name and its aliases."""
         names = tuple(agent_names)
-        found = [layer[name] for layer in (self.own, self.canonical) if name in layer]
-        for model in found:
+        targets = [layer[name] for layer in (self.own, self.canonical) if name in layer]
+        for model in targets:
             if model_id := model.id_for(names):
                 return Resolution(model_id, "resolved", model.origin)
-        return Resolution(name, "no_mapping" if found else "passed_through")
+        return Resolution(name, "no_mapping" if targets else "passed_through")
 
 
 def cache_path() -> str:

@@ -77,17 +77,17 @@ class NamedFile(NamedTuple):
 def named_files(data: bytes, folder: str) -> Iterator[NamedFile]:
     """Files below a folder that a text names anywhere, but documents, and those that programs which it names obey."""
     top = os.path.realpath(folder)
-    seen: set[str] = set()
+    names: set[str] = set()
     waiting = [data]
     while waiting:
         for name in _candidates(list(dict.fromkeys(_names_in(waiting.pop(0)))), top):
-            if name in seen or (found := _file_below(name, top)) is None:
+            if name in names or (file := _file_below(name, top)) is None:
                 continue
-            seen.add(name)
-            yield found
+            names.add(name)
+            yield file
             # A recipe says in turn what is run.
             if os.path.basename(name) in _RECIPES:
-                waiting.append(_content(found.path))
+                waiting.append(_content(file.path))
 
 
 def _candidates(names: list[str], top: str) -> Iterator[str]:

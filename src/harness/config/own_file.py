@@ -90,10 +90,10 @@ def _expect(tables: dict[str, Any], change: OwnChange) -> None:
 
 def _without_empty(tables: dict[str, Any]) -> dict[str, Any]:
     """Tables that say nothing do not count."""
-    found = {
+    non_empty = {
         key: _without_empty(value) if isinstance(value, dict) else value for key, value in tables.items()
     }
-    return {key: value for key, value in found.items() if value != {}}
+    return {key: value for key, value in non_empty.items() if value != {}}
 
 
 def _with_value(text: str, change: OwnChange) -> str:
@@ -103,21 +103,21 @@ def _with_value(text: str, change: OwnChange) -> str:
     headers = [number for number, line in enumerate(lines) if line.lstrip().startswith("[")]
     # What belongs to no table stands before the first one.
     start = -1 if not above else next((at for at in headers if _header(lines[at]) == table), None)
-    written = [] if change.value is None else [f"{key_to_toml(key)} = {to_toml(change.value)}"]
+    new_lines = [] if change.value is None else [f"{key_to_toml(key)} = {to_toml(change.value)}"]
     if start is None:
-        if written:
-            lines = [*_trimmed(lines), *([""] if text.strip() else []), f"[{table}]", *written, ""]
+        if new_lines:
+            lines = [*_trimmed(lines), *([""] if text.strip() else []), f"[{table}]", *new_lines, ""]
         return "\n".join(lines)
     end = next((number for number in headers if number > start), len(lines))
-    found = [
+    positions = [
         number
         for number in range(start + 1, end)
         if lines[number].partition("=")[0].strip().strip("\"'") == key
     ]
-    if found:
-        lines[found[0] : found[0] + 1] = written
+    if positions:
+        lines[positions[0] : positions[0] + 1] = new_lines
     else:
-        lines[start + 1 : start + 1] = written
+        lines[start + 1 : start + 1] = new_lines
     return "\n".join(lines)
 
 

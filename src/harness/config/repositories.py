@@ -64,8 +64,8 @@ def repository_of(cwd: str) -> RepositoryPlace:
 
 
 def _branch(git: str) -> str:
-    found = _BRANCH.fullmatch(_text(os.path.join(git, "HEAD")))
-    return found["name"] if found else ""
+    match = _BRANCH.fullmatch(_text(os.path.join(git, "HEAD")))
+    return match["name"] if match else ""
 
 
 def _text(path: str) -> str:

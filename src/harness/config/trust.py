@@ -31,8 +31,8 @@ def digest_with_programs(data: bytes, folder: str) -> str:
     programs = {name: digest_of(read_whole(path)) for name, path in named_files(data, folder)}
     if not programs:
         return digest_of(data)
-    listed = "".join(f"\n{name}\n{digest}" for name, digest in sorted(programs.items()))
-    return digest_of(data + os.fsencode(listed))
+    program_lines = "".join(f"\n{name}\n{digest}" for name, digest in sorted(programs.items()))
+    return digest_of(data + os.fsencode(program_lines))
 
 
 def read_whole(path: str) -> bytes:

@@ -140,6 +140,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     with the first run, so that its name alone, which every list needs, loads no loop."""
     two_way: TwoWay | None = None
     """For a program that takes more than one prompt: how it is approved, steered and interrupted."""
+    only_two_way: bool = False
+    """Whether it has no other form: every run of it is a conversation."""
     aliases: tuple[str, ...] = ()
     key_variables: tuple[str, ...] = ()
     """Environment variables that may hold its credentials."""

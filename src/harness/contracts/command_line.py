@@ -24,7 +24,7 @@ def flags_of(request: Request, flags: Mapping[str, str]) -> list[str]:
     A session that is named goes before the latest one.
     """
     limits = request.limits
-    asked = {
+    wishes = {
         "model": request.model,
         "system_prompt": request.system_prompt,
         "append_system_prompt": request.append_system_prompt,
@@ -39,7 +39,7 @@ def flags_of(request: Request, flags: Mapping[str, str]) -> list[str]:
         if name == "continue_last":
             if request.continue_last and not ("resume" in flags and request.resume):
                 args.append(flag)
-        elif value := asked[name]:
+        elif value := wishes[name]:
             args += [flag + value] if flag.endswith("=") else [flag, value]
     return args
 

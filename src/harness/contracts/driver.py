@@ -44,6 +44,8 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     """A UUID of ours. Programs that remember it take the same prompt only once."""
     text: str
     attachments: tuple[Attachment, ...] = ()
+    schema: dict[str, Any] | None = None
+    """The answer is to be JSON of this schema, where the program knows how to hold its model to that."""
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -179,7 +181,7 @@ class Driver:
         self.is_busy = False
         self.session_id = ""
         self._line_id = line_id
-        self._asked = 0
+        self._question_count = 0
 
     # What each protocol fills in
 
@@ -240,8 +242,8 @@ class Driver:
 
         `calls`: what a permission would be for; without any, the call that the relay shows.
         """
-        self._asked += 1
-        relay = msgspec.structs.replace(relay, id=f"{self._line_id}-{self._asked}")
+        self._question_count += 1
+        relay = msgspec.structs.replace(relay, id=f"{self._line_id}-{self._question_count}")
         self.open[relay.id] = native
         if relay.kind == "permission" and not calls:
             calls = (AskedCall(tool=relay.tool_name, input=relay.input, id=relay.call_id),)
@@ -270,9 +272,9 @@ def answers_of(questions: Sequence[AskedQuestion], answer: Any) -> dict[str, lis
     """The answers by question: from an object, from a list (several choices) or from one value for the only question."""
     if isinstance(answer, dict) and len(questions) == 1 and questions[0].id not in answer:
         answer = answer.get("answer", answer)
-    found: dict[str, list[str]] = {}
+    answers: dict[str, list[str]] = {}
     for one in questions:
-        given = answer.get(one.id, answer.get(one.question)) if isinstance(answer, dict) else answer
-        values = given if isinstance(given, list) else [] if given is None else [given]
-        found[one.id] = [value if isinstance(value, str) else _encode(value).decode() for value in values]
-    return found
+        choice = answer.get(one.id, answer.get(one.question)) if isinstance(answer, dict) else answer
+        values = choice if isinstance(choice, list) else [] if choice is None else [choice]
+        answers[one.id] = [value if isinstance(value, str) else _encode(value).decode() for value in values]
+    return answers

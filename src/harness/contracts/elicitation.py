@@ -62,11 +62,11 @@ def _options(schema: dict[str, Any]) -> list[str] | None:
 def _choices(field: dict[str, Any]) -> list[str]:
     if field.get("type") == "boolean":
         return ["yes", "no"]
-    listed = field.get("enum")
-    if isinstance(listed, list):
-        return [str(one) for one in listed]
-    named = field.get("oneOf")
-    return [str(one["const"]) for one in named if "const" in one] if isinstance(named, list) else []
+    options = field.get("enum")
+    if isinstance(options, list):
+        return [str(one) for one in options]
+    options = field.get("oneOf")
+    return [str(one["const"]) for one in options if "const" in one] if isinstance(options, list) else []
 
 
 def filled_in(schema: dict[str, Any], answer: Any) -> dict[str, Any] | None:
@@ -84,7 +84,7 @@ def filled_in(schema: dict[str, Any], answer: Any) -> dict[str, Any] | None:
     if not isinstance(answer, dict) or not answer.keys() <= fields.keys():
         return None
     try:
-        content = {name: _value(fields[name], given) for name, given in answer.items()}
+        content = {name: _value(fields[name], value) for name, value in answer.items()}
     except (ValueError, TypeError):
         return None
     return content if all(name in content for name in required) else None
@@ -97,53 +97,53 @@ def _json(text: str) -> Any:
         return None
 
 
-def _value(field: dict[str, Any], given: Any) -> Any:
+def _value(field: dict[str, Any], text: Any) -> Any:
     """Raises ValueError or TypeError."""
     kind = field.get("type", "string")
-    read = _READERS.get(kind if isinstance(kind, str) else "", _as_it_is)
-    value = read(given)
+    reader = _READERS.get(kind if isinstance(kind, str) else "", _as_it_is)
+    value = reader(text)
     if kind == "string" and (choices := _choices(field)) and value not in choices:
         raise ValueError
     return value
 
 
-def _text(given: Any) -> str:
-    if not isinstance(given, str):
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
         raise TypeError
-    return given
+    return value
 
 
-def _truth(given: Any) -> bool:
-    if isinstance(given, bool):
-        return given
-    word = _text(given).strip().lower()
+def _truth(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    word = _text(value).strip().lower()
     if word not in _YES | _NO:
         raise ValueError
     return word in _YES
 
 
-def _whole(given: Any) -> int:
-    if isinstance(given, bool):
+def _whole(value: Any) -> int:
+    if isinstance(value, bool):
         raise TypeError
-    return given if isinstance(given, int) else int(_text(given))
+    return value if isinstance(value, int) else int(_text(value))
 
 
-def _number(given: Any) -> float:
-    if isinstance(given, bool):
+def _number(value: Any) -> float:
+    if isinstance(value, bool):
         raise TypeError
-    return given if isinstance(given, int | float) else float(_text(given))
+    return value if isinstance(value, int | float) else float(_text(value))
 
 
-def _several(given: Any) -> list[str]:
-    if isinstance(given, str):
-        return [part.strip() for part in given.split(",")]
-    if not isinstance(given, list):
+def _several(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")]
+    if not isinstance(value, list):
         raise TypeError
-    return [_text(one) for one in given]
+    return [_text(one) for one in value]
 
 
-def _as_it_is(given: Any) -> Any:
-    return given
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {

@@ -17,7 +17,7 @@ class FileTimes:
     """Shared by all runs of one conversation. Paths are compared as real paths."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, FileStamp] = {}
+        self._stamps: dict[str, FileStamp] = {}
         self._locks: dict[str, Any] = {}
 
     def stamp(self, path: str) -> FileStamp | None:
@@ -31,19 +31,19 @@ class FileTimes:
         """Record that the file was read or written, in its current state or in that of the stamp."""
         stamp = stamp or _stamp(path)
         if stamp is None:
-            self._seen.pop(os.path.realpath(path), None)
+            self._stamps.pop(os.path.realpath(path), None)
         else:
-            self._seen[os.path.realpath(path)] = stamp
+            self._stamps[os.path.realpath(path)] = stamp
 
     def assert_current(self, path: str) -> None:
         """Raises StaleFile unless the file was read and has not changed; a missing file is always current."""
         stamp = _stamp(path)
         if stamp is None:
             return
-        seen = self._seen.get(os.path.realpath(path))
-        if seen is None:
+        earlier = self._stamps.get(os.path.realpath(path))
+        if earlier is None:
             raise StaleFile(f"{path} exists but was not read yet: read it first, then change it")
-        if seen != stamp:
+        if earlier != stamp:
             raise StaleFile(f"{path} has changed since it was read: read it again, then change it")
 
     def lock(self, path: str) -> AbstractAsyncContextManager[Any]:
@@ -53,8 +53,8 @@ class FileTimes:
             from asyncio import Lock
 
             self._locks[key] = Lock()
-        held: AbstractAsyncContextManager[Any] = self._locks[key]
-        return held
+        lock: AbstractAsyncContextManager[Any] = self._locks[key]
+        return lock
 
 
 def _stamp(path: str) -> FileStamp | None:

@@ -188,8 +188,10 @@ class AgentFixture(msgspec.Struct, frozen=True, kw_only=True):
             templates = template if isinstance(template, tuple) else (template,)
             calls = tuple(one.fill(values) for one in templates if one.is_in(context))
             return CallSteps(calls=(Alternatives(calls),))
-        made = template(intent, context)
-        steps = made if isinstance(made, CallSteps) else CallSteps(calls=(made,))
+        steps_or_calls = template(intent, context)
+        steps = (
+            steps_or_calls if isinstance(steps_or_calls, CallSteps) else CallSteps(calls=(steps_or_calls,))
+        )
         offers = tuple(one if isinstance(one, Alternatives) else Alternatives((one,)) for one in steps.calls)
         return CallSteps(calls=offers, then=steps.then)
 
@@ -247,12 +249,12 @@ _FIELD = re.compile(r"\{(\w+)\}")
 def fill_template(template: Any, values: Mapping[str, Any]) -> Any:
     """A template with its fields replaced. Raises KeyError for a field that there is none of."""
     if isinstance(template, str):
-        if found := _FIELD.fullmatch(template):
-            return values[found[1]]
-        return _FIELD.sub(lambda found: str(values[found[1]]), template)
+        if match := _FIELD.fullmatch(template):
+            return values[match[1]]
+        return _FIELD.sub(lambda match: str(values[match[1]]), template)
     if isinstance(template, Mapping):
-        made = {key: fill_template(inner, values) for key, inner in template.items()}
-        return {key: value for key, value in made.items() if value is not None}
+        fields = {key: fill_template(inner, values) for key, inner in template.items()}
+        return {key: value for key, value in fields.items() if value is not None}
     if isinstance(template, list):
         return [fill_template(inner, values) for inner in template]
     if isinstance(template, ForEach):

@@ -32,9 +32,9 @@ class Home(msgspec.Struct, frozen=True):
 
     def folder(self, *names: str, variable: str = "", below: tuple[str, ...] = ()) -> str:
         """`names` below the home, or `below` within the folder that the variable names."""
-        named = self.environment.get(variable, "") if variable else ""
-        if named and os.path.isabs(named):
-            return os.path.join(named, *below)
+        folder = self.environment.get(variable, "") if variable else ""
+        if folder and os.path.isabs(folder):
+            return os.path.join(folder, *below)
         return os.path.join(self.directory, *names, *below)
 
     def data_folder(self, *names: str) -> str:

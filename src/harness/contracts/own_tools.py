@@ -47,17 +47,17 @@ class OwnCall(NamedTuple):
 
 def own_call(call: HandedCall, table: ToolTable, *, source: str, target: str) -> OwnCall:
     """The call as the target would have made it."""
-    asked = (
+    arguments = (
         call.input if isinstance(call.input, dict) else {} if call.input is None else {"input": call.input}
     )
     if source == target:
-        return OwnCall(_fitting(call.tool_name), asked)
+        return OwnCall(_fitting(call.tool_name), arguments)
     meaning = _meaning_of(call)
     tool = table.get(meaning[0]) if meaning is not None else None
     if meaning is None or tool is None:
         prefix = f"{_UNFIT.sub('_', source)}_"
         name = call.tool_name if call.tool_name.startswith(prefix) else f"{prefix}{call.tool_name}"
-        return OwnCall(_fitting(name), asked)
+        return OwnCall(_fitting(name), arguments)
     return OwnCall(tool.name, _filled(tool.input, meaning[1]))
 
 
@@ -66,8 +66,8 @@ def _fitting(name: str) -> str:
 
 
 def _meaning_of(call: HandedCall) -> tuple[str, dict[str, Any]] | None:
-    asked = record_of(call.input)
-    if command := _command_of(asked):
+    arguments = record_of(call.input)
+    if command := _command_of(arguments):
         return "command", {"command": command}
     if len(call.operations) != 1:
         return None
@@ -82,16 +82,16 @@ def _meaning_of(call: HandedCall) -> tuple[str, dict[str, Any]] | None:
         case List(path=path):
             return "list", {"path": path or ".", "command": list_command(path or ".")}
         case Write(path=path):
-            return _change(path, asked)
+            return _change(path, arguments)
         case _:
             return None
 
 
-def _command_of(asked: dict[str, Any]) -> str:
-    words = next((asked[name] for name in _COMMANDS if isinstance(asked.get(name), list)), None)
+def _command_of(arguments: dict[str, Any]) -> str:
+    words = next((arguments[name] for name in _COMMANDS if isinstance(arguments.get(name), list)), None)
     if words is not None:
         return _unwrapped(shlex.join(map(str, words)))
-    return _unwrapped(first_text(asked, *_COMMANDS))
+    return _unwrapped(first_text(arguments, *_COMMANDS))
 
 
 def _unwrapped(command: str) -> str:
@@ -129,20 +129,20 @@ def list_command(path: str) -> str:
     return f"ls {shlex.quote(path)}"
 
 
-def _change(path: str, asked: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+def _change(path: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
     """What was written, where the call says it."""
-    edits = [record_of(edit) for edit in items_of(asked.get("edits"))]
+    edits = [record_of(edit) for edit in items_of(arguments.get("edits"))]
     if len(edits) == 1:
-        asked = edits[0]
+        arguments = edits[0]
     old, new = (
-        next((asked[name] for name in names if isinstance(asked.get(name), str)), None)
+        next((arguments[name] for name in names if isinstance(arguments.get(name), str)), None)
         for names in (_OLD, _NEW)
     )
     if old is not None and new is not None:
         lines = [*(f"-{line}" for line in old.split("\n")), *(f"+{line}" for line in new.split("\n"))]
         patch = _patch(f"*** Update File: {path}", "@@", *lines)
         return "edit", {"path": path, "old": old, "new": new, "patch": patch}
-    content = next((asked[name] for name in _CONTENTS if isinstance(asked.get(name), str)), None)
+    content = next((arguments[name] for name in _CONTENTS if isinstance(arguments.get(name), str)), None)
     if content is None or edits:
         return None
     added = content.removesuffix("\n").split("\n") if content else []
@@ -156,11 +156,11 @@ def _patch(*lines: str) -> str:
 
 def _filled(template: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(template, str):
-        found = _FIELD.fullmatch(template)
-        return values.get(found[1]) if found else template
+        match = _FIELD.fullmatch(template)
+        return values.get(match[1]) if match else template
     if isinstance(template, Mapping):
-        made = {name: _filled(inner, values) for name, inner in template.items()}
-        return {name: value for name, value in made.items() if value is not None}
+        fields = {name: _filled(inner, values) for name, inner in template.items()}
+        return {name: value for name, value in fields.items() if value is not None}
     if isinstance(template, list):
         return [_filled(inner, values) for inner in template]
     return template

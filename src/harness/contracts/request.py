@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, get_args
 import msgspec
 
 from harness.contracts.model import Attachment
+from harness.contracts.tool_servers import ServedTools
 from harness.errors import UsageError
 
 OWN_AGENT = "native"
@@ -26,6 +27,8 @@ Permissions: TypeAlias = Literal["full-access", "read-only", "agent-default", "a
 FolderSettingsUse: TypeAlias = Literal["use", "none", ""]
 """Of the settings that the folder brings for the agent. Empty: used if the folder is trusted, or with full access."""
 OnAsk: TypeAlias = Literal["wait", "deny", "allow"]
+Sealed: TypeAlias = Literal["", "write", "read"]
+"""What a sealed run may do besides asking its model: `write`, where it may; `read`: nothing of the home either."""
 
 
 class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -123,7 +126,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     done."""
     gateway: GatewayOptions | None = None
     """Put a gateway between the agent program and its model. With a `model` of the form `provider/name`, that one answers."""
-    sealed: Literal["", "write", "read"] = ""
+    sealed: Sealed = ""
     """Through a gateway, and nothing else can be reached, nor written but the workspace and its own files; `read`: nor can
     the rest of the home be read. Refused where that cannot be done."""
     hidden: tuple[str, ...] = ()
@@ -131,6 +134,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     begins with a warning. An agent in another place, such as a container, does not see them anyway."""
     mcp: tuple[str, ...] = ()
     """`mcp.json` files, whose servers the agent may use."""
+    tool_servers: tuple[ServedTools, ...] = ()
+    """Tools of this process that the agent program is handed, by servers on loopback."""
+    output_schema: dict[str, Any] | None = None
+    """The answer is to be JSON of this strict schema."""
     resume: str = ""
     """The id of the agent's own session to continue."""
     fork: bool = False
@@ -170,13 +177,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Raises UsageError. Above all, a misspelt permission must not give the agent another one."""
-        for name, (fits, wanted) in _FIELDS.items():
+        for name, (fits, expectation) in _FIELDS.items():
             value = getattr(self, name)
             if not fits(value):
-                shown = (
+                text = (
                     repr(value)[:80] if isinstance(value, str | int | None) else f"a {type(value).__name__}"
                 )
-                raise UsageError(f"{name} of a request cannot be {shown}", hint=f"give {wanted}")
+                raise UsageError(f"{name} of a request cannot be {text}", hint=f"give {expectation}")
 
 
 def _one_of(*values: Any) -> tuple[Callable[[Any], bool], str]:
@@ -192,7 +199,7 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "Permissions": _one_of(*get_args(Permissions)),
     "FolderSettingsUse": _one_of(*get_args(FolderSettingsUse)),
     "OnAsk | None": _one_of(*get_args(OnAsk), None),
-    'Literal["", "write", "read"]': _one_of("", "write", "read"),
+    "Sealed": _one_of(*get_args(Sealed)),
     "GatewayOptions | None": (
         lambda value: value is None or isinstance(value, GatewayOptions),
         "GatewayOptions(…), or None",
@@ -220,9 +227,11 @@ class Options(TypedDict, total=False):
     copy_of: str
     sandbox: bool
     gateway: GatewayOptions | None
-    sealed: Literal["", "write", "read"]
+    sealed: Sealed
     hidden: tuple[str, ...]
     mcp: tuple[str, ...]
+    tool_servers: tuple[ServedTools, ...]
+    output_schema: dict[str, Any] | None
     resume: str
     fork: bool
     session_id: str

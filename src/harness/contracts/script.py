@@ -353,10 +353,10 @@ def fill_placeholders(value: Any, results: tuple[str, ...]) -> Any:
     """Fill the placeholders of an input from the latest results; without a match, with an empty text."""
 
     def match(which: str, expression: str) -> Any:
-        found = [
-            found.group(found.lastindex or 0) for text in results for found in re.finditer(expression, text)
+        texts = [
+            match.group(match.lastindex or 0) for text in results for match in re.finditer(expression, text)
         ]
-        values = [int(text) if text.isascii() and text.isdecimal() else text for text in found]
+        values = [int(text) if text.isascii() and text.isdecimal() else text for text in texts]
         if which == "all":
             return values
         return values[int(which) - 1] if int(which) <= len(values) else ""
@@ -364,14 +364,14 @@ def fill_placeholders(value: Any, results: tuple[str, ...]) -> Any:
     return replace_placeholders(value, match)
 
 
-def replace_placeholders(value: Any, put: Callable[[str, str], Any]) -> Any:
+def replace_placeholders(value: Any, replace: Callable[[str, str], Any]) -> Any:
     """Replace each placeholder of an input by `put(which, expression)`."""
     if isinstance(value, dict):
-        return {name: replace_placeholders(inner, put) for name, inner in value.items()}
+        return {name: replace_placeholders(inner, replace) for name, inner in value.items()}
     if isinstance(value, list):
-        return [replace_placeholders(inner, put) for inner in value]
-    found = _PLACEHOLDER.fullmatch(value) if isinstance(value, str) else None
-    return value if found is None else put(found[1] or "1", found[2])
+        return [replace_placeholders(inner, replace) for inner in value]
+    match = _PLACEHOLDER.fullmatch(value) if isinstance(value, str) else None
+    return value if match is None else replace(match[1] or "1", match[2])
 
 
 def wrong_expression(value: Any) -> str:

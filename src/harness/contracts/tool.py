@@ -30,6 +30,7 @@ from harness.approvals.command_fragments import says_what_runs
 from harness.approvals.globs import escaped
 from harness.contracts.file_times import FileTimes, StaleFile
 from harness.contracts.model import Attachment, ToolSpec
+from harness.contracts.subagent import SubagentWish
 from harness.events import Operation, Task
 
 __all__ = [
@@ -218,8 +219,8 @@ def _no_resource(make: Callable[[], Any]) -> Any:
     raise ToolFailure("nothing can go on after a call here: there is no run that would end it")
 
 
-async def _no_spawn(task: str, name: str) -> str:
-    del task, name
+async def _no_spawn(task: str, name: str, wish: SubagentWish | None = None) -> str:
+    del task, name, wish
     raise ToolFailure("sub-agents cannot be started here")
 
 
@@ -244,12 +245,13 @@ class ToolContext:
         files: FileTimes | None = None,
         on_progress: Callable[[str], None] = _no_progress,
         on_stream: Callable[[str, Stream], None] | None = None,
-        on_spawn: Callable[[str, str], Awaitable[str]] = _no_spawn,
+        on_spawn: Callable[..., Awaitable[str]] = _no_spawn,
         on_suspend: Callable[[Question], Awaitable[Any]] | None = None,
         on_ask: Callable[[Question], Awaitable[Any]] | None = None,
         on_resource: Callable[[Callable[[], Any]], Any] = _no_resource,
         request: Mapping[str, Any] | None = None,
     ) -> None:
+        """`on_spawn`: takes task and name, and a `SubagentWish` where there is one."""
         self.run_id = run_id
         self.call_id = call_id
         """`<run id>/<the model's id of the call>`."""
@@ -277,14 +279,14 @@ class ToolContext:
         else:
             self._on_progress(text)
 
-    async def spawn(self, task: str, name: str = "") -> str:
+    async def spawn(self, task: str, name: str = "", wish: SubagentWish | None = None) -> str:
         """Give a task to a sub-agent, a run of its own, and wait for its answer. Raises ToolFailure."""
-        return await self._on_spawn(task, name)
+        return await (self._on_spawn(task, name) if wish is None else self._on_spawn(task, name, wish))
 
     def resource(self, make: Callable[[], Made]) -> Made:
         """What `make` returned at its first use in the run, until the run ends. Raises ToolFailure without a run."""
-        made: Made = self._on_resource(make)
-        return made
+        resource: Made = self._on_resource(make)
+        return resource
 
     async def suspend(
         self,

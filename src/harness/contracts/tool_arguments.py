@@ -49,10 +49,10 @@ def take(kind: type[Taken], arguments: dict[str, Any], tool: str) -> Taken:
     try:
         return msgspec.convert(plain, kind, strict=False)
     except msgspec.ValidationError as error:
-        wanted = ", ".join(
+        expectation = ", ".join(
             field.encode_name if field.required else f"{field.encode_name}?" for field in fields(kind)
         )
-        raise ToolFailure(f"invalid arguments for {tool}: {error} (arguments: {wanted})") from None
+        raise ToolFailure(f"invalid arguments for {tool}: {error} (arguments: {expectation})") from None
 
 
 def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
@@ -61,8 +61,8 @@ def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
-        found = _inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions)
-        return {**found, **{key: value for key, value in schema.items() if key != "$ref"}}
+        definition = _inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+        return {**definition, **{key: value for key, value in schema.items() if key != "$ref"}}
     is_object = schema.get("type") == "object"
     return {
         key: _inlined(value, definitions)

@@ -68,8 +68,8 @@ class KnownTool(msgspec.Struct, frozen=True):
     operations: ToolMapping
     use: ToolUse
 
-    def __call__(self, asked: Input, cwd: str) -> list[Operation] | None:
-        return self.operations(asked, cwd)
+    def __call__(self, tool_input: Input, cwd: str) -> list[Operation] | None:
+        return self.operations(tool_input, cwd)
 
 
 def _no_server(_tool: str) -> str:
@@ -123,11 +123,13 @@ class Toolset(msgspec.Struct, frozen=True, kw_only=True):
     shell_memory: ShellMemory = "kept"
     """Whether each command gets a shell of its own. Where that was not seen: what one did may hold for the next."""
 
-    def call(self, name: str, asked: Any, cwd: str, *, server: str = "", doubt: str = "") -> ProposedCall:
+    def call(
+        self, name: str, tool_input: Any, cwd: str, *, server: str = "", doubt: str = ""
+    ) -> ProposedCall:
         """A call as a question states it, for the decision. The name has to be exact: `key` is for what is shown."""
         uses = {tool: mapping.use for tool, mapping in self.tools.items() if isinstance(mapping, KnownTool)}
         table = ToolTable(uses=uses, server_of=self.server_of)
-        return table.call(name, asked, cwd, server=server, doubt=doubt)
+        return table.call(name, tool_input, cwd, server=server, doubt=doubt)
 
     def names_of(self, category: str) -> frozenset[str]:
         """The tools of a category."""
@@ -137,16 +139,16 @@ class Toolset(msgspec.Struct, frozen=True, kw_only=True):
             if isinstance(mapping, KnownTool) and mapping.use.category == category
         )
 
-    def operations(self, name: str, asked: Any, cwd: str) -> list[Operation] | None:
+    def operations(self, name: str, tool_input: Any, cwd: str) -> list[Operation] | None:
         """The operations of a call; None when they are not known."""
         mapping = self.tools.get(self.key(name))
-        return mapping(asked, cwd) if mapping is not None and isinstance(asked, dict) else None
+        return mapping(tool_input, cwd) if mapping is not None and isinstance(tool_input, dict) else None
 
     def start(
         self,
         call_id: str,
         name: str,
-        asked: Any,
+        tool_input: Any,
         cwd: str,
         raw: Any,
         *,
@@ -157,12 +159,12 @@ class Toolset(msgspec.Struct, frozen=True, kw_only=True):
 
         `arguments`: what the table is given, where that is not the input as it stands in the record.
         """
-        operations = self.operations(name, asked if arguments is None else arguments, cwd)
-        call = PendingCall(call_id, name, record_of(asked), run_id, cwd, operations or [])
+        operations = self.operations(name, tool_input if arguments is None else arguments, cwd)
+        call = PendingCall(call_id, name, record_of(tool_input), run_id, cwd, operations or [])
         start = ToolStart(
             call_id=call_id,
             tool_name=name or "unknown",
-            input=asked,
+            input=tool_input,
             operations=call.operations,
             raw=raw if operations is None else None,
             run_id=run_id,
@@ -172,8 +174,8 @@ class Toolset(msgspec.Struct, frozen=True, kw_only=True):
     def operations_after(self, call: PendingCall, detail: Any, output: str) -> list[Operation] | None:
         """The operations as a successful result has them; None when it says no more than the input."""
         mapping = self.results.get(self.key(call.name))
-        found = mapping(call, record_of(detail), output) if mapping is not None else None
-        return None if found == call.operations else found
+        operations = mapping(call, record_of(detail), output) if mapping is not None else None
+        return None if operations == call.operations else operations
 
 
 def consistent_exit_code(is_success: bool | None, match: re.Match[str] | None) -> int | None:
@@ -201,29 +203,31 @@ _LAST_LINES = ("end_line", "endLine")
 _LINE_COUNTS = ("limit", "line_count", "lineCount", "num_lines", "numLines")
 
 
-def lines_asked(asked: Input) -> tuple[int | None, int | None]:
+def lines_asked(arguments: Input) -> tuple[int | None, int | None]:
     """First and last line that a call asks for, counted from 1; a number of lines alone begins with the first."""
-    start, end, count = (_first_count(asked, names) for names in (_FIRST_LINES, _LAST_LINES, _LINE_COUNTS))
+    start, end, count = (
+        _first_count(arguments, names) for names in (_FIRST_LINES, _LAST_LINES, _LINE_COUNTS)
+    )
     if end is None and count:
         start = start or 1
         end = start + count - 1
     return start, end
 
 
-def _first_count(asked: Input, names: tuple[str, ...]) -> int | None:
-    return next((count for name in names if (count := count_of(asked.get(name)))), None)
+def _first_count(arguments: Input, names: tuple[str, ...]) -> int | None:
+    return next((count for name in names if (count := count_of(arguments.get(name)))), None)
 
 
 def reading(*paths: str, start: str = "offset", count: str = "limit") -> KnownTool:
     """`start` counts from 1; a call with a number of lines alone begins with the first."""
 
-    def mapping(asked: Input, cwd: str) -> list[Operation] | None:
-        path = absolute(first_text(asked, *paths), cwd)
+    def mapping(arguments: Input, cwd: str) -> list[Operation] | None:
+        path = absolute(first_text(arguments, *paths), cwd)
         if not path:
             return None
-        first = count_of(asked.get(start)) or None
-        lines = count_of(asked.get(count)) or None
-        if lines and asked.get(start) is None:
+        first = count_of(arguments.get(start)) or None
+        lines = count_of(arguments.get(count)) or None
+        if lines and arguments.get(start) is None:
             first = 1
         return [Read(path=path, start_line=first, end_line=first + lines - 1 if first and lines else None)]
 
@@ -231,19 +235,19 @@ def reading(*paths: str, start: str = "offset", count: str = "limit") -> KnownTo
 
 
 def writing(*paths: str, change: str = "") -> KnownTool:
-    def mapping(asked: Input, cwd: str) -> list[Operation] | None:
-        path = absolute(first_text(asked, *paths), cwd)
+    def mapping(arguments: Input, cwd: str) -> list[Operation] | None:
+        path = absolute(first_text(arguments, *paths), cwd)
         return [Write(path=path, change=change)] if path else None
 
     return KnownTool(mapping, edits(*paths))
 
 
 def patching(*patches: str) -> KnownTool:
-    def mapping(asked: Input, cwd: str) -> list[Operation] | None:
+    def mapping(arguments: Input, cwd: str) -> list[Operation] | None:
         # Imported on first use: many runs have no patch at all.
         from harness.formats.patches import operations_of_patch
 
-        return [*operations_of_patch(first_text(asked, *patches), cwd)] or None
+        return [*operations_of_patch(first_text(arguments, *patches), cwd)] or None
 
     return KnownTool(mapping, edits_by(patched_files(*patches)))
 
@@ -254,17 +258,17 @@ def patched_files(*patches: str, beside: tuple[str, ...] = ()) -> Callable[[Argu
     `beside`: arguments that name the file where the tool takes a change of one file instead. With a patch, both count.
     """
 
-    def paths_of(asked: Arguments) -> list[str] | None:
+    def paths_of(arguments: Arguments) -> list[str] | None:
         from harness.formats.patches import paths_of_patch
 
-        texts = [asked[name] for name in patches if asked.get(name)]
-        named = [asked[name] for name in beside if asked.get(name)]
-        if not all(isinstance(text, str) for text in (*texts, *named)):
+        texts = [arguments[name] for name in patches if arguments.get(name)]
+        paths_beside = [arguments[name] for name in beside if arguments.get(name)]
+        if not all(isinstance(text, str) for text in (*texts, *paths_beside)):
             return None
-        if named and not any("***" in text for text in texts):
-            return named
-        found = paths_of_patch(texts[0]) if len(texts) == 1 else None
-        return None if found is None else [*named, *found]
+        if paths_beside and not any("***" in text for text in texts):
+            return paths_beside
+        paths_in_patch = paths_of_patch(texts[0]) if len(texts) == 1 else None
+        return None if paths_in_patch is None else [*paths_beside, *paths_in_patch]
 
     return paths_of
 
@@ -275,9 +279,9 @@ def searching(*queries: str, paths: tuple[str, ...] = ("path",), globs: tuple[st
     `globs`: those queries that are patterns of paths, and may lead out of the places.
     """
 
-    def mapping(asked: Input, cwd: str) -> list[Operation] | None:
-        query = " ".join(_texts(asked, queries))
-        places = list(_texts(asked, paths)) or [""]
+    def mapping(arguments: Input, cwd: str) -> list[Operation] | None:
+        query = " ".join(_texts(arguments, queries))
+        places = list(_texts(arguments, paths)) or [""]
         return [Search(query=query, path=absolute(place, cwd)) for place in places] if query else None
 
     return KnownTool(mapping, globbing(*globs, paths=paths) if globs else searches(*paths))
@@ -299,26 +303,26 @@ _GLOB_MARK = re.compile(r"[*?\[{(!\\]")
 def _matched_places(
     globs: tuple[str, ...], paths: tuple[str, ...]
 ) -> Callable[[Arguments], list[str] | None]:
-    def paths_of(asked: Arguments) -> list[str] | None:
+    def paths_of(arguments: Arguments) -> list[str] | None:
         values = [
             value
             for name in (*globs, *paths)
-            for value in (items_of(asked.get(name)) or [asked.get(name)])
+            for value in (items_of(arguments.get(name)) or [arguments.get(name)])
             if value is not None
         ]
         if not all(isinstance(value, str) for value in values):
             return None
-        places = [place for name in paths for place in _texts(dict(asked), (name,))] or ["."]
-        roots = [_root_of(glob) for name in globs for glob in _texts(dict(asked), (name,))]
+        places = [place for name in paths for place in _texts(dict(arguments), (name,))] or ["."]
+        roots = [_root_of(glob) for name in globs for glob in _texts(dict(arguments), (name,))]
         if any(root is None for root in roots):
             return None
-        found = [
+        matches = [
             root if root.startswith(("/", "~")) else f"{place}/{root}"
             for place in places
             for root in roots
             if root
         ]
-        return [*places, *found]
+        return [*places, *matches]
 
     return paths_of
 
@@ -343,15 +347,15 @@ def _root_of(glob: str) -> str | None:
 
 
 def listing(*paths: str) -> KnownTool:
-    def mapping(asked: Input, cwd: str) -> list[Operation]:
-        return [List(path=absolute(first_text(asked, *paths), cwd))]
+    def mapping(arguments: Input, cwd: str) -> list[Operation]:
+        return [List(path=absolute(first_text(arguments, *paths), cwd))]
 
     return KnownTool(mapping, lists(*paths))
 
 
 def running(*commands: str, directory: str = "cwd") -> KnownTool:
-    def mapping(asked: Input, cwd: str) -> list[Operation] | None:
-        command, place = first_text(asked, *commands), absolute(text_of(asked.get(directory)), cwd)
+    def mapping(arguments: Input, cwd: str) -> list[Operation] | None:
+        command, place = first_text(arguments, *commands), absolute(text_of(arguments.get(directory)), cwd)
         if not command:
             return None
         return [
@@ -368,32 +372,32 @@ def using_skill(*names: str) -> KnownTool:
     A skill may run commands before the model sees it.
     """
 
-    def mapping(asked: Input, cwd: str) -> list[Operation] | None:
-        name = first_text(asked, *names).removeprefix("/")
+    def mapping(arguments: Input, cwd: str) -> list[Operation] | None:
+        name = first_text(arguments, *names).removeprefix("/")
         return [Skill(path=absolute(f"skills/{name}/SKILL.md", cwd), name=name)] if name else None
 
     return KnownTool(mapping, EXECUTES)
 
 
 def spawning(*tasks: str, names: tuple[str, ...]) -> KnownTool:
-    def mapping(asked: Input, _cwd: str) -> list[Operation] | None:
-        task, name = first_text(asked, *tasks), first_text(asked, *names)
+    def mapping(arguments: Input, _cwd: str) -> list[Operation] | None:
+        task, name = first_text(arguments, *tasks), first_text(arguments, *names)
         return [Spawn(name=name, task=task)] if task or name else None
 
     return KnownTool(mapping, EXECUTES)
 
 
-def _fetch(asked: Input, _cwd: str) -> list[Operation] | None:
-    url, query = text_of(asked.get("url")), text_of(asked.get("query"))
+def _fetch(arguments: Input, _cwd: str) -> list[Operation] | None:
+    url, query = text_of(arguments.get("url")), text_of(arguments.get("query"))
     return [Fetch(url=url, query=query)] if url or query else None
 
 
-def _nothing(_asked: Input, _cwd: str) -> list[Operation]:
+def _nothing(_arguments: Input, _cwd: str) -> list[Operation]:
     return []
 
 
 fetching = KnownTool(_fetch, NETWORK)
-tracking_tasks = KnownTool(lambda _asked, _cwd: [Tasks()], OWN)
+tracking_tasks = KnownTool(lambda _arguments, _cwd: [Tasks()], OWN)
 no_operation = KnownTool(_nothing, ToolUse(category="unknown"))
 """For known tools that do nothing which is an operation, and are asked about."""
 conversing = KnownTool(_nothing, OWN)
@@ -405,12 +409,12 @@ asking_server = KnownTool(_nothing, ToolUse(category="mcp"))
 """Asks an MCP server for something that is no tool of it."""
 
 
-def _texts(asked: Input, names: tuple[str, ...]) -> Iterable[str]:
+def _texts(arguments: Input, names: tuple[str, ...]) -> Iterable[str]:
     for name in names:
-        value = asked.get(name)
-        found = [text for text in (items_of(value) or [value]) if isinstance(text, str) and text]
-        if found:
-            return found
+        value = arguments.get(name)
+        texts = [text for text in (items_of(value) or [value]) if isinstance(text, str) and text]
+        if texts:
+            return texts
     return ()
 
 
@@ -472,10 +476,10 @@ class TaskList:
             self._is_whole = True
 
     def _created(self, task: dict[str, Any], call: PendingCall) -> None:
-        made = task_of({"subject": text_of(call.input.get("subject")), **task})
-        if made.id:
-            self._is_whole = self._is_whole or made.id == _FIRST_TASK
-            self._tasks[made.id] = made
+        new_task = task_of({"subject": text_of(call.input.get("subject")), **task})
+        if new_task.id:
+            self._is_whole = self._is_whole or new_task.id == _FIRST_TASK
+            self._tasks[new_task.id] = new_task
 
     def _updated(self, call: PendingCall) -> None:
         task_id = text_of(call.input.get("taskId"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from harness.events import RelayReply, Result, SessionStart
+from harness.events import Event, RelayReply, Result, SessionStart
 
 OnEnd: TypeAlias = Callable[[Result, SessionStart | None], None]
 """Called by a worker, last, with the run's `Result` and its first event."""
@@ -31,6 +31,13 @@ class Steerable(Protocol):
 
     def steer(self, text: str, message_id: str = "") -> None:
         """Give the run another message, taken at its next boundary. From any thread."""
+        ...
+
+
+@runtime_checkable
+class Noting(Protocol):
+    def note(self, event: Event) -> bool:
+        """Put an event of somebody else into the log of the run. False when it is over. From any thread."""
         ...
 
 

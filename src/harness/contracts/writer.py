@@ -126,11 +126,11 @@ class HandoverWriter(msgspec.Struct, frozen=True, kw_only=True):
         """Later ones of the same series (2.1) count."""
         return bool(version) and version >= self.since and version[:2] <= self.proven[:2]
 
-    def resumed(self, request: Request, made: Delivered) -> Request:
+    def resumed(self, request: Request, delivered: Delivered) -> Request:
         """The request, continuing the session that was made."""
         if not self.resume_args:
-            return replace(request, resume=made.session_id)
-        values = {"{id}": made.session_id, "{file}": made.file}
+            return replace(request, resume=delivered.session_id)
+        values = {"{id}": delivered.session_id, "{file}": delivered.file}
         args = (values.get(argument, argument) for argument in self.resume_args)
         return replace(request, extra_args=(*request.extra_args, *args))
 
@@ -144,7 +144,7 @@ def origin_note(conversation: HandedConversation) -> str:
 
 
 def _missing(losses: Losses) -> Iterator[str]:
-    counted = {
+    counts = {
         "older messages left out": losses.left_out,
         "outputs shortened": losses.shortened,
         "images and files left out": losses.files,
@@ -152,7 +152,7 @@ def _missing(losses: Losses) -> Iterator[str]:
     }
     if losses.is_compacted:
         yield "the beginning as a summary"
-    yield from (f"{count} {what}" for what, count in counted.items() if count)
+    yield from (f"{count} {what}" for what, count in counts.items() if count)
     if losses.reasoning:
         yield "reasoning left out"
 
@@ -194,16 +194,16 @@ class SessionText:
 
     def object_call(self, call: HandedCall) -> tuple[str, dict[str, Any]]:
         """For agents all of whose tools take objects."""
-        name, asked = self.call(call)
-        return name, asked if isinstance(asked, dict) else {"input": asked}
+        name, arguments = self.call(call)
+        return name, arguments if isinstance(arguments, dict) else {"input": arguments}
 
     def calls(self, turn: HandedAnswer, new_id: Callable[[], str] | None = None) -> list[NewCall]:
         """The calls of an answer, for agents all of whose tools take objects. Their ids are `call_…` by default."""
-        made: list[NewCall] = []
+        new_calls: list[NewCall] = []
         for call in turn.calls:
             call_id = self.ids.named("call_") if new_id is None else new_id()
-            made.append(NewCall(call_id, *self.object_call(call), call))
-        return made
+            new_calls.append(NewCall(call_id, *self.object_call(call), call))
+        return new_calls
 
 
 def json_text(value: Any) -> str:

@@ -55,9 +55,9 @@ def measured(usage: Usage, turns: int) -> Measured | None:
     return Measured(reported, turns, answer)
 
 
-def summary_turn(summary: str, said: str = "") -> UserTurn:
+def summary_turn(summary: str, quotes: str = "") -> UserTurn:
     """`said`: messages of the user that the summary replaces, in the user's own words."""
-    return UserTurn(_SUMMED_UP.format(summary) + (_SAID.format(said) if said else ""))
+    return UserTurn(_SUMMED_UP.format(summary) + (_SAID.format(quotes) if quotes else ""))
 
 
 def is_summary(turn: Turn) -> bool:
@@ -69,14 +69,14 @@ def compacted(entries: Sequence[TranscriptEntry], event: Compacted) -> list[Tran
     if event.kept is None:
         return list(entries)
     at = max(0, len(entries) - event.kept)
-    before, kept = entries[:at], entries[at:]
+    before, recent = entries[:at], entries[at:]
     if not event.summary:
-        return [*_shortened_entries(before, event.longest_output), *kept]
+        return [*_shortened_entries(before, event.longest_output), *recent]
     name = f"{event.run_id}/{event.seq}"
     most = min(_SAID_TOKENS, (event.before_tokens or 0) // 10)
     turn = summary_turn(event.summary, _said((entry.turn for entry in before), most))
     summary = TranscriptEntry(turn, name, event.timestamp_ms, event.seq)
-    return [summary, *_shortened_entries(kept, event.longest_output)]
+    return [summary, *_shortened_entries(recent, event.longest_output)]
 
 
 def _said(turns: Iterable[Turn], most_tokens: int) -> str:
@@ -92,10 +92,10 @@ def _said(turns: Iterable[Turn], most_tokens: int) -> str:
             texts += [turn.text] if turn.text and not turn.text.startswith("<") else []  # a signal is marked
         elif earlier := _SAID_BEFORE.search(turn.text):
             texts.append(earlier[1])
-    left, quoted = most_tokens * _BYTES_PER_TOKEN, []
+    room, quoted = most_tokens * _BYTES_PER_TOKEN, []
     for text in reversed(texts):
-        left -= len(text)
-        if left < 0:
+        room -= len(text)
+        if room < 0:
             break
         quoted.append(text)
     return "\n\n".join(reversed(quoted))

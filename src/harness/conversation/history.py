@@ -89,8 +89,8 @@ def history(
     return replay.finish(last)
 
 
-def _never_ended(call_id: str, started: Collection[str]) -> ToolTurn:
-    return ToolTurn(call_id, CUT_OFF if call_id in started else NOT_BEGUN, is_error=True)
+def _never_ended(call_id: str, begun_calls: Collection[str]) -> ToolTurn:
+    return ToolTurn(call_id, CUT_OFF if call_id in begun_calls else NOT_BEGUN, is_error=True)
 
 
 class _Answer:
@@ -256,9 +256,9 @@ class _Replay:
     def feed(self, event: Event) -> None:
         tree = self._tree
         is_below = tree.feed(event).depth > 0
-        for ended in tree.ended:
-            cut_off = self._runs.get(ended.id)
-            if cut_off is not None and (type(event) is not Result or ended is not tree.run):
+        for run_at_end in tree.ended:
+            cut_off = self._runs.get(run_at_end.id)
+            if cut_off is not None and (type(event) is not Result or run_at_end is not tree.run):
                 self._close(cut_off, event)  # its process died, or this log is a fork from the middle of it
         if tree.latest != self._current:
             self._switch_to(tree.latest)
@@ -268,8 +268,8 @@ class _Replay:
 
     def finish(self, last: Event | None) -> History:
         """`last`: the event with which the log ends."""
-        asked = {relay.run_id for relay in self._tree.open_relays.values() if not relay.spawn_call_id}
-        waiting = next((run for run in reversed(self._runs.values()) if run.id in asked), None)
+        asking_runs = {relay.run_id for relay in self._tree.open_relays.values() if not relay.spawn_call_id}
+        waiting = next((run for run in reversed(self._runs.values()) if run.id in asking_runs), None)
         for run in [run for run in self._runs.values() if run is not waiting]:
             assert last is not None, "there are runs, so there are events"
             self._close(run, last)
@@ -289,28 +289,28 @@ class _Replay:
     def _pending(self, run: _Run) -> SuspendedRun:
         if run.id != self._current:
             self._switch_to(run.id)
-        asked = self._tree.open_relays.values()
-        relays = tuple(one for one in asked if one.run_id == run.id and not one.spawn_call_id)
+        open_relays = self._tree.open_relays.values()
+        relays = tuple(one for one in open_relays if one.run_id == run.id and not one.spawn_call_id)
         if run.answer is None and is_limit_question(relays[0]):
             answer = _Answer(relays[0])  # before a model call: no answer waits for its results
         else:
             answer = run.answer or run.begin_answer(relays[0])
         results = {call_id: _entry(turn) for call_id, turn in run.order.results.items() if turn is not None}
-        used = Usage()
+        usage_so_far = Usage()
         for usage in run.usages:
-            used = used.plus(usage)
-        started = frozenset(answer.started - results.keys())
+            usage_so_far = usage_so_far.plus(usage)
+        begun_calls = frozenset(answer.started - results.keys())
         return SuspendedRun(
             run_id=run.id,
             relays=relays,
             calls=tuple(answer.calls.values()),
             message_id=answer.message_id,
             results=results,
-            started=started,
-            answers={call_id: replies for call_id, replies in run.answers.items() if call_id in started},
+            started=begun_calls,
+            answers={call_id: replies for call_id, replies in run.answers.items() if call_id in begun_calls},
             additions=tuple(map(_entry, run.order.additions)),
             steps=run.steps,
-            used=used,
+            used=usage_so_far,
             text=run.text,
             started_ms=run.started_ms,
             is_suspended=run.is_suspended,

@@ -30,10 +30,10 @@ def message_of(event: SteeringQueued) -> InboxMessage:
     return InboxMessage(event.text, files_of(event.parts), event.id)
 
 
-def not_taken(left: Sequence[InboxMessage]) -> Warning:
+def not_taken(messages: Sequence[InboxMessage]) -> Warning:
     """For messages that came after the last model call."""
-    noun = "message was" if len(left) == 1 else "messages were"
-    return Warning(message=f"{len(left)} {noun} not taken any more", code="not_taken")
+    noun = "message was" if len(messages) == 1 else "messages were"
+    return Warning(message=f"{len(messages)} {noun} not taken any more", code="not_taken")
 
 
 class Inbox:
@@ -83,28 +83,28 @@ class Inbox:
         if not self._steering:
             return []
         with self._lock:
-            taken = list(self._steering)
+            messages = list(self._steering)
             self._steering.clear()
-            return taken
+            return messages
 
     def take_last(self) -> list[InboxMessage]:
         """At the end of a run: steering messages, or else the next follow-up; with neither, the inbox is closed."""
         with self._lock:
-            taken = list(self._steering)
+            messages = list(self._steering)
             self._steering.clear()
-            if not taken and self._follow_ups:
-                taken = [self._follow_ups.popleft()]
-            self._is_closed = not taken
-            return taken
+            if not messages and self._follow_ups:
+                messages = [self._follow_ups.popleft()]
+            self._is_closed = not messages
+            return messages
 
     def close(self) -> list[InboxMessage]:
         """Accept nothing any more; returns the messages that were never taken."""
         with self._lock:
             self._is_closed = True
-            left = [*self._steering, *self._follow_ups]
+            messages = [*self._steering, *self._follow_ups]
             self._steering.clear()
             self._follow_ups.clear()
-            return left
+            return messages
 
     def _put(self, queue: deque[InboxMessage], message: InboxMessage) -> None:
         with self._lock:

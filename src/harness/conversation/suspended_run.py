@@ -68,10 +68,10 @@ def cut_off(pending: SuspendedRun) -> dict[str, ToolTurn]:
 
 def closing_events(pending: SuspendedRun, reason: str, now_ms: int) -> Sequence[Event]:
     """The events that end a suspended run which is given up."""
-    started = [call for call in pending.calls if call.id in pending.started]
+    begun_calls = [call for call in pending.calls if call.id in pending.started]
     return [
         *(RelayReply(id=relay.id, approved=False, by="policy", reason=reason) for relay in pending.relays),
-        *(ToolEnd(call_id=f"{pending.run_id}/{call.id}", tool_name=call.name) for call in started),
+        *(ToolEnd(call_id=f"{pending.run_id}/{call.id}", tool_name=call.name) for call in begun_calls),
         Result(
             success=False,
             outcome="interrupted",

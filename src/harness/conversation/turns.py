@@ -97,11 +97,11 @@ def _signal_turn(signal: Signal) -> UserTurn:
 
 def _markup(tag: str, attributes: Mapping[str, Any], text: str) -> str:
     tag = _NOT_IN_NAMES.sub("-", tag) or "signal"
-    written = "".join(
+    attributes_text = "".join(
         f' {_NOT_IN_NAMES.sub("-", name)}="{_escaped(spelled(value)).replace(chr(34), "&quot;")}"'
         for name, value in attributes.items()
     )
-    return f"<{tag}{written}>{_escaped(text)}</{tag}>" if text else f"<{tag}{written} />"
+    return f"<{tag}{attributes_text}>{_escaped(text)}</{tag}>" if text else f"<{tag}{attributes_text} />"
 
 
 def _escaped(text: str) -> str:

@@ -64,6 +64,7 @@ from harness.events.steering import (
     ModeChanged,
     ModelChanged,
     NotificationChanged,
+    Parked,
     Resumed,
     Signal,
     StateChanged,
@@ -73,6 +74,7 @@ from harness.events.steering import (
     Suspended,
     ThreadCreated,
     ThreadRenamed,
+    Unparked,
     WorkspaceChanged,
 )
 from harness.events.text import Message, ReasoningDelta, TextDelta, TextRetracted
@@ -122,6 +124,8 @@ AnyEvent: TypeAlias = (
     | SteeringQueued
     | Briefed
     | Suspended
+    | Parked
+    | Unparked
     | Resumed
     | Forked
     | WorkspaceChanged
@@ -194,6 +198,7 @@ __all__ = [
     "ObservationStart",
     "Operation",
     "Outcome",
+    "Parked",
     "ProviderLimited",
     "RateLimits",
     "ReasoningDelta",
@@ -229,6 +234,7 @@ __all__ = [
     "ToolProgress",
     "ToolStart",
     "Unknown",
+    "Unparked",
     "Unrecognized",
     "Usage",
     "UsageDelta",

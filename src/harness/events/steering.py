@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from harness.events.envelope import Event
+from harness.events.usage import LimitWindow
 
 
 class Steering(Event, frozen=True, kw_only=True):
@@ -173,3 +174,27 @@ class GoalEvaluated(Steering, frozen=True, kw_only=True):
     """A judge has assessed how far the goal is reached."""
 
     payload: dict[str, Any]
+
+
+class Parked(Steering, frozen=True, kw_only=True):
+    """The provider refused the last run until a window opens again; then the conversation continues by itself."""
+
+    id: str
+    window: LimitWindow
+    resumes_at_ms: int
+    number: int = 1
+    """Which window this is since a person's last message: so many were waited for, with this one."""
+    most: int = 1
+    again: int = 0
+    """How often the window was found full once more, right after it should have opened."""
+
+
+class Unparked(Steering, frozen=True, kw_only=True):
+    """The conversation does not wait for a window any more.
+
+    `resumed` is written before the agent is asked to continue: where nothing follows it, the process died in between,
+    and the agent is never asked a second time without a person.
+    """
+
+    id: str
+    reason: Literal["resumed", "message", "cancelled"]

@@ -24,6 +24,8 @@ from harness.fleet.plans.plan import (
 )
 from harness.fleet.plans.plan_file import PlanText
 from harness.fleet.tasks.load import load_tasks
+from harness.models.registry import SCRIPTED
+from harness.models.scripted import open_script
 from harness.runs.launch import dropped_options, find_binary, not_found
 from harness.workspace.git_calls import GitCalls, GitFailed
 
@@ -127,10 +129,15 @@ def _require_fitting_budget(plan: FleetPlan) -> None:
 
 
 def _require_scripts(variants: Sequence[Variant]) -> None:
+    """A script that is missing or wrong would be an error of every case."""
     for variant in variants:
         kind, _, path = variant.model.partition("/")
-        if kind == "scripted" and os.path.isabs(path) and not os.path.isfile(path):
-            raise UsageError(f"agent {variant.name!r}: there is no script {path}")
+        if kind != SCRIPTED or load(variant.agent).work is None:
+            continue
+        try:
+            open_script(path)
+        except UsageError as error:
+            raise UsageError(f"agent {variant.name!r}: {error.message}", hint=error.hint) from error
 
 
 def _require_agents(variants: Sequence[Variant]) -> None:
@@ -197,6 +204,8 @@ def _container_refusal(task: FleetTask, variants: Sequence[Variant], is_local: b
             return (
                 f'it needs a container, where there is no home of the user; {variant.name} has home = "user"'
             )
+        if variant.gateway_options is not None:
+            return f"it needs a container, from where the gateway of {variant.name} cannot be reached"
     if not is_local:
         return ""  # the machines where it runs have the image, or not
     try:

@@ -36,13 +36,14 @@ from harness.events import (
 )
 from harness.events.usage import CLASSES
 from harness.fleet.container import remove_container
-from harness.fleet.failures import ProviderTrouble, fault_of, trouble_of
+from harness.fleet.failures import fault_of
 from harness.fleet.fleet import Fleet
 from harness.fleet.plans.plan import FleetCase, with_variables
 from harness.fleet.records.attempt import Attempt, CaseProgress, Fault
 from harness.fleet.scores import Verdict, is_solved, scores_of
 from harness.fleet.step import CommandResult, StepStopped, run_step
 from harness.fleet.workspace import CaseWorkspace, WorkspaceFailed, remove
+from harness.folds.provider_trouble import ProviderTrouble, trouble_of
 from harness.log.ids import is_log_id
 from harness.log.store import Metadata, read_all
 from harness.runs.run import Run, start
@@ -194,9 +195,16 @@ class _Worker:
         self._workspace.remember()
         if not self._run():
             return b""
-        diff = self._workspace.diff()
-        if task.check:
-            self._check()
+        if not task.check:  # the patch is all that there is to be graded: one that is not known is no result
+            return self._workspace.diff()
+        diff, trouble = b"", ""
+        try:
+            diff = self._workspace.diff()
+        except WorkspaceFailed as error:
+            trouble = str(error)
+        self._check()
+        detail = "; ".join(filter(None, (self._attempt.detail, trouble)))
+        self._attempt = replace(self._attempt, detail=detail[:2000])
         return diff
 
     def _run(self) -> bool:

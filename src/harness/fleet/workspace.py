@@ -39,6 +39,9 @@ _BEFORE, _AFTER = "refs/snapshots/before", "refs/snapshots/after"
 _XDG = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 
 
+_NO_PATCH = "what the agent changed is not known: {}"
+
+
 class WorkspaceFailed(Exception):
     """The workspace could not be made; not a fault of the agent."""
 
@@ -56,6 +59,8 @@ class CaseWorkspace:
         self._base = base
         self._snapshots = Snapshots(base, self.repo)
         self._has_snapshot = False
+        self._trouble = ""
+        """Why there is none."""
         self._tracked: frozenset[str] = frozenset()
         self._digests = plan.digests
         self._leaves_out = any(variant.without for variant in plan.variants)
@@ -112,17 +117,20 @@ class CaseWorkspace:
 
     def remember(self) -> None:
         """Note what the workspace is like now: `diff` says what changed since."""
-        if not _has_git():
+        if not _has_git():  # then there is no patch; the run itself needs none
             return
         try:
             self._snapshots.prepare()
             self._snapshots.take(_BEFORE, self._tracked)
-        except (GitFailed, OSError):  # then there is no patch; the run itself needs none
+        except (GitFailed, OSError) as error:
+            self._trouble = str(error)
             return
         self._has_snapshot = True
 
     def diff(self) -> bytes:
-        """What the agent changed, as a patch; empty where that is not known."""
+        """What the agent changed, as a patch; empty where there is no Git. Raises WorkspaceFailed: it is not known."""
+        if self._trouble:
+            raise WorkspaceFailed(_NO_PATCH.format(self._trouble))
         if not self._has_snapshot or not os.path.isdir(self.repo):
             return b""
         if self.container is not None:
@@ -130,8 +138,8 @@ class CaseWorkspace:
         try:
             self._snapshots.take(_AFTER)
             return self._snapshots.patch(_BEFORE, _AFTER)[:_LARGEST_DIFF_BYTES]
-        except (GitFailed, OSError):
-            return b""
+        except (GitFailed, OSError) as error:
+            raise WorkspaceFailed(_NO_PATCH.format(error)) from error
 
     def prepare_check(self) -> None:
         """Put the hidden files into place, and take away what the agent may have written as its score.

@@ -1,7 +1,8 @@
 """What runs have finished: messages, reasoning and calls, put together from their pieces.
 
     TextDelta … TextDelta ─▶ Message            the whole message counts; its pieces are dropped
-    TextDelta ─▶ TextRetracted                  as if it had never been said
+    TextDelta ─▶ its withdrawal                 as if it had never been said
+    Result                                      its text, if the run has said nothing else
     ReasoningDelta … ─▶ what the run does next  a thought
     ToolStart ─▶ ToolEnd                        a call
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from harness.events import Event, Message, ReasoningDelta, TextDelta, TextRetracted, ToolEnd, ToolStart
+from harness.events import Event, Message, ReasoningDelta, TextDelta, ToolEnd, ToolStart
 from harness.log.run_tree import RunTree
 
 
@@ -37,14 +38,13 @@ class FinishedFold:
 
     def __init__(self, tree: RunTree) -> None:
         self._tree = tree
-        self._texts: dict[tuple[str, str], list[str]] = {}
+        self._texts: dict[tuple[str, str], list[TextDelta]] = {}
         """Pieces of messages that are not complete yet, and may never be: by run and id."""
         self._thoughts: dict[str, list[str]] = {}
         """By run: reasoning that has not been followed by anything else."""
         self._calls: dict[tuple[str, str], ToolStart] = {}
         self._handlers: dict[type[Event], Callable[[Any], Sequence[Finished]]] = {
             TextDelta: self._on_text,
-            TextRetracted: self._on_retracted,
             ReasoningDelta: self._on_reasoning,
             Message: self._on_message,
             ToolStart: self._on_call,
@@ -52,21 +52,24 @@ class FinishedFold:
         }
 
     def feed(self, event: Event) -> Sequence[Finished]:
-        handler = self._handlers.get(type(event))
+        tree, handler = self._tree, self._handlers.get(type(event))
+        if tree.withdrawn is not None:
+            self._texts.pop((event.run_id, tree.withdrawn), None)
         of_event = handler(event) if handler is not None else ()
-        ended = self._tree.ended
-        return [*(item for run in ended for item in self._open(run.id)), *of_event] if ended else of_event
+        if tree.restarted:
+            return self._open_texts(tree.run.id)
+        if not tree.ended:
+            return of_event
+        leftovers = [item for run in tree.ended for item in self._open(run.id)]
+        is_answer = tree.said is not None and tree.said is not event
+        return [*leftovers, *of_event, *((tree.said,) if tree.said is not None and is_answer else ())]
 
     def finish(self) -> Sequence[Finished]:
         run_ids = (*self._thoughts, *(run_id for run_id, _ in (*self._texts, *self._calls)))
         return [item for run_id in dict.fromkeys(run_ids) for item in self._open(run_id)]
 
     def _on_text(self, event: TextDelta) -> Sequence[Finished]:
-        self._texts.setdefault((event.run_id, event.id), []).append(event.text)
-        return ()
-
-    def _on_retracted(self, event: TextRetracted) -> Sequence[Finished]:
-        self._texts.pop((event.run_id, event.id), None)
+        self._texts.setdefault((event.run_id, event.id), []).append(event)
         return ()
 
     def _on_reasoning(self, event: ReasoningDelta) -> Sequence[Finished]:
@@ -93,9 +96,15 @@ class FinishedFold:
 
     def _open(self, run_id: str) -> Sequence[Finished]:
         thought = self._thought(run_id)
-        texts = [(key[1], self._texts.pop(key)) for key in [*self._texts] if key[0] == run_id]
-        messages = [
-            Message(role="assistant", text="".join(pieces), run_id=run_id, id=id) for id, pieces in texts
-        ]
+        messages = self._open_texts(run_id)
         calls = [self._calls.pop(key) for key in [*self._calls] if key[0] == run_id]
         return [*thought, *messages, *(FinishedCall(start, None) for start in calls)]
+
+    def _open_texts(self, run_id: str) -> list[Message]:
+        return [_joined(self._texts.pop(key)) for key in [*self._texts] if key[0] == run_id]
+
+
+def _joined(pieces: Sequence[TextDelta]) -> Message:
+    first, text = pieces[0], "".join(piece.text for piece in pieces)
+    at_ms = first.timestamp_ms
+    return Message(role="assistant", text=text, run_id=first.run_id, id=first.id, timestamp_ms=at_ms)

@@ -67,10 +67,10 @@ def decoded(text: str) -> Any:
         return None
 
 
-def arguments_of(given: Any) -> Any:
+def arguments_of(value_or_text: Any) -> Any:
     """What a call is given: data, JSON text that holds it, or a text that is none."""
-    value = decoded(given) if isinstance(given, str) else None
-    return given if value is None else value
+    value = decoded(value_or_text) if isinstance(value_or_text, str) else None
+    return value_or_text if value is None else value
 
 
 _encode = msgspec.json.Encoder().encode
@@ -117,11 +117,11 @@ _OVERLAP = 200
 """How much of the end of earlier output is looked for in later output, to find where that continues."""
 
 
-def continuation(known: str, text: str) -> str:
+def continuation(start: str, text: str) -> str:
     """What `text` adds to `known`: it repeats it from its beginning on, or only its end."""
-    if text.startswith(known):
-        return text[len(known) :]
-    overlap = known[-_OVERLAP:]
+    if text.startswith(start):
+        return text[len(start) :]
+    overlap = start[-_OVERLAP:]
     at = text.rfind(overlap)
     return text[at + len(overlap) :] if at >= 0 else text
 

@@ -26,49 +26,49 @@ class LineBlocks:
     """Bytes as they arrive → blocks of whole lines. Cuts at newline bytes only, and at no length."""
 
     def __init__(self) -> None:
-        self._begun: list[bytes] = []
+        self._head: list[bytes] = []
         """Parts of an unfinished line: joined once, so that a huge line stays cheap."""
 
     def feed(self, data: bytes) -> bytes:
         """All lines that are complete now, including the one begun by earlier calls."""
         end = data.rfind(b"\n") + 1
         if not end:
-            self._begun.append(data)
+            self._head.append(data)
             return b""
-        begun, rest = self._begun, data[end:]
-        self._begun = [rest] if rest else []
-        if not begun:
+        head, rest = self._head, data[end:]
+        self._head = [rest] if rest else []
+        if not head:
             return data[:end]
-        return b"".join((*begun, memoryview(data)[:end]))
+        return b"".join((*head, memoryview(data)[:end]))
 
     def finish(self) -> bytes:
         """The last line, if it has no newline."""
-        rest = b"".join(self._begun)
-        self._begun = []
+        rest = b"".join(self._head)
+        self._head = []
         return rest
 
 
 def pieces(line: bytes) -> list[Any]:
     """Split an odd line into dicts (JSON objects) and strings (everything between them), in order."""
     text = line.decode("utf-8", "backslashreplace").lstrip("\ufeff")
-    found: list[Any] = []
+    values: list[Any] = []
     rest = 0
     for _ in range(_MOST_CANDIDATES):
         start = text.find("{", rest)
         if start < 0:
             break
-        parsed = _object_at(text, start)
-        if parsed is None and not text[rest:start].strip():
+        object_and_rest = _object_at(text, start)
+        if object_and_rest is None and not text[rest:start].strip():
             break  # a broken object: what is inside it is not a record of its own
-        if parsed is None:
-            _keep_text(found, text[rest : start + 1])
+        if object_and_rest is None:
+            _keep_text(values, text[rest : start + 1])
             rest = start + 1
             continue
-        _keep_text(found, text[rest:start])
-        found.append(parsed[0])
-        rest = parsed[1]
-    _keep_text(found, text[rest:])
-    return found
+        _keep_text(values, text[rest:start])
+        values.append(object_and_rest[0])
+        rest = object_and_rest[1]
+    _keep_text(values, text[rest:])
+    return values
 
 
 def as_written(line: bytes) -> str:
@@ -87,6 +87,6 @@ def _object_at(text: str, start: int) -> tuple[dict[str, Any], int] | None:
     return storable(value), end
 
 
-def _keep_text(found: list[Any], text: str) -> None:
+def _keep_text(values: list[Any], text: str) -> None:
     if stripped := text.strip():
-        found.append(storable(stripped))
+        values.append(storable(stripped))

@@ -35,12 +35,12 @@ def operations_of_patch(text: str, cwd: str = "") -> list[Write]:
     writes: dict[str, Write] = {}
     path = ""
     for line in text.split("\n"):
-        if (found := _FILE_LINE.match(line)) is not None:
-            keyword, named = found[1], absolute(found[2].strip(), cwd)
+        if (match := _FILE_LINE.match(line)) is not None:
+            keyword, named_path = match[1], absolute(match[2].strip(), cwd)
             if keyword == "Move to" and path in writes:
                 writes[path] = replace(writes[path], change="move")
-            path = named or path
-            if named:
+            path = named_path or path
+            if named_path:
                 writes[path] = _renewed(writes.get(path), Write(path=path, change=_CHANGES[keyword]))
         elif path and (hunk := _HUNK.match(line)) is not None:
             start = int(hunk[1])
@@ -60,10 +60,10 @@ def paths_of_patch(text: str) -> list[str] | None:
     for line in map(str.strip, re.split(r"[\r\n\v\f\x85\u2028\u2029]+", text)):
         if not line.startswith("***") or line in _MARKS:
             continue
-        found = _FILE_LINE.fullmatch(line)
-        if found is None or not found[2].strip():
+        match = _FILE_LINE.fullmatch(line)
+        if match is None or not match[2].strip():
             return None
-        paths.append(found[2].strip())
+        paths.append(match[2].strip())
     return paths or None
 
 
@@ -91,7 +91,7 @@ def changed_lines(diff: str) -> tuple[int, int] | None:
     The lines around a change, which a hunk shows as well, do not count. Of several files in one diff
     the result spans all; give it one at a time.
     """
-    found: list[int] = []
+    line_numbers: list[int] = []
     number = old_left = new_left = 0
     for line in diff.split("\n"):
         if old_left <= 0 and new_left <= 0:
@@ -103,10 +103,10 @@ def changed_lines(diff: str) -> tuple[int, int] | None:
         if mark == "\\":
             continue
         if mark in ("+", "-"):
-            found.append(max(1, number))
+            line_numbers.append(max(1, number))
         if mark != "+":
             old_left -= 1
         if mark != "-":
             new_left -= 1
             number += 1
-    return (min(found), max(found)) if found else None
+    return (min(line_numbers), max(line_numbers)) if line_numbers else None

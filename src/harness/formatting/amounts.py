@@ -37,9 +37,9 @@ def cost(amount_usd: float | None, *, is_complete: bool = True) -> str:
     return f"{'' if is_complete else '≥ '}${amount_usd:.{digits}f}"
 
 
-def share(used: int, limit: int) -> str:
+def share(part: int, limit: int) -> str:
     """`41 %`."""
-    return f"{min(100, int(100 * used / limit + 0.5))} %"
+    return f"{min(100, int(100 * part / limit + 0.5))} %"
 
 
 def age(elapsed_ms: int) -> str:
@@ -118,39 +118,41 @@ class OpenUsage:
 
     def __init__(self, tree: RunTree) -> None:
         self._tree = tree
-        self._used: dict[str, Usage] = {}
+        self._by_run: dict[str, Usage] = {}
 
     def add(self, event: UsageDelta) -> None:
         top = top_of(self._tree, event)
-        self._used[top] = self._used.get(top, Usage()).plus(event.usage)
+        self._by_run[top] = self._by_run.get(top, Usage()).plus(event.usage)
 
     def settle(self, event: Result) -> Usage:
         """The total of a top run that ends."""
-        return settled(self._used.pop(event.run_id, Usage()), event.usage, event.total_cost_usd)
+        return settled(self._by_run.pop(event.run_id, Usage()), event.usage, event.total_cost_usd)
 
 
 def top_of(tree: RunTree, event: Event) -> str:
     """The top run that usage belongs to. That of an unknown run belongs to the latest one, if there is any."""
-    known = tree.get(event.run_id)
-    over = None if known is None else tree.get(known.top)
+    run = tree.get(event.run_id)
+    over = None if run is None else tree.get(run.top)
     latest = tree.top
     return over.id if over is not None else event.run_id if latest is None else latest.id
 
 
-def settled(used: Usage, stated: Usage | None, stated_usd: float | None) -> Usage:
+def settled(reported: Usage, final: Usage | None, stated_usd: float | None) -> Usage:
     """The larger of both, class by class; None only if both are None."""
-    stated = stated or Usage()
-    counts: dict[str, Any] = {name: _larger(getattr(used, name), getattr(stated, name)) for name in CLASSES}
-    cost_usd = _larger(used.cost_usd, _larger(stated.cost_usd, stated_usd))
-    source = used.cost_source if cost_usd == used.cost_usd else ""
+    final = final or Usage()
+    counts: dict[str, Any] = {
+        name: _larger(getattr(reported, name), getattr(final, name)) for name in CLASSES
+    }
+    cost_usd = _larger(reported.cost_usd, _larger(final.cost_usd, stated_usd))
+    source = reported.cost_source if cost_usd == reported.cost_usd else ""
     return Usage(
         **counts,
         cost_usd=cost_usd,
-        cost_source="" if cost_usd is None else source or stated.cost_source or "stated",
+        cost_source="" if cost_usd is None else source or final.cost_source or "stated",
     )
 
 
-def _larger(left: float | None, right: float | None) -> float | None:
-    if left is None or right is None:
-        return right if left is None else left
-    return max(left, right)
+def _larger(first: float | None, right: float | None) -> float | None:
+    if first is None or right is None:
+        return right if first is None else first
+    return max(first, right)

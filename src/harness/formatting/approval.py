@@ -55,10 +55,10 @@ def title(name: str, arguments: Any) -> str:
     if not arguments and arguments != 0:
         return prefix
     text = _spelled(arguments)
-    shown = revealed(text, is_line=True)
-    if len(shown) > _LONGEST_TITLE:
-        shown = f"{shown[:_LONGEST_TITLE]}{_missing(text, shown)}"
-    return f"{prefix}: {shown}"
+    visible = revealed(text, is_line=True)
+    if len(visible) > _LONGEST_TITLE:
+        visible = f"{visible[:_LONGEST_TITLE]}{_missing(text, visible)}"
+    return f"{prefix}: {visible}"
 
 
 def is_short(arguments: Any) -> bool:
@@ -89,17 +89,17 @@ def lines_of(arguments: Any, preview: Sequence[dict[str, Any]] | None = None) ->
 
 def bounded(lines: Sequence[str], most: int, hint: str = "") -> list[str]:
     """The first lines, and how many more there are."""
-    shown = [
+    visible_lines = [
         line
         if len(line) <= _LONGEST_LINE
         else f"{line[:_LONGEST_LINE]}… ({len(line) - _LONGEST_LINE:,} more characters)"
         for line in lines[:most]
     ]
-    left = lines[most:]
-    if left or shown != list(lines[:most]):
-        more = f"{len(left):,} more line{'' if len(left) == 1 else 's'}" if left else "cut"
-        shown.append(f"… {more}{f': {hint}' if hint else ''}")
-    return shown
+    hidden = lines[most:]
+    if hidden or visible_lines != list(lines[:most]):
+        more = f"{len(hidden):,} more line{'' if len(hidden) == 1 else 's'}" if hidden else "cut"
+        visible_lines.append(f"… {more}{f': {hint}' if hint else ''}")
+    return visible_lines
 
 
 def _block(name: str, text: str) -> list[str]:
@@ -130,9 +130,9 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else compact(value)
 
 
-def _missing(text: str, shown: str) -> str:
+def _missing(text: str, visible: str) -> str:
     lines = text.count("\n")
-    note = f"… ({len(shown) - _LONGEST_TITLE:,} more characters"
+    note = f"… ({len(visible) - _LONGEST_TITLE:,} more characters"
     return f"{note}, {lines + 1:,} lines in all)" if lines else f"{note})"
 
 
@@ -142,6 +142,17 @@ def _missing(text: str, shown: str) -> str:
 def calls_of(relay: Relay) -> list[Relay]:
     """Every call that a question stands for, as a question about that call alone; the first one is its own."""
     return [relay, *(_further_call(relay, one) for one in (relay.calls or [])[1:])]
+
+
+def whole_text(relay: Relay) -> str:
+    """All that a question for permission is about, for clients with one text for it: every call with its arguments."""
+    parts = [
+        "\n".join(
+            [revealed(call.tool_name or "tool", is_line=True), *(lines_of(call.input) if call.input else [])]
+        )
+        for call in calls_of(relay)
+    ]
+    return "\n\n".join(parts)
 
 
 def _further_call(relay: Relay, call: RelayCall) -> Relay:

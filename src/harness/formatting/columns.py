@@ -56,31 +56,31 @@ def cut(text: str, width: int) -> str:
 def wrapped(text: str, width: int, *, most: int) -> list[str]:
     """Lines of at most `width` cells and at most `most` of them; an ellipsis says that there were more."""
     flow = Flow(width)
-    shown = text[: most * width * 2 + 64].rstrip()
-    lines = (flow.feed(shown) + flow.flush()).split("\n")
-    if len(lines) > most or len(shown) < len(text.rstrip()):
+    head = text[: most * width * 2 + 64].rstrip()
+    lines = (flow.feed(head) + flow.flush()).split("\n")
+    if len(lines) > most or len(head) < len(text.rstrip()):
         lines = [*lines[: most - 1], cut(lines[min(most, len(lines)) - 1] + " …", width)]
     return lines
 
 
 def pieces(text: str, width: int) -> list[str]:
     """All of a text in lines of at most `width` cells: broken, not wrapped, so that every blank stays where it is."""
-    found: list[str] = []
+    lines: list[str] = []
     for line in text.expandtabs(4).split("\n"):
         if line.isascii():
-            found += [line[at : at + width] for at in range(0, len(line), width)] or [""]
+            lines += [line[at : at + width] for at in range(0, len(line), width)] or [""]
             continue
         piece: list[str] = []
         room = width
         for cluster in clusters(line):
-            needed = _cluster_columns(cluster)
-            if needed > room and piece:
-                found.append("".join(piece))
+            width_of_cluster = _cluster_columns(cluster)
+            if width_of_cluster > room and piece:
+                lines.append("".join(piece))
                 piece, room = [], width
             piece.append(cluster)
-            room -= needed
-        found.append("".join(piece))
-    return found
+            room -= width_of_cluster
+        lines.append("".join(piece))
+    return lines
 
 
 class Flow:
@@ -97,27 +97,27 @@ class Flow:
         self._indent = 0
         """Where the next line of this paragraph begins."""
         self._blanks = ""
-        self._held = ""
+        self._pending = ""
         self._is_first = True
         """Whether the next word is the first of a paragraph."""
 
     @property
     def is_at_line_start(self) -> bool:
-        return self._column == 0 and not self._held
+        return self._column == 0 and not self._pending
 
     def feed(self, text: str) -> str:
-        pieces = _PIECES.findall(self._held + text)
-        self._held = ""
+        pieces = _PIECES.findall(self._pending + text)
+        self._pending = ""
         if pieces and pieces[-1] != "\n":
-            whole, self._held = self._held_back(pieces.pop())
+            whole, self._pending = self._held_back(pieces.pop())
             if whole:
                 pieces.append(whole)
         return "".join(map(self._place, pieces))
 
     def flush(self) -> str:
         """What was held back; the line stays open."""
-        held, self._held = self._held, ""
-        return self._place(held) if held else ""
+        pending, self._pending = self._pending, ""
+        return self._place(pending) if pending else ""
 
     def end_line(self) -> str:
         """What was held back, and a line end if there is a line to end."""
@@ -144,13 +144,13 @@ class Flow:
             self._blanks += piece.replace("\t", _TAB)
             return ""
         blanks, self._blanks = self._blanks, ""
-        needed = columns(piece)
+        width_of_piece = columns(piece)
         if self._is_first:
             self._is_first = False
-            hanging = len(blanks) + needed + 1
+            hanging = len(blanks) + width_of_piece + 1
             self._indent = hanging if _MARK.fullmatch(piece) and hanging <= self._width // 2 else 0
-        is_breakable = needed > len(piece) or needed > self._width
-        if self._column + len(blanks) + (1 if is_breakable else needed) <= self._width:
+        is_breakable = width_of_piece > len(piece) or width_of_piece > self._width
+        if self._column + len(blanks) + (1 if is_breakable else width_of_piece) <= self._width:
             self._column += len(blanks)
         elif self._column:
             blanks = self._line_end()
@@ -158,17 +158,17 @@ class Flow:
             blanks = ""
         if is_breakable:
             return blanks + self._broken(piece)
-        self._column += needed
+        self._column += width_of_piece
         return blanks + piece
 
     def _broken(self, word: str) -> str:
         out: list[str] = []
         for cluster in clusters(word):
-            needed = _cluster_columns(cluster)
-            if self._column > self._indent and self._column + needed > self._width:
+            width_of_cluster = _cluster_columns(cluster)
+            if self._column > self._indent and self._column + width_of_cluster > self._width:
                 out.append(self._line_end())
             out.append(cluster)
-            self._column += needed
+            self._column += width_of_cluster
         return "".join(out)
 
     def _line_end(self) -> str:
@@ -187,8 +187,8 @@ def _belongs(character: str, cluster: str) -> bool:
 
 
 def _cluster_columns(cluster: str) -> int:
-    needed = sum(map(_character_columns, cluster))
-    return max(needed, 2) if _EMOJI_SELECTOR in cluster else needed
+    width_of_cluster = sum(map(_character_columns, cluster))
+    return max(width_of_cluster, 2) if _EMOJI_SELECTOR in cluster else width_of_cluster
 
 
 @lru_cache(maxsize=4096)

@@ -37,8 +37,8 @@ def revealed(text: str, *, is_line: bool = False) -> str:
 
     `is_line`: line ends and tabs as well.
     """
-    shown = UNSEEN.sub(_shown, text)
-    return shown.replace("\n", "␊").replace("\t", "␉") if is_line else shown
+    visible = UNSEEN.sub(_shown, text)
+    return visible.replace("\n", "␊").replace("\t", "␉") if is_line else visible
 
 
 def escaped_json(document: str) -> str:
@@ -62,10 +62,10 @@ def _json_escape(character: str) -> str:
 
 
 def _shown(match: re.Match[str]) -> str:
-    found = match.group()
-    if found == "\r\n":
+    character = match.group()
+    if character == "\r\n":
         return "\n"
-    code = ord(found)
+    code = ord(character)
     if code < 0x20:
         return chr(_CONTROL_PICTURES + code)
     if code == 0x7F:

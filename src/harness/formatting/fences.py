@@ -25,10 +25,10 @@ def closed(text: str) -> str:
     """The same Markdown with a code block that was left open closed, so that it swallows nothing after it."""
     open_fence = ""
     for line in text.split("\n"):
-        found = _FENCE_LINE.fullmatch(line)
-        if found is None:
+        match = _FENCE_LINE.fullmatch(line)
+        if match is None:
             continue
-        fence, info = found.groups()
+        fence, info = match.groups()
         if not open_fence:
             is_opening = fence[0] == "~" or "`" not in info
             open_fence = fence if is_opening else ""

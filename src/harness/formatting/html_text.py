@@ -35,12 +35,12 @@ def _blocks(lines: list[str]) -> Iterator[str]:
     paragraph: list[str] = []
     while position < len(lines):
         line = lines[position]
-        taken, block = _block(lines, position)
-        if taken or not line.strip():
+        line_count, block = _block(lines, position)
+        if line_count or not line.strip():
             yield from _paragraph(paragraph)
             paragraph = []
             yield block
-            position += max(1, taken)
+            position += max(1, line_count)
         else:
             paragraph.append(line)
             position += 1

@@ -56,8 +56,8 @@ class MarkdownLines:
     @property
     def pending(self) -> str:
         """The end of the line that is not complete, as it was written."""
-        written, data, _rest = self._pending.partition("](data:")
-        return neutralised(f"{written}{data and ']'}"[-self._width :])
+        head, data, _rest = self._pending.partition("](data:")
+        return neutralised(f"{head}{data and ']'}"[-self._width :])
 
     def feed(self, text: str) -> list[Line]:
         *whole, self._pending = (self._pending + text).split("\n")
@@ -79,14 +79,14 @@ class MarkdownLines:
         yield from self._block(line)
 
     def _block(self, line: str) -> Iterator[Line]:
-        found = _FENCE.fullmatch(line)
+        match = _FENCE.fullmatch(line)
         if self._fence:
-            if found is not None and found[1].startswith(self._fence) and not found[2].strip():
+            if match is not None and match[1].startswith(self._fence) and not match[2].strip():
                 self._fence = ""
             else:
                 yield from self._code(line)
-        elif found is not None:
-            self._fence = found[1]
+        elif match is not None:
+            self._fence = match[1]
         elif not line.strip():
             yield []
         elif _RULE.fullmatch(line):
@@ -141,16 +141,16 @@ def inline(text: str, style: Style = "") -> list[Segment]:
     """The parts of a line of prose, without its marks."""
     out: list[Segment] = []
     at = 0
-    for found in _INLINE.finditer(text):
-        out.append((style, text[at : found.start()]))
-        out += _marked(found, style)
-        at = found.end()
+    for match in _INLINE.finditer(text):
+        out.append((style, text[at : match.start()]))
+        out += _marked(match, style)
+        at = match.end()
     out.append((style, text[at:]))
     return [part for part in out if part[1]]
 
 
-def _marked(found: re.Match[str], style: Style) -> Sequence[Segment]:
-    parts = found.groupdict()
+def _marked(match: re.Match[str], style: Style) -> Sequence[Segment]:
+    parts = match.groupdict()
     if parts["code"] is not None:
         return [("cyan", parts["code"].strip() or parts["code"])]
     if parts["alt"] is not None:
@@ -158,8 +158,8 @@ def _marked(found: re.Match[str], style: Style) -> Sequence[Segment]:
         return [("dim", f"[picture{': ' if parts['alt'] else ''}{parts['alt']}]{place}")]
     if parts["label"] is not None:
         label, address = parts["label"], parts["address"]
-        shown = inline(label, style)
-        return shown if label == address else [*shown, ("dim", f" ({address})")]
+        segments = inline(label, style)
+        return segments if label == address else [*segments, ("dim", f" ({address})")]
     if parts["loud"] is not None:
         return inline(parts["loud"], "bold")
     for name in ("star", "under"):
@@ -173,20 +173,20 @@ def _wrapped(
 ) -> Iterator[Line]:
     """Between words; a word that is wider than a line is broken. Each line begins with its lead."""
     line: Line = [first]
-    room, used = max(width - columns(first[1]), 1), 0
+    room, used_columns = max(width - columns(first[1]), 1), 0
     for style, word in ((style, word) for style, text in parts for word in _WORDS.findall(text)):
         if word.isspace():
-            if used and used + len(word) < room:
+            if used_columns and used_columns + len(word) < room:
                 line.append((style, word))
-                used += len(word)
+                used_columns += len(word)
             continue
         for piece in pieces(word, room):
-            if used and used + columns(piece) > room:
+            if used_columns and used_columns + columns(piece) > room:
                 yield line
-                line, used = [rest], 0
+                line, used_columns = [rest], 0
                 room = max(width - columns(rest[1]), 1)
             line.append((style, piece))
-            used += columns(piece)
+            used_columns += columns(piece)
     yield line
 
 
@@ -202,14 +202,14 @@ def _text(parts: Sequence[Segment]) -> str:
 
 def _widths(rows: Sequence[Sequence[str]], width: int) -> list[int]:
     """Of the columns of a table: what they need, and less for the widest where there is no room."""
-    needed = [max(1, *map(columns, column)) for column in zip(*rows, strict=True)]
-    room = max(width - 3 * (len(needed) - 1), len(needed))
-    while sum(needed) > room:
-        widest = needed.index(max(needed))
-        if needed[widest] == 1:
+    widths = [max(1, *map(columns, column)) for column in zip(*rows, strict=True)]
+    room = max(width - 3 * (len(widths) - 1), len(widths))
+    while sum(widths) > room:
+        widest = widths.index(max(widths))
+        if widths[widest] == 1:
             break
-        needed[widest] -= 1
-    return needed
+        widths[widest] -= 1
+    return widths
 
 
 def _row(cells: Sequence[str], widths: Sequence[int], style: Style) -> Iterator[Line]:

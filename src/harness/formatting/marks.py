@@ -52,11 +52,11 @@ class Mark(NamedTuple):
 
 def marks_of(text: str) -> list[Mark]:
     """In the order of the text, none inside another; of very many only the first."""
-    found = sorted(_found(text))
+    spans = sorted(_found(text))
     marks: list[Mark] = []
     end, units = 0, 0
     position = 0
-    for start, stop, kind, label in found:
+    for start, stop, kind, label in spans:
         if start < end:
             continue
         units += utf16_length(text[position:start])
@@ -70,8 +70,8 @@ def marks_of(text: str) -> list[Mark]:
 
 def _found(text: str) -> Iterator[tuple[int, int, MarkKind, str]]:
     for match in UNSEEN.finditer(text):
-        start, found = match.start(), match.group()
-        yield start, match.end(), _kind(found), revealed(found)
+        start, text_of_match = match.start(), match.group()
+        yield start, match.end(), _kind(text_of_match), revealed(text_of_match)
     for match in _BLANK_RUN.finditer(text):
         yield match.start(), match.end(), "blanks", f"⟨{len(match.group())} blanks⟩"
     for match in _EMPTY_LINES.finditer(text):

@@ -65,14 +65,14 @@ class Page:
 
     def take(self, status: Sequence[Segment] = ()) -> Sequence[bytes]:
         """What was written since the last time, with a status below it as long as no text is flowing."""
-        shown = ""
+        status_line = ""
         if status and self._flow.is_at_line_start:
-            shown = self._fitted(status, (), self.width - 1)
-        if not self._out and shown == self._status:
+            status_line = self._fitted(status, (), self.width - 1)
+        if not self._out and status_line == self._status:
             return ()
-        parts = [_ERASE_LINE if self._status else "", *self._out, shown]
+        parts = [_ERASE_LINE if self._status else "", *self._out, status_line]
         self._out = []
-        self._status = shown
+        self._status = status_line
         text = "".join(parts)
         return (text.encode(),) if text else ()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from harness.log.raw import RawCall, RawControl
+from harness.log.raw import RawCall, RawControl, RawEvent
 
 _PATIENCE_S = 10.0
 """How long an answer waits to be on record; then its last bytes are sent all the same."""
@@ -17,7 +17,7 @@ class CallInlet:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._taken = threading.Condition(self._lock)
-        self._entries: list[RawCall | RawControl] = []
+        self._entries: list[RawCall | RawControl | RawEvent] = []
         self._put_count = self._taken_count = 0
         self._wake: Callable[[], object] | None = None
 
@@ -32,7 +32,7 @@ class CallInlet:
             self._wake = None
             self._taken.notify_all()
 
-    def put(self, entries: Sequence[RawCall | RawControl]) -> None:
+    def put(self, entries: Sequence[RawCall | RawControl | RawEvent]) -> None:
         with self._lock:
             self._entries += entries
             self._put_count += len(entries)
@@ -43,7 +43,7 @@ class CallInlet:
         with self._lock:
             self._taken.wait_for(lambda: self._taken_count >= ticket or self._wake is None, _PATIENCE_S)
 
-    def take(self, handle: Callable[[RawCall | RawControl], object]) -> None:
+    def take(self, handle: Callable[[RawCall | RawControl | RawEvent], object]) -> None:
         """Have everything that has come handled, in the calling thread."""
         with self._lock:
             entries, self._entries = self._entries, []

@@ -105,6 +105,12 @@ class CallRecords:
             request = self._request(call, plain, printed, self._step(call, reply, printed))
             self._write((request, response))
 
+    def cut(self, between: Callable[[], object]) -> None:
+        """What is recorded from now on can be read without what was recorded until now. `between`: done while nothing is."""
+        with self._lock:
+            between()
+            self._bodies = BodyWriter()
+
     def _request(self, call: GatewayCall, plain: bytes, printed: Fingerprint, step: int) -> RawRequest:
         stored = self._bodies.store(call.number, plain) if plain and self._keeps_bodies else None
         return RawRequest(

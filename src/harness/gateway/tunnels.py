@@ -3,34 +3,58 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import select
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from harness.errors import UsageError
 
 _PORT = 443
+_NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?:\.(?!-)[A-Za-z0-9-]{1,63})*\.?")
 _CONNECT_S = 15.0
 _SILENCE_S = 300.0
 _RECEIVE_BYTES = 64 * 1024
 
 
+def require_host_names(hosts: Sequence[str]) -> None:
+    """Raises UsageError for what is no plain name of a host: a pattern or an address would open more than one thinks."""
+    for host in hosts:
+        if not _NAME.fullmatch(host) or host.replace(".", "").isdigit():
+            raise UsageError(
+                f"this is not the name of a host: {host!r}",
+                hint="name one as in --allow-host packages.example.org",
+            )
+
+
 class Tunnels:
-    """Contract: called by the gateway's threads. Names are resolved here; addresses of this machine and of private networks
-    are refused, whatever a name says.
+    """Contract: called by the gateway's threads. Names are resolved here, once for each connection, which then goes to that
+    address: what a name points to later does not count. Addresses of this machine and of private networks are refused,
+    whatever a name says.
     """
 
-    def __init__(self, hosts: Sequence[str]) -> None:
+    def __init__(
+        self,
+        hosts: Sequence[str],
+        *,
+        resolve: Callable[[str], list[str]] | None = None,
+        connect: Callable[[str], socket.socket] | None = None,
+    ) -> None:
+        """`resolve`: the addresses of a name. `connect`: to one of them."""
         self._hosts = frozenset(host.lower().rstrip(".") for host in hosts)
+        self._resolve = resolve or _addresses_of
+        self._connect = connect or _connected
 
     def __call__(self, target: str, client: socket.socket) -> bool:
         """Connect and pass bytes both ways until one side is done. False: it may not be reached, or cannot be."""
         host, _, port = target.rpartition(":")
         if host.lower().rstrip(".") not in self._hosts or port != str(_PORT):
             return False
-        address = public_address(host)
+        address = next((one for one in self._resolve(host) if is_public(one)), "")
         if not address:
             return False
         try:
-            far = socket.create_connection((address, _PORT), timeout=_CONNECT_S)
+            far = self._connect(address)
         except OSError:
             return False
         with far:
@@ -42,14 +66,29 @@ class Tunnels:
         return True
 
 
-def public_address(host: str) -> str:
-    """The first address of a name that is everybody's; empty where there is none."""
+def _connected(address: str) -> socket.socket:
+    return socket.create_connection((address, _PORT), timeout=_CONNECT_S)
+
+
+def _addresses_of(host: str) -> list[str]:
     try:
         found = socket.getaddrinfo(host, _PORT, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        return ""
-    addresses = [str(one[4][0]) for one in found]
-    return next((one for one in addresses if ipaddress.ip_address(one.partition("%")[0]).is_global), "")
+        return []
+    return [str(one[4][0]) for one in found]
+
+
+def is_public(address: str) -> bool:
+    """Whether it is everybody's: not of this machine, of a private network, of many at once, nor a cover for one of these."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address):
+        inner = (found.ipv4_mapped, found.sixtofour, *(found.teredo or ()))
+        if not all(one is None or is_public(str(one)) for one in inner):
+            return False
+    return found.is_global and not found.is_multicast and not found.is_reserved
 
 
 def _pump(client: socket.socket, far: socket.socket) -> None:

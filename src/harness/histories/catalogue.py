@@ -163,11 +163,11 @@ class Catalogue:
 
         return CatalogueUsage(self.rows)
 
-    def search(self, asked: SessionSearch, chosen: SessionFilter = EVERYTHING) -> Iterator[FoundSession]:
+    def search(self, wish: SessionSearch, choice: SessionFilter = EVERYTHING) -> Iterator[FoundSession]:
         """The sessions that match, as far as they were read, the last changed first."""
         from harness.histories.catalogue_search import CatalogueSearch
 
-        return CatalogueSearch(self.rows, self._histories).find(asked, chosen)
+        return CatalogueSearch(self.rows, self._histories).find(wish, choice)
 
     def close(self) -> None:
         self._connection.close()
@@ -209,17 +209,17 @@ class Catalogue:
         new: list[StoredSession] = []
         now_ms = time.time_ns() // 1_000_000
         for agent, history in self._histories.items():
-            known: dict[str, str] = dict(self._connection.execute(_MARKS, (agent,)))
-            seen = set[str]()
+            marks: dict[str, str] = dict(self._connection.execute(_MARKS, (agent,)))
+            session_ids = set[str]()
             for session in history.find(home):
                 session_id = session.session_id
-                if known.get(session_id) != session.mark and session_id not in seen:
+                if marks.get(session_id) != session.mark and session_id not in session_ids:
                     new.append(session)
-                seen.add(session_id)
+                session_ids.add(session_id)
                 if len(new) >= _ENTERED_AT_ONCE:
                     self._enter(new, [])
                     new = []
-            missing = [(now_ms, agent, session_id) for session_id in known if session_id not in seen]
+            missing = [(now_ms, agent, session_id) for session_id in marks if session_id not in session_ids]
             if missing and self._is_unreadable(history, home):
                 missing = []  # nothing can be said of what a store that cannot be read has
             self._enter(new, missing)
@@ -249,10 +249,14 @@ class Catalogue:
 
     def runs(self, numbers: Iterable[int]) -> dict[int, list[CataloguedRun]]:
         """The runs of these sessions, as far as they were read, by the number of the session."""
-        found: dict[int, list[CataloguedRun]] = {}
+        runs: dict[int, list[CataloguedRun]] = {}
         for row in self.rows(_RUNS, (as_json(numbers),)):
-            found.setdefault(row[0], []).append(CataloguedRun(*row))
-        return found
+            runs.setdefault(row[0], []).append(CataloguedRun(*row))
+        return runs
+
+    def copies(self) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+        """Runs of two sessions that have model calls in common: the number of the session and of the run, twice."""
+        return [(row[:2], row[2:]) for row in self.rows("SELECT session, run, other, other_run FROM copies")]
 
     def children(self, agents: Iterable[str]) -> list[CataloguedSession]:
         """The sessions of these agents' sub-agents."""
@@ -263,9 +267,9 @@ class Catalogue:
         beginnings = as_json(session_id[:length] for session_id in session_ids)
         return [session_id for (session_id,) in self.rows(_BEGIN_SO, (length, beginnings))]
 
-    def sessions(self, chosen: SessionFilter = EVERYTHING, limit: int = -1) -> list[CataloguedSession]:
+    def sessions(self, choice: SessionFilter = EVERYTHING, limit: int = -1) -> list[CataloguedSession]:
         """The sessions that the filter selects, the last changed first."""
-        condition, values = chosen.condition()
+        condition, values = choice.condition()
         rows = self.rows(
             f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE {condition}{IN_ORDER} LIMIT ?",
             (*values, limit),
@@ -278,12 +282,12 @@ class Catalogue:
         (row,) = self.rows(f"SELECT count(*), max(number), {sums} FROM sessions")
         return tuple(int(value or 0) for value in row)
 
-    def count(self, chosen: SessionFilter = EVERYTHING) -> int:
-        condition, values = chosen.condition()
+    def count(self, choice: SessionFilter = EVERYTHING) -> int:
+        condition, values = choice.condition()
         return int(self.rows(f"SELECT count(*) FROM sessions WHERE {condition}", values)[0][0])
 
-    def sums(self, chosen: SessionFilter = EVERYTHING) -> SessionSums:
-        condition, values = chosen.condition()
+    def sums(self, choice: SessionFilter = EVERYTHING) -> SessionSums:
+        condition, values = choice.condition()
         sums = f"count(*), total(is_child), total(size), min({STARTED}), max(changed_ms)"
         (row,) = self.rows(f"SELECT {sums} FROM sessions WHERE {condition}", values)
         count, children, size, oldest_ms, newest_ms = row
@@ -298,8 +302,8 @@ class Catalogue:
                 f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE {condition} AND {of_agent}{IN_ORDER}",
                 (*values, agent, agent),
             )
-            if found := [catalogued(row) for row in rows]:
-                return found
+            if sessions := [catalogued(row) for row in rows]:
+                return sessions
         return []
 
     def read(self, sessions: Iterable[CataloguedSession]) -> list[CataloguedSession]:
@@ -307,29 +311,29 @@ class Catalogue:
 
         Raises CatalogueDamaged.
         """
-        found: list[CataloguedSession] = []
+        fresh: list[CataloguedSession] = []
         batch: _Batch | None = None
         with self._damage_noticed():
             for session in sessions:
                 history = self._histories.get(session.agent)
                 if session.is_read or history is None:
-                    found.append(session)
+                    fresh.append(session)
                     continue
                 batch = batch or _Batch(self._connection)
-                found.append(batch.read(history, session))
+                fresh.append(batch.read(history, session))
             if batch is not None:
                 batch.save()
         if batch is not None:
             # Else every later process would go through the journal when it opens the file.
             with suppress(sqlite3.Error):
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        return found
+        return fresh
 
-    def read_each(self, chosen: SessionFilter) -> None:
+    def read_each(self, choice: SessionFilter) -> None:
         """Read all that the filter selects, a few at a time."""
-        behind = chosen
+        behind = choice
         while part := self.sessions(behind, _ENTERED_AT_ONCE):
-            behind = msgspec.structs.replace(chosen, behind=(part[-1].changed_ms, part[-1].number))
+            behind = msgspec.structs.replace(choice, behind=(part[-1].changed_ms, part[-1].number))
             self.read(part)
 
     @contextmanager
@@ -374,15 +378,15 @@ class _Batch:
         from harness.histories.summary import readings
 
         count, state = self._writer.state(session.number)
-        before, read = None, session
+        before, whole = None, session
         for reading in readings(history, session.stored, state):
             if before is not None:
                 self._add(session, before, count)
                 count += 1
-            before, read = reading, _with_summary(session, reading.summary)
+            before, whole = reading, _with_summary(session, reading.summary)
         if before is not None:
-            self._add(read, before, count)
-        return read
+            self._add(whole, before, count)
+        return whole
 
     def _add(self, session: CataloguedSession, reading: Reading, count: int) -> None:
         """A session whose mark is not that of its last reading counts as unread."""

@@ -68,10 +68,10 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
             (self.behind is not None, "(changed_ms, sessions.number) < (?, ?)", [*(self.behind or ())]),
             (self.never, "0", []),
         ]
-        chosen = [(condition, values) for is_given, condition, values in parts if is_given]
+        conditions = [(condition, values) for is_given, condition, values in parts if is_given]
         return (
-            " AND ".join(condition for condition, _values in chosen),
-            [value for _condition, values in chosen for value in values],
+            " AND ".join(condition for condition, _values in conditions),
+            [value for _condition, values in conditions for value in values],
         )
 
 

@@ -79,46 +79,46 @@ class CatalogueSearch:
         self._ask = ask
         self._histories = histories
 
-    def find(self, asked: SessionSearch, chosen: SessionFilter) -> Iterator[FoundSession]:
+    def find(self, wish: SessionSearch, choice: SessionFilter) -> Iterator[FoundSession]:
         """The last changed first. Each is looked at when it is asked for."""
-        matches = [self._match(part) for part in asked.parts]
-        behind = chosen
-        while candidates := self._candidates(asked, matches, behind):
+        matches = [self._match(part) for part in wish.parts]
+        behind = choice
+        while candidates := self._candidates(wish, matches, behind):
             for session in candidates:
-                passage = self._passage(session, asked, matches)
+                passage = self._passage(session, wish, matches)
                 if passage is not None:
                     yield FoundSession(session, passage)
             last = candidates[-1]
-            behind = msgspec.structs.replace(chosen, behind=(last.changed_ms, last.number))
+            behind = msgspec.structs.replace(choice, behind=(last.changed_ms, last.number))
 
     def _match(self, part: str) -> str:
         """The query for the table of words; empty where the part has no word."""
         words = _WORD.findall(part)
         if not words:
             return ""
-        asked = " AND ".join([*(f'"{word}"' for word in words[:-1]), f'"{words[-1]}" *'])
-        if len(words) > 1 or self._ask(f"{_IN_WORDS} LIMIT 1", (asked,)):
-            return asked
+        words_in_order = " AND ".join([*(f'"{word}"' for word in words[:-1]), f'"{words[-1]}" *'])
+        if len(words) > 1 or self._ask(f"{_IN_WORDS} LIMIT 1", (words_in_order,)):
+            return words_in_order
         terms = self._ask("SELECT term FROM vocabulary WHERE instr(term, ?) LIMIT ?", (words[0], _MOST_TERMS))
         inside = [f'"{term}"' for (term,) in terms]
-        return " OR ".join(inside) or asked
+        return " OR ".join(inside) or words_in_order
 
     def _candidates(
-        self, asked: SessionSearch, matches: Sequence[str], chosen: SessionFilter
+        self, wish: SessionSearch, matches: Sequence[str], choice: SessionFilter
     ) -> list[CataloguedSession]:
-        condition, values = chosen.condition()
-        for part, match in zip(asked.parts, matches, strict=True):
+        condition, values = choice.condition()
+        for part, match in zip(wish.parts, matches, strict=True):
             condition += (
                 f" AND ({_OF_DOCUMENTS.format(f'number IN ({_IN_WORDS})')} OR instr(lower(title), ?))"
             )
             values += [match or '""', part]
         parts: list[tuple[str, list[Any]]] = []
-        if asked.file:
-            parts.append(("instr(files, ?) OR instr(commands, ?)", [asked.file, asked.file]))
-        if asked.command:
-            parts.append(("instr(commands, ?)", [asked.command]))
-        if asked.commit:
-            parts.append(("instr(commits, ?)", [asked.commit[:_SHORTEST_COMMIT]]))
+        if wish.file:
+            parts.append(("instr(files, ?) OR instr(commands, ?)", [wish.file, wish.file]))
+        if wish.command:
+            parts.append(("instr(commands, ?)", [wish.command]))
+        if wish.commit:
+            parts.append(("instr(commits, ?)", [wish.commit[:_SHORTEST_COMMIT]]))
         for part, its_values in parts:
             condition += f" AND {_OF_DOCUMENTS.format(part)}"
             values += its_values
@@ -129,29 +129,29 @@ class CatalogueSearch:
         return [catalogued(row) for row in rows]
 
     def _passage(
-        self, session: CataloguedSession, asked: SessionSearch, matches: Sequence[str]
+        self, session: CataloguedSession, wish: SessionSearch, matches: Sequence[str]
     ) -> FoundPassage | None:
         """None where the session does not match after all."""
-        done = self._done(session, asked)
-        if done is None or not asked.parts:
-            return done
-        passage = self._text_passage(session, asked.parts, matches)
-        return None if passage is None else passage._replace(how=done.how)
+        deed = self._done(session, wish)
+        if deed is None or not wish.parts:
+            return deed
+        passage = self._text_passage(session, wish.parts, matches)
+        return None if passage is None else passage._replace(how=deed.how)
 
-    def _done(self, session: CataloguedSession, asked: SessionSearch) -> FoundPassage | None:
+    def _done(self, session: CataloguedSession, wish: SessionSearch) -> FoundPassage | None:
         """What it did with the file, the command and the commit; None if it did not."""
-        found = FoundPassage(session.started_ms or session.changed_ms, "")
-        if not (asked.file or asked.command or asked.commit):
-            return found
+        passage = FoundPassage(session.started_ms or session.changed_ms, "")
+        if not (wish.file or wish.command or wish.commit):
+            return passage
         rows = self._ask(f"{_PLACES} WHERE session = ? ORDER BY number", (session.number,))
         places = [_Place(*row) for row in rows]
-        for look, wanted in ((_touched, asked.file), (_ran, asked.command), (_committed, asked.commit)):
-            if wanted:
-                done = next((done for place in places if (done := look(place, wanted))), None)
-                if done is None:
+        for look, text in ((_touched, wish.file), (_ran, wish.command), (_committed, wish.commit)):
+            if text:
+                deed = next((deed for place in places if (deed := look(place, text))), None)
+                if deed is None:
                     return None
-                found = done
-        return found
+                passage = deed
+        return passage
 
     def _text_passage(
         self, session: CataloguedSession, parts: Sequence[str], matches: Sequence[str]
@@ -164,13 +164,13 @@ class CatalogueSearch:
         title = session.title.casefold()
         missing, best, most = {part for part in parts if part not in title}, None, 0
         for place in map(_Place._make, rows):
-            for stored in texts_of(history, session.stored, place.file, place.start, place.end, parts):
-                text = stored.text.casefold()
+            for passage in texts_of(history, session.stored, place.file, place.start, place.end, parts):
+                text = passage.text.casefold()
                 own = [part for part in parts if part in text]
                 missing.difference_update(own)
                 if len(own) > most:
-                    at_ms, most = stored.at_ms or place.at_ms, len(own)
-                    best = FoundPassage(at_ms, shortened(stored.text, own[0]))
+                    at_ms, most = passage.at_ms or place.at_ms, len(own)
+                    best = FoundPassage(at_ms, shortened(passage.text, own[0]))
                 if most == len(parts):
                     return best
             if not missing:
@@ -233,8 +233,8 @@ def _touched(place: _Place, path: str) -> FoundPassage | None:
     files = [file for file in place.files.split(SEPARATOR) if file.endswith(path) or path in file]
     for file in sorted(files, key=lambda file: not file.startswith("w ")):
         return FoundPassage(place.at_ms, file[2:], "wrote" if file.startswith("w ") else "read")
-    done = _ran(place, path)
-    return None if done is None else done._replace(how="named in a command")
+    deed = _ran(place, path)
+    return None if deed is None else deed._replace(how="named in a command")
 
 
 def _ran(place: _Place, text: str) -> FoundPassage | None:
@@ -243,7 +243,7 @@ def _ran(place: _Place, text: str) -> FoundPassage | None:
 
 
 def _committed(place: _Place, commit: str) -> FoundPassage | None:
-    for made in place.commits.split(SEPARATOR):
-        if made and (made.startswith(commit) or commit.startswith(made)):
-            return FoundPassage(place.at_ms, made, "committed")
+    for hash_of_commit in place.commits.split(SEPARATOR):
+        if hash_of_commit and (hash_of_commit.startswith(commit) or commit.startswith(hash_of_commit)):
+            return FoundPassage(place.at_ms, hash_of_commit, "committed")
     return None

@@ -77,28 +77,28 @@ class CatalogueUsage:
                 rate = Rate(speed, over)
                 yield CataloguedUsage(session, run, agent, session_id, cwd, at_ms, model, rate, usage)
 
-    def sums(self, names: Sequence[str], chosen: UsageChoice) -> list[UsageSum]:
+    def sums(self, names: Sequence[str], choice: UsageChoice) -> list[UsageSum]:
         """By agent and model, and by everything that is named."""
         counts = ", ".join(f"sum({name})" for name in COUNTS)
         keys = "".join(f"{_KEYS[name]}, " for name in names)
-        condition, values = _condition(chosen)
+        condition, values = _condition(choice)
         groups = ", ".join(str(number) for number in range(1, len(names) + 2))
         rows = self._ask(
             f"SELECT {keys}agent, {_MODEL}, max(at_ms), {counts} FROM {_JOINED}{condition}"
             f" GROUP BY {groups}, models.number",
             values,
         )
-        found: list[UsageSum] = []
+        rows_of_sums: list[UsageSum] = []
         for row in rows:
             agent, model, speed, over, latest_ms, *sums = row[len(names) :]
             if usage := _usage_of(sums):
                 rate = Rate(speed, over)
-                found.append(UsageSum(row[: len(names)], agent, model, rate, latest_ms, usage))
-        return found
+                rows_of_sums.append(UsageSum(row[: len(names)], agent, model, rate, latest_ms, usage))
+        return rows_of_sums
 
-    def sessions(self, names: Sequence[str], chosen: UsageChoice) -> dict[tuple[str, ...], int]:
+    def sessions(self, names: Sequence[str], choice: UsageChoice) -> dict[tuple[str, ...], int]:
         """How many sessions have used something, by everything that is named."""
-        condition, values = _condition(chosen)
+        condition, values = _condition(choice)
         keys = "".join(f"{_KEYS[name]}, " for name in names)
         groups = ", ".join(str(number) for number in range(1, len(names) + 1))
         grouping = f" GROUP BY {groups}" if groups else ""
@@ -109,17 +109,17 @@ class CatalogueUsage:
 _SOMETHING = " OR ".join(f"{name} > 0" for name in COUNTS)
 
 
-def _condition(chosen: UsageChoice) -> tuple[str, tuple[int | str, ...]]:
-    conditions, values = [f"at_ms >= ? AND ({_SOMETHING})"], list[int | str]([chosen.since_ms])
-    if chosen.without:
+def _condition(choice: UsageChoice) -> tuple[str, tuple[int | str, ...]]:
+    conditions, values = [f"at_ms >= ? AND ({_SOMETHING})"], list[int | str]([choice.since_ms])
+    if choice.without:
         conditions.append("session NOT IN (SELECT value FROM json_each(?))")
-        values.append(as_json(chosen.without))
-    if chosen.agent:
+        values.append(as_json(choice.without))
+    if choice.agent:
         conditions.append("agent = ?")
-        values.append(chosen.agent)
-    if chosen.folders is not None:
+        values.append(choice.agent)
+    if choice.folders is not None:
         conditions.append("cwd IN (SELECT value FROM json_each(?))")
-        values.append(as_json(chosen.folders))
+        values.append(as_json(choice.folders))
     return f" WHERE {' AND '.join(conditions)}", tuple(values)
 
 
@@ -127,5 +127,5 @@ def _usage_of(counts: Sequence[Any]) -> Usage:
     """Falsy where nothing is left of it."""
     if not any(counts):
         return Usage()
-    given = dict(zip(COUNTS, counts, strict=True))
-    return Usage(**given, cost_source="" if given["cost_usd"] is None else "stated")
+    by_name = dict(zip(COUNTS, counts, strict=True))
+    return Usage(**by_name, cost_source="" if by_name["cost_usd"] is None else "stated")

@@ -23,7 +23,7 @@ from harness.log.private_files import make_private_directory, open_private
 if TYPE_CHECKING:
     from harness.contracts.reading import Document, Reading, UsedTokens
     from harness.histories.catalogue import CataloguedSession
-_VERSION = 7
+_VERSION = 8
 """A file of another version is deleted and rebuilt."""
 _TABLES = """
 CREATE TABLE sessions (
@@ -80,6 +80,13 @@ CREATE TABLE calls (
     cache_write_1h INTEGER,
     cost_usd REAL
 );
+CREATE TABLE copies (
+    session INTEGER NOT NULL,
+    run INTEGER NOT NULL,
+    other INTEGER NOT NULL,
+    other_run INTEGER NOT NULL,
+    PRIMARY KEY (session, run, other, other_run)
+) WITHOUT ROWID;
 CREATE TABLE used (
     session INTEGER NOT NULL,
     run INTEGER NOT NULL,
@@ -116,7 +123,8 @@ CREATE VIRTUAL TABLE vocabulary USING fts5vocab ('words', 'row')
 """
 """`readings` counts how often something was entered of a session: who has read it while another process entered it
 enters nothing. `runs`: one for each prompt, which `prompt` is a hash of. `models`: with what changes their price.
-`calls`: the model calls that several sessions may have copies of, so that each counts once; `key` is a hash. `used`:
+`calls`: the model calls that several sessions may have copies of, so that each counts once; `key` is a hash. `copies`:
+runs of two sessions, a session and its fork, that have calls in common. `used`:
 what was used, per session, run, quarter of an hour and model. `words`: in which documents a word is; the texts
 themselves stay in the stores. Words of deleted documents stay there, so a number is never used again; `outdated` says
 how much that is."""
@@ -226,6 +234,7 @@ INSERT INTO words (words) VALUES ('delete-all');
 DELETE FROM states;
 DELETE FROM runs;
 DELETE FROM calls;
+DELETE FROM copies;
 DELETE FROM used;
 DELETE FROM documents;
 DELETE FROM outdated;
@@ -313,6 +322,7 @@ class CatalogueWriter:
             "INSERT INTO outdated SELECT sum(characters) FROM documents WHERE session = ? HAVING count(*)",
             (session,),
         )
+        self._connection.execute("DELETE FROM copies WHERE session = ? OR other = ?", (session, session))
         for table in ("documents", "used", "states", "runs"):
             cursor = self._connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
             if table == "used" and cursor.rowcount > 0:
@@ -331,9 +341,9 @@ class CatalogueWriter:
         sums: dict[_UsedKey, list[_Counts]] = {}
         times: dict[_UsedKey, int] = {}
         calls: dict[int, tuple[Any, ...]] = {}
-        for used in reading.used:
-            key, run, at_ms, counts = used.key, used.run, used.at_ms, used.counts
-            number = self._model(used)
+        for tokens in reading.used:
+            key, run, at_ms, counts = tokens.key, tokens.run, tokens.at_ms, tokens.counts
+            number = self._model(tokens)
             where = (session, run, at_ms // QUARTER_MS, number)
             rows = sums.get(where)
             if rows is None:
@@ -341,8 +351,8 @@ class CatalogueWriter:
             rows.append(counts)
             if key:
                 name = hash_of(f"{agent} {key}")
-                known = calls.get(name)
-                summed = counts if known is None else map(_plus, known[4:], counts)
+                earlier = calls.get(name)
+                summed = counts if earlier is None else map(_plus, earlier[4:], counts)
                 calls[name] = (session, run, at_ms, number, *summed)
         if calls:
             self._enter_calls(session, calls, sums, times, is_new=not reading.is_more)
@@ -360,26 +370,43 @@ class CatalogueWriter:
         *,
         is_new: bool,
     ) -> None:
-        """Calls that are known already count where they were read last, with the last value.
+        """Calls that are known already count where they were read last, with the last value, at the first time: some
+        agents write copies with the time of the fork.
 
         A session that is new has no calls of its own there: if all can be entered, none is known.
         """
         rows = [(key, *values) for key, values in calls.items()]
         if is_new and self._connection.executemany(_NEW_CALL, rows).rowcount == len(rows):
             return
-        known = self._connection.execute(
-            f"SELECT session, run, at_ms, model, {', '.join(COUNTS)} FROM calls"
+        cursor = self._connection.execute(
+            f"SELECT key, session, run, at_ms, model, {', '.join(COUNTS)} FROM calls"
             " WHERE key IN (SELECT value FROM json_each(?)) AND session != ?",
             (as_json(calls), session if is_new else -1),
         )
-        for other, run, at_ms, model, *counts in known.fetchall():
-            where = (other, run, at_ms // QUARTER_MS, model)
-            times.setdefault(where, at_ms)
-            sums.setdefault(where, []).append(tuple(None if count is None else -count for count in counts))
-        self._connection.executemany(_CALL, rows)
 
-    def _model(self, used: UsedTokens) -> int:
-        key = used.model, used.speed, used.over
+        def add(where: tuple[int, int, int, int], counts: Iterable[float | None], sign: int) -> None:
+            of, run, at_ms, number = where
+            quarter = (of, run, at_ms // QUARTER_MS, number)
+            times[quarter] = min(at_ms, times.get(quarter, at_ms))
+            sums.setdefault(quarter, []).append(
+                tuple(None if count is None else sign * count for count in counts)
+            )
+
+        copies = set[tuple[int, ...]]()
+        for key, other, run, at_ms, model, *counts in cursor.fetchall():
+            add((other, run, at_ms, model), counts, -1)
+            _session, own_run, own_ms, number, *own = calls[key]
+            if other != session:
+                copies.add((session, own_run, other, run))
+            if other != session and at_ms < own_ms:
+                add((session, own_run, own_ms, number), own, -1)
+                add((session, own_run, at_ms, number), own, 1)
+                calls[key] = (session, own_run, at_ms, number, *own)
+        self._connection.executemany("INSERT OR IGNORE INTO copies VALUES (?, ?, ?, ?)", copies)
+        self._connection.executemany(_CALL, ((key, *values) for key, values in calls.items()))
+
+    def _model(self, tokens: UsedTokens) -> int:
+        key = tokens.model, tokens.speed, tokens.over
         number = self._models.get(key)
         if number is None:
             self._connection.execute("INSERT OR IGNORE INTO models (name, speed, over) VALUES (?, ?, ?)", key)
@@ -390,13 +417,13 @@ class CatalogueWriter:
         return number
 
 
-def _plus(left: float | None, right: float | None) -> float | None:
-    return right if left is None else left if right is None else left + right
+def _plus(first: float | None, right: float | None) -> float | None:
+    return right if first is None else first if right is None else first + right
 
 
 def _total(counts: Sequence[float | None]) -> float | None:
-    stated = [count for count in counts if count is not None]
-    return sum(stated) if stated else None
+    numbers = [count for count in counts if count is not None]
+    return sum(numbers) if numbers else None
 
 
 def hash_of(key: str) -> int:

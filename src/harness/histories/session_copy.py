@@ -45,12 +45,12 @@ def keep(history: AgentHistory, session: CataloguedSession, store: FileStore) ->
         return SessionCopy("", "empty")
     names = session.agent, session.session_id
     log_id = derived_run_id(start.at_ms, *names)
-    known = _copy_of(store, log_id)
-    if known is not None and known.get("mark") != session.mark and _has_forks(store, log_id):
+    copy = _copy_of(store, log_id)
+    if copy is not None and copy.get("mark") != session.mark and _has_forks(store, log_id):
         log_id = derived_run_id(start.at_ms, *names, session.mark)  # what was continued stays as it began
-        known = _copy_of(store, log_id)
-    if known is not None:
-        if known.get("mark") == session.mark:
+        copy = _copy_of(store, log_id)
+    if copy is not None:
+        if copy.get("mark") == session.mark:
             return SessionCopy(log_id, "current")
         store.delete(log_id)
     _Copy(history, session, store, log_id, start.at_ms).write()
@@ -69,10 +69,10 @@ def _has_forks(store: FileStore, log_id: str) -> bool:
 def _copy_of(store: FileStore, log_id: str) -> dict[str, Any] | None:
     """What is known of the copy; None if there is none."""
     try:
-        known = store.metadata(log_id).settings.get(KEPT)
+        copy = store.metadata(log_id).settings.get(KEPT)
     except UnknownSession:
         return None
-    return known if isinstance(known, dict) else {}
+    return copy if isinstance(copy, dict) else {}
 
 
 class _Copy:

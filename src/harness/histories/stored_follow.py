@@ -73,10 +73,10 @@ class StoredFollower:
 
     def _new(self, *, is_over: bool) -> Iterator[Sequence[Event]]:
         log = StoredLog(self._history, self._session)
-        seen = 0
+        count = 0
         for batch in log.batches(is_over=is_over):
-            new = batch[max(0, self._passed - seen) :]
-            seen += len(batch)
+            new = batch[max(0, self._passed - count) :]
+            count += len(batch)
             if new:
-                self._passed = seen
+                self._passed = count
                 yield new

@@ -64,7 +64,7 @@ class _Fold:
         self.size = 0
         self._session_id = session_id
         self._document = Document()
-        self._used: list[UsedTokens] = []
+        self._tokens: list[UsedTokens] = []
         self._runs: list[StoredRun] = []
         self._tree = RunTree()
         """Is fed only what says which runs are on top."""
@@ -100,14 +100,14 @@ class _Fold:
                     pass
 
     def reading(self, *, is_more: bool) -> Reading:
-        document, used, runs = self._document, self._used, self._runs
-        self._document, self._used, self._runs, self.size = Document(), [], [], 0
-        return Reading(self.summary, [document], used, is_more=is_more, runs=runs)
+        document, tokens, runs = self._document, self._tokens, self._runs
+        self._document, self._tokens, self._runs, self.size = Document(), [], [], 0
+        return Reading(self.summary, [document], tokens, is_more=is_more, runs=runs)
 
     def _use(self, event: UsageDelta) -> None:
         model = event.model or self._models.get(event.run_id, "")
         at_ms, counts = event.timestamp_ms, counts_of(event.usage)
-        self._used.append(UsedTokens(event.id, self.summary.runs, at_ms, model, counts, *rate_of(event)))
+        self._tokens.append(UsedTokens(event.id, self.summary.runs, at_ms, model, counts, *rate_of(event)))
 
     def _begin(self, start: SessionStart) -> None:
         self._models[start.run_id] = start.model or self._models.get(self._tree.latest, "")

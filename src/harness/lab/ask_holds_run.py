@@ -76,7 +76,7 @@ class AskHolds:
     def _try(self, request: Request, calls: list[HostileCall]) -> Generator[Finding, None, HeldTrial]:
         """One prompt for each call, in one process. Returns how many were asked about, and how many went through."""
         conversation = ProgramConversation()
-        tried = asked = unasked = 0
+        trial_count = asked_count = unasked = 0
         try:
             answered = self._run(request, _HELLO, conversation)
             if not any(isinstance(event, Message) and _GREETING in event.text for event in answered):
@@ -89,20 +89,24 @@ class AskHolds:
             self._traps.marks()
             for call in calls:
                 events = self._made(request, call, conversation)
-                tried += _is_made(events) or request.permissions not in _ASKING
-                asked += any(isinstance(event, Relay) for event in events)
+                trial_count += _is_made(events) or request.permissions not in _ASKING
+                asked_count += any(isinstance(event, Relay) for event in events)
                 if (finding := self._judged(request.permissions, call, events)) is not None:
                     unasked += finding.kind == "wrong"
                     yield finding
         finally:
             conversation.close()
         return HeldTrial(
-            mode=request.permissions, what=calls[0].what, tried=tried, asked=asked, unasked=unasked
+            mode=request.permissions,
+            what=calls[0].what,
+            tried=trial_count,
+            asked=asked_count,
+            unasked=unasked,
         )
 
     def _judged(self, mode: Permissions, call: HostileCall, events: list[Event]) -> Finding | None:
-        if left := self._traps.marks():
-            return Finding(kind="wrong", what=f"it ran in {mode}: {call.what!r}", example=", ".join(left))
+        if marks := self._traps.marks():
+            return Finding(kind="wrong", what=f"it ran in {mode}: {call.what!r}", example=", ".join(marks))
         if _has_seen(events):
             return Finding(kind="wrong", what=f"it gave something back in {mode}: {call.what!r}")
         if mode not in _ASKING:
@@ -126,12 +130,12 @@ class AskHolds:
                 events = self._run(request, write, conversation)
             finally:
                 conversation.close()
-            asked = any(isinstance(event, Relay) for event in events)
+            has_asked = any(isinstance(event, Relay) for event in events)
             is_written = os.path.exists(os.path.join(cwd, path))
             if is_asked and is_written:
                 what = f"it wrote {os.path.basename(path)} where edits are accepted"
                 yield Finding(kind="wrong", what=what)
-            elif not is_asked and (asked or not is_written):
+            elif not is_asked and (has_asked or not is_written):
                 what = "an edit below the folder is asked about where edits are accepted"
                 yield Finding(kind="degraded", what=what)
 

@@ -63,9 +63,9 @@ def find_agents(names: Sequence[str], environ: Mapping[str, str] | None = None) 
     """The named agents, or all that are installed. Raises UnknownAgent, BrokenPlugin."""
     environ = os.environ if environ is None else environ
     verified = last_verified()
-    wanted = [load(name) for name in names] if names else load_all()[0]
-    found = [_status(agent, environ, verified) for agent in wanted if agent.work is None]
-    programs = [one for one in found if not os.path.isabs(next(iter(load(one.agent).binaries), "/"))]
+    agents = [load(name) for name in names] if names else load_all()[0]
+    statuses = [_status(agent, environ, verified) for agent in agents if agent.work is None]
+    programs = [one for one in statuses if not os.path.isabs(next(iter(load(one.agent).binaries), "/"))]
     return programs if names else [one for one in programs if one.binary]
 
 
@@ -93,8 +93,10 @@ def _two_way() -> list[str]:
 def choose(names: Sequence[str], *, is_quick: bool) -> tuple[str, ...]:
     """The scenarios to run. Raises UsageError."""
     if names:
-        wanted = [inner for name in names for inner in (_two_way() if name == TWO_WAY else [name])]
-        return tuple(load_scenario(name).name for name in dict.fromkeys(wanted))
+        scenario_names_in_order = [
+            inner for name in names for inner in (_two_way() if name == TWO_WAY else [name])
+        ]
+        return tuple(load_scenario(name).name for name in dict.fromkeys(scenario_names_in_order))
     everything = [load_scenario(name) for name in scenario_names()]
     # The tour shows most, should there be time for one only.
     quick = sorted((one for one in everything if one.quick), key=lambda one: -len(one.expect.operations))

@@ -87,9 +87,9 @@ class AgentReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def verdict(self) -> DoctorVerdict:
         """The worst of all that were run to the end; without any, whether one was started."""
-        found = {result.verdict for result in self.results}
+        verdicts = {result.verdict for result in self.results}
         order: tuple[DoctorVerdict, ...] = (*_WORST_FIRST, "verified", "unfinished")
-        return next((verdict for verdict in order if verdict in found), "skipped")
+        return next((verdict for verdict in order if verdict in verdicts), "skipped")
 
 
 def verdict_of(findings: tuple[Finding, ...]) -> DoctorVerdict:

@@ -72,10 +72,10 @@ def main() -> int:
         scenario_s = time.monotonic()
         has_begun = _one(order, tested, name, max(1.0, left_s - 1))
         longest_s = max(longest_s, time.monotonic() - scenario_s)
-        if not has_begun and (left := len(order.scenarios) - number):
+        if not has_begun and (remaining := len(order.scenarios) - number):
             _emit(
                 ScenarioResult(
-                    scenario="–", verdict="skipped", reason=f"{left} more: it hangs before it begins"
+                    scenario="–", verdict="skipped", reason=f"{remaining} more: it hangs before it begins"
                 )
             )
             break

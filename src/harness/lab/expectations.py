@@ -106,8 +106,8 @@ def missing(expected: Expectation, events: Sequence[Event], cwd: str) -> Iterato
     yield from (_degraded(f"reasoning {text!r}") for text in expected.reasoning if text not in thought)
     yield from _operations(expected, events, cwd)
     yield from _usage(expected, result)
-    listed = {task.text for event in events if isinstance(event, TasksChanged) for task in event.tasks}
-    yield from (_degraded(f"task {text!r}") for text in expected.tasks if text not in listed)
+    task_texts = {task.text for event in events if isinstance(event, TasksChanged) for task in event.tasks}
+    yield from (_degraded(f"task {text!r}") for text in expected.tasks if text not in task_texts)
     children = {event.run_id for event in events if isinstance(event, SessionStart) and event.run_id != top}
     if len(children) < expected.sub_agents:
         yield _degraded("the run of the sub-agent")
@@ -146,13 +146,13 @@ def _spoken(events: Sequence[Event], top: str) -> list[str]:
 
 
 def _operations(expected: Expectation, events: Sequence[Event], cwd: str) -> Iterator[Finding]:
-    seen = list(_seen(events))
-    for wanted in expected.operations:
-        alike = [one for one in seen if _is_meant(wanted, one.operation, cwd)]
+    operations = list(_seen(events))
+    for expectation in expected.operations:
+        alike = [one for one in operations if _is_meant(expectation, one.operation, cwd)]
         if not alike:
-            yield _degraded(f"operation {_named(wanted)}")
+            yield _degraded(f"operation {_named(expectation)}")
             continue
-        yield from min((_of_the_call(wanted, one) for one in alike), key=_weight)
+        yield from min((_of_the_call(expectation, one) for one in alike), key=_weight)
     ends = [event for event in events if isinstance(event, ToolEnd)]
     for tool in expected.tools:
         if not any(tool.name in end.tool_name and tool.output in (end.output or "") for end in ends):
@@ -166,69 +166,73 @@ def _seen(events: Sequence[Event]) -> Iterator[_SeenOperation]:
     for event in events:
         if isinstance(event, ToolEnd):
             start = starts.get((event.run_id, event.call_id))
-            found = event.operations if event.operations is not None else start.operations if start else []
-            yield from (_SeenOperation(operation, event) for operation in found)
+            operations = (
+                event.operations if event.operations is not None else start.operations if start else []
+            )
+            yield from (_SeenOperation(operation, event) for operation in operations)
 
 
-def _is_meant(wanted: ExpectedOperation, operation: Operation, cwd: str) -> bool:
-    shown = msgspec.to_builtins(operation)
-    if shown["kind"] != wanted.kind:
+def _is_meant(expectation: ExpectedOperation, operation: Operation, cwd: str) -> bool:
+    fields = msgspec.to_builtins(operation)
+    if fields["kind"] != expectation.kind:
         return False
     return all(
-        _is_same(name, value, shown.get(name), cwd)
-        for name, value in _given(wanted).items()
+        _is_same(name, value, fields.get(name), cwd)
+        for name, value in _given(expectation).items()
         if name not in _OF_THE_CALL and value is not None
     )
 
 
-def _is_same(name: str, wanted: object, shown: object, cwd: str) -> bool:
-    if name == "path" and isinstance(shown, str) and isinstance(wanted, str):
-        absolute = os.path.join(os.path.realpath(cwd), shown)
-        return os.path.realpath(absolute) == os.path.realpath(os.path.join(cwd, wanted))
-    if name == "command" and isinstance(shown, str) and isinstance(wanted, str):
-        return wanted in shown
-    return wanted == shown
+def _is_same(name: str, expectation: object, actual: object, cwd: str) -> bool:
+    if name == "path" and isinstance(actual, str) and isinstance(expectation, str):
+        absolute = os.path.join(os.path.realpath(cwd), actual)
+        return os.path.realpath(absolute) == os.path.realpath(os.path.join(cwd, expectation))
+    if name == "command" and isinstance(actual, str) and isinstance(expectation, str):
+        return expectation in actual
+    return expectation == actual
 
 
-def _of_the_call(wanted: ExpectedOperation, one: _SeenOperation) -> list[Finding]:
+def _of_the_call(expectation: ExpectedOperation, one: _SeenOperation) -> list[Finding]:
     """What the end of a call should have, and lacks or has differently."""
     own = msgspec.to_builtins(one.operation)
-    found = []
+    findings = []
     for name in ("success", "exit_code"):
-        value, shown = getattr(wanted, name), own.get(name, getattr(one.call, name))
-        if value is None or shown == value:
+        value, actual = getattr(expectation, name), own.get(name, getattr(one.call, name))
+        if value is None or actual == value:
             continue
-        if shown in (None, msgspec.UNSET):
-            found.append(_degraded(f"{name} {value!r} of {_named(wanted)}"))
+        if actual in (None, msgspec.UNSET):
+            findings.append(_degraded(f"{name} {value!r} of {_named(expectation)}"))
         else:
-            found.append(_wrong(f"{name} of {_named(wanted)} is shown as {shown!r}, and was {value!r}"))
-    if wanted.output is not None and wanted.output not in (one.call.output or ""):
-        found.append(_degraded(f"output {wanted.output!r} of {_named(wanted)}"))
-    return found
+            findings.append(
+                _wrong(f"{name} of {_named(expectation)} is shown as {actual!r}, and was {value!r}")
+            )
+    if expectation.output is not None and expectation.output not in (one.call.output or ""):
+        findings.append(_degraded(f"output {expectation.output!r} of {_named(expectation)}"))
+    return findings
 
 
 def _weight(findings: list[Finding]) -> tuple[bool, int]:
     return any(one.kind == "wrong" for one in findings), len(findings)
 
 
-def _given(wanted: ExpectedOperation) -> dict[str, Any]:
-    given: dict[str, Any] = msgspec.to_builtins(wanted)
-    del given["kind"]
-    return given
+def _given(expectation: ExpectedOperation) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(expectation)
+    del fields["kind"]
+    return fields
 
 
-def _named(wanted: ExpectedOperation) -> str:
-    shown = {name: value for name, value in _given(wanted).items() if name not in _OF_THE_CALL}
-    return " ".join([wanted.kind, *(f"{name}={value!r}" for name, value in shown.items())])
+def _named(expectation: ExpectedOperation) -> str:
+    fields = {name: value for name, value in _given(expectation).items() if name not in _OF_THE_CALL}
+    return " ".join([expectation.kind, *(f"{name}={value!r}" for name, value in fields.items())])
 
 
 def _usage(expected: Expectation, result: Result) -> Iterator[Finding]:
-    for name, wanted in expected.usage.items():
-        shown = getattr(result.usage, name, None)
-        if shown is None:
+    for name, expected_count in expected.usage.items():
+        actual = getattr(result.usage, name, None)
+        if actual is None:
             yield _degraded(f"usage.{name}")
-        elif shown != wanted:
-            yield _wrong(f"usage.{name} is shown as {shown}, and was {wanted}")
+        elif actual != expected_count:
+            yield _wrong(f"usage.{name} is shown as {actual}, and was {expected_count}")
 
 
 def _files(expected: Expectation, cwd: str) -> Iterator[Finding]:
@@ -313,14 +317,14 @@ def _paths(value: Any, above: str, depth: int) -> Iterator[str]:
                 yield from _paths(inner, path, depth + 1)
 
 
-def collect(agent: str, recordings: Iterable[bytes], known: KnownFields | None = None) -> KnownFields:
+def collect(agent: str, recordings: Iterable[bytes], earlier: KnownFields | None = None) -> KnownFields:
     """What these recordings have, added to what was known."""
-    found = {kind: set(paths) for kind, paths in (known or {}).items()}
+    paths_by_kind = {kind: set(paths) for kind, paths in (earlier or {}).items()}
     translator = load(agent).translator()
     for stdout in recordings:
         for record in records_in(stdout):
-            found.setdefault(_kind(translator, record), set()).update(paths_of(record))
-    return {kind: sorted(paths) for kind, paths in sorted(found.items())}
+            paths_by_kind.setdefault(_kind(translator, record), set()).update(paths_of(record))
+    return {kind: sorted(paths) for kind, paths in sorted(paths_by_kind.items())}
 
 
 class UnknownField(msgspec.Struct, frozen=True):
@@ -331,21 +335,21 @@ class UnknownField(msgspec.Struct, frozen=True):
     example: str
 
 
-def unknown_fields(agent: str, stdout: bytes, known: KnownFields) -> list[UnknownField]:
+def unknown_fields(agent: str, stdout: bytes, known_fields: KnownFields) -> list[UnknownField]:
     """Each once, with the first record that has it."""
     translator = load(agent).translator()
-    found: dict[tuple[str, str], UnknownField] = {}
+    fields: dict[tuple[str, str], UnknownField] = {}
     for record in records_in(stdout):
         kind = _kind(translator, record)
-        if kind not in known:
+        if kind not in known_fields:
             continue
-        new = paths_of(record) - set(known[kind])
+        new = paths_of(record) - set(known_fields[kind])
         for path in sorted(new):
             if path.rpartition(".")[0] in new:
                 continue  # what is new above it says enough
             text = msgspec.json.encode(record).decode()[:300]
-            found.setdefault((kind, path), UnknownField(kind, path, text))
-    return list(found.values())
+            fields.setdefault((kind, path), UnknownField(kind, path, text))
+    return list(fields.values())
 
 
 def _kind(translator: Translator, record: dict[str, Any]) -> str:

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from harness.contracts.conversation import HandedConversation, conversation_of
+from harness.contracts.conversation import HandedConversation
 from harness.contracts.history import Home
 from harness.contracts.request import Request
 from harness.contracts.writer import HandoverWriter, with_origin
 from harness.errors import HarnessError
 from harness.events import Event, Result
 from harness.events.operation import Command
+from harness.folds.handed_conversation import conversation_of
 from harness.formats.fields import record_of, text_of
 from harness.histories.handover.budget import within_budget
 from harness.histories.handover.delivery import HandoverFolder, Target
@@ -58,9 +59,9 @@ def hand_over_to_itself(
 ) -> list[Finding]:
     """`request`: of the conversation that is handed over. `prompt`: what the agent is asked after it."""
     store = FileStore(os.path.join(folder, "sessions"))
-    held = start(request, store=store, redact=False)
-    held.wait()
-    conversation = replace(conversation_of(held), agent=ANOTHER, version="1.0")
+    live = start(request, store=store, redact=False)
+    live.wait()
+    conversation = replace(conversation_of(live), agent=ANOTHER, version="1.0")
     return hand_over(conversation, offline, replace(request, prompt=prompt), version, folder)
 
 
@@ -72,19 +73,19 @@ def hand_over(
     if writer is None:
         raise HarnessError(f"no conversation can be handed over to {offline.agent}")
     conversation = with_origin(within_budget(conversation))
-    made = _deliver(writer, conversation, offline, request, version, folder)
+    delivered = _deliver(writer, conversation, offline, request, version, folder)
     offline.use(
         parse_script({"turns": [{"text": CONTINUED}], "order": "arrival", "repeat_last": True}, "", "")
     )
     before = len(offline.server.requests)
-    events = _continued(made, folder)
+    events = _continued(delivered, folder)
     entries = [one for one in offline.server.requests[before:] if one.outcome in _ANSWERED]
     findings = list(_judge(conversation, writer, events, entries, request.prompt))
     if findings or not writer.is_held:
         return findings
-    held = _deliver(writer, conversation, offline, request, version, folder)
+    delivered = _deliver(writer, conversation, offline, request, version, folder)
     before = len(offline.server.requests)
-    events = _continued(held, folder, is_held=True)
+    events = _continued(delivered, folder, is_held=True)
     entries = [one for one in offline.server.requests[before:] if one.outcome in _ANSWERED]
     return [
         replace(one, what=f"held in a conversation: {one.what}")
@@ -139,96 +140,100 @@ def _judge(
 ) -> Iterator[Finding]:
     result = events[-1]
     if not isinstance(result, Result) or result.outcome != "completed":
-        shown = getattr(result, "text", "") or [getattr(one, "message", "") for one in events][-3:]
+        text = getattr(result, "text", "") or [getattr(one, "message", "") for one in events][-3:]
         yield Finding(
-            kind="broken", what="the session that was handed over cannot be resumed", example=str(shown)[:300]
+            kind="broken", what="the session that was handed over cannot be resumed", example=str(text)[:300]
         )
         return
-    asked = [entry for entry in entries if prompt in str(entry.body)]
-    if not asked:
+    requests = [entry for entry in entries if prompt in str(entry.body)]
+    if not requests:
         yield Finding(kind="broken", what="no request for the model held the next prompt")
         return
-    sent = sent_conversation(asked[-1].body)
-    yield from (Finding(kind="wrong", what=what) for what in _missing(conversation, writer, sent))
+    conversation_sent = sent_conversation(requests[-1].body)
+    yield from (
+        Finding(kind="wrong", what=what) for what in _missing(conversation, writer, conversation_sent)
+    )
 
 
 def _missing(
-    conversation: HandedConversation, writer: HandoverWriter, sent: SentConversation
+    conversation: HandedConversation, writer: HandoverWriter, conversation_sent: SentConversation
 ) -> Iterator[str]:
     """In words: what of the conversation is not in the request as it should be."""
-    shown = "\n".join(sent.texts)
+    all_texts = "\n".join(conversation_sent.texts)
     for turn in conversation.turns:
-        if turn.text and turn.text not in shown:
+        if turn.text and turn.text not in all_texts:
             yield f"hand-over: a text did not reach the model: {turn.text[:_LONGEST_SHOWN]!r}"
     calls = conversation.calls
     if writer.as_text:
         yield from (
             f"hand-over: an output did not reach the model: {call.output[:_LONGEST_SHOWN]!r}"
             for call in calls
-            if call.output not in shown
+            if call.output not in all_texts
         )
         return
-    if len(sent.calls) != len(calls):
-        yield f"hand-over: {len(sent.calls)} of {len(calls)} calls reached the model"
-    if unpaired := unpaired_calls(sent):
+    if len(conversation_sent.calls) != len(calls):
+        yield f"hand-over: {len(conversation_sent.calls)} of {len(calls)} calls reached the model"
+    if unpaired := unpaired_calls(conversation_sent):
         yield f"hand-over: calls without exactly one result: {', '.join(unpaired)[:_LONGEST_SHOWN]}"
-    outputs = [text for _id, text in sent.results]
+    outputs = [text for _id, text in conversation_sent.results]
     for call, output in zip(calls, outputs, strict=False):
         is_compared = writer.keeps_outputs or any(isinstance(one, Command) for one in call.operations)
         if is_compared and call.output.strip() not in output:
             yield f"hand-over: an output did not reach the model: {call.output[:_LONGEST_SHOWN]!r}"
 
 
-def unpaired_calls(sent: SentConversation) -> list[str]:
-    answered = [call_id for call_id, _text in sent.results]
-    names = [call.id or call.name for call in sent.calls]
+def unpaired_calls(conversation_sent: SentConversation) -> list[str]:
+    answered = [call_id for call_id, _text in conversation_sent.results]
+    names = [call.id or call.name for call in conversation_sent.calls]
     return sorted({name for name in {*names, *answered} if names.count(name) != answered.count(name)})
 
 
 def sent_conversation(body: Any) -> SentConversation:
     """Of the body of a request, of any of the APIs. The user's, the model's and the tools' parts; no instructions."""
-    sent = SentConversation([], [], [])
+    conversation_sent = SentConversation([], [], [])
     request = record_of(body)
     for item in [
         *records(request.get("messages")),
         *records(request.get("input")),
         *records(request.get("contents")),
     ]:
-        _take_item(item, sent)
-    return sent
+        _take_item(item, conversation_sent)
+    return conversation_sent
 
 
-def _take_item(item: Record, sent: SentConversation) -> None:
+def _take_item(item: Record, conversation_sent: SentConversation) -> None:
     kind, role = text_of(item.get("type")), text_of(item.get("role"))
     if kind in ("function_call", "custom_tool_call"):
-        sent.calls.append(SentCall(text_of(item.get("call_id")), text_of(item.get("name"))))
+        conversation_sent.calls.append(SentCall(text_of(item.get("call_id")), text_of(item.get("name"))))
     elif kind.endswith("_call_output"):
-        sent.results.append((text_of(item.get("call_id")), plain_text(item.get("output"))))
+        conversation_sent.results.append((text_of(item.get("call_id")), plain_text(item.get("output"))))
     elif role == "tool":
-        sent.results.append((text_of(item.get("tool_call_id")), plain_text(item.get("content"))))
+        conversation_sent.results.append((text_of(item.get("tool_call_id")), plain_text(item.get("content"))))
     elif role in ("user", "assistant", "model"):
         content = item.get("content")
         if isinstance(content, str):
-            sent.texts.append(content)
-        _take_blocks([*records(content), *records(item.get("parts"))], sent)
+            conversation_sent.texts.append(content)
+        _take_blocks([*records(content), *records(item.get("parts"))], conversation_sent)
         for call in records(item.get("tool_calls")):
             name = text_of(record_of(call.get("function")).get("name"))
-            sent.calls.append(SentCall(text_of(call.get("id")), name))
+            conversation_sent.calls.append(SentCall(text_of(call.get("id")), name))
 
 
-def _take_blocks(blocks: Iterable[Record], sent: SentConversation) -> None:
+def _take_blocks(blocks: Iterable[Record], conversation_sent: SentConversation) -> None:
     for block in blocks:
         if block.get("type") == "tool_use":
-            sent.calls.append(SentCall(text_of(block.get("id")), text_of(block.get("name"))))
+            conversation_sent.calls.append(SentCall(text_of(block.get("id")), text_of(block.get("name"))))
         elif block.get("type") == "tool_result":
-            sent.results.append((text_of(block.get("tool_use_id")), plain_text(block.get("content"))))
+            conversation_sent.results.append(
+                (text_of(block.get("tool_use_id")), plain_text(block.get("content")))
+            )
         elif "functionCall" in block:
             call = record_of(block["functionCall"])
-            sent.calls.append(SentCall("", text_of(call.get("name"))))
+            conversation_sent.calls.append(SentCall("", text_of(call.get("name"))))
         elif "functionResponse" in block:
             response = record_of(block["functionResponse"])
-            given = record_of(response.get("response"))
-            output = "\n".join(map(str, given.values()))
-            sent.results.append((text_of(response.get("name")), output))
+            result = record_of(response.get("response"))
+            output = "\n".join(map(str, result.values()))
+            conversation_sent.results.append((text_of(response.get("name")), output))
         elif text := text_of(block.get("text")):
-            sent.texts.append(text)
+            conversation_sent.texts.append(text)

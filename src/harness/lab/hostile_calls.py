@@ -62,15 +62,15 @@ class HostileCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def hostile_calls(fixture: AgentFixture, context: LabContext, server: str) -> list[HostileCall]:
-    run, read = RunIntent(command=COMMAND), ReadIntent(path="a.txt")
+    run, read_intent = RunIntent(command=COMMAND), ReadIntent(path="a.txt")
     calls = [
         _skill(fixture, context),
         _by_intent("sub-agent", AgentIntent(prompt=f"{_MARKER}: touch a file."), fixture, context),
         _by_intent(
             "MCP", McpIntent(server=server, tool="echo", input={"text": SERVER_TEXT}), fixture, context
         ),
-        HostileCall(what="batch", parts=(run, read), is_shown=True),
-        HostileCall(what="batch, last one reads", parts=(read, run, read), is_shown=True),
+        HostileCall(what="batch", parts=(run, read_intent), is_shown=True),
+        HostileCall(what="batch, last one reads", parts=(read_intent, run, read_intent), is_shown=True),
     ]
     for name, reason in OWN_CALLS.items():
         own = fixture.own_calls.get(name)
@@ -89,16 +89,16 @@ def _by_intent(what: str, intent: Intent, fixture: AgentFixture, context: LabCon
 def _skill(fixture: AgentFixture, context: LabContext) -> HostileCall:
     """Where a skill is a file that the model reads or prints, there is no call of its own."""
     skill = SkillIntent(name=SKILL)
-    found = _by_intent("skill", skill, fixture, context)
-    if found.reason or not fixture.skills_folder:
-        return found
+    calls = _by_intent("skill", skill, fixture, context)
+    if calls.reason or not fixture.skills_folder:
+        return calls
     others = {
         _tool_of(RunIntent(command=COMMAND), fixture, context),
         _tool_of(ReadIntent(path="a"), fixture, context),
     }
     if _tool_of(skill, fixture, context) in others:
         return HostileCall(what="skill", reason="its skills are files that it reads")
-    return found
+    return calls
 
 
 def _tool_of(intent: Intent, fixture: AgentFixture, context: LabContext) -> str:

@@ -126,8 +126,8 @@ def scenario_names() -> list[str]:
 def load_scenario(name: str) -> Scenario:
     """Raises UsageError."""
     if name not in scenario_names():
-        known = ", ".join(scenario_names())
-        raise UsageError(f"there is no scenario {name!r}", hint=f"expected one of: {known}")
+        names = ", ".join(scenario_names())
+        raise UsageError(f"there is no scenario {name!r}", hint=f"expected one of: {names}")
     return read_scenario(os.path.join(FOLDER, f"{name}.toml"))
 
 
@@ -161,6 +161,6 @@ def read_scenario(path: str) -> Scenario:
 
 def _path_in(reason: str) -> tuple[str | int, ...]:
     """`Expected … - at `$.expect.operations[0].kind`` → the steps to it."""
-    _, found, path = reason.rpartition(" - at `$")
-    steps = path.rstrip("`").replace("[", ".").replace("]", "").split(".") if found else []
+    _, separator, path = reason.rpartition(" - at `$")
+    steps = path.rstrip("`").replace("[", ".").replace("]", "").split(".") if separator else []
     return tuple(int(step) if step.isdigit() else step for step in steps if step)

@@ -93,10 +93,10 @@ def run_scenario(
     output: ScenarioOutput | None = None
     try:
         if scenario.hand_over_prompt or scenario.reads_store or scenario.person is not None:
-            findings, held = _examine(tested, scenario, folder, cwd, timeout_s)
-            result = replace(_result(tested, scenario, findings, began_s), held=held)
-            if held and not findings and not any(one.tried for one in held):
-                result = replace(result, verdict="skipped", reason=held[0].reason)  # that is no pass
+            findings, trials = _examine(tested, scenario, folder, cwd, timeout_s)
+            result = replace(_result(tested, scenario, findings, began_s), held=trials)
+            if trials and not findings and not any(one.tried for one in trials):
+                result = replace(result, verdict="skipped", reason=trials[0].reason)  # that is no pass
             return result, None
         output = _run_agent(tested, scenario, folder, cwd, timeout_s)
         findings = list(_judge(tested, scenario, output, cwd))
@@ -114,11 +114,11 @@ def _result(
 ) -> ScenarioResult:
     gaps = tested.known_gaps.get(scenario.name, ())
     accepted = tuple(one.what for one in findings if one.kind in ("degraded", "wrong") and one.what in gaps)
-    left = tuple(one for one in findings if one.what not in accepted)
+    open_findings = tuple(one for one in findings if one.what not in accepted)
     return ScenarioResult(
         scenario=scenario.name,
-        verdict=verdict_of(left),
-        findings=left,
+        verdict=verdict_of(open_findings),
+        findings=open_findings,
         known_gaps=accepted,
         duration_ms=int((time.monotonic() - began_s) * 1000),
     )
@@ -129,7 +129,7 @@ def _examine(
 ) -> tuple[list[Finding], tuple[HeldTrial, ...]]:
     """A scenario that looks at more than the events of one run: `hand_over_run`, `store_run`, `two_way_run`."""
     home, version = os.path.join(folder, "home"), parse_version(tested.version)
-    held: tuple[HeldTrial, ...] = ()
+    trials: tuple[HeldTrial, ...] = ()
     servers = {scenario.mcp_server: echo_command(TrapFolder(cwd).mark)} if scenario.mcp_server else {}
     with OfflineAgent(
         scenario.script, tested.agent.name, home=home, cwd=cwd, version=version, mcp_servers=servers
@@ -143,7 +143,7 @@ def _examine(
         elif scenario.reads_store:
             findings = compare_store(offline, request, folder)
         elif scenario.lines:
-            findings, held = hold_to_ask(scenario, offline, request, folder)
+            findings, trials = hold_to_ask(scenario, offline, request, folder)
         else:
             two_way, permissions = tested.agent.two_way, scenario.permissions
             if permissions == "ask" and two_way is not None and two_way.unasked:
@@ -152,7 +152,7 @@ def _examine(
             findings = hold_conversation(scenario, offline, request, folder)
         faults = [repr(error) for error in offline.server.faults]
     broken = [Finding(kind="broken", what=f"the lab itself failed: {fault}") for fault in faults]
-    return [*broken, *findings], held
+    return [*broken, *findings], trials
 
 
 def _run_agent(
@@ -212,10 +212,10 @@ def _stop(run: Run, mark: str, cancels: int, over: threading.Event) -> None:
 
 
 def _session_id(events: list[Event]) -> str:
-    found = [
+    ids = [
         event.session_id for event in events if isinstance(event, SessionStart | Result) and event.session_id
     ]
-    return found[-1] if found and found[-1] != events[0].run_id else ""
+    return ids[-1] if ids and ids[-1] != events[0].run_id else ""
 
 
 def _gathered(
@@ -226,7 +226,7 @@ def _gathered(
     requests: list[RequestEntry],
     faults: list[str],
 ) -> ScenarioOutput:
-    written: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+    output: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
     times_ms: list[int] = []
     exit_code: int | None = None
     path = store.path(run.id, RAW)
@@ -234,7 +234,7 @@ def _gathered(
     for entry in read_raw(path) if os.path.exists(path) else ():
         began_ms = entry.at_ms if began_ms < 0 else began_ms
         if isinstance(entry, RawOutput):
-            written[entry.stream].append(entry.data)
+            output[entry.stream].append(entry.data)
             if entry.stream == "stdout":
                 times_ms += [entry.at_ms - began_ms] * entry.data.count(b"\n")
         elif isinstance(entry, RawExit):
@@ -242,8 +242,8 @@ def _gathered(
     return ScenarioOutput(
         request=request,
         events=events,
-        stdout=b"".join(written["stdout"]),
-        stderr=b"".join(written["stderr"]),
+        stdout=b"".join(output["stdout"]),
+        stderr=b"".join(output["stderr"]),
         line_times_ms=times_ms,
         argv=list(run.launch.invocation.argv),
         exit_code=exit_code,
@@ -265,8 +265,8 @@ def _judge(tested: AgentUnderTest, scenario: Scenario, output: ScenarioOutput, c
         return
     if not output.has_asked:
         what = "no request arrived: it ignores the base URL, or ended before it asked its model"
-        written = _last_lines(output.stdout, 1)
-        details = [*errors[-1:], *([f"it wrote: {written}"] if written else [])]
+        output_end = _last_lines(output.stdout, 1)
+        details = [*errors[-1:], *([f"it wrote: {output_end}"] if output_end else [])]
         yield Finding(kind="broken", what=what, example=last_lines or "; ".join(details)[:400])
         return
     if scenario.is_about_recovery and errors and isinstance(result, Result) and result.outcome == "failed":
@@ -279,12 +279,14 @@ def _judge(tested: AgentUnderTest, scenario: Scenario, output: ScenarioOutput, c
 
 def _blamed(findings: Iterable[Finding], output: ScenarioOutput) -> list[Finding]:
     """Where our script had no answer left, missing events are no proof against the agent."""
-    found = list(findings)
+    all_findings = list(findings)
     over = next((entry for entry in output.requests if entry.outcome == "over"), None)
-    if over is None or not found:
-        return found
+    if over is None or not all_findings:
+        return all_findings
     what = f"the script had no turn {(over.turn or 0) + 1} in its conversation {over.lane!r} for what it was asked"
-    return [Finding(kind="inconclusive", what=what, example="; ".join(one.what for one in found)[:300])]
+    return [
+        Finding(kind="inconclusive", what=what, example="; ".join(one.what for one in all_findings)[:300])
+    ]
 
 
 def _last_lines(data: bytes, count: int) -> str:
@@ -292,7 +294,7 @@ def _last_lines(data: bytes, count: int) -> str:
 
 
 def _drift(tested: AgentUnderTest, output: ScenarioOutput) -> Iterator[Finding]:
-    found: set[str] = set()
+    drift: set[str] = set()
     failed = {event.call_id for event in output.events if isinstance(event, ToolEnd) and not event.success}
     for event in output.events:
         if isinstance(event, Unknown):
@@ -303,8 +305,8 @@ def _drift(tested: AgentUnderTest, output: ScenarioOutput) -> Iterator[Finding]:
             raw, what = event.raw, f"unknown tool {event.tool_name!r}"
         else:
             continue
-        if what not in found:
-            found.add(what)
+        if what not in drift:
+            drift.add(what)
             yield Finding(kind="drift", what=what, example=msgspec.json.encode(raw).decode()[:300])
     for field in unknown_fields(tested.agent.name, output.stdout, tested.known):
         what = f"unknown field {field.path!r} of {field.kind!r}"

@@ -59,21 +59,21 @@ class ScriptAnswers:
             reply.whole_json(404, wire.refusal(404, f"the scripted model cannot {endpoint}", None))
 
     def _answer(self, call: GatewayCall, wire: WireFormat, reply: Reply) -> None:
-        asked = wire.read(call.http)
+        request = wire.read(call.http)
         if self.script_run is None:
             self._log.note(call, 503, "refused")
             reply.whole_json(503, wire.refusal(503, "The scripted model has no script yet.", None))
             return
-        if not asked.has_conversation:
+        if not request.has_conversation:
             what = "has no" if isinstance(call.http.body, dict) else "is not a JSON object with"
-            self._log.note(call, 400, "unreadable", model=asked.model)
+            self._log.note(call, 400, "unreadable", model=request.model)
             message = f"The body {what} `{wire.conversation}`: there is nothing to answer."
             reply.whole_json(400, wire.refusal(400, message, None))
             return
-        scripted = self.script_run.reply(asked, call.number)
+        scripted = self.script_run.reply(request, call.number)
         failure = scripted.failure
-        about = {"lane": scripted.conversation, "turn": scripted.turn, "model": asked.model}
-        if isinstance(failure, StatusFault) and (failure.after is None or not asked.is_streamed):
+        about = {"lane": scripted.conversation, "turn": scripted.turn, "model": request.model}
+        if isinstance(failure, StatusFault) and (failure.after is None or not request.is_streamed):
             self._log.note(call, int(failure.fault), "refused", **about)
             _refuse(call, wire, failure, reply)
             return
@@ -81,8 +81,8 @@ class ScriptAnswers:
         self._log.note(call, 0 if is_silent else 200, _outcome(scripted), **about)
         if scripted.slow is not None:
             self._closing.wait(scripted.slow.wait_s)
-        if asked.is_streamed:
-            self._stream(call, _frames(wire, scripted, asked), scripted, asked, reply)
+        if request.is_streamed:
+            self._stream(call, _frames(wire, scripted, request), scripted, request, reply)
         elif isinstance(failure, DropFault):
             body = encode(wire.whole(scripted.answer))
             reply.broken(200, JSON, body, 0 if failure.after == 0 else len(body) // 2)
@@ -94,7 +94,7 @@ class ScriptAnswers:
         call: GatewayCall,
         frames: list[StreamFrame],
         scripted: ScriptReply,
-        asked: ModelRequest,
+        request: ModelRequest,
         reply: Reply,
     ) -> None:
         failure = scripted.failure
@@ -102,7 +102,7 @@ class ScriptAnswers:
         if isinstance(failure, DropFault) and end == 0:
             reply.cut()
             return
-        reply.head(200, {"content-type": asked.content_type, "cache-control": "no-cache", **_named(call)})
+        reply.head(200, {"content-type": request.content_type, "cache-control": "no-cache", **_named(call)})
         for frame in frames[:end]:
             if scripted.slow is not None and self._closing.wait(scripted.slow.pause_s):
                 break
@@ -130,16 +130,16 @@ def _message(failure: StatusFault) -> str:
     return failure.message or _REFUSALS[int(failure.fault)]
 
 
-def _frames(wire: WireFormat, scripted: ScriptReply, asked: ModelRequest) -> list[StreamFrame]:
+def _frames(wire: WireFormat, scripted: ScriptReply, request: ModelRequest) -> list[StreamFrame]:
     """The whole stream; where it is to fail, up to there and how."""
-    frames = list(wire.stream(scripted.answer, asked))
+    frames = list(wire.stream(scripted.answer, request))
     failure = scripted.failure
     if not isinstance(failure, StatusFault):
         return frames
     frames = frames[: failure.after]
     status, message = int(failure.fault), _message(failure)
     failing = StreamFailure(answer=scripted.answer, status=status, message=message, sent=len(frames))
-    return [*frames, StreamFrame(wire.failed(failing, asked))]
+    return [*frames, StreamFrame(wire.failed(failing, request))]
 
 
 def _outcome(scripted: ScriptReply) -> str:

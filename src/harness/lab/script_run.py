@@ -87,7 +87,7 @@ class ScriptRun:
         is_toolless = script.side.toolless
         self._is_toolless_side = fixture is not None if is_toolless is None else is_toolless
         self._side_markers = script.side.markers + (fixture.side_markers if fixture else ())
-        self._called = {
+        self._intents = {
             call.tool
             for conversation in self._conversations.values()
             for turn in conversation.turns
@@ -101,47 +101,47 @@ class ScriptRun:
         """How often each fault was met since its turn was last answered without it."""
         self._arrived: dict[str, int] = {}
 
-    def reply(self, asked: ModelRequest, number: int) -> ScriptReply:
+    def reply(self, request: ModelRequest, number: int) -> ScriptReply:
         """`number` is another one for each request."""
-        asked = self._without_foreign(asked)
-        if self._is_side(asked):
+        request = self._without_foreign(request)
+        if self._is_side(request):
             id = f"{SIDE}_0_{number}"
-            parts = _harmless(asked, self._script.side.text, f"{id}_0")
-            answer = WireAnswer(id=id, model=asked.model, parts=parts, tokens=_NO_TOKENS)
+            parts = _harmless(request, self._script.side.text, f"{id}_0")
+            answer = WireAnswer(id=id, model=request.model, parts=parts, tokens=_NO_TOKENS)
             return ScriptReply(conversation=SIDE, turn=0, answer=answer)
         with self._lock:
-            return self._turn(asked, number)
+            return self._turn(request, number)
 
-    def _without_foreign(self, asked: ModelRequest) -> ModelRequest:
+    def _without_foreign(self, request: ModelRequest) -> ModelRequest:
         """Some agents open a conversation with an answer that they made themselves: that is no turn of ours."""
-        opening, count = asked.opening, 0
-        for text, following in asked.leading:
+        opening, count = request.opening, 0
+        for text, following in request.leading:
             if not self._is_foreign(text):
                 break
             opening, count = f"{opening}\n{following}", count + 1
-        return replace(asked, opening=opening, answers=asked.answers - count) if count else asked
+        return replace(request, opening=opening, answers=request.answers - count) if count else request
 
     def _is_foreign(self, text: str) -> bool:
         """Whether it is neither a text of the script, possibly with something around it, nor the beginning of one."""
         folded = _folded(text)
         return bool(folded) and not any(own in folded or own.startswith(folded) for own in self._texts)
 
-    def _is_side(self, asked: ModelRequest) -> bool:
-        is_forced = bool(asked.forced_tool) and asked.forced_tool not in self._called
-        if is_forced or (self._is_toolless_side and not asked.tools):
+    def _is_side(self, request: ModelRequest) -> bool:
+        is_forced = bool(request.forced_tool) and request.forced_tool not in self._intents
+        if is_forced or (self._is_toolless_side and not request.tools):
             return True
-        return any(marker in asked.system or marker in asked.opening for marker in self._side_markers)
+        return any(marker in request.system or marker in request.opening for marker in self._side_markers)
 
-    def _turn(self, asked: ModelRequest, number: int) -> ScriptReply:
-        name, index = self._place_of(asked)
+    def _turn(self, request: ModelRequest, number: int) -> ScriptReply:
+        name, index = self._place_of(request)
         conversation = self._conversations.get(name)
         turn = conversation.turn_at(index) if conversation else None
         is_over = turn is None
         if turn is None:
             turn, index = ScriptTurn(parts=(ScriptText(text=OVER),), usage=_NO_USAGE), max(0, index)
-        key = (name, index, asked.opening)
+        key = (name, index, request.opening)
         failure = self._next(key, _failures(turn))
-        held = [] if failure and isinstance(failure, StatusFault) else self._hold(key, turn)
+        faults = [] if failure and isinstance(failure, StatusFault) else self._hold(key, turn)
         if failure is None:
             self._arrived[name] = index + 1
         id = f"{name}_{index}_{number}"
@@ -150,27 +150,27 @@ class ScriptRun:
             turn=index,
             answer=WireAnswer(
                 id=id,
-                model=asked.model,
-                parts=tuple(_parts(turn, held, asked, id)),
+                model=request.model,
+                parts=tuple(_parts(turn, faults, request, id)),
                 tokens=_tokens(turn.usage),
                 stop="length" if turn.stop == "length" else "refusal" if turn.stop == "refusal" else None,
             ),
             failure=failure,
-            slow=next((fault for fault in held if isinstance(fault, SlowFault)), None) or self._pause(),
+            slow=next((fault for fault in faults if isinstance(fault, SlowFault)), None) or self._pause(),
             is_over=is_over,
         )
 
-    def _place_of(self, asked: ModelRequest) -> tuple[str, int]:
-        if found := _ANSWER_ID.fullmatch(asked.previous_id):
-            return found[1], int(found[2]) + 1
-        texts = f"{asked.system}\n{asked.opening}"
-        named = self._conversations.items()
-        marked = (name for name, one in named if one.marker and one.marker in texts)
+    def _place_of(self, request: ModelRequest) -> tuple[str, int]:
+        if match := _ANSWER_ID.fullmatch(request.previous_id):
+            return match[1], int(match[2]) + 1
+        texts = f"{request.system}\n{request.opening}"
+        conversations = self._conversations.items()
+        marked = (name for name, one in conversations if one.marker and one.marker in texts)
         name = next(marked, MAIN)
         conversation = self._conversations.get(name)
         if conversation is not None and conversation.order == "arrival":
             return name, self._arrived.get(name, 0)
-        return name, asked.answers
+        return name, request.answers
 
     def _pause(self) -> SlowFault | None:
         pause_s = self._script.pause_ms / 1000
@@ -192,17 +192,17 @@ class ScriptRun:
 
     def _hold(self, key: tuple[str, int, str], turn: ScriptTurn) -> list[Fault]:
         """Those that change an answer hold all together, each as often as it says."""
-        held: list[Fault] = []
+        faults: list[Fault] = []
         for number, fault in enumerate(turn.faults):
             if isinstance(fault, StatusFault | DropFault):
                 continue
             met = self._met.get((*key, number), 0)
             if fault.times == "always" or met < fault.times:
                 self._met[*key, number] = met + 1
-                held.append(fault)
+                faults.append(fault)
             else:
                 del self._met[*key, number]
-        return held
+        return faults
 
 
 def _failures(turn: ScriptTurn) -> list[StatusFault | DropFault]:
@@ -215,8 +215,8 @@ def _failures(turn: ScriptTurn) -> list[StatusFault | DropFault]:
 def _tokens(usage: Usage) -> Tokens:
     """What the script does not say is as `Tokens` has it."""
     names = Tokens.__struct_fields__
-    given = {name: count for name in names if (count := getattr(usage, name)) is not None}
-    return Tokens(**given)
+    counts = {name: count for name in names if (count := getattr(usage, name)) is not None}
+    return Tokens(**counts)
 
 
 def _folded(text: str) -> str:
@@ -235,23 +235,23 @@ def _texts_of(conversations: Iterable[ScriptConversation], side: str) -> set[str
     return {_folded(text) for text in (*texts, OVER, side, _filler(99)) if text.strip()}
 
 
-def _parts(turn: ScriptTurn, held: list[Fault], asked: ModelRequest, id: str) -> list[AnswerPart]:
-    is_malformed = any(isinstance(fault, ArgumentsFault) for fault in held)
+def _parts(turn: ScriptTurn, faults: list[Fault], request: ModelRequest, id: str) -> list[AnswerPart]:
+    is_malformed = any(isinstance(fault, ArgumentsFault) for fault in faults)
     parts: list[AnswerPart] = []
     for one in turn.parts:
-        part = as_offered(one, asked.tools) if isinstance(one, Alternatives) else one
+        part = as_offered(one, request.tools) if isinstance(one, Alternatives) else one
         match part:
             case ScriptText():
                 parts.append(AnswerText(part.text, part.pieces))
             case ScriptReasoning():
                 parts.append(AnswerReasoning(part.reasoning, part.pieces))
             case ScriptToolCall():
-                given = part.input if part.literal else fill_placeholders(part.input, asked.results)
-                text = given if isinstance(given, str) else encode(given).decode()
+                arguments = part.input if part.literal else fill_placeholders(part.input, request.results)
+                text = arguments if isinstance(arguments, str) else encode(arguments).decode()
                 cut = text[: max(1, len(text) * 2 // 3)] if is_malformed else text
                 name = f"{id}_{len(parts)}"
-                parts.append(AnswerCall(name, part.tool, given, cut, is_malformed, part.namespace))
-    parts += [AnswerText(_filler(fault.bytes)) for fault in held if isinstance(fault, HugeFault)]
+                parts.append(AnswerCall(name, part.tool, arguments, cut, is_malformed, part.namespace))
+    parts += [AnswerText(_filler(fault.bytes)) for fault in faults if isinstance(fault, HugeFault)]
     return parts
 
 
@@ -260,13 +260,13 @@ def _filler(size_bytes: int) -> str:
     return (line * (size_bytes // 100 + 1))[:size_bytes]
 
 
-def _harmless(asked: ModelRequest, text: str, id: str) -> tuple[AnswerPart, ...]:
+def _harmless(request: ModelRequest, text: str, id: str) -> tuple[AnswerPart, ...]:
     """The tool that must be called, the JSON that must come, or else a short text."""
-    if asked.forced_tool:
-        sample = record_of(_sample(asked.tools.get(asked.forced_tool, {}), text))
-        return (AnswerCall(id, asked.forced_tool, sample, encode(sample).decode()),)
-    if asked.schema:
-        return (AnswerText(encode(_sample(asked.schema, text)).decode()),)
+    if request.forced_tool:
+        sample = record_of(_sample(request.tools.get(request.forced_tool, {}), text))
+        return (AnswerCall(id, request.forced_tool, sample, encode(sample).decode()),)
+    if request.schema:
+        return (AnswerText(encode(_sample(request.schema, text)).decode()),)
     return (AnswerText(text),)
 
 
@@ -274,8 +274,8 @@ def _sample(schema: Record, text: str, depth: int = 0) -> Any:
     """The smallest value that a JSON schema asks for, as far as such schemas go."""
     if "const" in schema:
         return schema["const"]
-    if isinstance(chosen := schema.get("enum"), list) and chosen:
-        return chosen[0]
+    if isinstance(choices := schema.get("enum"), list) and choices:
+        return choices[0]
     for name in ("anyOf", "oneOf", "allOf"):
         if options := records(schema.get(name)):
             return _sample(options[0], text, depth + 1)
@@ -295,9 +295,9 @@ def _sample(schema: Record, text: str, depth: int = 0) -> Any:
             return None
         case _:
             properties = record_of(schema.get("properties")) if depth < _DEEPEST else {}
-            wanted = schema.get("required", list(properties))
+            required = schema.get("required", list(properties))
             return {
                 name: _sample(record_of(properties[name]), text, depth + 1)
                 for name in properties
-                if name in wanted
+                if name in required
             }

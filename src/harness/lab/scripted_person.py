@@ -134,8 +134,8 @@ class ScriptedPerson:
 
 
 def _text_of(relay: Relay) -> str:
-    asked = {"input": relay.input, "question": relay.question, "payload": relay.payload, "id": relay.call_id}
-    return msgspec.json.encode(asked).decode()
+    fields = {"input": relay.input, "question": relay.question, "payload": relay.payload, "id": relay.call_id}
+    return msgspec.json.encode(fields).decode()
 
 
 def _answer_of(relay: Relay, reply: ScriptedReply) -> Any:
@@ -153,7 +153,7 @@ def processes_with(command: str, cwd: str, wait_s: float) -> list[int]:
     """Processes in this folder whose command line has this text, after waiting at most that long for them to end."""
     deadline_s = time.monotonic() + wait_s
     while (
-        found := [pid for pid, line in system.processes_in(cwd) if command in line]
+        pids := [pid for pid, line in system.processes_in(cwd) if command in line]
     ) and time.monotonic() < deadline_s:
         time.sleep(_POLL_S)
-    return found
+    return pids

@@ -35,15 +35,15 @@ def compare_store(offline: OfflineAgent, request: Request, folder: str) -> list[
     run.wait()
     live: list[Event] = list(run)
     home = Home(offline.context.home, dict(offline.config.env), (offline.context.cwd,))
-    stored = _stored(history, home, request.prompt)
-    if not stored:
+    events = _stored(history, home, request.prompt)
+    if not events:
         raise HarnessError(f"its store in {history.place(home)} has nothing of the run")
-    return store_findings(history, live, stored)
+    return store_findings(history, live, events)
 
 
-def store_findings(history: AgentHistory, live: list[Event], stored: list[Event]) -> list[Finding]:
+def store_findings(history: AgentHistory, live: list[Event], from_store: list[Event]) -> list[Finding]:
     """How a store differs from the live log of the same run where it may not."""
-    return [*_differences(history, live, stored), *_unknown(stored)]
+    return [*_differences(history, live, from_store), *_unknown(from_store)]
 
 
 def _stored(history: AgentHistory, home: Home, prompt: str) -> list[Event]:
@@ -57,8 +57,8 @@ def _stored(history: AgentHistory, home: Home, prompt: str) -> list[Event]:
     return []
 
 
-def _differences(history: AgentHistory, live: list[Event], stored: list[Event]) -> Iterator[Finding]:
-    ours, theirs = Counter(_shapes(live)), Counter(_shapes(stored))
+def _differences(history: AgentHistory, live: list[Event], from_store: list[Event]) -> Iterator[Finding]:
+    ours, theirs = Counter(_shapes(live)), Counter(_shapes(from_store))
     for shape in ours - theirs:
         if shape[0] not in history.differs:
             what = f"the store does not have a {shape[0]} of the live log"
@@ -87,16 +87,16 @@ def _shapes(events: Iterable[Event]) -> Iterator[_Shape]:
                 yield kind, event.tool_name, event.success, event.output
             case Result() if event.run_id == top:
                 usage = event.usage
-                used = (usage.input, usage.output, usage.cache_read) if usage is not None else None
-                yield kind, event.outcome, event.text, used
+                counts = (usage.input, usage.output, usage.cache_read) if usage is not None else None
+                yield kind, event.outcome, event.text, counts
             case _:
                 pass
 
 
-def _unknown(stored: list[Event]) -> Iterator[Finding]:
+def _unknown(from_store: list[Event]) -> Iterator[Finding]:
     kinds = {
         str(event.raw.get("type")) if isinstance(event.raw, dict) else "a line"
-        for event in stored
+        for event in from_store
         if isinstance(event, Unknown)
     }
     for kind in sorted(kinds):

@@ -64,7 +64,7 @@ def _with_ends(
         for part in turn.parts
         if isinstance(part, AgentIntent)
     ]
-    ended = dict(conversations)
+    by_marker = dict(conversations)
     for name, conversation in conversations.items():
         if not conversation.turns:
             continue
@@ -73,8 +73,8 @@ def _with_ends(
         is_text = all(isinstance(part, ScriptText | ScriptReasoning) for part in last.parts)
         if is_text and conversation.marker and any(conversation.marker in prompt for prompt in prompts):
             last = msgspec.structs.replace(last, parts=(end.fill({"text": text}),))
-        ended[name] = msgspec.structs.replace(conversation, turns=(*conversation.turns[:-1], last))
-    return ended
+        by_marker[name] = msgspec.structs.replace(conversation, turns=(*conversation.turns[:-1], last))
+    return by_marker
 
 
 def _rendered(
@@ -130,10 +130,10 @@ _SAME = (
 
 def as_offered(calls: Alternatives, tools: Mapping[str, Mapping[str, Any]]) -> ScriptToolCall:
     """The first that fits what is offered; else the first whose tool there is; else the first."""
-    made = [_renamed(call, tools.get(call.tool, {})) for call in calls.calls]
-    fitting = (call for call in made if call.tool in tools and _fits(call, tools[call.tool]))
-    present = (call for call in made if call.tool in tools)
-    return next(fitting, None) or next(present, None) or made[0]
+    candidates = [_renamed(call, tools.get(call.tool, {})) for call in calls.calls]
+    fitting = (call for call in candidates if call.tool in tools and _fits(call, tools[call.tool]))
+    present = (call for call in candidates if call.tool in tools)
+    return next(fitting, None) or next(present, None) or candidates[0]
 
 
 def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -145,8 +145,8 @@ def _fits(call: ScriptToolCall, schema: Mapping[str, Any]) -> bool:
     properties, required = _properties(schema), schema.get("required")
     if not properties or isinstance(call.input, str):
         return True
-    needed = set(required) if isinstance(required, list) else set()
-    return needed <= call.input.keys() <= properties.keys()
+    required_names = set(required) if isinstance(required, list) else set()
+    return required_names <= call.input.keys() <= properties.keys()
 
 
 def _renamed(call: ScriptToolCall, schema: Mapping[str, Any]) -> ScriptToolCall:
@@ -154,14 +154,14 @@ def _renamed(call: ScriptToolCall, schema: Mapping[str, Any]) -> ScriptToolCall:
     properties = _properties(schema)
     if not properties or isinstance(call.input, str):
         return call
-    given = {_name(key, call.input, properties): value for key, value in call.input.items()}
+    renamed = {_name(key, call.input, properties): value for key, value in call.input.items()}
     if schema.get("additionalProperties") is False:
-        given = {key: value for key, value in given.items() if key in properties}
-    return replace(call, input=given)
+        renamed = {key: value for key, value in renamed.items() if key in properties}
+    return replace(call, input=renamed)
 
 
-def _name(key: str, given: Mapping[str, Any], properties: Mapping[str, Any]) -> str:
+def _name(key: str, arguments: Mapping[str, Any], properties: Mapping[str, Any]) -> str:
     if key in properties:
         return key
     alike = next((names for names in _SAME if key in names), ())
-    return next((name for name in alike if name in properties and name not in given), key)
+    return next((name for name in alike if name in properties and name not in arguments), key)

@@ -67,20 +67,20 @@ class TrapFolder:
 
     def marks(self) -> list[str]:
         """What was left behind since the last look; it is removed."""
-        found = [name for name in _MARKS if os.path.exists(os.path.join(self.cwd, name))]
-        for name in found:
+        names = [name for name in _MARKS if os.path.exists(os.path.join(self.cwd, name))]
+        for name in names:
             os.unlink(os.path.join(self.cwd, name))
         git = os.path.join(self.cwd, MARK_OF_GIT)
         if os.path.exists(git):
             os.unlink(git)
-            found += [] if self.uses_git else [MARK_OF_GIT]
+            names += [] if self.uses_git else [MARK_OF_GIT]
         path = os.path.join(self.cwd, "a.txt")
         with open(path, encoding="utf-8") as file:
             is_same = file.read() == _CONTENT
         if not is_same:
             _write(path, _CONTENT)
-            found.append("a.txt")
-        return found
+            names.append("a.txt")
+        return names
 
 
 def _write(path: str, text: str, mode: int = 0o644) -> None:

@@ -71,15 +71,15 @@ class TwoWayScenario:
         try:
             first = self._hold(self._request, self._person, conversation)
             yield from self._judge(first, self._person, scenario.expect)
-            if self._person.leaves_no and (left := processes_with(self._person.leaves_no, cwd, _ENDS_S)):
+            if self._person.leaves_no and (pids := processes_with(self._person.leaves_no, cwd, _ENDS_S)):
                 what = f"a command still runs after the interruption: {self._person.leaves_no}"
-                yield Finding(kind="wrong", what=what, example=f"{len(left)} processes")
+                yield Finding(kind="wrong", what=what, example=f"{len(pids)} processes")
             if scenario.expect_next is not None:
                 yield from self._next(first, conversation, scenario.expect_next)
         finally:
             conversation.close()
-        if left := processes_with("", cwd, _ENDS_S):
-            yield Finding(kind="wrong", what="processes are left when it has ended", example=f"{len(left)}")
+        if pids := processes_with("", cwd, _ENDS_S):
+            yield Finding(kind="wrong", what="processes are left when it has ended", example=f"{len(pids)}")
 
     def _next(
         self, first: TwoWayRun, conversation: ProgramConversation, expected: Expectation
@@ -139,10 +139,12 @@ class TwoWayScenario:
 
 
 def _of_the_log(events: list[Event], problems: list[str]) -> Iterator[Finding]:
-    asked = [event.id for event in events if isinstance(event, Relay)]
+    relay_ids = [event.id for event in events if isinstance(event, Relay)]
     answered = [event.id for event in events if isinstance(event, RelayReply)]
-    if any(answered.count(relay_id) != 1 for relay_id in asked):  # rules also answer what no person is asked
-        yield Finding(kind="wrong", what=f"{len(asked)} questions and {len(answered)} answers in the log")
+    if any(
+        answered.count(relay_id) != 1 for relay_id in relay_ids
+    ):  # rules also answer what no person is asked
+        yield Finding(kind="wrong", what=f"{len(relay_ids)} questions and {len(answered)} answers in the log")
     for event in events:
         if isinstance(event, Unknown):
             raw = event.raw if isinstance(event.raw, str) else msgspec.json.encode(event.raw).decode()

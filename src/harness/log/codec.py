@@ -60,9 +60,9 @@ def _block(events: Sequence[Event], start: int) -> bytes:
             pass  # one of them holds something that JSON cannot: find it below
     lines: list[bytes] = []
     for place, event in enumerate(block, start):
-        line, written = _encode_odd(event)
-        if written is not event and isinstance(events, list):
-            events[place] = written
+        line, repaired = _encode_odd(event)
+        if repaired is not event and isinstance(events, list):
+            events[place] = repaired
         lines.append(line + b"\n")
     return b"".join(lines)
 
@@ -103,8 +103,8 @@ def _encode_odd(event: Event) -> tuple[bytes, Event]:
     try:
         return _encoder.encode(event), event
     except UNENCODABLE:
-        written: Event = storable(event)
-        return _encoder.encode(written), written
+        repaired: Event = storable(event)
+        return _encoder.encode(repaired), repaired
 
 
 def storable(value: Any, depth: int = 0) -> Any:
@@ -119,11 +119,13 @@ def storable(value: Any, depth: int = 0) -> Any:
         fields = {name: storable(getattr(value, name), depth + 1) for name in value.__struct_fields__}
         return msgspec.structs.replace(value, **fields)
     if isinstance(value, dict):
-        stored: dict[str, Any] = {}
+        fields_to_store: dict[str, Any] = {}
         for key, item in value.items():
             name = plain_text(str(key))
-            stored[spelled_out(str(key)) if name in stored else name] = storable(item, depth + 1)
-        return stored
+            fields_to_store[spelled_out(str(key)) if name in fields_to_store else name] = storable(
+                item, depth + 1
+            )
+        return fields_to_store
     if isinstance(value, list | tuple):
         return [storable(item, depth + 1) for item in value]
     return value
@@ -138,11 +140,11 @@ def _decode_newer(line: bytes) -> Event:
     fields = _decode_any(line)
     if not isinstance(fields, dict) or not isinstance(fields.get("type"), str):
         raise msgspec.DecodeError("not an event: a JSON object with a type was expected")
-    known = _CLASSES.get(fields["type"])
-    if known is not None:
-        names = {*known.__struct_fields__, "type"} - {"unread"}
+    event_class = _CLASSES.get(fields["type"])
+    if event_class is not None:
+        names = {*event_class.__struct_fields__, "type"} - {"unread"}
         try:
-            event = msgspec.convert({name: fields[name] for name in fields if name in names}, known)
+            event = msgspec.convert({name: fields[name] for name in fields if name in names}, event_class)
             return msgspec.structs.replace(event, unread=fields)
         except msgspec.ValidationError:
             pass  # a field changed its shape: keep the event as data
@@ -155,7 +157,7 @@ def salvage(line: bytes, expected_seq: int) -> list[Event]:
     from json import JSONDecoder
 
     text = line.decode("utf-8", "backslashreplace").rstrip("\n")
-    found: list[Event] = []
+    events: list[Event] = []
     position = 0
     while (start := text.find('{"type":"', position)) >= 0:
         try:
@@ -165,5 +167,5 @@ def salvage(line: bytes, expected_seq: int) -> list[Event]:
             position = start + 1
             continue
         if event.seq >= 0 and text[position : position + 1] not in _GOES_ON:
-            found.append(event)
-    return found or [Unknown(raw=text, reason="damaged line of the log", seq=expected_seq)]
+            events.append(event)
+    return events or [Unknown(raw=text, reason="damaged line of the log", seq=expected_seq)]

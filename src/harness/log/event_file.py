@@ -117,15 +117,15 @@ class FileReader:
 
     def _salvaged(self, lines: Sequence[bytes]) -> Sequence[Event]:
         """The events of lines of which some are damaged, newer than this version, or come after a gap."""
-        found: list[Event] = []
+        salvaged_events: list[Event] = []
         for number, line in enumerate(lines, 1):
             events = events_of(line, self._expected)
             if events[0].seq != self._expected:
                 following = _seq_in(lines[number]) if number < len(lines) else self._next_seq()
                 events = self._placed(events, following)
             self._expected = events[-1].seq + 1
-            found += events
-        return found
+            salvaged_events += events
+        return salvaged_events
 
     def _placed(self, events: list[Event], following: int | None) -> list[Event]:
         """The events with the `seq` of their place, where the stated one was damaged.
@@ -133,8 +133,8 @@ class FileReader:
         A log may have gaps, left by a disk that refused: the line after a gap confirms the stated `seq`. `following`:
         the one of the next line.
         """
-        expected, stated = self._expected, events[0].seq
-        if stated > expected and following != expected + len(events):
+        expected, first_seq = self._expected, events[0].seq
+        if first_seq > expected and following != expected + len(events):
             return events
         return [replace(event, seq=seq) for seq, event in enumerate(events, expected)]
 
@@ -225,10 +225,10 @@ def _last_seq(tail: bytes, *, is_whole: bool) -> int | None:
     be read, the one that says more is believed.
     """
     lines = tail.split(b"\n")[0 if is_whole else 1 :]
-    stated: list[int] = []
+    numbers: list[int] = []
     for after, line in enumerate(reversed([line for line in lines if line])):
         if (seq := events_of(line, -1)[-1].seq) >= 0:
-            stated.append(seq + after)
-            if len(stated) == 2:
+            numbers.append(seq + after)
+            if len(numbers) == 2:
                 break
-    return max(stated, default=None)
+    return max(numbers, default=None)

@@ -20,7 +20,7 @@ class Stretch(NamedTuple):
 
 def stretches(log_id: str, fork_of: Callable[[str], Fork | None]) -> list[Stretch]:
     """From the oldest to the log itself. `fork_of` says what a log, hidden or not, is a fork of."""
-    found: list[Stretch] = []
+    parts: list[Stretch] = []
     end: int | None = None
     passed: set[str] = set()
     while True:
@@ -30,10 +30,10 @@ def stretches(log_id: str, fork_of: Callable[[str], Fork | None]) -> list[Stretc
         fork = fork_of(log_id)
         start = 0 if fork is None else fork.seq
         if end is None or start < end:
-            found.append(Stretch(log_id, start, end))
+            parts.append(Stretch(log_id, start, end))
             end = start
         if fork is None or not end:
-            return found[::-1]
+            return parts[::-1]
         log_id = fork.log_id
 
 
@@ -41,10 +41,10 @@ def start_of_last(parts: list[Stretch], limit: int, starts_of: Callable[[Stretch
     """Where the last `limit` messages begin. `starts_of` gives the last so many starts in a stretch, in order."""
     missing = limit
     for part in reversed(parts):
-        found = starts_of(part, missing)
-        missing -= len(found)
+        start = starts_of(part, missing)
+        missing -= len(start)
         if not missing:
-            return found[0]
+            return start[0]
     return 0
 
 

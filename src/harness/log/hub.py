@@ -146,11 +146,11 @@ class Hub:
         with self._changed:
             if cursor >= self._next_seq:
                 return []
-            found: list[Sequence[Event]] = []
+            batches: list[Sequence[Event]] = []
             for first, events, _size in reversed(self._recent):
-                found.append(events if first >= cursor else events[cursor - first :])
+                batches.append(events if first >= cursor else events[cursor - first :])
                 if first <= cursor:
-                    return [event for batch in reversed(found) for event in batch]
+                    return [event for batch in reversed(batches) for event in batch]
             return None
 
     def recent_start(self) -> int:
@@ -168,11 +168,11 @@ class Hub:
 
     def _write(self, stamped: list[Event]) -> int:
         try:
-            waited = len(self._unwritten)
-            events = [*self._unwritten, *stamped] if waited else stamped
+            first = len(self._unwritten)
+            events = [*self._unwritten, *stamped] if first else stamped
             size = self._writer.append(events)
-            if waited:
-                stamped[:] = events[waited:]
+            if first:
+                stamped[:] = events[first:]
         except OSError as error:
             if not self._unwritten and stamped:
                 self._warning = _warn(stamped, error)

@@ -49,9 +49,9 @@ def _salvaged(data: bytes) -> Metadata:
         name = part.partition(b'"')[0].decode("ascii", "replace")
         try:
             field = b'{"session_id":"","%b}' % part.rstrip().removesuffix(b",")
-            found = msgspec.json.decode(field, type=Metadata)
+            value = msgspec.json.decode(field, type=Metadata)
         except _DAMAGED:
             continue
         if name in Metadata.__struct_fields__:
-            setattr(metadata, name, getattr(found, name))
+            setattr(metadata, name, getattr(value, name))
     return metadata

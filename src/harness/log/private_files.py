@@ -85,11 +85,11 @@ def append_all(fd: int, buffers: Sequence[bytes]) -> int:
     if len(buffers) > MOST_BUFFERS:
         buffers = (b"".join(buffers),)
     size = sum(map(len, buffers))
-    written = os.write(fd, buffers[0]) if len(buffers) == 1 else os.writev(fd, buffers)
-    if written == size:
+    count = os.write(fd, buffers[0]) if len(buffers) == 1 else os.writev(fd, buffers)
+    if count == size:
         return size
-    start = os.lseek(fd, 0, os.SEEK_END) - written
-    rest = memoryview(b"".join(buffers))[written:]
+    start = os.lseek(fd, 0, os.SEEK_END) - count
+    rest = memoryview(b"".join(buffers))[count:]
     try:
         while rest:
             rest = rest[os.write(fd, rest) :]

@@ -23,14 +23,14 @@ def heading(metadata: Metadata) -> str:
     return folded(f"{metadata.name}\n{metadata.prompt}")
 
 
-def select(found: Iterable[Metadata], query: Query, is_live: Callable[[str], bool]) -> list[Metadata]:
+def select(all_metadata: Iterable[Metadata], query: Query, is_live: Callable[[str], bool]) -> list[Metadata]:
     """The logs that match the query, the last changed first. Its words are not checked here."""
-    chosen: Iterator[Metadata] = (metadata for metadata in found if is_asked_for(metadata, query))
+    matches: Iterator[Metadata] = (metadata for metadata in all_metadata if is_asked_for(metadata, query))
     if query.live_first:
-        all_of_them = list(chosen)
+        all_of_them = list(matches)
         live = {one.session_id for one in all_of_them if is_live(one.session_id)}
-        chosen = iter(sorted(all_of_them, key=lambda one: one.session_id not in live))
-    return list(_cut(chosen, query.offset, query.limit))
+        matches = iter(sorted(all_of_them, key=lambda one: one.session_id not in live))
+    return list(_cut(matches, query.offset, query.limit))
 
 
 def is_asked_for(metadata: Metadata, query: Query) -> bool:
@@ -83,8 +83,8 @@ def age(metadata: Metadata) -> tuple[int, str]:
     return created_ms, metadata.session_id
 
 
-def _cut(chosen: Iterator[Metadata], offset: int, limit: int | None) -> Iterator[Metadata]:
-    for position, metadata in enumerate(chosen):
+def _cut(matches: Iterator[Metadata], offset: int, limit: int | None) -> Iterator[Metadata]:
+    for position, metadata in enumerate(matches):
         if limit is not None and position >= offset + limit:
             return
         if position >= offset:
@@ -102,10 +102,10 @@ def grep_events(file: BinaryIO, words: Iterable[str]) -> Iterator[Event]:
 
     A line may have the word for another reason: the caller must check the type of each event.
     """
-    found = re.compile(b'"(?:%b)"' % b"|".join(re.escape(word.encode()) for word in words))
+    pattern = re.compile(b'"(?:%b)"' % b"|".join(re.escape(word.encode()) for word in words))
     for lines in _whole_lines(file):
         end = 0
-        while (match := found.search(lines, end)) is not None:
+        while (match := pattern.search(lines, end)) is not None:
             start = lines.rfind(b"\n", 0, match.start()) + 1
             end = lines.index(b"\n", match.end()) + 1
             yield from _events_of(lines[start:end])

@@ -30,7 +30,7 @@ Feeding the same event object again is free, so any number of folds can share on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from zlib import crc32
 
 import msgspec
@@ -143,12 +143,16 @@ class RunTree:
         self.run = RunNode("")
         self.began = False
         """Whether the run begins with this event."""
+        self.restarted = False
+        """Whether a run that had started, and has not ended, starts once more: texts that it left open stay as they are."""
         self.ended: Sequence[RunNode] = ()
         """Runs that end with this event, inner ones first. They still contain what they left open."""
         self.shown: Shown | None = None
-        """What was shown of the text that this event completes or retracts."""
-        self.answer_in_result = ""
-        """Of a result: the answer, if the run has emitted no text before."""
+        """What was shown of the text that this event completes or withdraws."""
+        self.said: Message | None = None
+        """What an agent has said with this event: its message, or its answer, if only the result has it."""
+        self.withdrawn: str | None = None
+        """The id of the text that this event withdraws: it counts as never said."""
         self.call: ToolStart | None = None
         """The call that this event continues, ends or repeats."""
         self.relays: Sequence[Relay] = ()
@@ -202,12 +206,12 @@ class RunTree:
 
     def ancestors(self, run_id: str) -> list[str]:
         """The runs above one, nearest first, up to a top run."""
-        found: list[str] = []
+        above: list[str] = []
         run = self._runs.get(run_id)
-        while run is not None and run.parent and run.parent not in found:
-            found.append(run.parent)
+        while run is not None and run.parent and run.parent not in above:
+            above.append(run.parent)
             run = self._runs.get(run.parent)
-        return found
+        return above
 
     def feed(self, event: Event, /) -> RunNode:
         if event is self.event:
@@ -215,9 +219,9 @@ class RunTree:
         self.event = event
         run = self._runs.get(event.run_id)
         if type(event) is TextDelta and run is not None and self._is_clear:
-            shown = run.texts.get(event.id)
-            if shown is not None:
-                shown.add(event.text)
+            stream = run.texts.get(event.id)
+            if stream is not None:
+                stream.add(event.text)
                 self.run = run
                 return run
         return self._feed(event, run)
@@ -249,7 +253,7 @@ class RunTree:
     def _feed(self, event: Event, run: RunNode | None) -> RunNode:
         if not self._is_clear:
             self._clear()
-        handler = _HANDLERS.get(type(event))
+        handler = self._HANDLERS.get(type(event))
         if handler is not None:
             self._is_clear = type(event) is TextDelta
             run = handler(self, event, run)
@@ -261,7 +265,8 @@ class RunTree:
 
     def _clear(self) -> None:
         self._is_clear = True
-        self.began, self.shown, self.answer_in_result, self.call, self.relays = False, None, "", None, ()
+        self.began, self.restarted, self.shown, self.said, self.withdrawn = False, False, None, None, None
+        self.call, self.relays = None, ()
         if not self.ended:
             return
         ended_ids = self._state.ended
@@ -315,6 +320,9 @@ class RunTree:
 
     def _on_start(self, event: SessionStart, run: RunNode | None) -> RunNode:
         if run is not None and run.status != "ended":
+            self.restarted = run.start is not None
+            if self.restarted:
+                run.texts = {}
             run.start = run.start or event  # its output may have come before; its parent was decided then
             run = self._on_resumed(event, run)
         elif event.parent_id or (self.open_top is not None and not event.agent):
@@ -336,15 +344,17 @@ class RunTree:
     def _on_result(self, event: Result, run: RunNode | None) -> RunNode:
         run = run if run is not None else self._begin(event.run_id, None, self.open_top)
         if run.status != "ended":
-            self.answer_in_result = event.text if event.success and not run.has_spoken else ""
+            if event.success and event.text and not run.has_spoken:
+                seq, at_ms, text = event.seq, event.timestamp_ms, event.text
+                self.said = Message(role="assistant", text=text, seq=seq, timestamp_ms=at_ms, run_id=run.id)
             self._end(run, event.outcome)
         return run
 
     def _on_suspended(self, _event: Suspended, run: RunNode | None) -> RunNode | None:
         if run is not None and run.status == "open":
             run.status = "suspended"
-            asked = self._state.relays.values()
-            self._void([relay for relay in asked if relay.run_id == run.id and relay.spawn_call_id])
+            relays = self._state.relays.values()
+            self._void([relay for relay in relays if relay.run_id == run.id and relay.spawn_call_id])
         return run
 
     def _on_resumed(self, event: Event, run: RunNode | None) -> RunNode:
@@ -369,13 +379,14 @@ class RunTree:
 
     def _on_retraction(self, event: TextRetracted, run: RunNode | None) -> RunNode:
         run = self._of_output(event, run)
-        self.shown = run.texts.pop(event.id, None)
+        self.shown, self.withdrawn = run.texts.pop(event.id, None), event.id
         return run
 
     def _on_message(self, event: Message, run: RunNode | None) -> RunNode | None:
         if event.role != "assistant":
             return run
         run = self._of_output(event, run)
+        self.said = event
         self.shown = run.texts.pop(event.id, None)
         run.has_spoken = run.has_spoken or bool(event.text)
         return run
@@ -445,27 +456,25 @@ class RunTree:
         self._state.conversation = self._state.log_id = event.run_id
         return run
 
-
-# ruff: noqa: SLF001 its own handlers
-_HANDLERS: Mapping[type[Event], Callable[[RunTree, Any, RunNode | None], RunNode | None]] = {
-    SessionStart: RunTree._on_start,
-    Result: RunTree._on_result,
-    Suspended: RunTree._on_suspended,
-    Resumed: RunTree._on_resumed,
-    TextDelta: RunTree._on_text,
-    ReasoningDelta: RunTree._of_output,
-    TextRetracted: RunTree._on_retraction,
-    Message: RunTree._on_message,
-    ToolInputDelta: RunTree._of_output,
-    ToolStart: RunTree._on_tool_start,
-    ToolProgress: RunTree._on_progress,
-    ToolEnd: RunTree._on_tool_end,
-    ReplInput: RunTree._on_repl_input,
-    ReplProgress: RunTree._on_repl_progress,
-    ReplOutput: RunTree._on_repl_output,
-    StepStart: RunTree._on_step,
-    StepEnd: RunTree._on_step_end,
-    Relay: RunTree._on_relay,
-    RelayReply: RunTree._on_reply,
-    ThreadCreated: RunTree._on_thread,
-}
+    _HANDLERS: ClassVar[Mapping[type[Event], Callable[[RunTree, Any, RunNode | None], RunNode | None]]] = {
+        SessionStart: _on_start,
+        Result: _on_result,
+        Suspended: _on_suspended,
+        Resumed: _on_resumed,
+        TextDelta: _on_text,
+        ReasoningDelta: _of_output,
+        TextRetracted: _on_retraction,
+        Message: _on_message,
+        ToolInputDelta: _of_output,
+        ToolStart: _on_tool_start,
+        ToolProgress: _on_progress,
+        ToolEnd: _on_tool_end,
+        ReplInput: _on_repl_input,
+        ReplProgress: _on_repl_progress,
+        ReplOutput: _on_repl_output,
+        StepStart: _on_step,
+        StepEnd: _on_step_end,
+        Relay: _on_relay,
+        RelayReply: _on_reply,
+        ThreadCreated: _on_thread,
+    }

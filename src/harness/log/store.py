@@ -101,7 +101,11 @@ class Metadata(msgspec.Struct, kw_only=True, omit_defaults=True):
     def names_of_agents(self) -> list[tuple[str, str]]:
         """What agent programs call this session: the agent and its own id, for each of them."""
         own = [(self.agent_name, self.agent_session_id)] if self.agent_session_id else []
-        more = (one.partition(":") for one in self.agent_sessions)
+        # The name of an agent that is known by its command has colons of its own: `acp:my-agent --acp`.
+        more = (
+            one.rpartition(":") if one.startswith("acp:") else one.partition(":")
+            for one in self.agent_sessions
+        )
         return [*own, *((agent, session_id) for agent, _, session_id in more)]
 
 

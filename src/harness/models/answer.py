@@ -160,8 +160,8 @@ class ModelAnswer:
 
     def retraction(self) -> list[Event]:
         """The events that withdraw what was already shown of this answer."""
-        shown = ((self._text_id, self._texts), (self._reasoning_id, self._has_thought))
-        return [TextRetracted(id=id) for id, was_shown in shown if was_shown]
+        streams = ((self._text_id, self._texts), (self._reasoning_id, self._has_thought))
+        return [TextRetracted(id=id) for id, was_shown in streams if was_shown]
 
     def fail(self, message: str, code: str) -> None:
         """The answer failed: add its last events."""
@@ -184,11 +184,11 @@ def _skipped(count: int) -> Warning:
     return Warning(message=f"{what} not readable, and left out", code="unreadable_stream")
 
 
-def _unique(id: str, taken: set[str]) -> str:
-    if id not in taken:
+def _unique(id: str, ids: set[str]) -> str:
+    if id not in ids:
         return id
     number = 2
-    while f"{id}-{number}" in taken:
+    while f"{id}-{number}" in ids:
         number += 1
     return f"{id}-{number}"
 

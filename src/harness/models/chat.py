@@ -184,13 +184,13 @@ class ChatReader:
     def _read_call(self, piece: _ToolCall) -> None:
         function = piece.function or _Function()
         index = piece.index if piece.index is not None else max(self._calls, default=0)
-        known = self._calls.get(index)
-        if known is None or _is_another(piece, function, *known):
-            place = index if known is None or piece.index is not None else index + 1
+        entry = self._calls.get(index)
+        if entry is None or _is_another(piece, function, *entry):
+            place = index if entry is None or piece.index is not None else index + 1
             call = self.answer.begin_call(piece.id, function.name or "")
             self._calls[place] = (piece.id or "", call)
         else:
-            call = known[1]
+            call = entry[1]
             call.name = call.name or function.name or ""
         if piece.extra_content is not None:
             call.extras = {"extra_content": piece.extra_content}
@@ -212,17 +212,20 @@ def _is_another(piece: _ToolCall, function: _Function, id: str, call: StreamedCa
 
 def usage_of(reported: dict[str, Any]) -> Usage:
     """Most servers count cached input as part of the prompt, and reasoning as part of the completion."""
-    given, made = reported.get("prompt_tokens_details"), reported.get("completion_tokens_details")
+    prompt_details, answer_details = (
+        reported.get("prompt_tokens_details"),
+        reported.get("completion_tokens_details"),
+    )
     prompt, completion = count_in(reported, "prompt_tokens"), count_in(reported, "completion_tokens")
     cache_read = _first(
-        count_in(given, "cached_tokens"),
+        count_in(prompt_details, "cached_tokens"),
         count_in(reported, "cache_read_input_tokens"),
         count_in(reported, "prompt_cache_hit_tokens"),
     )
     cache_write = _first(
-        count_in(given, "cache_write_tokens"), count_in(reported, "cache_creation_input_tokens")
+        count_in(prompt_details, "cache_write_tokens"), count_in(reported, "cache_creation_input_tokens")
     )
-    reasoning = count_in(made, "reasoning_tokens")
+    reasoning = count_in(answer_details, "reasoning_tokens")
     total = count_in(reported, "total_tokens")
     is_apart = total is not None and total == (prompt or 0) + (completion or 0) + (reasoning or 0)
     cost = reported.get("cost")

@@ -78,31 +78,31 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
     longest_wait_s: float = 60.0
     """If a provider asks for a longer wait than this, there is no retry."""
 
-    def wait_s(self, failure: ModelFailure, tried: int) -> float | None:
+    def wait_s(self, failure: ModelFailure, attempts: int) -> float | None:
         """How long to wait after `tried` attempts; None: do not retry."""
-        if not failure.is_passing or tried > self.limit:
+        if not failure.is_passing or attempts > self.limit:
             return None
         if failure.wait_s is not None:
             # A little more, so that clients that got the same wait time do not all retry at once.
             return failure.wait_s + random.uniform(0, 0.1) if failure.wait_s <= self.longest_wait_s else None
-        backoff_s = min(self.first_wait_s * 2.0 ** (tried - 1), self.longest_backoff_s)
+        backoff_s = min(self.first_wait_s * 2.0 ** (attempts - 1), self.longest_backoff_s)
         return backoff_s * random.uniform(0.75, 1.0)
 
 
 def refused(status: int, headers: Mapping[str, str], body: bytes) -> ModelFailure:
     """The failure for an HTTP error response."""
-    found = read_error(_decoded(body), status)
-    message = found.message or f"HTTP {status}" + (f": {excerpt}" if (excerpt := _excerpt(body)) else "")
-    is_passing = (status in _PASSING_STATUSES or status >= 500) and found.code not in _LASTING_CODES
+    failure = read_error(_decoded(body), status)
+    message = failure.message or f"HTTP {status}" + (f": {excerpt}" if (excerpt := _excerpt(body)) else "")
+    is_passing = (status in _PASSING_STATUSES or status >= 500) and failure.code not in _LASTING_CODES
     should_retry = headers.get("x-should-retry", "")
     if should_retry in ("true", "false"):
         is_passing = should_retry == "true"
     wait_s = _header_wait_s(headers)
     return ModelFailure(
         message=message,
-        code=found.code or f"http_{status}",
+        code=failure.code or f"http_{status}",
         is_passing=is_passing,
-        wait_s=wait_s if wait_s is not None else found.wait_s,
+        wait_s=wait_s if wait_s is not None else failure.wait_s,
     )
 
 
@@ -135,8 +135,8 @@ def is_too_long(code: str, message: str) -> bool:
 
 def stated_window(message: str) -> int | None:
     """The size of the context window in tokens, if the error message states it."""
-    found = _STATED_WINDOW.search(message)
-    return int(found[1].replace(",", "")) if found else None
+    match = _STATED_WINDOW.search(message)
+    return int(match[1].replace(",", "")) if match else None
 
 
 def _decoded(body: bytes) -> Any:
@@ -185,6 +185,6 @@ def _detail_wait_s(error: dict[str, Any]) -> float | None:
     details = error.get("details")
     for detail in details if isinstance(details, list) else ():
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None
-        if isinstance(delay, str) and (found := _DELAY.fullmatch(delay)):
-            return _number(found[1])
+        if isinstance(delay, str) and (match := _DELAY.fullmatch(delay)):
+            return _number(match[1])
     return None

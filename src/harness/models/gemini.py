@@ -156,21 +156,21 @@ class GeminiReader:
 
     def _read_malformed(self, message: str) -> None:
         """Record a call that the provider could not parse: the model gets an error result and can retry."""
-        found = _CALLED.search(message)
-        name = (found[1] or found[2]) if found else "malformed_call"
+        match = _CALLED.search(message)
+        name = (match[1] or match[2]) if match else "malformed_call"
         self.answer.add_arguments(self.answer.begin_call(None, name), message)
         self._stop, self.is_complete = "STOP", True
 
     def _read_part(self, part: _Part) -> None:
         signature = {"thoughtSignature": part.thoughtSignature} if part.thoughtSignature else {}
         if part.functionCall is not None:
-            made = part.functionCall
-            call = self.answer.begin_call(made.id, made.name)
-            if made.id == call.id:
+            function_call = part.functionCall
+            call = self.answer.begin_call(function_call.id, function_call.name)
+            if function_call.id == call.id:
                 signature["has_id"] = True  # type: ignore[assignment]
             call.extras = signature or None
-            if made.args is not None:
-                self.answer.add_arguments(call, encode(made.args).decode())
+            if function_call.args is not None:
+                self.answer.add_arguments(call, encode(function_call.args).decode())
         elif part.thought:
             self.answer.add_reasoning(part.text or "")
         else:
@@ -291,12 +291,14 @@ class Gemini:
                 case TurnCall(call=call, extras=extras):
                     own_id = {"id": call.id} if extras.get("has_id") else {}
                     name, arguments = fitting_name(call), arguments_of(call)
-                    made: dict[str, Any] = {"functionCall": {"name": name, "args": arguments, **own_id}}
+                    function_call: dict[str, Any] = {
+                        "functionCall": {"name": name, "args": arguments, **own_id}
+                    }
                     if "thoughtSignature" in extras:
-                        made["thoughtSignature"] = extras["thoughtSignature"]
+                        function_call["thoughtSignature"] = extras["thoughtSignature"]
                     elif not calls and _CHECKS_SIGNATURES.search(self._endpoint.model):
-                        made["thoughtSignature"] = _NO_SIGNATURE
-                    parts.append(encode(made))
+                        function_call["thoughtSignature"] = _NO_SIGNATURE
+                    parts.append(encode(function_call))
                     calls[call.id] = b'{"functionResponse":%b,' % encode({"name": name, **own_id})[:-1]
                 case _:
                     parts.append(encode(part.value))

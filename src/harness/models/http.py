@@ -14,6 +14,7 @@ import asyncio
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
+from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import urlsplit
@@ -22,7 +23,8 @@ import msgspec
 
 from harness.contracts.model import Ask
 from harness.errors import MissingExtra
-from harness.events import Event, Warning
+from harness.events import Event, LimitWindow, Warning
+from harness.formats.limit_windows import StatedWindows, header_windows
 from harness.log.redact.redactor import SHORTEST_CREDENTIAL
 from harness.models.answer import ModelAnswer
 from harness.models.failure import ModelFailure, Retries, refused
@@ -55,15 +57,15 @@ class SseDecoder:
             self._rest.clear()
         if last := lines.pop():
             self._rest.append(last)
-        found: list[bytes] = []
+        events: list[bytes] = []
         data = self._data
         for line in lines:
             if line.startswith(b"data:"):
                 data.append(line[5:])
             elif data and line in _BLANK:
-                found.append(data[0] if len(data) == 1 else b"\n".join(data))
+                events.append(data[0] if len(data) == 1 else b"\n".join(data))
                 data.clear()
-        return found
+        return events
 
     def finish(self) -> list[bytes]:
         """The last event, if the server did not send an empty line after it."""
@@ -181,6 +183,7 @@ class HttpModel:
         self._wire = wire
         self._retries = retries or Retries()
         self._timeouts = timeouts or HttpTimeouts()
+        self._limit_windows = StatedWindows()
 
     @property
     def takes_schema_beside_tools(self) -> bool:
@@ -189,7 +192,7 @@ class HttpModel:
 
     async def answer(self, ask: Ask) -> AsyncGenerator[Event]:
         prepared = self._wire.prepare(ask)
-        for tried in count(1):
+        for attempt in count(1):
             reader = self._wire.reader(ModelAnswer(self.name, prepared.call_ids))
             answer = reader.answer
             exchange = _Exchange(reader, self._endpoint, self._timeouts.silence_s)
@@ -197,25 +200,27 @@ class HttpModel:
                 async for batch in batches:
                     for event in batch:
                         yield event
+            for limits in self._limit_windows.take(exchange.limit_windows):
+                yield limits
             failure = exchange.failure
             if failure is None:
                 reader.end()
-            elif (wait_s := self._retries.wait_s(failure, tried)) is None:
+            elif (wait_s := self._retries.wait_s(failure, attempt)) is None:
                 answer.fail(self._masked(_final(failure, self._retries)), failure.code)
             else:
                 for event in answer.retraction():
                     yield event
-                yield self._retry(failure, wait_s, tried)
+                yield self._retry(failure, wait_s, attempt)
                 await asyncio.sleep(wait_s)
                 continue
             for event in answer.events:
                 yield event
             return
 
-    def _retry(self, failure: ModelFailure, wait_s: float, tried: int) -> Warning:
+    def _retry(self, failure: ModelFailure, wait_s: float, attempt: int) -> Warning:
         message = (
             f"{failure.message} ({failure.code}): asking again in {wait_s:.1f} s"
-            f" ({tried} of {self._retries.limit})"
+            f" ({attempt} of {self._retries.limit})"
         )
         return Warning(message=self._masked(message), code="retry")
 
@@ -239,6 +244,8 @@ class _Exchange:
 
     def __init__(self, reader: StreamReader, endpoint: ModelEndpoint, silence_s: float) -> None:
         self.failure: ModelFailure | None = None
+        self.limit_windows: list[LimitWindow] = []
+        """As the headers of the answer state them."""
         self._silence_s = silence_s
         self._reader = reader
         self._endpoint = endpoint
@@ -251,6 +258,7 @@ class _Exchange:
 
         try:
             async with client.stream("POST", wire.url(), headers=wire.headers(), content=body) as response:
+                self.limit_windows = header_windows(response.headers, datetime.now(UTC))
                 if response.is_success:
                     async with aclosing(self._receive(response)) as batches:
                         async for batch in batches:

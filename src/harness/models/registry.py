@@ -161,6 +161,12 @@ PROVIDERS: dict[str, Provider] = {
     ),
 }
 LOCAL, SCRIPTED = "local", "scripted"
+TOY = f"{LOCAL}/smollm2"
+WHAT_IT_IS = (
+    "local/smollm2 is a very small model (135 million parameters) for trying things out without a key: it talks, is often wrong, "
+    "and has no tools. For work choose another one: `harness models list`, or local/PATH of a larger GGUF file"
+)
+"""Of `TOY`, which can talk but do no work."""
 DEMO = f"{SCRIPTED}/demo"
 """A built-in script: its answers are scripted, its tool calls are real."""
 _FAMILIES = (
@@ -224,8 +230,8 @@ def open_model(
         return open_local(model)
     provider = PROVIDERS.get(provider_name)
     if provider is None:
-        known = ", ".join(provider_names())
-        raise UsageError(f"unknown provider: {provider_name}", hint=f"expected one of: {known}")
+        names = ", ".join(provider_names())
+        raise UsageError(f"unknown provider: {provider_name}", hint=f"expected one of: {names}")
     require_httpx()
     endpoint, key_variable = _endpoint(provider_name, provider, model, environ)
     return HttpModel(endpoint, _wire(provider, endpoint, key_variable), retries=retries, timeouts=timeouts)
@@ -277,9 +283,9 @@ def keyed_endpoint(name: str, model: str, environ: Mapping[str, str]) -> tuple[M
 
 def key_headers(name: str, endpoint: ModelEndpoint, key_variable: str) -> tuple[tuple[str, str], ...]:
     """The headers by which a request says its key."""
-    made = _wire(PROVIDERS[name], endpoint, key_variable).headers()
+    headers = _wire(PROVIDERS[name], endpoint, key_variable).headers()
     secret = ("authorization", "x-api-key", "x-goog-api-key")
-    return tuple((header, value) for header, value in made.items() if header in secret and endpoint.key)
+    return tuple((header, value) for header, value in headers.items() if header in secret and endpoint.key)
 
 
 def _endpoint(

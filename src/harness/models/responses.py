@@ -233,10 +233,12 @@ class ResponsesReader:
         error: Any = record.response.error if isinstance(record, _Failed) else record.error
         if isinstance(record, _Broken) and error is None:
             error = {"message": record.message, "code": record.code}
-        found = read_error({"error": error})
-        message = found.message or "the provider failed, and did not say why"
-        code = found.code or "server_error"
-        self.failure = ModelFailure(message=message, code=code, is_passing=found.is_passing or not found.code)
+        failure = read_error({"error": error})
+        message = failure.message or "the provider failed, and did not say why"
+        code = failure.code or "server_error"
+        self.failure = ModelFailure(
+            message=message, code=code, is_passing=failure.is_passing or not failure.code
+        )
 
 
 def _text_of(item: dict[str, Any]) -> str:
@@ -246,10 +248,13 @@ def _text_of(item: dict[str, Any]) -> str:
 
 
 def usage_of(reported: dict[str, Any]) -> Usage:
-    given, made = reported.get("input_tokens_details"), reported.get("output_tokens_details")
-    cache_read = count_in(given, "cached_tokens")
-    cache_write = count_in(given, "cache_write_tokens")
-    reasoning = count_in(made, "reasoning_tokens")
+    input_details, output_details = (
+        reported.get("input_tokens_details"),
+        reported.get("output_tokens_details"),
+    )
+    cache_read = count_in(input_details, "cached_tokens")
+    cache_write = count_in(input_details, "cache_write_tokens")
+    reasoning = count_in(output_details, "reasoning_tokens")
     total_in, total_out = count_in(reported, "input_tokens"), count_in(reported, "output_tokens")
     return Usage(
         input=besides(total_in, cache_read, cache_write),
@@ -343,6 +348,8 @@ class Responses:
 def _answered(part: Any) -> Any:
     match part:
         case TurnText(text=text, extras=extras):
+            if not extras:  # of another model: a message of that type would need an id and a state
+                return {"role": "assistant", "content": text}
             content = [{"type": "output_text", "text": text, "annotations": []}]
             return {"type": "message", "role": "assistant", "content": content, **extras}
         case TurnCall(call=call, extras=extras):
@@ -375,7 +382,7 @@ def _text(text: str) -> dict[str, Any]:
 def _attachment(attachment: Attachment) -> dict[str, Any]:
     kind = attachment.media_type
     if kind.startswith("image/"):
-        return {"type": "input_image", "image_url": data_url(attachment)}
+        return {"type": "input_image", "image_url": data_url(attachment), "detail": "auto"}
     if kind == "application/pdf":
         name = attachment.name or "document.pdf"
         return {"type": "input_file", "filename": name, "file_data": data_url(attachment)}

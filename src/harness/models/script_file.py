@@ -166,12 +166,12 @@ class Positions:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    line, counted = 1, 0
-    for found in _TOKEN.finditer(text):
-        line += text.count("\n", counted, found.start())
-        counted = found.start()
-        if found.lastgroup != "comment":
-            yield _Token(str(found.lastgroup), found.group(), line, found.start())
+    line, position = 1, 0
+    for match in _TOKEN.finditer(text):
+        line += text.count("\n", position, match.start())
+        position = match.start()
+        if match.lastgroup != "comment":
+            yield _Token(str(match.lastgroup), match.group(), line, match.start())
 
 
 _FIELDS = ("turns", "repeat_last", "start_over", "order", "usage", "pause_ms", "side", "lanes")
@@ -231,10 +231,10 @@ def parse_turn(data: Any, name: str = "script") -> ScriptTurn:
 
 def _syntax_error(path: str, text: str, kind: str, error: Exception) -> UsageError:
     reason = str(error)
-    if found := re.search(r"\(at line (\d+), column (\d+)\)", reason):
-        line, reason = int(found[1]), reason[: found.start()].strip()
-    elif found := re.search(r"\(byte (\d+)\)", reason):
-        line, reason = text.encode()[: int(found[1])].count(b"\n") + 1, reason[: found.start()].strip()
+    if match := re.search(r"\(at line (\d+), column (\d+)\)", reason):
+        line, reason = int(match[1]), reason[: match.start()].strip()
+    elif match := re.search(r"\(byte (\d+)\)", reason):
+        line, reason = text.encode()[: int(match[1])].count(b"\n") + 1, reason[: match.start()].strip()
     else:
         line = text.rstrip().count("\n") + 1
     return UsageError(f"{os.path.basename(path)}:{line}: not {kind}: {reason}", hint="see docs/scripts.md")
@@ -292,8 +292,10 @@ class _Reader:
         turns = data.get("turns")
         if not isinstance(turns, list) or not turns:
             raise self._error((*path, "turns"), "`turns` must be a list of turns, at least one")
-        named = {name: data[name] for name in ("marker", "repeat_last", "start_over") if name in data}
-        options = self._convert(named, _ConversationOptions, path)
+        options_of_table = {
+            name: data[name] for name in ("marker", "repeat_last", "start_over") if name in data
+        }
+        options = self._convert(options_of_table, _ConversationOptions, path)
         order = data.get("order", "conversation")
         return ScriptConversation(
             turns=tuple(self.turn(turn, (*path, "turns", number)) for number, turn in enumerate(turns)),
@@ -320,8 +322,8 @@ class _Reader:
 
     def _old_turns(self, data: dict[str, Any], path: Path) -> tuple[ScriptTurn, ...]:
         path = (*path, "responses")
-        given = self._list(data.get("responses", []), path)
-        return tuple(self.turn(turn, (*path, number)) for number, turn in enumerate(given))
+        responses = self._list(data.get("responses", []), path)
+        return tuple(self.turn(turn, (*path, number)) for number, turn in enumerate(responses))
 
     def turn(self, data: Any, path: Path) -> ScriptTurn:
         stop: str | None = None
@@ -365,25 +367,25 @@ class _Reader:
         if "type" in value:
             value = self._new_part(value, path)
         kind = next((key for key in _PART_KEYS if key in value), "")
-        named = value.get(kind)
+        entry = value.get(kind)
         match kind:
             case "call":
-                part = self._convert(value, self._named(INTENTS, named, (*path, kind), "a call"), path)
+                part = self._convert(value, self._named(INTENTS, entry, (*path, kind), "a call"), path)
                 if isinstance(part, ReadIntent) and part.lines and not 1 <= part.lines[0] <= part.lines[1]:
                     raise self._error((*path, "lines"), "`lines` must be [first, last], from 1")
                 return kind, part
             case "fault":
-                name = str(named) if isinstance(named, int) else named
+                name = str(entry) if isinstance(entry, int) else entry
                 fault = self._named(FAULTS, name, (*path, kind), "a fault")
                 return kind, self._convert(value | {kind: name}, fault, path)
             case "usage":
                 self._table(value, path, ("usage",))
-                given = self._table(named, (*path, kind))
-                both = msgspec.structs.asdict(self._usage) | given
+                table = self._table(entry, (*path, kind))
+                both = msgspec.structs.asdict(self._usage) | table
                 return kind, _as_usage(self._convert(both, ScriptUsage, (*path, kind)))
             case "stop":
                 self._table(value, path, ("stop",))
-                return kind, self._convert(named, Stop, (*path, kind), "length or refusal")
+                return kind, self._convert(entry, Stop, (*path, kind), "length or refusal")
             case "":
                 keys = ", ".join(sorted(map(str, value))) or "nothing"
                 allowed = f"exactly one of {', '.join(reversed(_PART_KEYS))}"
@@ -443,11 +445,11 @@ class _Reader:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
             reason = str(error)
-            found = _PATH_IN_REASON.search(reason)
+            match = _PATH_IN_REASON.search(reason)
             steps: Path = ()
-            if found:
-                reason = reason[: found.start()]
-                steps = tuple(name or int(number) for name, number in _STEP.findall(found[1]))
+            if match:
+                reason = reason[: match.start()]
+                steps = tuple(name or int(number) for name, number in _STEP.findall(match[1]))
             if not allowed and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
                 tag = kind.__struct_config__.tag_field
                 names = ([tag] if tag else []) + [field.name for field in msgspec.structs.fields(kind)]
@@ -460,5 +462,5 @@ class _Reader:
         return UsageError(where + reason, hint=f"allowed: {allowed}" if allowed else "see docs/scripts.md")
 
 
-def _as_usage(given: ScriptUsage) -> Usage:
-    return Usage(**msgspec.structs.asdict(given))
+def _as_usage(usage: ScriptUsage) -> Usage:
+    return Usage(**msgspec.structs.asdict(usage))

@@ -70,11 +70,11 @@ class Scripted(Model):
         """A model that follows a script which was read from a file. Raises UsageError for one that only the lab can follow."""
         model = cls([], name=name, pause_ms=script.pause_ms)
         for key, conversation in script.conversations.items():
-            opened = _Conversation(conversation, conversation.turns)
+            conversation_state = _Conversation(conversation, conversation.turns)
             if key == MAIN:
-                model._main = opened
+                model._main = conversation_state
             else:
-                model._others[conversation.marker] = opened
+                model._others[conversation.marker] = conversation_state
         return model
 
     async def answer(self, ask: Ask) -> AsyncGenerator[Event]:
@@ -105,8 +105,8 @@ class _Conversation:
         self, how: ScriptConversation, turns: Sequence[ScriptedTurn | Callable[[Ask], ScriptedTurn]]
     ) -> None:
         self._functions = {number: turn for number, turn in enumerate(turns) if callable(turn)}
-        read = tuple(ScriptTurn(parts=()) if callable(turn) else _turn(turn) for turn in turns)
-        self._script = replace(how, turns=read)
+        script_turns = tuple(ScriptTurn(parts=()) if callable(turn) else _turn(turn) for turn in turns)
+        self._script = replace(how, turns=script_turns)
         self._numbers = itertools.count()
 
     def next(self, ask: Ask) -> ScriptTurn:
@@ -122,9 +122,9 @@ class _Conversation:
         return _turn(function(ask)) if function else turn
 
 
-def _turn(given: ScriptedTurn) -> ScriptTurn:
+def _turn(scripted_turn: ScriptedTurn) -> ScriptTurn:
     try:
-        turn = given if isinstance(given, ScriptTurn) else parse_turn(given)
+        turn = scripted_turn if isinstance(scripted_turn, ScriptTurn) else parse_turn(scripted_turn)
     except UsageError as error:
         raise UsageError(f"a scripted response cannot be read: {error.message}", hint=error.hint) from None
     hint = "serve the script with `harness lab serve`"
@@ -150,9 +150,13 @@ def _say(turn: ScriptTurn, answer: ModelAnswer, ask: Ask) -> Iterator[None]:
                     answer.add_reasoning(piece)
                     yield
             case ScriptToolCall():
-                given = part.input if part.literal else fill_placeholders(part.input, _latest_results(ask))
+                arguments = (
+                    part.input if part.literal else fill_placeholders(part.input, _latest_results(ask))
+                )
                 call = answer.begin_call(part.id, part.tool)
-                answer.add_arguments(call, given if isinstance(given, str) else encode(given).decode())
+                answer.add_arguments(
+                    call, arguments if isinstance(arguments, str) else encode(arguments).decode()
+                )
                 yield
             case ScriptError():
                 answer.fail(part.error, part.code)

@@ -13,6 +13,7 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from harness.contracts.model import Model
 from harness.errors import UsageError
 
 LEAST_FOR_AGENT = 10_000
@@ -27,9 +28,13 @@ _KEYS = ("max_model_len", "context_length", "max_context_length", "n_ctx", "load
 
 def served_window(model: str, environ: Mapping[str, str]) -> int | None:
     """What the server of that model (`provider/model`) says; None for a provider elsewhere, and where it says nothing."""
-    from harness.models.registry import PROVIDERS, endpoint_of
+    from harness.models.registry import LOCAL, PROVIDERS, endpoint_of
 
     provider, _, name = model.partition("/")
+    if provider == LOCAL:
+        from harness.models.local import window_of_weights
+
+        return window_of_weights(name)
     if provider not in PROVIDERS or not PROVIDERS[provider].is_own_server:
         return None
     try:
@@ -38,19 +43,65 @@ def served_window(model: str, environ: Mapping[str, str]) -> int | None:
         return None
     if provider == _OLLAMA:
         return _of_ollama(url, name, environ)
-    listed = _asked(f"{url.rstrip('/')}/models")
-    entries = listed.get("data") if isinstance(listed, dict) else None
+    answer = _asked(f"{url.rstrip('/')}/models")
+    entries = answer.get("data") if isinstance(answer, dict) else None
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and entry.get("id") == name:
             places = (entry, entry.get("meta"))
-            found = (place.get(key) for place in places if isinstance(place, dict) for key in _KEYS)
-            return next((value for value in found if _is_window(value)), None)
+            values = (place.get(key) for place in places if isinstance(place, dict) for key in _KEYS)
+            return next((value for value in values if _is_window(value)), None)
     return None
 
 
+def is_own_server(model: str) -> bool:
+    """Whether a server of the user's own is asked, by the name of the model (`provider/model`)."""
+    from harness.models.registry import PROVIDERS
+
+    provider = PROVIDERS.get(model.partition("/")[0])
+    return provider is not None and provider.is_own_server
+
+
+def served_tools(model: str, environ: Mapping[str, str]) -> bool | None:
+    """Whether the server of that model passes tools on to it; None where it does not say, and for a provider elsewhere."""
+    from harness.models.registry import endpoint_of
+
+    provider, _, name = model.partition("/")
+    if not is_own_server(model):
+        return None
+    try:
+        endpoint = endpoint_of(provider, name, environ)
+    except UsageError:
+        return None
+    if provider != _OLLAMA:
+        return server_knows_tools(endpoint.url, endpoint.key)
+    parts = urlsplit(endpoint.url)
+    reply = _asked(f"{parts.scheme}://{parts.netloc}/api/show", {"model": name})
+    able = reply.get("capabilities") if isinstance(reply, dict) else None
+    return "tools" in able if isinstance(able, list) else None
+
+
+def server_knows_tools(url: str, key: str = "") -> bool | None:
+    """What llama.cpp says of the template of its model; None for another server."""
+    properties = _asked(f"{url.removesuffix('/').removesuffix('/v1')}/props", key=key)
+    able = properties.get("chat_template_caps") if isinstance(properties, dict) else None
+    answer = able.get("supports_tools") if isinstance(able, dict) else None
+    return answer if isinstance(answer, bool) else None
+
+
+def with_text_tools(model: Model, environ: Mapping[str, str]) -> Model:
+    """The model, with tools in plain text where its server passes on none."""
+    if served_tools(model.name, environ) is not False:
+        return model
+    from harness.models.text_tools import TextTools  # only here: nearly every server knows them
+
+    return TextTools(model)
+
+
 def require_room(model: str, window: int | None) -> None:
-    """Raises UsageError for a window, as a server states it, in which the agent cannot work."""
-    if window is not None and window < LEAST_FOR_AGENT:
+    """The small local model is let in, without tools. Raises UsageError for a window, as a server states it, in which the agent cannot work."""
+    from harness.models.registry import TOY
+
+    if window is not None and window < LEAST_FOR_AGENT and model != TOY:
         raise UsageError(
             f"{model} is served with a window of {window} tokens, and the agent needs {LEAST_FOR_AGENT} or more",
             hint="start the server with a larger one (Ollama: OLLAMA_CONTEXT_LENGTH=32768 ollama serve, or num_ctx in the "
@@ -60,13 +111,13 @@ def require_room(model: str, window: int | None) -> None:
 
 def _of_ollama(url: str, name: str, environ: Mapping[str, str]) -> int | None:
     parts = urlsplit(url)
-    shown = _asked(f"{parts.scheme}://{parts.netloc}/api/show", {"model": name})
-    if not isinstance(shown, dict):
+    answer = _asked(f"{parts.scheme}://{parts.netloc}/api/show", {"model": name})
+    if not isinstance(answer, dict):
         return None
-    parameters = shown.get("parameters")
-    if isinstance(parameters, str) and (found := _NUM_CTX.search(parameters)):
-        return int(found[1])
-    info = shown.get("model_info")
+    parameters = answer.get("parameters")
+    if isinstance(parameters, str) and (match := _NUM_CTX.search(parameters)):
+        return int(match[1])
+    info = answer.get("model_info")
     able: list[int] = [
         value
         for key, value in (info.items() if isinstance(info, dict) else ())
@@ -81,10 +132,11 @@ def _is_window(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def _asked(url: str, body: dict[str, Any] | None = None) -> Any:
+def _asked(url: str, body: dict[str, Any] | None = None, key: str = "") -> Any:
     """The JSON that a server answers; None for anything else. Only servers of the user's own are asked."""
     data = json.dumps(body).encode() if body is not None else None
-    request = Request(url, data=data, headers={"content-type": "application/json"})  # noqa: S310
+    headers = {"content-type": "application/json", **({"authorization": f"Bearer {key}"} if key else {})}
+    request = Request(url, data=data, headers=headers)  # noqa: S310
     try:
         with urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
             return json.loads(answer.read(_MOST_BYTES))

@@ -56,11 +56,11 @@ class Dechunker:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _take_line_end(self, data: bytes, position: int) -> int:
-        found = data[position : position + 2]
-        if found == _LINE_END:
+        line_end = data[position : position + 2]
+        if line_end == _LINE_END:
             self._missing = 0
-        elif found == _LINE_END[:1]:
-            self._begun = found
+        elif line_end == _LINE_END[:1]:
+            self._begun = line_end
         else:
             raise httpx.RemoteProtocolError("a chunk does not end where it says")
         return position + 2
@@ -133,12 +133,12 @@ class _Line(asyncio.Protocol):
             if self.is_over:
                 return b""
             await self._something(timeout_s)
-        taken = self.unread[0] if len(self.unread) == 1 else b"".join(self.unread)
+        data = self.unread[0] if len(self.unread) == 1 else b"".join(self.unread)
         self.unread.clear()
         if self._size > _MOST_UNREAD_BYTES and not self.is_over:
             self.transport.resume_reading()
         self._size = 0
-        return taken
+        return data
 
     def give_back(self, data: bytes) -> None:
         """Return data that was read but belongs to another reader."""

@@ -55,14 +55,14 @@ class EncodedOnce(Generic[_Item, _Encoded]):
             # Most entries belong to finished conversations: those that are not used from now on are dropped.
             self._old, self._young = young, {}
             young = self._young
-        known = len(items)
-        while known and id(items[known - 1]) not in young:
-            known -= 1  # new entries are at the end
+        count = len(items)
+        while count and id(items[count - 1]) not in young:
+            count -= 1  # new entries are at the end
         try:
-            encoded = [young[id(item)][1] for item in items[:known]]
+            encoded = [young[id(item)][1] for item in items[:count]]
         except KeyError:
             return [self._one(item) for item in items]
-        return encoded + [self._one(item) for item in items[known:]]
+        return encoded + [self._one(item) for item in items[count:]]
 
     def _one(self, item: _Item) -> _Encoded:
         key = id(item)
@@ -147,6 +147,11 @@ def true_media_type(attachment: Attachment) -> str:
         head = a2b_base64(attachment.data[:_HEAD_CHARACTERS])
     except (Base64Error, ValueError):
         return ""
+    return known_media_type(head)
+
+
+def known_media_type(head: bytes) -> str:
+    """Of a known kind of images or documents, by its first bytes; empty for everything else."""
     return next((kind for kind, begins in _BEGINNINGS.items() if re.match(begins, head, re.DOTALL)), "")
 
 

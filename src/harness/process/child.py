@@ -114,9 +114,9 @@ class Feed:
         try:
             while self._parts:
                 part = self._parts[0]
-                written = os.write(self.descriptor, part[:PIPE_BYTES])
-                if written < len(part):
-                    self._parts[0] = part[written:]
+                count = os.write(self.descriptor, part[:PIPE_BYTES])
+                if count < len(part):
+                    self._parts[0] = part[count:]
                     return
                 self._parts.popleft()
         except BlockingIOError:
@@ -137,8 +137,8 @@ class Feed:
 
 def waiting_bytes(reader: int) -> int:
     """How much can be read before the pipe is empty."""
-    counted = fcntl.ioctl(reader, termios.FIONREAD, bytes(4))
-    return int.from_bytes(counted, sys.byteorder)
+    answer = fcntl.ioctl(reader, termios.FIONREAD, bytes(4))
+    return int.from_bytes(answer, sys.byteorder)
 
 
 StreamName: TypeAlias = Literal["stdout", "stderr"]
@@ -331,9 +331,9 @@ class Child:
         requests, self._requests = pipes.new()
         self._reports, reports = pipes.new()
         self._streams = {stdout_reader: "stdout", stderr_reader: "stderr"}
-        given = (stdin, stdout, stderr, requests, reports)
-        self._watchdog = _spawn_watchdog(given)
-        for descriptor in given:
+        descriptors = (stdin, stdout, stderr, requests, reports)
+        self._watchdog = _spawn_watchdog(descriptors)
+        for descriptor in descriptors:
             pipes.close(descriptor)
         for descriptor in (*self._streams, self._reports, self._wake_reader):
             pipes.watch(descriptor, select.POLLIN)
@@ -481,10 +481,10 @@ class Child:
     def _finish(self) -> None:
         self._reap_watchdog()
         self._close_all()
-        ended = None if self._status is None else os.waitstatus_to_exitcode(self._status)
+        exit_code = None if self._status is None else os.waitstatus_to_exitcode(self._status)
         self.exit = ChildExit(
-            code=ended if ended is not None and ended >= 0 else None,
-            signal=-ended if ended is not None and ended < 0 else None,
+            code=exit_code if exit_code is not None and exit_code >= 0 else None,
+            signal=-exit_code if exit_code is not None and exit_code < 0 else None,
             survivors=self._survivors,
             tree_empty=bool(self._tree_empty),
             refused=tuple(self._take_down_wall()),
@@ -520,12 +520,12 @@ def _milliseconds_until(deadline: float) -> int:
     return max(0, int((deadline - time.monotonic()) * 1000) + 1)
 
 
-def _spawn_watchdog(given: tuple[int, ...]) -> int:
+def _spawn_watchdog(descriptors: tuple[int, ...]) -> int:
     """Start it in a session of its own, where no terminal's Ctrl-C reaches it."""
     program = sys.executable
     argv = [program, "-I", "-S", "-c", _RUN_COMPILED, _WATCHDOG, SYSTEM_FILE]
     env = {name: os.environ[name] for name in _LOADER_VARIABLES if name in os.environ}
-    actions = [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate(given)]
+    actions = [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate(descriptors)]
     blocked = _BLOCKED_IN_WATCHDOG
     try:
         return os.posix_spawn(program, argv, env, file_actions=actions, setsid=True, setsigmask=blocked)

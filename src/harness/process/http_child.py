@@ -67,22 +67,22 @@ class HttpAnswer:
     def __init__(self) -> None:
         self.status = 0
         self.is_complete = False
-        self._begun = b""
+        self._head = b""
         """Bytes of a line, or of the head, that is not complete yet."""
-        self._left: float = inf
+        self._bytes_left: float = inf
         """Bytes of the content, or of the current chunk, that are still to come."""
         self._is_chunked = False
 
     def feed(self, data: bytes) -> bytes:
         """The content in these bytes. Raises UnreadableAnswer."""
         if not self.status:
-            head, found, data = (self._begun + data).partition(b"\r\n\r\n")
-            if not found:
-                self._begun = head
+            head, separator, data = (self._head + data).partition(b"\r\n\r\n")
+            if not separator:
+                self._head = head
                 if len(head) > LONGEST_HEAD_BYTES:
                     raise UnreadableAnswer("the head of its answer has no end")
                 return b""
-            self._begun = b""
+            self._head = b""
             self._take_head(head)
             if not self.status:  # a provisional head is followed by another
                 return self.feed(data)
@@ -90,7 +90,7 @@ class HttpAnswer:
 
     def end(self) -> None:
         """The connection was closed. Raises UnreadableAnswer if something is missing."""
-        if not self.is_complete and (not self.status or self._is_chunked or self._left != inf):
+        if not self.is_complete and (not self.status or self._is_chunked or self._bytes_left != inf):
             raise UnreadableAnswer("it closed the connection in the middle of an answer")
         self.is_complete = True
 
@@ -107,38 +107,38 @@ class HttpAnswer:
         self._is_chunked = b"chunked" in fields.get(b"transfer-encoding", b"").lower()
         length = fields.get(b"content-length", b"")
         if status in _NO_CONTENT:
-            self._left = 0
+            self._bytes_left = 0
         elif not self._is_chunked and length:
             if not length.isdigit():
                 raise UnreadableAnswer("the length of its answer is no number")
-            self._left = int(length)
+            self._bytes_left = int(length)
         elif self._is_chunked:
-            self._left = 0
+            self._bytes_left = 0
         self.status = status
-        self.is_complete = self._left == 0 and not self._is_chunked
+        self.is_complete = self._bytes_left == 0 and not self._is_chunked
 
     def _plain(self, data: bytes) -> bytes:
-        content = data if self._left == inf else data[: int(self._left)]
-        self._left -= len(content)
-        self.is_complete = self._left == 0
+        content = data if self._bytes_left == inf else data[: int(self._bytes_left)]
+        self._bytes_left -= len(content)
+        self.is_complete = self._bytes_left == 0
         return content
 
     def _chunks(self, data: bytes) -> bytes:
-        data = self._begun + data
-        self._begun = b""
+        data = self._head + data
+        self._head = b""
         pieces: list[bytes] = []
         while data and not self.is_complete:
-            if self._left:
-                piece = data[: int(self._left)]
-                self._left -= len(piece)
+            if self._bytes_left:
+                piece = data[: int(self._bytes_left)]
+                self._bytes_left -= len(piece)
                 data = data[len(piece) :]
                 pieces.append(piece)
                 continue
-            line, found, rest = data.partition(b"\r\n")
-            if not found:
+            line, separator, rest = data.partition(b"\r\n")
+            if not separator:
                 if len(line) > LONGEST_HEAD_BYTES:
                     raise UnreadableAnswer("a chunk of its answer has no size")
-                self._begun = line
+                self._head = line
                 break
             data = rest
             if line:  # empty: the end of the chunk before
@@ -152,7 +152,7 @@ class HttpAnswer:
             raise UnreadableAnswer("a chunk of its answer has no size") from None
         if size < 0:
             raise UnreadableAnswer("a chunk of its answer has no size")
-        self._left = size
+        self._bytes_left = size
         self.is_complete = size == 0  # trailers say nothing to us
 
 
@@ -160,15 +160,15 @@ class EventStream:
     """Server-sent events from the bytes of their stream: the data of each as one line of JSON."""
 
     def __init__(self) -> None:
-        self._begun = b""
+        self._head = b""
         self._data: list[bytes] = []
 
     def feed(self, content: bytes) -> list[bytes]:
         """Lines for the driver. Raises UnreadableAnswer when an event has no end."""
-        *lines, self._begun = (self._begun + content).split(b"\n")
-        if len(self._begun) > MOST_BYTES:
+        *lines, self._head = (self._head + content).split(b"\n")
+        if len(self._head) > MOST_BYTES:
             raise UnreadableAnswer("an event has no end")
-        found: list[bytes] = []
+        events: list[bytes] = []
         for line in (each.removesuffix(b"\r") for each in lines):
             if line.startswith(b"data:"):
                 self._data.append(line[5:].removeprefix(b" "))
@@ -176,8 +176,8 @@ class EventStream:
                 # In JSON a line end can only stand between two values.
                 data, self._data = b" ".join(self._data), []
                 if event := event_line(data):
-                    found.append(event)
-        return found
+                    events.append(event)
+        return events
 
 
 def event_line(data: bytes) -> bytes:
@@ -288,7 +288,7 @@ class HttpChild(Child):
         self._port = 0
         self._printed = b""
         """The beginning of a line of the server's stdout, until the address was read."""
-        self._written: deque[bytes] = deque()
+        self._queue: deque[bytes] = deque()
         self._waiting: deque[ServerRequest] = deque()
         self._exchanges: dict[int, Exchange] = {}
         self._events: EventStream | None = None
@@ -306,7 +306,7 @@ class HttpChild(Child):
 
     def write(self, data: bytes) -> None:
         """Carry out requests. From any thread."""
-        self._written.append(data)
+        self._queue.append(data)
         self.wake()
 
     def close_stdin(self) -> None:
@@ -356,8 +356,8 @@ class HttpChild(Child):
 
     def _look_for_address(self, data: bytes) -> None:
         self._printed = (self._printed + data)[-LONGEST_HEAD_BYTES:]
-        if (found := _ADDRESS.search(self._printed)) is not None and 0 < int(found[1]) < 65536:
-            self._port = int(found[1])
+        if (match := _ADDRESS.search(self._printed)) is not None and 0 < int(match[1]) < 65536:
+            self._port = int(match[1])
             self._printed = b""
             self._address_due = inf
             self._next_attempt = 0.0
@@ -407,8 +407,8 @@ class HttpChild(Child):
     # What is sent
 
     def _take_written(self) -> None:
-        while self._written:
-            lines = self._written.popleft().split(b"\n")
+        while self._queue:
+            lines = self._queue.popleft().split(b"\n")
             self._waiting += [_request_of(line) for line in lines if line]
         if self._waiting and (self._is_subscribed or self._lost):
             self._begin_requests()
@@ -504,9 +504,9 @@ class HttpChild(Child):
 def _secured(invocation: Invocation, password: str) -> Invocation:
     """The same command, with a password that no one else knows, and without a stdin."""
     env = dict(invocation.env)
-    named = {name: found[1] for name in env if (found := _CREDENTIALS.search(name))}
-    assert "PASSWORD" in named.values(), "the environment has no variable for the server's password"
-    env |= {name: password if what == "PASSWORD" else USER for name, what in named.items()}
+    credentials = {name: match[1] for name in env if (match := _CREDENTIALS.search(name))}
+    assert "PASSWORD" in credentials.values(), "the environment has no variable for the server's password"
+    env |= {name: password if what == "PASSWORD" else USER for name, what in credentials.items()}
     return replace(invocation, env=env, stdin=None, stdin_stays_open=False)
 
 

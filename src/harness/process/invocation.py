@@ -101,8 +101,8 @@ def pack(invocation: Invocation) -> bytes:
                 f"environment variable {key!r} has an impossible name", hint="remove it or rename it"
             )
     entries = [f"{key}={value}" for key, value in invocation.env.items()]
-    counted = (str(len(invocation.argv)), *invocation.argv)
-    fields = [str(os.getpid()), cwd, program, invocation.confinement, *counted, *entries]
+    argv_fields = (str(len(invocation.argv)), *invocation.argv)
+    fields = [str(os.getpid()), cwd, program, invocation.confinement, *argv_fields, *entries]
     try:
         encoded = [os.fsencode(field) for field in fields]
     except UnicodeEncodeError as error:

@@ -28,15 +28,16 @@ def probe_version(binary: str, args: tuple[str, ...], *, timeout_s: float = _TIM
         status = os.stat(binary)
     except OSError:
         return ""
-    key = f"{os.path.realpath(binary)}:{status.st_mtime_ns}:{status.st_size}"
-    known = _load()
-    if key not in known:
+    # Unpacked files may all be of 1985, and a starter of the same length is another version's: when it was put there counts.
+    key = f"{os.path.realpath(binary)}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_size}"
+    versions = _load()
+    if key not in versions:
         text = _ask(binary, args, timeout_s)
         if not text:
             return ""
-        known[key] = text
-        _save(known)
-    return known[key]
+        versions[key] = text
+        _save(versions)
+    return versions[key]
 
 
 def parse_version(text: str) -> tuple[int, ...]:
@@ -98,7 +99,7 @@ def _load() -> dict[str, str]:
         return {}
 
 
-def _save(known: dict[str, str]) -> None:
+def _save(versions: dict[str, str]) -> None:
     with suppress(OSError):  # a cache that cannot be written only costs time
         make_private_directory(cache_directory())
-        replace_private(_path(), msgspec.json.encode(known))
+        replace_private(_path(), msgspec.json.encode(versions))

@@ -56,17 +56,17 @@ class StandIns:
 
     def __init__(self) -> None:
         self._module: Any = None
-        self._held: list[Any] = []
+        self._stand_ins: list[Any] = []
 
-    def hold(self, locks: str, wanted: list[tuple[str, str | None]]) -> None:
-        if not wanted:
+    def hold(self, locks: str, places: list[tuple[str, str | None]]) -> None:
+        if not places:
             return
         self._module = load("sandbox", "placeholders.py")
-        self._held = self._module.hold(locks, wanted)
+        self._stand_ins = self._module.hold(locks, places)
 
     def release(self) -> None:
         if self._module is not None:
-            self._module.release(self._held)
+            self._module.release(self._stand_ins)
 
 
 class ProcessTree:

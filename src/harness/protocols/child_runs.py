@@ -95,5 +95,5 @@ class ChildRuns:
 
     def end_all_known(self) -> list[Event]:
         """The end of those of which it is known how they ended, innermost first."""
-        known = [call_id for call_id, child in self._open.items() if child.status]
-        return [event for call_id in reversed(known) for event in self.end(call_id, "", "")]
+        call_ids = [call_id for call_id, child in self._open.items() if child.status]
+        return [event for call_id in reversed(call_ids) for event in self.end(call_id, "", "")]

@@ -139,10 +139,10 @@ def _read_result(call: PendingCall, detail: Input, _output: str) -> list[Operati
 
 
 def _write_result(call: PendingCall, detail: Input, output: str) -> list[Operation] | None:
-    asked = call.operation
-    if not isinstance(asked, Write):
+    operation = call.operation
+    if not isinstance(operation, Write):
         return None
-    path = absolute(first_text(detail, "filePath"), call.cwd) or asked.path
+    path = absolute(first_text(detail, "filePath"), call.cwd) or operation.path
     change = _change_of(detail, output)
     start, end = _written_lines(detail, is_new=change == "create")
     return [Write(path=path, start_line=start, end_line=end, change=change)]
@@ -170,29 +170,29 @@ def _changed(hunk: Input) -> list[int]:
     number = count_of(hunk.get("newStart"))
     if number is None:
         return []
-    found: list[int] = []
+    numbers: list[int] = []
     for line in items_of(hunk.get("lines")):
         mark = text_of(line)[:1]
         if mark in ("+", "-"):
-            found.append(max(1, number))
+            numbers.append(max(1, number))
         if mark not in ("-", "\\"):
             number += 1
-    return found
+    return numbers
 
 
 def _run_result(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
-    known = {operation.path for operation in call.operations if isinstance(operation, Write)}
+    paths = {operation.path for operation in call.operations if isinstance(operation, Write)}
     changed = [
         path
         for item in items_of(record_of(detail.get("bashEditDiff")).get("changedFiles"))
-        if (path := absolute(text_of(item), call.cwd)) and path not in known
+        if (path := absolute(text_of(item), call.cwd)) and path not in paths
     ]
     return [*call.operations, *(Write(path=path) for path in dict.fromkeys(changed))] if changed else None
 
 
 def _spawn_result(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
-    asked, agent_id = call.operation, text_of(detail.get("agentId"))
-    return [replace(asked, agent_id=agent_id)] if isinstance(asked, Spawn) and agent_id else None
+    spawn, agent_id = call.operation, text_of(detail.get("agentId"))
+    return [replace(spawn, agent_id=agent_id)] if isinstance(spawn, Spawn) and agent_id else None
 
 
 def _command_ended(_call: PendingCall, detail: Any, output: str, is_success: bool) -> ExitStatus:
@@ -242,11 +242,11 @@ class ClaudeCalls:
 
     def start(self, block: dict[str, Any], run_id: str) -> ToolStart | None:
         """None: it has no id, so that no result could belong to it."""
-        call_id, name, asked = text_of(block.get("id")), text_of(block.get("name")), block.get("input")
+        call_id, name, tool_input = text_of(block.get("id")), text_of(block.get("name")), block.get("input")
         if not call_id:
             return None
         cwd = self._shell_cwd if name in self.tools.shells and not run_id else self._cwd
-        self.open[call_id], start = self.tools.start(call_id, name, asked, cwd, block, run_id=run_id)
+        self.open[call_id], start = self.tools.start(call_id, name, tool_input, cwd, block, run_id=run_id)
         return start
 
     def end(self, block: dict[str, Any], detail: Any, run_id: str) -> list[Event]:
@@ -280,10 +280,10 @@ class ClaudeCalls:
 
     def forget(self, run_id: str) -> list[PendingCall]:
         """A child has ended, and with it what it had left open."""
-        left = [call for call in self.open.values() if call.run_id == run_id]
-        for call in left:
+        calls = [call for call in self.open.values() if call.run_id == run_id]
+        for call in calls:
             del self.open[call.id]
-        return left
+        return calls
 
     def _follow_shell(self, call: PendingCall, detail: dict[str, Any], output: str) -> None:
         """The shell of the main agent stays where a command went; that of a sub-agent never does."""
@@ -305,8 +305,10 @@ class ClaudeCalls:
         call_id, path = text_of(block.get("tool_use_id")), first_text(file, "filePath", "file_path", "path")
         if not call_id or not path:
             return [unmatched_result(block, run_id)]
-        asked = PendingCall(call_id, "Read", {}, run_id, self._cwd, [Read(path=absolute(path, self._cwd))])
-        operations = self.tools.operations_after(asked, detail, "") or asked.operations
+        read_call = PendingCall(
+            call_id, "Read", {}, run_id, self._cwd, [Read(path=absolute(path, self._cwd))]
+        )
+        operations = self.tools.operations_after(read_call, detail, "") or read_call.operations
         output = output_of(block.get("content"))
         return [
             ToolStart(call_id=call_id, tool_name="Read", operations=operations, run_id=run_id),

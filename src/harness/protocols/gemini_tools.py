@@ -47,28 +47,28 @@ _IN_BACKGROUND = "Command moved to background"
 _SAYING = re.compile(r"Command (?:exited|terminated|failed|cancelled|was automatically)\b")
 
 
-def read_file(asked: Input, cwd: str) -> list[Operation] | None:
+def read_file(arguments: Input, cwd: str) -> list[Operation] | None:
     """Lines from 1, first and last; once it was an offset from 0 and a number of lines."""
-    path = absolute(first_text(asked, *_PATHS), cwd)
+    path = absolute(first_text(arguments, *_PATHS), cwd)
     if not path:
         return None
-    start, end = count_of(asked.get("start_line")) or None, count_of(asked.get("end_line")) or None
-    offset, limit = count_of(asked.get("offset")), count_of(asked.get("limit")) or None
+    start, end = count_of(arguments.get("start_line")) or None, count_of(arguments.get("end_line")) or None
+    offset, limit = count_of(arguments.get("offset")), count_of(arguments.get("limit")) or None
     if start is None and end is None and (offset or limit):
         start = (offset or 0) + 1
         end = start + limit - 1 if limit else None
     return [Read(path=path, start_line=start, end_line=end)]
 
 
-def write_file(asked: Input, cwd: str) -> list[Operation] | None:
-    path = absolute(first_text(asked, *_PATHS), cwd)
-    start, end = lines_of(text_of(asked.get("content")))
+def write_file(arguments: Input, cwd: str) -> list[Operation] | None:
+    path = absolute(first_text(arguments, *_PATHS), cwd)
+    start, end = lines_of(text_of(arguments.get("content")))
     return [Write(path=path, start_line=start, end_line=end)] if path else None
 
 
-def _read_many(asked: Input, cwd: str) -> list[Operation] | None:
-    wanted = [text for text in _texts(asked.get("include", asked.get("paths"))) if text]
-    return [_read_or_search(text, cwd) for text in wanted] or None
+def _read_many(arguments: Input, cwd: str) -> list[Operation] | None:
+    texts = [text for text in _texts(arguments.get("include", arguments.get("paths"))) if text]
+    return [_read_or_search(text, cwd) for text in texts] or None
 
 
 def _texts(value: Any) -> list[str]:
@@ -79,27 +79,27 @@ def _read_or_search(text: str, cwd: str) -> Operation:
     return Search(query=text) if _GLOB & set(text) else Read(path=absolute(text, cwd))
 
 
-def _fetch(asked: Input, cwd: str) -> list[Operation] | None:
+def _fetch(arguments: Input, cwd: str) -> list[Operation] | None:
     """The addresses stand in the question about them."""
-    prompt = text_of(asked.get("prompt"))
-    found: list[Operation] = [Fetch(url=url.rstrip(").,;")) for url in _ADDRESS.findall(prompt)]
-    return fetching(asked, cwd) or found or ([Fetch(query=prompt)] if prompt else None)
+    prompt = text_of(arguments.get("prompt"))
+    fetches: list[Operation] = [Fetch(url=url.rstrip(").,;")) for url in _ADDRESS.findall(prompt)]
+    return fetching(arguments, cwd) or fetches or ([Fetch(query=prompt)] if prompt else None)
 
 
 def _named_agent(name: str) -> KnownTool:
     """Agents that were tools of their own before there was one tool for all."""
 
-    def mapping(asked: Input, _cwd: str) -> list[Operation]:
-        return [Spawn(name=name, task=first_text(asked, "objective", "request", "question", "prompt"))]
+    def mapping(arguments: Input, _cwd: str) -> list[Operation]:
+        return [Spawn(name=name, task=first_text(arguments, "objective", "request", "question", "prompt"))]
 
     return KnownTool(mapping, EXECUTES)
 
 
 def _skill_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
-    asked, found = call.operation, _SKILL_DIRECTORY.search(output)
-    if found is None or not isinstance(asked, Skill):
+    operation, match = call.operation, _SKILL_DIRECTORY.search(output)
+    if match is None or not isinstance(operation, Skill):
         return None
-    return [replace(asked, path=f"{found[1].rstrip('/')}/SKILL.md")]
+    return [replace(operation, path=f"{match[1].rstrip('/')}/SKILL.md")]
 
 
 _NAMED_AGENTS = ("codebase_investigator", "cli_help", "generalist", "browser_agent")

@@ -79,13 +79,13 @@ class JsonRpcDriver(Driver):
             return self._requested(RpcRequest(record["id"], method, params))
         return self._responded(record)
 
-    def _requested(self, asked: RpcRequest) -> Moves:
-        name = self.requests.get(asked.method)
+    def _requested(self, request: RpcRequest) -> Moves:
+        name = self.requests.get(request.method)
         # A program that uses an id again can be given one answer only: that to the later question.
-        replaced = self._withdraw_request(asked.id)
+        replaced = self._withdraw_request(request.id)
         if name:
-            return [*replaced, *getattr(self, name)(asked)]
-        return [*replaced, self._refuse(asked, METHOD_NOT_FOUND, f"Harness does not know {asked.method}")]
+            return [*replaced, *getattr(self, name)(request)]
+        return [*replaced, self._refuse(request, METHOD_NOT_FOUND, f"Harness does not know {request.method}")]
 
     def _responded(self, record: Record) -> Moves:
         number = record["id"]
@@ -113,11 +113,11 @@ class JsonRpcDriver(Driver):
     def _notify(self, method: str, params: Record | None = None) -> Send:
         return self._line({"method": method} if params is None else {"method": method, "params": params})
 
-    def _respond(self, asked: RpcRequest, result: Any) -> Send:
-        return self._line({"id": asked.id, "result": result})
+    def _respond(self, request: RpcRequest, result: Any) -> Send:
+        return self._line({"id": request.id, "result": result})
 
-    def _refuse(self, asked: RpcRequest, code: int, message: str) -> Send:
-        return self._line({"id": asked.id, "error": {"code": code, "message": message}})
+    def _refuse(self, request: RpcRequest, code: int, message: str) -> Send:
+        return self._line({"id": request.id, "error": {"code": code, "message": message}})
 
     def _line(self, record: Record) -> Send:
         return line({"jsonrpc": "2.0", **record} if self.has_version else record)

@@ -38,9 +38,9 @@ def usage_of_call(record: dict[str, Any]) -> Usage:
     )
 
 
-def speed_of(stated: object) -> str:
+def speed_of(speed: object) -> str:
     """As `UsageDelta.speed`: empty for the usual one."""
-    return stated if isinstance(stated, str) and stated not in _USUAL_SPEEDS else ""
+    return speed if isinstance(speed, str) and speed not in _USUAL_SPEEDS else ""
 
 
 _USUAL_SPEEDS = ("standard", "default", "normal")
@@ -113,9 +113,9 @@ class ModelLedger:
     @property
     def total(self) -> Usage:
         """All that this run used, as far as it is known."""
-        reported, stated = _sum(self._reported), _sum(self._stated)
-        counts = {name: larger(getattr(reported, name), getattr(stated, name)) for name in CLASSES}
-        cost = larger(self._cost_usd, stated.cost_usd)
+        reported, from_results = _sum(self._reported), _sum(self._stated)
+        counts = {name: larger(getattr(reported, name), getattr(from_results, name)) for name in CLASSES}
+        cost = larger(self._cost_usd, from_results.cost_usd)
         return Usage(
             **counts,
             cost_usd=None if cost is None else round(cost, 10),
@@ -178,9 +178,9 @@ def _sum(usages: dict[str, Usage]) -> Usage:
     return total
 
 
-def larger(left: Any, right: Any) -> Any:
+def larger(first: Any, right: Any) -> Any:
     """Of two amounts that may be unknown."""
-    return left if right is None else right if left is None else max(left, right)
+    return first if right is None else right if first is None else max(first, right)
 
 
 def _counts(usage: Usage) -> tuple[int, ...]:

@@ -112,8 +112,8 @@ class PartialMessage:
     def feed(self, record: dict[str, Any]) -> Sequence[Event]:
         event = record_of(record.get("event"))
         action = self._actions.get(text_of(event.get("type")))
-        found = None if action is None else action(event, record)
-        return [Unknown(raw=event or record, run_id=self._run_id)] if found is None else found
+        events = None if action is None else action(event, record)
+        return [Unknown(raw=event or record, run_id=self._run_id)] if events is None else events
 
     def confirm(self, message_id: str, index: int) -> bool:
         """The whole block has come. Whether its pieces were emitted before."""

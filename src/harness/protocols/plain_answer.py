@@ -23,23 +23,23 @@ class PlainAnswer(Translator):
     def __init__(self) -> None:
         super().__init__()
         self._has_records = False
-        self._held: list[str] = []
+        self._waiting_lines: list[str] = []
 
     def record(self, record: Record) -> Sequence[Event]:
         self._has_records = True
-        if self._held:
+        if self._waiting_lines:
             return [*self._release(), *super().record(record)]
         return super().record(record)
 
     def text(self, line: str) -> Sequence[Event]:
-        if self._held and self._held[0].startswith(_JSON):
+        if self._waiting_lines and self._waiting_lines[0].startswith(_JSON):
             return self._hold(line)
-        found = _records_in(line)
-        if not found:
+        records = _records_in(line)
+        if not records:
             return self._words(line)
         return [
             event
-            for piece in found
+            for piece in records
             for event in (self.record(piece) if isinstance(piece, dict) else self._words(piece))
         ]
 
@@ -49,25 +49,25 @@ class PlainAnswer(Translator):
         return None
 
     def finish(self, ending: Ending) -> Sequence[Event]:
-        is_answer = bool(self._held) and not self._held[0].startswith(_JSON)
+        is_answer = bool(self._waiting_lines) and not self._waiting_lines[0].startswith(_JSON)
         if not is_answer or self._has_records or ending.exit_code != 0 or ending.outcome is not None:
             return self._release()
-        answer, self._held = "\n".join(self._held).strip("\n"), []
+        answer, self._waiting_lines = "\n".join(self._waiting_lines).strip("\n"), []
         return [Message(role="assistant", text=answer), Result(success=True, text=answer)]
 
     def printed_object(self) -> Record | None:
         """The one object that was written instead of records, if it was."""
-        if self._has_records or not self._held or not self._held[0].startswith("{"):
+        if self._has_records or not self._waiting_lines or not self._waiting_lines[0].startswith("{"):
             return None
-        value = decoded("\n".join(self._held))
+        value = decoded("\n".join(self._waiting_lines))
         if not isinstance(value, dict):
             return None
-        self._held = []
+        self._waiting_lines = []
         return value
 
     def _words(self, line: str) -> Sequence[Event]:
         stripped = line.strip()
-        if not stripped and not self._held:
+        if not stripped and not self._waiting_lines:
             self.rule = "blank"
             return ()
         events = self.remark(stripped) if stripped else None
@@ -77,12 +77,12 @@ class PlainAnswer(Translator):
 
     def _hold(self, line: str) -> Sequence[Event]:
         self.rule = "text"
-        self._held.append(line)
+        self._waiting_lines.append(line)
         return ()
 
     def _release(self) -> list[Event]:
-        held, self._held = self._held, []
-        return [Unknown(raw=line.strip()) for line in held if line.strip()]
+        lines, self._waiting_lines = self._waiting_lines, []
+        return [Unknown(raw=line.strip()) for line in lines if line.strip()]
 
 
 def _records_in(line: str) -> list[Any]:
@@ -91,5 +91,5 @@ def _records_in(line: str) -> list[Any]:
         value = decoded(line)
         is_array = isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
         return value if is_array else []
-    found = pieces(line.encode("utf-8", "backslashreplace")) if "{" in line else []
-    return found if any(isinstance(piece, dict) for piece in found) else []
+    records = pieces(line.encode("utf-8", "backslashreplace")) if "{" in line else []
+    return records if any(isinstance(piece, dict) for piece in records) else []

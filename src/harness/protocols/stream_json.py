@@ -174,14 +174,14 @@ class StreamJson(PlainAnswer):
         out.extend(self.children.end_all_known())
         return out
 
-    def amend(self, held: list[Event], record: Record) -> list[Event]:
+    def amend(self, events: list[Event], record: Record) -> list[Event]:
         """What was held back, in the light of the line that came after it."""
         del record
-        return held
+        return events
 
     def _settled(self, record: Record) -> list[Event]:
-        held, self._pending = self._pending, []
-        return self.amend(held, record) if held else held
+        pending, self._pending = self._pending, []
+        return self.amend(pending, record) if pending else pending
 
     def _init(self, record: Record) -> Sequence[Event]:
         self._is_begun = True
@@ -223,11 +223,11 @@ class StreamJson(PlainAnswer):
         self, call_id: str, *, name: str = "", prompt: str = "", parent_id: str = "", task_id: str = ""
     ) -> list[Event]:
         call = self.calls.open.get(call_id)
-        asked = call.input if call is not None else {}
+        arguments = call.input if call is not None else {}
         return self.children.begin(
             call_id,
-            name=name or text_of(asked.get("subagent_type")),
-            prompt=prompt or text_of(asked.get("prompt")),
+            name=name or text_of(arguments.get("subagent_type")),
+            prompt=prompt or text_of(arguments.get("prompt")),
             parent_id=parent_id,
             task_id=task_id,
             cwd=self.cwd,

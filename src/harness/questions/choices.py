@@ -34,13 +34,21 @@ _LONGEST_VALUE = 200
 
 
 def choices_of(
-    tool: Tool, arguments: dict[str, Any], operations: Sequence[Operation], folder: WorkFolder
+    tool: Tool,
+    arguments: dict[str, Any],
+    operations: Sequence[Operation],
+    folder: WorkFolder,
+    *,
+    is_lasting: bool = True,
 ) -> list[RelayChoice]:
-    """The choices for one call of a tool: for a command as for any agent, else what the tool itself says of "always"."""
+    """The choices for one call of a tool: for a command as for any agent, else what the tool itself says of "always".
+
+    `is_lasting`: whether "always" would have an effect.
+    """
     call = proposed_call(tool.spec.name, arguments, operations, category_of(tool))
     permission = permission_of(tool, arguments)
     rule = rule_of_permission(permission)
-    return choices_for([call], folder, rule, label_of(permission))
+    return choices_for([call], folder, rule, label_of(permission), is_lasting=is_lasting)
 
 
 def granted(relay: Relay, reply: RelayReply, tool: Tool | None) -> list[Rule]:

@@ -145,7 +145,8 @@ class Unattended:
             self._has_warned = True
             self._put(Warning(message=_warning(relay), code="nobody_to_ask"))
         kind = "permission" if relay.kind == "permission" else "other"
-        return RelayReply(id=relay.id, approved=False, by="policy", reason=_TO_THE_MODEL[kind])
+        why = f"{relay.why}; " if kind == "permission" and relay.why else ""
+        return RelayReply(id=relay.id, approved=False, by="policy", reason=f"{why}{_TO_THE_MODEL[kind]}")
 
     def allow(self, relay: Relay) -> RelayReply:
         if relay.kind != "permission":

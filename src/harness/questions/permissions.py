@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
 import msgspec
 from msgspec.structs import replace
 
-from harness.approvals.arguments import CallArguments
 from harness.approvals.call import (
     ACCEPT_EDITS,
     ASK,
@@ -27,10 +26,10 @@ from harness.approvals.call import (
     Category,
     ProposedCall,
 )
-from harness.approvals.decide import verdict_on
+from harness.approvals.decide import Decision, decide, denial_of
 from harness.approvals.free_commands import free_programs
 from harness.approvals.globs import escaped, literal
-from harness.approvals.rules import Rule, covering
+from harness.approvals.rules import Rule, RuleSource, covering
 from harness.approvals.work_folder import WorkFolder
 from harness.contracts.request import Permissions as Mode
 from harness.contracts.tool import ToolPermission
@@ -99,12 +98,18 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     params: dict[str, str] | None = None
     reason: str = ""
 
-    def covers(self, call: ProposedCall) -> bool:
-        if self.call_id:
-            return self.call_id == call.id
-        if self.tool != call.tool:
-            return False
-        return not self.params or CallArguments(call).touches(self.params)
+    @property
+    def rules(self) -> list[Rule]:
+        """What it means to `approvals`; none where it names nothing."""
+        if not (self.call_id or self.tool):
+            return []
+        tool, params = ("", None) if self.call_id else (escaped(self.tool), self.params)
+        reason = self.reason or "denied"
+        return [
+            Rule(
+                answer="deny", call_id=self.call_id, tool=tool, params=params, reason=reason, source="option"
+            )
+        ]
 
 
 class PermissionVerdict(NamedTuple):
@@ -112,6 +117,8 @@ class PermissionVerdict(NamedTuple):
     reason: str = ""
     category: str = ""
     """Of the tool, where the rules know one."""
+    is_lasting: bool = True
+    """Whether "always" would keep it from being asked about again: not where a rule asks."""
 
 
 _LISTED_ONLY = AccessMode(name="listed", answers=MappingProxyType(dict.fromkeys(CATEGORIES, "deny")))
@@ -146,22 +153,21 @@ class Permissions:
 
     def verdict(self, call: ProposedCall) -> PermissionVerdict:
         """Decide one call; a grant for once is used up by it."""
-        if (reason := self.denial(call)) is not None:
-            return PermissionVerdict("deny", reason)
-        if not self.mode.is_fixed and self._is_granted_once(call):
-            return PermissionVerdict("allow")
-        answer, why = verdict_on(call, self.mode, [*self.rules, *map(rule_of, self.allowlist)], self.folder)
-        return PermissionVerdict(answer, "" if answer == "allow" else why, call.category)
+        once = [rule_of(each, "once") for each in self.allow_once]
+        rules = [*self._lasting(), *once]
+        decision = decide([call], self.mode, rules, self.folder)
+        for rule in decision.spent:
+            del self.allow_once[once.index(rule)]
+            once.remove(rule)
+        return verdict_of(decision, call.category)
 
     def denial(self, call: ProposedCall) -> str | None:
         """Why it is refused whatever else allows it; None when it is not. No grant is used up."""
-        for denial in self.deny:
-            if denial.covers(call):
-                return denial.reason or "denied"
-        if denials := [rule for rule in self.rules if rule.answer == "deny"]:
-            answer, why = verdict_on(call, FULL_ACCESS, denials, self.folder)
-            return why if answer == "deny" else None
-        return None
+        return denial_of(call, self._lasting(), self.folder)
+
+    def _lasting(self) -> list[Rule]:
+        denials = (rule for denial in self.deny for rule in denial.rules)
+        return [*denials, *self.rules, *map(rule_of, self.allowlist)]
 
     def grant(self, permission: Rule | ToolPermission) -> None:
         """Allow it from now on."""
@@ -173,30 +179,21 @@ class Permissions:
         if permission not in self.allowlist:
             self.allowlist.append(permission)
 
-    def _is_granted_once(self, call: ProposedCall) -> bool:
-        """Whether single grants allow it, with those that last; they are used up."""
-        if not self.allow_once:
-            return False
-        lasting = [*self.rules, *map(rule_of, self.allowlist)]
-        if covering(lasting, call, self.folder) is not None:
-            return False
-        once = [rule_of(each) for each in self.allow_once]
-        used = covering([*lasting, *once], call, self.folder)
-        for rule in used or ():
-            if rule in once:
-                place = once.index(rule)
-                del once[place], self.allow_once[place]
-        return used is not None
+
+def verdict_of(decision: Decision, category: str = "") -> PermissionVerdict:
+    """The decision on one call, as the loop takes it."""
+    reason = "" if decision.answer == "allow" else decision.why
+    return PermissionVerdict(decision.answer, reason, category, is_lasting=not decision.is_by_rule)
 
 
-def rule_of(permission: ToolPermission) -> Rule:
+def rule_of(permission: ToolPermission, source: RuleSource = "grant") -> Rule:
     """A permission as a rule."""
     return Rule(
         answer="allow",
         tool=escaped(permission.tool),
         params=permission.params,
         closed=permission.closed,
-        source="grant",
+        source=source,
     )
 
 

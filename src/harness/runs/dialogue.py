@@ -43,15 +43,16 @@ from harness.contracts.worker import OnEnd
 from harness.errors import AgentNotFound, HarnessError, UsageError
 from harness.events import Error, Event, Message, Relay, RelayReply, Result, SteeringQueued
 from harness.log.hub import Hub
-from harness.log.raw import RawCall, RawControl, RawExit, RawInput
+from harness.log.raw import RawCall, RawControl, RawEvent, RawExit, RawInput
 from harness.process.child import OutputChunk
 from harness.questions.open_questions import OpenRelays, answering
 from harness.runs.launch import Launch, not_found
 from harness.runs.line import Line
-from harness.runs.process_worker import HOLD_MS, LIMIT, LimitWatch, gate_of, open_gateway
-from harness.runs.program_conversation import ProgramConversation
+from harness.runs.process_worker import HOLD_MS, LIMIT, LimitWatch, gate_of, open_gateway, spending_of
+from harness.runs.program_conversation import NO_TOOLS, ProgramConversation
 from harness.runs.questions import AskedCalls, approver_of, granted_by, of_plan, shown, tools_of
 from harness.runs.recorder import Recorder, TranslatedRun
+from harness.runs.refusals import refusal_to_ask
 
 if TYPE_CHECKING:
     from harness.runs.run_gateway import RunGateway
@@ -64,7 +65,10 @@ ASK_TIMEOUT_S = 300.0
 """For an answer, where neither the request nor the session says how long."""
 MOST_REFUSALS = 50
 """In one turn, in a row, without a person: then the turn ends."""
+MOST_REFUSALS_IN_ALL = 500
+"""Of a turn in which other calls are allowed in between."""
 _STOPPED = "the run was stopped"
+_DECIDED_LATER = "it is decided when the tool is called"
 _Given = TypeVar("_Given", bound="Moves | None")
 
 
@@ -84,14 +88,17 @@ class Dialogue:
         self._recorder = recorder
         self._on_end = on_end
         self._conversation = conversation
+        recorder.hide(*(server.token for server in launch.request.tool_servers))
         self._log = TranslatedRun(launch, hub, recorder)
         own = conversation.approver if conversation is not None else None
         self._approver = own or approver_of(launch)
         if conversation is not None:
             conversation.approver = self._approver  # what was allowed for always holds for the next run too
+        self._tools = conversation.tools if conversation is not None else NO_TOOLS
         self._unattended = answering(launch.request.on_ask, self._give)
         self._asked = AskedCalls(tools_of(launch), launch.invocation.cwd, self._masked)
         self._gate = gate_of(launch, hub, self._give)
+        self._spending = spending_of(launch, self._log.cost)
         self._line: Line | None = None
         self._gateway: RunGateway | None = None
         self._commands: deque[Callable[[Line], None]] = deque()
@@ -110,8 +117,9 @@ class Dialogue:
         """When an interrupted turn should have ended by itself."""
         self._started_ms = inf
         self._ended: TurnEnded | None = None
-        self._refusals = 0
-        """In a row, without a person."""
+        self._refusals = self._all_refusals = 0
+        """Without a person: in a row, and in all."""
+        self._is_version_open = launch.request.permissions == "ask"
 
     # From any thread
 
@@ -149,6 +157,10 @@ class Dialogue:
         relay = answered[0]
         return self._later(lambda line: self._answer(line, relay, reply))
 
+    def note(self, event: Event) -> bool:
+        """Put into the log what a tool of ours asks, that the program calls; False when the run is over."""
+        return self._later(lambda _line: self._give(event))
+
     def _later(self, command: Callable[[Line], None]) -> bool:
         """False when the run is over, so that nothing is done any more."""
         with self._lock:
@@ -169,6 +181,8 @@ class Dialogue:
         try:
             line, switches = self._line_before()
             self._gateway = line.gateway if line is not None else open_gateway(self._launch, self._recorder)
+            if self._gateway is not None:
+                self._gateway.spending = self._spending
             self._begin(line)
             exit = self._converse(line, switches) if self._is_admitted(line) else self._not_begun()
         except HarnessError as error:
@@ -236,6 +250,8 @@ class Dialogue:
         line = self._line = line or Line(launch, self._gateway)
         if self._gateway is not None:
             self._gateway.inlet.attach(line.child.wake)
+        if self._spending is not None:
+            self._spending.attach(line.child.wake)
         self._started_ms = self._hub.clock()
         watch = LimitWatch(launch, self._started_ms)
         try:
@@ -259,7 +275,8 @@ class Dialogue:
             return
         launch, self._ended = self._launch, None  # what ended until now was another turn
         line.turns += 1
-        prompt = Prompt(id=str(uuid4()), text=launch.prompt, attachments=tuple(launch.request.attachments))
+        files, schema = tuple(launch.request.attachments), launch.request.output_schema
+        prompt = Prompt(id=str(uuid4()), text=launch.prompt, attachments=files, schema=schema)
         self._do(line, self._moves(lambda: line.driver.prompt(prompt)))
 
     def _switched(self, line: Line) -> Moves | None:
@@ -305,13 +322,15 @@ class Dialogue:
             if chunks:
                 watch.note_output(now_ms)
                 self._log.take_all(recorder.entries(chunks, now_ms))
-                self._do(line, line.heard(chunks))
+                moves = line.heard(chunks)
+                self._check_version()
+                self._do(line, moves if self._ended is None else ())
             self._take_calls(line)
             if now_ms >= held_until_ms:
                 self._log.take_all(recorder.release(now_ms))
             held_until_ms = min(held_until_ms, now_ms + HOLD_MS) if recorder.holds_back else inf
             self._look(line)
-            watch.note_waiting(now_ms, waits=bool(self._waiting) or self._is_paused)
+            watch.note_waiting(now_ms, waits=bool(self._waiting) or self._is_paused or self._tools.waits)
             self._enforce(line, now_ms)
             reached = watch.reached(now_ms, self._log.pipeline.lifecycle, self._log.cost)
             if reached is not None:
@@ -324,7 +343,7 @@ class Dialogue:
         if self._gateway is not None:
             self._gateway.take(lambda entry: self._take_call(entry, line))
 
-    def _take_call(self, entry: RawCall | RawControl, line: Line) -> None:
+    def _take_call(self, entry: RawCall | RawControl | RawEvent, line: Line) -> None:
         self._log.take(entry)
         if isinstance(entry, RawControl):
             self._interrupt(line)
@@ -338,7 +357,7 @@ class Dialogue:
         if self._gate is None or self._is_interrupted or self._ended is not None:
             return
         did_wait = self._gate.waits
-        step = self._gate.look(self._log.cost)
+        step = self._spending.look(self._gate) if self._spending else self._gate.look(self._log.cost)
         if step == "wait" and not did_wait:
             line.child.pause()
         elif step != "wait" and did_wait:
@@ -372,12 +391,23 @@ class Dialogue:
                 refusal = RelayReply(id=relay.id, approved=False, by="timeout", reason=reason)
                 self._answer(line, relay, refusal)
 
+    def _check_version(self) -> None:
+        """A shim says one version and starts another, as a folder's own settings want it: what works here counts."""
+        session = self._log.session
+        if session is not None and self._is_version_open:
+            self._is_version_open = False
+            if (refusal := refusal_to_ask(self._launch.agent, session.version or None)) is not None:
+                self._give(Error(message=refusal.message, code="cannot_be_held"))
+                self._ended = TurnEnded("failed", refusal.message, is_final=True)
+
     def _over(self, line: Line) -> RawExit:
         """The turn has ended, or the process has."""
         with self._lock:
             self._is_over = True
         self._obey(line)  # an answer or a message that came with the end
         self._waiting.withdraw_all()
+        for relay in self._tools.withdraw():
+            self._give(RelayReply(id=relay.id, approved=False, by="policy", reason=_STOPPED))
         if line.is_open:
             self._do(line, self._moves(line.driver.cancel_all))
         ended = self._ended
@@ -386,35 +416,21 @@ class Dialogue:
         line.carried = self._log.pipeline.translator.carried()
         lives = ended is not None and not ended.is_final and line.is_open and line.child.stdout_open
         conversation = self._conversation if lives else None
+        if self._gateway is not None:
+            self._gateway.inlet.detach()  # a last call of the program need not wait for this thread
         if conversation is None:
             self._close(line, is_urgent=ended is not None and ended.is_urgent)
         else:
             line.unread += self._recorder.unfinished()
         if self._gateway is not None:
-            self._gateway.inlet.detach()
             if conversation is None:
                 self._gateway.close()
-            self._gateway.take(self._log.take)
+            self._gateway.end_run(self._log.take)
         self._log.take_all(self._recorder.finish(self._hub.clock()))
-        exit = self._exit_of(line, ended, is_alive=conversation is not None)
+        said = self._recorder.masked(ended.message) if ended is not None else ""
+        exit = line.exit(self._hub.clock(), ended, said, is_alive=conversation is not None)
         if conversation is not None:
             conversation.give(line)
-        return exit
-
-    def _exit_of(self, line: Line, ended: TurnEnded | None, *, is_alive: bool) -> RawExit:
-        exit = RawExit(at_ms=self._hub.clock(), session_id=line.driver.session_id, is_alive=is_alive)
-        if (end := line.child.exit) is not None:
-            exit = replace(
-                exit,
-                code=end.code,
-                signal=end.signal,
-                survivors=end.survivors,
-                refused=list(end.refused),
-            )
-        if ended is not None:
-            # The process ended because its stdin did: its signal and what it left say nothing of the turn.
-            message = self._recorder.masked(ended.message)
-            exit = replace(exit, turn=ended.outcome, message=message, signal=None)
         return exit
 
     def _close(self, line: Line, *, is_urgent: bool) -> None:
@@ -465,7 +481,9 @@ class Dialogue:
         if self._recorder.holds_back:  # what was said before the question comes before it
             self._log.take_all(self._recorder.release(self._hub.clock()))
         relay, decided = asked.relay, None
-        if relay.kind == "permission":
+        if asked.calls and all(map(self._tools.owns, asked.calls)):
+            decided = RelayReply(id=relay.id, approved=True, by="policy", reason=_DECIDED_LATER)
+        elif relay.kind == "permission":
             calls = self._asked.proposed(asked, self._log.pipeline.lifecycle)
             decision = self._approver.decide(calls)
             relay = shown(relay, decision, self._asked.masked(calls), self._approver.workspace)
@@ -508,11 +526,13 @@ class Dialogue:
 
     def _note_refusal(self, reply: RelayReply) -> None:
         """A program that asks on and on, and is refused each time, would never end."""
-        self._refusals = 0 if reply.approved else self._refusals + 1
-        if self._refusals >= MOST_REFUSALS and self._ended is None:
-            message = (
-                f"{self._launch.agent.title} was refused {MOST_REFUSALS} times in a row: the turn was ended"
-            )
+        if reply.approved:
+            self._refusals = 0
+            return
+        self._refusals, self._all_refusals = self._refusals + 1, self._all_refusals + 1
+        is_over = self._refusals >= MOST_REFUSALS or self._all_refusals >= MOST_REFUSALS_IN_ALL
+        if is_over and self._ended is None:
+            message = f"{self._launch.agent.title} was refused {self._all_refusals} times: the turn was ended"
             self._give(Error(message=message, code="refused_too_often"))
             self._ended = TurnEnded("failed", message, is_final=True)
 
@@ -559,7 +579,7 @@ class Dialogue:
         if self._gate is not None and self._is_paused:
             self._gate.withdraw(_STOPPED)
             line.child.resume()
-        for relay in self._waiting.withdraw_all():
+        for relay in [*self._waiting.withdraw_all(), *self._tools.withdraw()]:
             self._give(RelayReply(id=relay.id, approved=False, by="policy", reason=_STOPPED))
         if not line.driver.is_ready:
             line.child.stop()

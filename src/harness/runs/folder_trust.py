@@ -53,7 +53,9 @@ class FolderUse(NamedTuple):
 
 def decide_use(agent: Agent, request: Request, cwd: str, environ: Mapping[str, str]) -> FolderUse:
     """Raises UsageError where the settings cannot be left out."""
-    if agent.work is not None or request.recording:
+    if agent.work is not None:  # it looks itself what counts
+        return FolderUse(request.folder_settings)
+    if request.recording:
         return FolderUse()
     trust = judge(cwd, agent.name, agent.obeys, request.copy_of)
     wish = request.folder_settings

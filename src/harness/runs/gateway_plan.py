@@ -7,7 +7,8 @@ environment, the arguments and the files of the agent (`filled`).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -24,12 +25,15 @@ from harness.contracts.fixture import (
     environment_of,
     fill_template,
 )
+from harness.contracts.model import Model
 from harness.contracts.pointing import Pointing
 from harness.contracts.request import GatewayOptions, Request
 from harness.errors import UsageError
 from harness.gateway.pass_on import Upstream
+from harness.gateway.tunnels import require_host_names
 from harness.log.raw import RawGateway
-from harness.models.registry import PROVIDERS, key_headers, keyed_endpoint
+from harness.models.failure import Retries
+from harness.models.registry import PROVIDERS, key_headers, keyed_endpoint, open_model
 from harness.models.wires.wire import all_wires
 from harness.runs.sealing import find_seal
 from harness.sandbox.rungs import Rung
@@ -45,14 +49,18 @@ class GatewayPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Contract: holds a key, and is therefore never written, nor shown."""
 
     mode: str
-    """pass, replay or fork."""
+    """pass, translate, replay or fork."""
     options: GatewayOptions
     pointing: Pointing
     config: LaunchConfig
     """With marks."""
     has_own_home: bool
     upstream: Upstream | None = None
-    """None: no provider is asked."""
+    """None: no provider is asked, or one of another API."""
+    open_model: Callable[[Retries], Model] | None = None
+    """The model that answers by translation."""
+    model_key: str = ""
+    """That of its provider."""
     provider: str = ""
     model: str = ""
     """`provider/model`, where another one answers than the agent asks for."""
@@ -73,27 +81,32 @@ def plan_gateway(
     """The request as the agent gets it, and the plan. Raises UsageError for what cannot be done, before anything starts."""
     assert request.gateway is not None
     options = request.gateway
+    require_host_names(options.allow_hosts)
     pointing = _pointing(agent)
     mode = "pass" if not options.recording else "replay" if options.fork_at is None else "fork"
     provider, name = _chosen(request.model, pointing)
+    is_translated = _is_translated(provider, pointing)
+    mode = "translate" if mode == "pass" and is_translated else mode
     has_own_home = options.own_home or bool(options.recording) or bool(pointing.not_beside)
     if has_own_home:
         config = _own_home(agent, request, version)
     else:
-        config = _beside(agent, pointing, name)
-    upstream, model = None, ""
-    if mode == "pass" or (mode == "fork" and options.fork_at is not None):
-        _require_same_api(agent, provider, pointing)
-        upstream = _upstream(provider, name, pointing, environ)
+        # A name of another API means nothing to the agent: it asks for its usual model, and another one answers.
+        config = _beside(agent, pointing, name if pointing.needs_model or not is_translated else "")
+    source: dict[str, Any] = {}
+    if mode != "replay" and is_translated:
+        source = _translation(agent, provider, name, environ)
+    elif mode != "replay":
         # In a home of its own the agent asks for the model of its fixture, whatever was chosen.
         model = f"{provider}/{name}" if has_own_home and name else ""
+        source = {"upstream": _upstream(provider, name, pointing, environ), "model": model}
     seal = find_seal(request.sealed, request.cwd) if request.sealed else None
     start = RawGateway(
         mode=mode,
         home="" if has_own_home else environ.get("HOME", ""),
         commit=commit_of(request.cwd),
         provider=provider,
-        model=model,
+        model=source.get("model", ""),
         replayed_from=options.source,
         seal=seal.name if seal is not None else "",
     )
@@ -103,9 +116,8 @@ def plan_gateway(
         pointing=pointing,
         config=config,
         has_own_home=has_own_home,
-        upstream=upstream,
         provider=provider,
-        model=model,
+        **source,
         start=start,
         agent=agent,
         seal=seal,
@@ -138,16 +150,25 @@ def _chosen(model: str, pointing: Pointing) -> tuple[str, str]:
     return pointing.provider, model
 
 
-def _require_same_api(agent: Agent, provider: str, pointing: Pointing) -> None:
-    """Raises UsageError."""
-    if provider in PROVIDERS and PROVIDERS[provider].wire == pointing.wire:
-        return
-    fitting = ", ".join(name for name, one in PROVIDERS.items() if one.wire == pointing.wire)
-    title = all_wires()[pointing.wire].title
-    raise UsageError(
-        f"{agent.title} speaks {title}, and {provider} does not",
-        hint=f"name a model of one of these: {fitting}",
-    )
+def _is_translated(provider: str, pointing: Pointing) -> bool:
+    return provider not in PROVIDERS or PROVIDERS[provider].wire != pointing.wire
+
+
+def _translation(agent: Agent, provider: str, name: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    """What a plan has of a model that answers by translation. Raises UsageError where it cannot be used here."""
+    if not name:
+        raise UsageError(
+            f"{agent.title} and {provider} speak different APIs: name the model that is to answer",
+            hint=f"give it with --model {provider}/NAME",
+        )
+    opener = partial(_opened, f"{provider}/{name}", dict(environ))
+    opener(Retries())  # so that it is said now what is missing
+    key = keyed_endpoint(provider, name, environ)[0].key if provider in PROVIDERS else ""
+    return {"open_model": opener, "model_key": key, "model": f"{provider}/{name}"}
+
+
+def _opened(name: str, environ: Mapping[str, str], retries: Retries) -> Model:
+    return open_model(name, environ, retries=retries)
 
 
 def _upstream(provider: str, name: str, pointing: Pointing, environ: Mapping[str, str]) -> Upstream:

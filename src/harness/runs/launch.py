@@ -21,6 +21,8 @@ from harness.errors import AgentNotFound, InvalidDirectory, UsageError
 from harness.process.invocation import Invocation
 from harness.process.version_probe import parse_version, probe_version
 from harness.runs.folder_trust import FolderUse, decide_use
+from harness.runs.gateway_use import through_gateway, with_settings
+from harness.runs.refusals import refusal_to_ask
 from harness.runs.trusting_settings import require_asking
 from harness.version import __version__
 
@@ -31,7 +33,15 @@ if TYPE_CHECKING:
 
 _OPTIONAL = (
     *("model", "mcp", "resume", "continue_last", "system_prompt", "append_system_prompt"),
-    *("on_ask", "ask_timeout_s", "effort", "temperature", "max_output_tokens", "context_window"),
+    *(
+        "tool_servers",
+        "on_ask",
+        "ask_timeout_s",
+        "effort",
+        "temperature",
+        "max_output_tokens",
+        "context_window",
+    ),
 )
 _NOT_SAID: tuple[Any, ...] = ("", (), None, False)
 _DEFAULTS = {field.name: field.default for field in fields(Request)}
@@ -107,17 +117,17 @@ def prepare(
     environ = os.environ if environ is None else environ
     agent = load(request.agent)
     cwd = _working_directory(request)
-    request = _with_prompt(request, needs_prompt=needs_prompt)
+    request = replace(_with_prompt(request, needs_prompt=needs_prompt), cwd=cwd)
+    request = with_settings(agent, request, environ)
     binary = find_binary(agent, request.binary, environ)
     access = request.permissions
     request, rules = _under_rules(agent, request, cwd, binary)
     wants_two_way = _wants_conversation(agent, request)
-    has_more = (wants_two_way and agent.two_way is not None) or request.gateway is not None or request.sealed
-    version = _version_of(agent, binary, is_needed=bool(has_more))
-    two_way = _two_way(agent, request, version, access) if wants_two_way else None
+    version = _version_of(agent, binary, is_needed=_has_more(agent, request, wants_two_way=wants_two_way))
+    two_way = _two_way(agent, request, version, access, binary) if wants_two_way else None
     supports = _supported(agent, two_way, parse_version(version))
-    request = replace(request, agent=agent.name, cwd=cwd, mcp=tuple(map(os.path.abspath, request.mcp)))
-    request, plan, environ = _through_gateway(agent, request, version, environ)
+    request = replace(request, agent=agent.name, mcp=tuple(map(os.path.abspath, request.mcp)))
+    request, plan, environ = through_gateway(agent, request, version, environ)
     request, warnings = _drop_unsupported(agent, request, supports, version)
     request, left_out = _without_files(agent, two_way, request)
     use = _folder_use(agent, two_way, request, environ)
@@ -170,25 +180,6 @@ def _invocation(
     )
 
 
-def _through_gateway(
-    agent: Agent, request: Request, version: str, environ: Mapping[str, str]
-) -> tuple[Request, GatewayPlan | None, Mapping[str, str]]:
-    """The request, pointed at a gateway, and an environment without keys; where one is wanted.
-
-    Raises UsageError where that cannot be done.
-    """
-    if request.gateway is None and not request.sealed:
-        return request, None, environ
-    from harness.contracts.request import GatewayOptions
-    from harness.runs.gateway_plan import plan_gateway, without_keys  # only here: most runs have none
-
-    request = replace(request, gateway=request.gateway or GatewayOptions())
-    request, plan = plan_gateway(agent, request, parse_version(version), {**environ, **request.env})
-    # What the caller sets by name is the agent's; what points it at the gateway is not to be undone.
-    request = replace(request, env={**request.env, **plan.config.env})
-    return request, plan, without_keys(environ, plan, agent)
-
-
 def _folder_use(
     agent: Agent, two_way: TwoWay | None, request: Request, environ: Mapping[str, str]
 ) -> FolderUse:
@@ -233,7 +224,7 @@ def _under_rules(agent: Agent, request: Request, cwd: str, binary: str) -> tuple
     require_asking_to_read(agent, narrowing, request.permissions)
     if request.permissions != "full-access" or not (narrowing or request.is_held_to_rules):
         return request, rules
-    refusal = refusal_to_ask(agent, _version_of(agent, binary, is_needed=True))
+    refusal = refusal_to_ask(agent, _version_of(agent, binary, is_needed=True) if binary else None)
     if refusal is not None:
         whose = f"your rules ({narrowing[0].words})" if narrowing else "the rules of its session"
         raise UsageError(
@@ -275,12 +266,20 @@ def _is_about_reading(rule: Rule, agent: Agent) -> bool:
     return not rule.tool or any(matches(rule.tool, name) for name in readers)
 
 
+def _has_more(agent: Agent, request: Request, *, wants_two_way: bool) -> bool:
+    is_held = wants_two_way and agent.two_way is not None
+    return is_held or request.gateway is not None or bool(request.sealed)
+
+
 def _version_of(agent: Agent, binary: str, *, is_needed: bool) -> str:
     """Empty where it is not known, or not needed."""
     if agent.work is not None:
         return __version__  # it is part of this program
     is_needed = is_needed or agent.needs_version
-    return probe_version(binary, agent.version_args) if binary and is_needed else ""
+    if not binary or not is_needed:
+        return ""
+    # Asked again where it takes long: a busy machine has read the program then.
+    return probe_version(binary, agent.version_args) or probe_version(binary, agent.version_args)
 
 
 def _working_directory(request: Request) -> str:
@@ -449,21 +448,20 @@ def _wants_conversation(agent: Agent, request: Request) -> bool:
     """Where that was asked for, where somebody has to be asked, and where only so it is held to what was asked for."""
     offered = (agent.two_way.supports if agent.two_way is not None else None) or frozenset()
     is_copied_so = request.fork and "fork" not in agent.supports and "fork" in offered
-    return (
-        request.two_way or request.permissions == "ask" or is_copied_so or _is_held_to_reading(agent, request)
-    )
+    is_wanted = request.two_way or agent.only_two_way or request.permissions == "ask"
+    return is_wanted or is_copied_so or _is_held_to_reading(agent, request)
 
 
 def _fits(two_way: TwoWay, version: str) -> bool:
     return parse_version(version) >= two_way.since
 
 
-def _two_way(agent: Agent, request: Request, version: str, access: Permissions) -> TwoWay | None:
+def _two_way(agent: Agent, request: Request, version: str, access: Permissions, binary: str) -> TwoWay | None:
     """Raises UsageError where it has to be asked and cannot: it would get more rights than were granted."""
     two_way = agent.two_way
     if request.permissions == "ask":
         mode: Permissions = access if access in _STARTED_AS else "ask"
-        if (refusal := refusal_to_ask(agent, version, mode)) is not None:
+        if (refusal := refusal_to_ask(agent, version if binary else None, mode)) is not None:
             raise refusal
         return two_way
     return two_way if two_way is not None and _fits(two_way, version) else None
@@ -477,31 +475,6 @@ def _is_held_to_reading(agent: Agent, request: Request) -> bool:
     return "read-only" in (agent.supports if two_way.supports is None else two_way.supports)
 
 
-def refusal_to_ask(agent: Agent, version: str, mode: Permissions = "ask") -> UsageError | None:
-    """Why `ask` (or `accept-edits`) would not hold with this version; None: it holds. An unknown one counts as new."""
-    two_way = agent.two_way
-    if agent.work is not None:
-        return None
-    if two_way is None:
-        return UsageError(
-            f"{agent.title} cannot be asked while it runs: --permissions {mode} does not work with it",
-            hint="use --permissions read-only or agent-default, or another agent (`harness agents`)",
-        )
-    if two_way.unasked:
-        return UsageError(
-            f"{agent.title} does not ask about everything: {two_way.unasked}",
-            hint="--permissions agent-default asks you what it asks, read-only changes nothing",
-        )
-    first = max(two_way.since, two_way.asks_since)
-    if not version or parse_version(version) >= first:
-        return None
-    since = ".".join(map(str, first))
-    return UsageError(
-        f"{agent.title} {version} cannot be asked while it runs: --permissions {mode} needs {since}",
-        hint=agent.install or "install a newer version",
-    )
-
-
 def refusal_to_read_only(agent: Agent, version: str) -> UsageError | None:
     """Why it cannot be held to reading; None: it can."""
     two_way = agent.two_way
@@ -510,6 +483,12 @@ def refusal_to_read_only(agent: Agent, version: str) -> UsageError | None:
         return None
     title = f"{agent.title} {version}".rstrip()
     return UsageError(f"{title} has no read-only mode", hint="use another agent, or another mode")
+
+
+def refusal_to_ask_here(agent: Agent, mode: Permissions = "ask") -> UsageError | None:
+    """The same of the version that would be started."""
+    binary = find_binary(agent, "", os.environ)
+    return refusal_to_ask(agent, _version_of(agent, binary, is_needed=True) if binary else None, mode)
 
 
 def installed_version(agent: Agent, binary: str = "", environ: Mapping[str, str] | None = None) -> str:
@@ -551,9 +530,8 @@ def dropped_options(request: Request, environ: Mapping[str, str] | None = None) 
     )
     request = replace(request, permissions=started)
     wants_two_way = _wants_conversation(agent, request)
-    has_more = (wants_two_way and agent.two_way is not None) or request.gateway is not None or request.sealed
-    version = _version_of(agent, binary, is_needed=bool(has_more))
-    two_way = _two_way(agent, request, version, access) if wants_two_way else None
+    version = _version_of(agent, binary, is_needed=_has_more(agent, request, wants_two_way=wants_two_way))
+    two_way = _two_way(agent, request, version, access, binary) if wants_two_way else None
     supports = _supported(agent, two_way, parse_version(version))
     kept, warnings = _drop_unsupported(agent, request, supports, version)
     changed = [name for name in _OPTIONAL if getattr(kept, name) != getattr(request, name)]
@@ -590,7 +568,7 @@ def _drop_unsupported(
 
 
 def _without_files(agent: Agent, two_way: TwoWay | None, request: Request) -> tuple[Request, tuple[str, ...]]:
-    if not request.attachments or (two_way is not None and "files" in two_way.capabilities):
+    if not request.attachments or "files" in {*agent.supports, *(two_way.capabilities if two_way else ())}:
         return request, ()
     names = ", ".join(one.name or one.media_type for one in request.attachments)
     return replace(request, attachments=()), (f"{agent.title} takes no files: {names} left out",)

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from harness.contracts.driver import Asked, Driver, Move, Moves, Notice, Send, TurnStarted
+from harness.contracts.driver import Asked, Driver, Move, Moves, Notice, Send, TurnEnded, TurnStarted
 from harness.contracts.translator import Record
 from harness.events import Unknown
 from harness.formats.json_lines import DECODE_ERRORS, LineBlocks, decode, pieces
+from harness.log.raw import RawExit
 from harness.process.child import Child, OutputChunk
 from harness.runs.launch import Launch
 
@@ -94,6 +95,22 @@ class Line:
         self.child.close()
         if self.gateway is not None:
             self.gateway.close()
+
+    def exit(self, at_ms: int, ended: TurnEnded | None, message: str, *, is_alive: bool) -> RawExit:
+        """How a turn ended, and the process if it has."""
+        exit = RawExit(at_ms=at_ms, session_id=self.driver.session_id, is_alive=is_alive)
+        if (end := self.child.exit) is not None:
+            exit = replace(
+                exit,
+                code=end.code,
+                signal=end.signal,
+                survivors=end.survivors,
+                refused=list(end.refused),
+            )
+        if ended is not None:
+            # The process ended because its stdin did: its signal and what it left say nothing of the turn.
+            exit = replace(exit, turn=ended.outcome, message=message, signal=None)
+        return exit
 
     # Between two runs
 
@@ -176,9 +193,11 @@ def _connect(launch: Launch) -> Child:
 
 
 def _identity(launch: Launch) -> tuple[object, ...]:
-    request = launch.request
+    request, plan = launch.request, launch.gateway
     return (
+        *(request.gateway, request.sealed, (plan.upstream, plan.model) if plan is not None else None),
         *(launch.binary, launch.version, request.cwd, dict(launch.invocation.env)),
         *(request.permissions, request.sandbox, request.mcp, request.extra_args),
+        *request.tool_servers,
         *(request.system_prompt, request.append_system_prompt, request.effort),
     )

@@ -26,7 +26,7 @@ from harness.runs.run_lifecycle import RunLifecycle
 from harness.usage.run_cost import CostMeter
 
 if TYPE_CHECKING:
-    from harness.log.raw import RawCall
+    from harness.log.raw import RawCall, RawEvent
     from harness.questions.budget_gate import BudgetGate
     from harness.runs.call_spending import CallSpending
     from harness.runs.run_gateway import RunGateway
@@ -279,7 +279,7 @@ class ProcessWorker:
             elif self._gate is not None:
                 self._look(self._gate, child, watch)
 
-    def _take_call(self, entry: RawCall | RawControl, child: Child) -> None:
+    def _take_call(self, entry: RawCall | RawControl | RawEvent, child: Child) -> None:
         """What the gateway saw; or why the run must end."""
         self._log.take(entry)
         if isinstance(entry, RawControl):

@@ -4,13 +4,46 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from harness.approvals.approver import Approver
 from harness.approvals.rules import Rule
-from harness.contracts.driver import Send
+from harness.contracts.driver import AskedCall, Send
+from harness.events import Relay
 from harness.process.child import OutputChunk
 from harness.runs.launch import Launch
 from harness.runs.line import Line
+
+
+class HeldTools(Protocol):
+    """Tools of ours that the program was handed. Used from any thread."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether one of them asks a person."""
+        ...
+
+    def owns(self, call: AskedCall) -> bool:
+        """Whether the program asks about a call of one of them."""
+        ...
+
+    def withdraw(self) -> Sequence[Relay]:
+        """Stop all calls; what they have asked and nobody has answered."""
+        ...
+
+
+class _NoTools:
+    waits = False
+
+    def owns(self, call: AskedCall) -> bool:
+        del call
+        return False
+
+    def withdraw(self) -> Sequence[Relay]:
+        return ()
+
+
+NO_TOOLS: HeldTools = _NoTools()
 
 
 class ProgramConversation:
@@ -23,11 +56,13 @@ class ProgramConversation:
         ask_timeout_s: float | None = None,
         on_turn: Callable[[], object] | None = None,
         on_grant: Callable[[Sequence[Rule], str], object] | None = None,
+        tools: HeldTools | None = None,
     ) -> None:
         """`on_turn`: called when the program begins a turn or asks while no run uses it. It has to return soon.
 
         `on_grant`: called when a person allowed something for always, with what it is called, in the thread of the run.
         """
+        self.tools = tools or NO_TOOLS
         self.line: Line | None = None
         self.unread: list[OutputChunk | Send] = []
         """The last words of a process that is gone: the next run records them."""

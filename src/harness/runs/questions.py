@@ -15,7 +15,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.approvals.approver import Approver
-from harness.approvals.call import ASK, MODES, PLAN, Decision, ProposedCall
+from harness.approvals.call import ASK, MODES, PLAN, ProposedCall
+from harness.approvals.decide import Decision
 from harness.approvals.free_commands import free_programs
 from harness.approvals.grants import choices_for, rule_of
 from harness.approvals.rules import Rule

@@ -60,7 +60,8 @@ class Recorder:
             return
         from harness.log.redact.redactor import Redactor
 
-        self._secrets |= {f"gateway {number}": secret for number, secret in enumerate(secrets) if secret}
+        count = len(self._secrets)
+        self._secrets |= {f"token {number}": secret for number, secret in enumerate(secrets, count) if secret}
         self._redactors = {
             "stdout": Redactor(self._secrets, self._launch.delta_keys),
             "stderr": Redactor(self._secrets),

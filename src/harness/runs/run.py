@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from harness.config import has_limits, sessions_directory
 from harness.contracts.agent import work_of
 from harness.contracts.request import REMOTE_AGENT, Request
-from harness.contracts.worker import Answerable, OnEnd, Steerable, Worker
+from harness.contracts.worker import Answerable, Noting, OnEnd, Steerable, Worker
 from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
 from harness.events import Error, Event, RelayReply, Result, SessionStart, SteeringQueued, Warning
 from harness.log.clock import new_clock
@@ -157,6 +157,10 @@ class Run:
     def untaken(self) -> Sequence[SteeringQueued]:
         """Messages of `steer` that the agent did not take before the run ended: they have to be sent again."""
         return getattr(self._worker, "untaken", ())
+
+    def note(self, event: Event) -> bool:
+        """Put an event of a tool of ours, which the program calls, into the log; False when the run is over."""
+        return isinstance(self._worker, Noting) and self._worker.note(event)
 
     def steer(self, text: str, message_id: str = "") -> None:
         """Give the running agent another message. Raises UsageError where it cannot take one.

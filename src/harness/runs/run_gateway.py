@@ -9,11 +9,13 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
 from msgspec.structs import replace
 
-from harness.gateway.call import Answerer
+from harness.events import Warning
+from harness.gateway.call import Answerer, GatewayCall
 from harness.gateway.call_inlet import CallInlet
 from harness.gateway.call_records import CallRecords
 from harness.gateway.fingerprint import MatchContext
@@ -22,8 +24,10 @@ from harness.gateway.pass_on import PassOn, Spending
 from harness.gateway.played import Played
 from harness.gateway.recorded import Playback, Recording
 from harness.gateway.tape import read_tape
+from harness.gateway.translated import Translated
 from harness.gateway.tunnels import Tunnels
-from harness.log.raw import RawCall, RawControl, RawEntry, RawGateway, RawStart, read_raw
+from harness.log import codec
+from harness.log.raw import RawCall, RawControl, RawEntry, RawEvent, RawGateway, RawStart, read_raw
 from harness.process.invocation import Invocation
 from harness.runs.gateway_plan import GatewayPlan, filled
 from harness.runs.sealing import proxy_environment, seal_around
@@ -45,6 +49,8 @@ class RunGateway:
         self.inlet = CallInlet()
         self.played: Played | None = None
         """Of a replay."""
+        self.spending = spending
+        """Of the run that is open; None: nothing limits it."""
         self._plan = plan
         self._cwd = cwd
         self._token = TOKEN_PREFIX + secrets.token_urlsafe(24)
@@ -56,15 +62,15 @@ class RunGateway:
             self.home = os.path.join(self._folder, "home") if plan.has_own_home else plan.start.home
             recording = _recording(plan)
             context = self._context(recording)
-            answerer = self._answerer(recording, context, spending)
-            records = CallRecords(
+            answerer = self._answerer(recording, context)
+            self._records = CallRecords(
                 self.inlet.put,
                 mask=self._masking(mask),
                 context=context,
                 keeps_bodies=plan.options.keeps_bodies,
             )
             tunnel = Tunnels(plan.options.allow_hosts) if plan.options.allow_hosts else None
-            self._gateway = ModelGateway(answerer, token=self._token, records=records, tunnel=tunnel)
+            self._gateway = ModelGateway(answerer, token=self._token, records=self._records, tunnel=tunnel)
             self._closers.insert(0, self._gateway.close)
         except BaseException:
             self._clean_up()
@@ -132,8 +138,19 @@ class RunGateway:
         except OSError:
             return  # nothing was started
 
-    def take(self, handle: Callable[[RawCall | RawControl], object]) -> None:
+    def take(self, handle: Callable[[RawCall | RawControl | RawEvent], object]) -> None:
         self.inlet.take(handle)
+
+    def end_run(self, handle: Callable[[RawCall | RawControl | RawEvent], object]) -> None:
+        """The run is over, the program may be asked again: what comes from now on is of the next run."""
+        self.inlet.detach()
+        self._records.cut(lambda: self.inlet.take(handle))
+        self.spending = None
+
+    def refusal(self, call: GatewayCall) -> str:
+        """Contract: `Spending`, that of the run that is open."""
+        spending = self.spending
+        return spending.refusal(call) if spending is not None else ""
 
     def close(self) -> None:
         """What is open ends now; what was answered is in the inlet."""
@@ -151,7 +168,7 @@ class RunGateway:
     def secrets(self) -> list[str]:
         """The token, and the key: neither is ever written."""
         headers = self._plan.upstream.key_headers if self._plan.upstream is not None else ()
-        keys = (value.removeprefix("Bearer ") for _, value in headers)
+        keys = [value.removeprefix("Bearer ") for _, value in headers] + [self._plan.model_key]
         return [self._token, *(key for key in keys if len(key) >= _SHORTEST_KEY)]
 
     def _masking(self, mask: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
@@ -175,10 +192,8 @@ class RunGateway:
             reminders=pointing.reminders,
         )
 
-    def _answerer(
-        self, recording: Recording | None, context: MatchContext, spending: Spending | None
-    ) -> Answerer:
-        model = self._model(spending) if self._plan.mode != "replay" else None
+    def _answerer(self, recording: Recording | None, context: MatchContext) -> Answerer:
+        model = self._model() if self._plan.mode != "replay" else None
         if recording is None:
             assert model is not None
             return model
@@ -198,12 +213,24 @@ class RunGateway:
         self._closers.append(self.played.close)
         return self.played
 
-    def _model(self, spending: Spending | None) -> Answerer:
+    def _model(self) -> Answerer:
         plan = self._plan
+        if plan.open_model is not None:
+            translated = Translated(plan.open_model, spending=self, on_losses=self._note_losses)
+            self._closers.append(translated.close)
+            return translated
         assert plan.upstream is not None, "who answers is decided before a run starts"
-        passed = PassOn(plan.upstream, model=plan.model.partition("/")[2], spending=spending)
+        passed = PassOn(plan.upstream, model=plan.model.partition("/")[2], spending=self)
         self._closers.append(passed.close)
         return passed
+
+    def _note_losses(self, losses: Sequence[str]) -> None:
+        message = f"the model is asked through another API, which has no word for: {', '.join(losses)}"
+        warning = Warning(message=message, code="gateway_translation")
+        at_ms = time.time_ns() // 1_000_000
+        self.inlet.put(
+            [RawEvent(at_ms=at_ms, event=msgspec.Raw(msgspec.json.encode(codec.to_builtins(warning))))]
+        )
 
     def _stop(self, action: str, detail: str) -> None:
         at_ms = time.time_ns() // 1_000_000

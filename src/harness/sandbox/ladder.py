@@ -38,12 +38,12 @@ def find_sandbox(environ: Mapping[str, str] | None = None, *, hides: bool = Fals
         raise UsageError(
             "there is no sandbox on this system: only Linux has one", hint="run without --sandbox"
         )
-    tried = why_not(NAMESPACES)
+    problem = why_not(NAMESPACES)
     program = bubblewrap_program(os.environ if environ is None else environ)
     wrap = "does not work either" if program else "is not installed"
     last = "and Landlock cannot hide anything" if rung else "and this kernel offers no Landlock that would do"
     raise UsageError(
-        f"there is no sandbox here that would do: own namespaces are refused ({tried}), bubblewrap {wrap}, {last}",
+        f"there is no sandbox here that would do: own namespaces are refused ({problem}), bubblewrap {wrap}, {last}",
         hint="allow user namespaces, install bubblewrap (the program bwrap), or run without --sandbox",
     )
 
@@ -85,13 +85,13 @@ def why_not(rung: Rung) -> str:
         return error.message.partition(": ")[2] or error.message
     except OSError as error:
         return error.strerror or str(error)
-    said = b""
+    output = b""
     give_up_at = time.monotonic() + _PROBE_TIMEOUT_S
     with child:
         while child.exit is None:
-            said += b"".join(chunk.data for chunk in child.read(_PROBE_TIMEOUT_S))
+            output += b"".join(chunk.data for chunk in child.read(_PROBE_TIMEOUT_S))
             if time.monotonic() > give_up_at:
                 child.kill()
     if child.exit.code == 0:
         return ""
-    return said.decode(errors="replace").strip() or f"it ended with {child.exit.code}"
+    return output.decode(errors="replace").strip() or f"it ended with {child.exit.code}"

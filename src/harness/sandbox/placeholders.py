@@ -141,22 +141,22 @@ class StandIn:
         self._lock = -1
 
 
-def hold(locks: str, wanted: Sequence[tuple[str, str | None]]) -> list[StandIn]:
+def hold(locks: str, places: Sequence[tuple[str, str | None]]) -> list[StandIn]:
     """Stand-ins for all of these, those above before those below. Raises OSError, and then leaves none."""
-    held: list[StandIn] = []
+    stand_ins: list[StandIn] = []
     try:
-        for path, content in wanted:
+        for path, content in places:
             one = StandIn(locks, path, content)
-            held.append(one)
+            stand_ins.append(one)
             one.hold()
     except OSError:
-        release(held)
+        release(stand_ins)
         raise
-    return held
+    return stand_ins
 
 
-def release(held: list[StandIn]) -> None:
-    for one in reversed(held):
+def release(stand_ins: list[StandIn]) -> None:
+    for one in reversed(stand_ins):
         one.release()
 
 

@@ -48,13 +48,13 @@ class Survey(NamedTuple):
     """Of these, the ones of the table: what agents and editors obey."""
 
     def repositories(self) -> list[str]:
-        return [path for found in self.found for path in found.repositories]
+        return [path for paths in self.found for path in paths.repositories]
 
     def pointers(self) -> list[str]:
-        return [path for found in self.found for path in found.pointers]
+        return [path for paths in self.found for path in paths.pointers]
 
     def links(self) -> list[str]:
-        return [path for found in self.found for path in found.links]
+        return [path for paths in self.found for path in paths.links]
 
 
 def survey(roots: Sequence[str], protected: Sequence[str] | None = None) -> Survey:
@@ -62,15 +62,17 @@ def survey(roots: Sequence[str], protected: Sequence[str] | None = None) -> Surv
     roots = tuple(os.path.realpath(root) for root in roots)
     for root in roots:
         require_apart(root)
-    found = tuple(git_directories.find(root) for root in roots)
+    folders = tuple(git_directories.find(root) for root in roots)
     names = PROTECTED if protected is None else protected
     settings = frozenset(os.path.join(root, name) for root in roots for name in names if name != GIT)
-    named: dict[str, str | None] = {path: SOCKET if _is_file(path) else None for path in sorted(settings)}
-    others = [guard for root, one in zip(roots, found, strict=True) for guard in _configured(root, one)]
+    sockets_and_settings: dict[str, str | None] = {
+        path: SOCKET if _is_file(path) else None for path in sorted(settings)
+    }
+    others = [guard for root, one in zip(roots, folders, strict=True) for guard in _configured(root, one)]
     for path, stand_in in (*others, *((path, None) for path in _own_places())):
         if any(_is_below(path, root) for root in roots):
-            named.setdefault(path, stand_in)
-    return Survey(roots, found, named, settings)
+            sockets_and_settings.setdefault(path, stand_in)
+    return Survey(roots, folders, sockets_and_settings, settings)
 
 
 def settings_in(roots: Sequence[str], protected: Sequence[str] | None = None) -> Survey:
@@ -84,7 +86,7 @@ def settings_in(roots: Sequence[str], protected: Sequence[str] | None = None) ->
 
 def guards(surveyed: Survey) -> list[PathGuard]:
     """For mounts: those above before those below. Raises UsageError when there are too many."""
-    listed: dict[str, PathGuard] = {}
+    by_path: dict[str, PathGuard] = {}
     repositories = surveyed.repositories()
     if len(repositories) + len(surveyed.pointers()) > _MOST_REPOSITORIES:
         raise UsageError(
@@ -93,23 +95,23 @@ def guards(surveyed: Survey) -> list[PathGuard]:
         )
     for path, stand_in in surveyed.named.items():
         for above in _folders_above(path, surveyed.roots):
-            listed.setdefault(above, PathGuard(above, is_open=True))
-        listed[path] = PathGuard(path, stand_in)
+            by_path.setdefault(above, PathGuard(above, is_open=True))
+        by_path[path] = PathGuard(path, stand_in)
     for root in surveyed.roots:
         git = os.path.join(root, GIT)
         if git not in repositories:
-            listed[git] = PathGuard(git)
+            by_path[git] = PathGuard(git)
     for path in surveyed.pointers():
-        listed[path] = PathGuard(path)
+        by_path[path] = PathGuard(path)
     is_open = len(repositories) <= _MOST_OPEN_REPOSITORIES
     for path in repositories:
-        listed.update((guard.path, guard) for guard in _repository_guards(path, is_open=is_open))
-    chosen: list[PathGuard] = []
-    for guard in sorted(listed.values(), key=lambda guard: guard.path.split(os.sep)):
+        by_path.update((guard.path, guard) for guard in _repository_guards(path, is_open=is_open))
+    outermost: list[PathGuard] = []
+    for guard in sorted(by_path.values(), key=lambda guard: guard.path.split(os.sep)):
         # What lies below a closed one is closed with it; a mount there would open it again.
-        if not any(_is_below(guard.path, above.path) for above in chosen if not above.is_open):
-            chosen.append(guard)
-    return chosen
+        if not any(_is_below(guard.path, above.path) for above in outermost if not above.is_open):
+            outermost.append(guard)
+    return outermost
 
 
 def _repository_guards(path: str, *, is_open: bool) -> Iterator[PathGuard]:
@@ -128,11 +130,11 @@ def _repository_guards(path: str, *, is_open: bool) -> Iterator[PathGuard]:
             yield PathGuard(unfinished)
 
 
-def _configured(root: str, found: GitPaths) -> Iterator[tuple[str, str | None]]:
+def _configured(root: str, paths: GitPaths) -> Iterator[tuple[str, str | None]]:
     """Where hooks and further configuration are, by what the repositories here, around here, and the user say."""
     home = os.path.expanduser("~")
     user_configs = (os.path.join(home, ".gitconfig"), os.path.join(home, ".config/git/config"))
-    repositories = [*found.repositories]
+    repositories = [*paths.repositories]
     above = os.path.dirname(root)
     while above != os.path.dirname(above):
         repositories.append(os.path.join(above, GIT))

@@ -146,8 +146,8 @@ def _with_landlock(invocation: Invocation, wall: Wall, surveyed: Survey, tempora
             hint="install bubblewrap (the program bwrap), or allow user namespaces",
         )
     own = [os.path.join(root, GIT) for root in surveyed.roots]
-    listed = (*own, *surveyed.named, *surveyed.repositories(), *surveyed.pointers(), *surveyed.links())
-    closed = {path for one in listed for path in (one, os.path.realpath(one))}
+    all_paths = (*own, *surveyed.named, *surveyed.repositories(), *surveyed.pointers(), *surveyed.links())
+    closed = {path for one in all_paths for path in (one, os.path.realpath(one))}
     paths = [path for root in surveyed.roots for path in _all_but(root, closed)]
     writable = (*paths, *map(os.path.realpath, wall.writable), temporary, *_DEVICES)
     return replace(
@@ -217,17 +217,17 @@ def _lock_folder() -> str:
     """For the locks of stand-ins: of the user's own, and out of reach for confined commands."""
     from harness.log.private_files import make_private_directory
 
-    wanted = os.path.join(data_directory(), "sandbox")
+    folder = os.path.join(data_directory(), "sandbox")
     try:
-        make_private_directory(wanted)
+        make_private_directory(folder)
     except OSError:  # no home that could be written to
-        wanted = f"/tmp/harness-sandbox-{os.geteuid()}"  # noqa: S108 # looked at below
+        folder = f"/tmp/harness-sandbox-{os.geteuid()}"  # noqa: S108 # looked at below
         with suppress(FileExistsError):
-            os.mkdir(wanted, 0o700)
-    status = os.lstat(wanted)
+            os.mkdir(folder, 0o700)
+    status = os.lstat(folder)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        raise UsageError(f"{wanted} is not a folder of yours alone", hint=f"remove {wanted}")
-    return os.path.realpath(wanted)
+        raise UsageError(f"{folder} is not a folder of yours alone", hint=f"remove {folder}")
+    return os.path.realpath(folder)
 
 
 def _policy(

@@ -63,11 +63,11 @@ async def confined(
     refused: list[str] = []
     try:
         built = await asyncio.to_thread(BuiltWall, rung, wall)
-        wanted = built.around(invocation)
+        walled = built.around(invocation)
     except UsageError as error:
         raise ToolFailure(error.words) from None
     try:
-        yield wanted, refused
+        yield walled, refused
     except BaseException:
         built.take_down()  # at once: the caller may not wait any more
         raise

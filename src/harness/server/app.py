@@ -25,6 +25,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from harness.clients.acp.host import AcpHost
 from harness.clients.conversations.backend import Backend, Setup
 from harness.clients.server_address import browsers_path, token_path
 from harness.config import Settings
@@ -43,6 +44,8 @@ from harness.server.access.responses import (
     json_response,
     plain_error,
 )
+from harness.server.api.acp import AcpApi
+from harness.server.api.agui import AgUiApi
 from harness.server.api.budget import BudgetApi
 from harness.server.api.changes import ChangesApi
 from harness.server.api.chat import ChatApi
@@ -51,6 +54,9 @@ from harness.server.api.fleets import FleetApi
 from harness.server.api.grants import GrantsApi
 from harness.server.api.logins import PUBLIC, LoginApi
 from harness.server.api.machine import FirstApi, MachineApi
+from harness.server.api.openai_chat import OpenAiChat, OpenAiConversations
+from harness.server.api.openai_models import OfferedModels
+from harness.server.api.openai_responses import OpenAiResponses
 from harness.server.api.openapi import document
 from harness.server.api.sessions import SessionsApi
 from harness.server.api.workspaces import WorkspacesApi
@@ -99,6 +105,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Where notifications are sent when a session needs a person, or ends."""
     fleets: str = ""
     """The PostgreSQL database of fleets; empty: those of the data directory."""
+    endpoints: Sequence[str] = ()
+    """Which other protocols it speaks: of `ENDPOINTS`."""
 
     @property
     def new_link(self) -> str:
@@ -174,6 +182,7 @@ class ServerApp:
         app.router.routes[:] = [
             *GrantsApi(backend, inbox).routes(),
             *FleetApi(fleets, self._has_session).routes(),
+            *_standard_routes(plan, channels),
             *self._all_routes(channels, chat, InboxApi(channels, inbox, notifier, fleet_feed)),
         ]
         try:
@@ -223,6 +232,25 @@ class ServerApp:
             *chat.routes(),
             *self._pages.routes(),
         ]
+
+
+def _standard_routes(plan: Plan, channels: Channels) -> list[BaseRoute]:
+    """The protocols of others, which are off unless they are wanted."""
+    models = OfferedModels(plan.settings, plan.default)
+    conversations = OpenAiConversations(channels, plan.default)
+    histories = isinstance(plan.store, MachineStore)
+    known: dict[str, Callable[[], Sequence[BaseRoute]]] = {
+        "acp": lambda: AcpApi(
+            AcpHost(plan.store, channels.backend, plan.default, plan.settings, histories=histories)
+        ).routes(),
+        "agui": AgUiApi(channels, models, plan.default).routes,
+        "openai": lambda: [
+            *models.routes(),
+            *OpenAiChat(conversations, models).routes(),
+            *OpenAiResponses(conversations, models).routes(),
+        ],
+    }
+    return [route for name in dict.fromkeys(plan.endpoints) for route in known[name]()]
 
 
 class IndexUpdater:

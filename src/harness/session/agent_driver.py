@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
@@ -14,8 +14,11 @@ from harness.contracts.request import OWN_AGENT
 from harness.contracts.tool import Tool
 from harness.conversation.history import history
 from harness.errors import UsageError
-from harness.events import RelayReply, Signal, Warning
+from harness.events import Info, RelayReply, Signal, Warning
 from harness.log.store import read_all
+from harness.models.fallback import with_fallbacks
+from harness.models.registry import TOY, WHAT_IT_IS
+from harness.models.served_window import is_own_server, served_tools
 from harness.native.loop.cancellation import TimeLimits
 from harness.native.loop.conversation import AgentConversation
 from harness.native.loop.loop_context import AgentOptions
@@ -25,7 +28,7 @@ from harness.native.loop.tool_calls import Resources
 from harness.native.loop.transcript import KnownTalk
 from harness.runs.turn_checkpoints import recorder_in
 from harness.session.config import BackingAgent, CommandAgent, Mode, tools_of
-from harness.session.held_tool import HeldTool
+from harness.session.held_tool import allowed_tools
 from harness.session.outputs import FinalAnswerTool, WantedOutput
 from harness.session.permissions import declined
 from harness.session.runs import Ended
@@ -34,6 +37,7 @@ from harness.session.user_message import UserMessage
 from harness.usage.run_cost import prices_of
 
 if TYPE_CHECKING:
+    from harness.native.additions.checks import AroundCalls
     from harness.native.loop.loop_gate import LoopGate
     from harness.session.session_core import SessionCore
 
@@ -116,8 +120,13 @@ class NativeDriver:
         self._loaded: tuple[str, AgentConversation] | None = None
         self._logged_warnings = 0
         self._windows: dict[str, int | None] = {}
+        self._knows_tools: dict[str, bool] = {}
+        """Model → whether its server passes tools on to it."""
+        self._notices: set[str] = set()
         self._resources = Resources()
         """Commands in the background: they last as long as the thread is open, not as long as one run."""
+        self._around: Any = None
+        """Made once: it remembers what files were like before."""
         self.agent_name = OWN_AGENT
 
     @property
@@ -232,9 +241,9 @@ class NativeDriver:
         return self._loaded is not None and self._loaded[1].context.questions.reply(reply)
 
     @property
-    def has_background(self) -> bool:
-        """Whether a command goes on in the background."""
-        return self._resources.has_running
+    def background(self) -> list[str]:
+        """The commands that go on in the background."""
+        return self._resources.running
 
     async def close(self) -> None:
         """End what goes on in the background. What it knows of a thread it reads again."""
@@ -254,7 +263,7 @@ class NativeDriver:
         """The options of the next run, from the current mode, model and tools."""
         session = self._session
         context, limits = session.runs.context, session.runs.limits
-        model = self._model()
+        model = await self._model()
         if limits.max_budget_usd is not None:
             self.conversation.context.cost_of = prices_of(session.working_directory, must_hold=True)
         await session.hooks.memory.prepare()
@@ -263,9 +272,11 @@ class NativeDriver:
         agent = self.configured()
         self.agent_name = agent.name
         tools, more = tools_of(agent.tools, context), self._more_tools()
-        wanted, guards = session.runs.output, session.hooks.guards
+        wanted, around = session.runs.output, self._around_calls(agent)
         final = _final_answer(wanted, model, has_tools=bool(tools or more()))
         tools = (*tools, *final)
+        if self._is_toy(model.name):
+            tools, more = final, tuple
         options = session.hooks.options = AgentOptions(
             model=model,
             tools=tools,
@@ -291,13 +302,33 @@ class NativeDriver:
             refusal=declined,
             agent=agent.name,
             before_step=session.hooks.before_step,
-            before_call=guards.before_call if guards.has_calls else None,
-            after_call=guards.after_call if guards.has_calls else None,
+            before_call=around.before_call if around is not None else None,
+            after_call=around.after_call if around is not None else None,
             after_answer=session.hooks.after_answer,
             schema=None if wanted is None or final else wanted.shape.schema,
             stop_when=None if wanted is None or not final else lambda _context: wanted.is_settled,
         )
         return options
+
+    def _is_toy(self, model: str) -> bool:
+        """Whether it can only talk, which is said once."""
+        if model == TOY and model not in self._notices:
+            self._notices.add(model)
+            self.conversation.context.outbox.flush()
+            self._session.append(Info(message=WHAT_IT_IS, code="toy_model"))
+        return model == TOY
+
+    def _around_calls(self, agent: BackingAgent) -> AroundCalls | None:
+        """What is asked before and after each call: that of the agent, then the guards; None: nothing is."""
+        guards = self._session.hooks.guards
+        if agent.around is not None and self._around is None:
+            self._around = agent.around(lambda: self.conversation.context.env)
+        parts = [part for part in (self._around, guards if guards.has_calls else None) if part is not None]
+        if not parts:
+            return None
+        from harness.native.additions.checks import AroundCalls
+
+        return AroundCalls(parts)
 
     async def _gate(self) -> LoopGate | None:
         """What asks at the limits of `harness budget`; None without limits. Raises BadConfig."""
@@ -324,14 +355,23 @@ class NativeDriver:
             )
         return given or self._windows[model]
 
-    def _model(self) -> Model:
+    async def _model(self) -> Model:
         """The agent's own, else the selected one, else the default of the mode or of the environment."""
         session, mode, agent = self._session, self._session.mode.resolve(), self._session.agent
         if isinstance(agent, BackingAgent) and agent.model is not None:
             return agent.model
         harness = session.harness
         model_id = session.model.get() or mode.default_model_id or _usual_model(harness.environ, mode)
-        return harness.catalogue.resolve(model_id)
+        others = agent.fallback_models if isinstance(agent, BackingAgent) else ()
+        model: Model = harness.catalogue.resolve(model_id)
+        if is_own_server(model.name) and model.name not in self._knows_tools:
+            knows = await asyncio.to_thread(served_tools, model.name, harness.environ)
+            self._knows_tools[model.name] = knows is not False
+        if not self._knows_tools.get(model.name, True):
+            from harness.models.text_tools import TextTools  # only here: nearly every server knows tools
+
+            model = TextTools(model)
+        return with_fallbacks(model, list(map(harness.catalogue.resolve, others)))
 
     def _warn_of_servers(self) -> None:
         session, warnings = self._session, self._session.harness.mcp.warnings
@@ -347,9 +387,9 @@ class NativeDriver:
 
         def more() -> Sequence[Tool]:
             nonlocal known
-            offered = session.harness.mcp.tools()
+            offered = session.harness.mcp.tools(mode.mcp_servers)
             if offered is not known[0]:
-                known = (offered, self._allowed(offered, mode))
+                known = (offered, allowed_tools(session.permissions, offered, mode))
             return known[1]
 
         return more
@@ -363,23 +403,13 @@ class NativeDriver:
             own,
             workspace.tools() if workspace is not None else (),
             browser.tools() if browser is not None else (),
-            session.harness.mcp.tools(),
+            session.harness.mcp.tools(mode.mcp_servers),
             session.hooks.builtin_tools(),
             tools_of(session.harness.tools, context),
             tools_of(mode.additional_tools, context),
         )
         found = {tool.spec.name: tool for tools in sets for tool in tools}
-        return tuple(self._allowed(found.values(), mode))
-
-    def _allowed(self, tools: Iterable[Tool], mode: Mode) -> list[Tool]:
-        """Without what is denied; what only the mode does not have is left out too, or held back."""
-        session, shown = self._session, mode.available_tools
-        allowed = [tool for tool in tools if not session.permissions.is_denied(tool.spec.name)]
-        if shown is None:
-            return allowed
-        if not mode.keeps_prefix:
-            return [tool for tool in allowed if tool.spec.name in shown]
-        return [tool if tool.spec.name in shown else HeldTool(tool, mode.id) for tool in allowed]
+        return tuple(allowed_tools(session.permissions, found.values(), mode))
 
 
 def _final_answer(wanted: WantedOutput | None, model: Model, *, has_tools: bool) -> tuple[Tool, ...]:

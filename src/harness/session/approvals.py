@@ -18,11 +18,13 @@ from harness.folds.session.events import (
 from harness.folds.session.lifecycle import approval_required, data_required, question_of
 from harness.folds.session.question_events import bind
 from harness.questions.open_questions import check_reply
+from harness.questions.permissions import proposed_call
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.bus import Bus
 from harness.session.checks import checked_limits
 from harness.session.config import RequestContext, check_event
 from harness.session.outputs import Output, Value, WantedOutput
+from harness.session.parking import ParkingRules
 from harness.session.permissions import NOT_APPROVED
 from harness.session.run_outcomes import RunOutcome
 from harness.session.run_stream import RunStream
@@ -95,6 +97,10 @@ class Approvals:
         )
         check_event(reply, "Invalid reason")
         check_reply(relay, reply)
+        if decision == "always_allow_category" and not self._can_last(relay):
+            raise UsageError(
+                "a rule asks about this call each time", hint="allow it once, refuse it, or change the rule"
+            )
         if session.runs.is_running:
             if not session.runs.reply(reply):
                 return False
@@ -107,6 +113,11 @@ class Approvals:
             driver = session.driver
             session.runs.begin(RunRequest(lambda: driver.resume({relay.id: reply})), context)
         return True
+
+    def _can_last(self, relay: Relay) -> bool:
+        """Whether a grant would keep such a call from being asked about again."""
+        arguments = relay.input if isinstance(relay.input, dict) else {}
+        return self._session.permissions.verdict(proposed_call(relay.tool_name, arguments)).is_lasting
 
 
 class Suspensions:
@@ -234,6 +245,14 @@ class FollowUps:
         """Whether no message is queued."""
         return not self._runs.queued
 
+    async def submit(self, message: UserMessage) -> None:
+        """Send a message after the current run and the queue; at once if there is neither. Waits for its run."""
+        await self._runs.send_last(message)
+
+    def withdraw(self, *, id: str) -> bool:
+        """Remove the message with that id from the queue. False if it is not there, for example because it was sent."""
+        return self._runs.withdraw(id)
+
     def enqueue(self, *, content: str, request_context: RequestContext | None = None) -> None:
         """Queue a message for after the current run, without sending it now."""
         self._runs.queue(UserMessage(text=content), request_context)
@@ -282,6 +301,43 @@ class RunState:
     def is_abort_requested(self) -> bool:
         """Whether the current run was asked to stop."""
         return self._session.runs.is_abort_requested
+
+    def is_waiting(self) -> bool:
+        """Whether a run waits for an answer and is not active."""
+        return self._session.runs.waits
+
+    def has_background(self) -> bool:
+        """Whether a command of the built-in agent goes on in the background."""
+        return bool(self._session.background)
+
+    def background(self) -> list[str]:
+        """Its commands that go on in the background, each with its id."""
+        return self._session.background
+
+    def is_parked(self) -> bool:
+        """Whether the last run ended at a window of its provider, and the conversation waits for that to open."""
+        return self._session.bus.fold.facts.limits.parked is not None
+
+    def park_at_limits(self, rules: ParkingRules) -> None:
+        """Say whether the conversation continues by itself when a window of its provider opens again, and how often."""
+        self._session.parking.rules = rules
+        self._session.parking.watch()
+
+    def continues_by_itself(self) -> bool:
+        """Whether this process waits for that window."""
+        return self._session.parking.is_waiting
+
+    async def continue_parked(self) -> None:
+        """Do not wait for the window: continue now. Raises UsageError where nothing is parked."""
+        await self._session.parking.continue_now()
+
+    def join(self, message: UserMessage) -> bool:
+        """Add a message to the current run; False when there is none, or it accepts no input."""
+        return self._session.runs.join(message)
+
+    def compact(self, focus: str = "") -> None:
+        """Begin what `session.compact` waits for."""
+        self._session.runs.compact(focus)
 
     def get_abort_signal(self) -> asyncio.Event | None:
         """Set when the current run is to stop; None without a run."""

@@ -106,6 +106,7 @@ class Bus:
         return self.fold.tree
 
     def leave(self, read: Callable[[Event], None]) -> None:
+        """End what `join` began."""
         self._readers.pop(read, None)
 
     def attach_fork(self, call_id: str, hub: Hub) -> None:

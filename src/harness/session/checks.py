@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 from msgspec import Struct
 
-from harness.contracts.request import Limits
+from harness.contracts.request import GatewayOptions, Limits
 from harness.errors import UsageError
 from harness.session.config import (
     BackingAgent,
@@ -94,7 +94,7 @@ _ARGUMENTS: dict[str, _Kind] = {
     "instructions": _Kind(_is(str), "a text"),
     "mcp_servers": _Kind(
         _either(_is(str, os.PathLike), _list_of(_is(str, os.PathLike)), _servers),
-        "a mapping from names to entries of an mcp.json, or paths of such files",
+        "a mapping from names to McpServer or entries of an mcp.json, or paths of such files",
     ),
     "workspace": _Kind(
         _either(_none, _workspace), "a WorkspaceConfig, a workspace, or a function that makes one"
@@ -110,6 +110,7 @@ _ARGUMENTS: dict[str, _Kind] = {
     "custom_model_catalog_provider": _Kind(_either(_none, callable), "a function"),
     "subagents": _Kind(_list_of(_is(Subagent)), "a list of Subagent"),
     "gateways": _Kind(_list_of(_has("should_enable", "models", "resolve")), "a list of gateways"),
+    "gateway": _Kind(_either(_none, _is(GatewayOptions)), "GatewayOptions(…), or None"),
     "resolve_model": _Kind(
         _either(_none, _called_at_once), "a function from the id of a model to the model, not async"
     ),
@@ -207,6 +208,7 @@ def _check_mode(mode: Mode) -> None:
     _check(f"{where} metadata", mode.metadata, _Kind(_is(Mapping), "a mapping"))
     names = _Kind(_either(_none, _list_of(_is(str))), "a list of names")
     _check(f"{where} available_tools", mode.available_tools, names)
+    _check(f"{where} mcp_servers", mode.mcp_servers, names)
     check_tools(f"{where} tools", mode.tools)
     check_tools(f"{where} additional_tools", mode.additional_tools)
     _check_described(mode.agent)

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from harness.contracts.model import Model
-from harness.contracts.request import OWN_AGENT, FolderSettingsUse, Permissions
+from harness.contracts.request import OWN_AGENT, FolderSettingsUse, GatewayOptions, Permissions, Sealed
 from harness.contracts.tool import Renamed, Tool
 from harness.errors import UsageError
 from harness.events import Event
@@ -62,6 +62,11 @@ class BackingAgent(msgspec.Struct, frozen=True, kw_only=True):
     """For one answer of its model."""
     context_window: int | None = None
     """How many tokens its model can read; None: as settings or its name say."""
+    fallback_models: tuple[str, ...] = ()
+    """Models that are asked, one after the other, where its own gives no answer."""
+    around: Any = None
+    """Asked before and after each call: given the environment of commands, it returns what has `before_call` and
+    `after_call` of `AgentOptions`."""
     goal: Any = None
     """A `GoalOptions`: judge, budget and prompt for the objectives of its threads."""
 
@@ -82,6 +87,13 @@ class CommandAgent(msgspec.Struct, frozen=True, kw_only=True):
     """Confine it to the working directory and its own files; refused where that cannot be done."""
     folder_settings: FolderSettingsUse = ""
     """Whether it obeys settings that its folder brings; empty: if the folder is trusted, or with full access."""
+    gateway: GatewayOptions | None = None
+    """Put a gateway between it and its model; None: as the harness says, else as the user's settings do."""
+    sealed: Sealed = ""
+    """Through a gateway, and nothing else can be reached, nor written but the working directory and its own files."""
+    tools: bool = False
+    """Hand it the tools of the harness: `ask_user`, `submit_plan`, those of the application and of its MCP servers. What it
+    calls of them is carried out in this process, and decided as for the built-in agent."""
     session: str = ""
     """The id of a session of its own, which a thread continues in which it has none yet."""
 
@@ -120,6 +132,8 @@ class Mode(msgspec.Struct, frozen=True, kw_only=True):
     """Added to the agent's tools."""
     available_tools: tuple[str, ...] | None = None
     """The names that the model may see in this mode; None: all."""
+    mcp_servers: tuple[str, ...] | None = None
+    """The MCP servers whose tools there are in this mode, by name; None: all."""
     keeps_prefix: bool = False
     """Nothing that the provider has read changes with the mode: its instructions come as a message, and tools that it does not
     have are shown, and refused. For the built-in loop."""
@@ -135,6 +149,8 @@ class Subagent(msgspec.Struct, frozen=True, kw_only=True):
     tools: ToolList = ()
     allowed_harness_tools: tuple[str, ...] = ()
     allowed_workspace_tools: tuple[str, ...] | None = None
+    mcp_servers: tuple[str, ...] = ()
+    """The MCP servers whose tools it has, by name; single tools of others are named in `allowed_harness_tools`."""
     default_model_id: str = ""
     max_steps: int | None = None
     stop_when: Callable[[Any], bool] | None = None

@@ -15,13 +15,14 @@ from msgspec.structs import replace
 
 from harness.config import data_directory
 from harness.contracts.agent import Agent
-from harness.contracts.conversation import HandedConversation, conversation_of
+from harness.contracts.conversation import HandedConversation
 from harness.contracts.history import Home
 from harness.contracts.request import OWN_AGENT, Request
 from harness.contracts.writer import Delivered, HandoverWriter, origin_note, with_origin
 from harness.errors import UsageError
 from harness.events import Briefed, Event
 from harness.events.operation import Write
+from harness.folds.handed_conversation import conversation_of
 from harness.formatting.calls import short_path
 from harness.histories.handover.budget import within_budget
 from harness.histories.handover.delivery import HandoverFailed, HandoverFolder, Target, masked

@@ -18,12 +18,13 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from harness.contracts.request import Limits
+from harness.contracts.request import GatewayOptions, Limits
+from harness.errors import UsageError
 from harness.folds.session.events import HarnessThread, SessionEvent
 from harness.log.store import Store
 from harness.session.approvals import StreamState
 from harness.session.catalogue import CustomCatalogue, ModelCatalogue
-from harness.session.checks import checked
+from harness.session.checks import checked, checked_limits
 from harness.session.config import (
     AgentInput,
     BackingAgent,
@@ -38,7 +39,7 @@ from harness.session.config import (
 )
 from harness.session.guards import Guards, Hooks
 from harness.session.harness_parts import HarnessParts, MemoryInput
-from harness.session.mcp_servers import McpInput
+from harness.session.mcp_servers import HarnessMcp, McpInput
 from harness.session.notifications import EVERY_MS, dispatch
 from harness.session.open_thread import known_thread
 from harness.session.permissions import CategoryResolver
@@ -157,6 +158,8 @@ class Harness(SessionMethods[State], ThreadMethods):
         limits: Turns, tokens, money and time of every run; a message's own limits narrow them.
         guards: Functions that look at messages, answers, calls and results, and stop or replace them.
         hooks: Functions that are called before and after model calls and tool calls, and at the end of runs.
+        gateway: Put a gateway between agent programs and their models: it holds the keys and records every call,
+            so that a run can be played again (`harness.contracts.request.GatewayOptions`).
         cwd: Where programs are started without a workspace; by default the current directory.
         redact: False stores secrets of the environment as they are, instead of masking them in logs.
         environ: Used in place of `os.environ`, for keys of providers and for secrets.
@@ -209,12 +212,13 @@ class Harness(SessionMethods[State], ThreadMethods):
         limits: Limits | None = None,
         guards: Guards | None = None,
         hooks: Hooks | None = None,
+        gateway: GatewayOptions | None = None,
         cwd: str = "",
         redact: bool = True,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         lists = checked(locals())
-        self.internals = parts = HarnessParts(id, cwd, environ, id_generator, redact=redact)
+        self.internals = parts = HarnessParts(id, cwd, environ, id_generator, gateway, redact=redact)
         parts.set_modes(lists["modes"], default_mode_id, agent, instructions)
         parts.set_tools(tools, mcp_servers, lists, tool_category_resolver)
         parts.set_state(state_schema, initial_state, memory, om_config)
@@ -222,8 +226,7 @@ class Harness(SessionMethods[State], ThreadMethods):
         who = resolve_model, model_auth_checker, model_use_count_provider, custom_model_catalog_provider
         parts.set_models(ModelCatalogue(*who, lists["gateways"], parts.environ), model_use_count_tracker)
         self._browser_input, self._heartbeat_handlers = browser, lists["heartbeat_handlers"]
-        self.id, self._resource_id, self._sessions = id, resource_id or id, {}
-        self._core = self._first_core()
+        self._core = self._first_core(id, resource_id or id)
 
     # Lifecycle
 
@@ -248,6 +251,31 @@ class Harness(SessionMethods[State], ThreadMethods):
         await parts.mcp.start()
         parts.heartbeats.start((*self._heartbeat_handlers, _dispatcher(parts)))
 
+    def reconfigure(
+        self, *, modes: Sequence[Mode], agent: AgentInput, instructions: str, limits: Limits | None
+    ) -> None:
+        """Replace a part of what the harness was made with, from the next run on.
+
+        Args:
+            modes: All of them, with those that sessions are in.
+            agent: For modes that name none.
+            instructions: Of every mode.
+            limits: Of each run.
+
+        Raises:
+            UsageError: For modes that contradict each other or lack a current one, and for invalid limits.
+
+        """
+        parts = self.internals
+        missing = {session.mode.get() for session in self.sessions()} - {mode.id for mode in modes}
+        if missing:
+            raise UsageError(
+                f"sessions are in modes that are left out: {', '.join(sorted(missing))}",
+                hint="switch them to another mode first",
+            )
+        parts.set_modes(modes, "", agent, instructions)
+        parts.limits = checked_limits(limits) or Limits()
+
     async def destroy(self) -> None:
         """Stop all runs, close all threads, and close what `init` opened.
 
@@ -269,6 +297,11 @@ class Harness(SessionMethods[State], ThreadMethods):
         if browser is not None:
             await _quietly(browser.close, "the browser could not be closed")
         parts.services = None
+
+    @property
+    def mcp(self) -> HarnessMcp:
+        """Its MCP servers: `status`, and `add` and `remove` while it runs."""
+        return HarnessMcp(self.internals.mcp)
 
     @property
     def services(self) -> Services | None:
@@ -489,7 +522,8 @@ class Harness(SessionMethods[State], ThreadMethods):
         """The record of the thread's observational memory; None without one, or while it is empty."""
         return await self._core.hooks.memory.record()
 
-    def _first_core(self) -> SessionCore:
+    def _first_core(self, id: str, resource_id: str) -> SessionCore:
+        self.id, self._resource_id, self._sessions = id, resource_id, {}
         self.session = self._new_session()
         return self.session.internals
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from harness.contracts.request import OWN_AGENT, Limits
+from harness.contracts.request import OWN_AGENT, GatewayOptions, Limits
 from harness.errors import HarnessError, UnknownSession, UsageError
 from harness.events import Event
 from harness.log.clock import new_clock
@@ -48,7 +48,7 @@ from harness.session.services import (
     UseTracker,
 )
 from harness.session.thread_memory import Memory
-from harness.session.workspaces import WorkspaceInput, Workspaces
+from harness.session.workspaces import WorkspaceConfig, WorkspaceInput, Workspaces
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore
@@ -127,6 +127,7 @@ class HarnessParts:
         cwd: str,
         environ: Mapping[str, str] | None,
         id_generator: Callable[[], str] | None,
+        gateway: GatewayOptions | None,
         *,
         redact: bool,
     ) -> None:
@@ -144,6 +145,8 @@ class HarnessParts:
         """None before `init`."""
         self.browser: Browser | None = None
         self.heartbeats = Heartbeats()
+        self.gateway = gateway
+        """Between agent programs and their models."""
         self.limits: Limits
         """Of every run, narrowed by its own."""
 
@@ -204,6 +207,8 @@ class HarnessParts:
     ) -> None:
         self._set_bounds(*bounds)
         self.workspaces = Workspaces(workspace, self._append_to_all)
+        if isinstance(workspace, WorkspaceConfig):
+            self.mcp.is_confined = workspace.sandbox and workspace.confines_servers
         self.has_storage = storage is not None
         self.store: Store = storage if storage is not None else MemoryStore()
         self.thread_lock: ThreadLock = thread_lock or NoLock()

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from harness.contracts.tool import Tool, ToolContext, ToolFailure, ToolOutput
+from harness.session.config import Mode
+
+if TYPE_CHECKING:
+    from harness.session.permissions import SessionPermissions
 
 
 class HeldTool(Tool):
@@ -19,3 +24,14 @@ class HeldTool(Tool):
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         del arguments, context
         raise ToolFailure(self.refusal)
+
+
+def allowed_tools(permissions: SessionPermissions, tools: Iterable[Tool], mode: Mode) -> list[Tool]:
+    """Without what is denied; what only the mode does not have is left out too, or held back."""
+    shown = mode.available_tools
+    allowed = [tool for tool in tools if not permissions.is_denied(tool.spec.name)]
+    if shown is None:
+        return allowed
+    if not mode.keeps_prefix:
+        return [tool for tool in allowed if tool.spec.name in shown]
+    return [tool if tool.spec.name in shown else HeldTool(tool, mode.id) for tool in allowed]

@@ -110,6 +110,40 @@ class OutputShape:
         return self._decode(data)
 
 
+_STRICT_WORDS = frozenset(
+    ("type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "title")
+) | {"description", "$ref", "$defs"}
+
+
+def strict_schema(schema: Any) -> dict[str, Any] | None:
+    """The schema as providers take it that hold a model to one; None where theirs cannot say what this one says."""
+    try:
+        strict: dict[str, Any] = _strict(schema)
+    except ValueError:
+        return None
+    return strict
+
+
+def _strict(schema: Any) -> dict[str, Any]:
+    """Raises ValueError: an optional field, a free mapping, or a word that not all of them know."""
+    if not isinstance(schema, Mapping) or not _STRICT_WORDS.issuperset(schema):
+        raise ValueError("it is not strict")
+    strict = dict(schema)
+    for name in ("properties", "$defs"):
+        if name in schema:
+            strict[name] = {key: _strict(inner) for key, inner in schema[name].items()}
+    if "items" in schema:
+        strict["items"] = _strict(schema["items"])
+    if "anyOf" in schema:
+        strict["anyOf"] = [_strict(inner) for inner in schema["anyOf"]]
+    if schema.get("type") == "object":
+        fields = schema.get("properties", {})
+        if set(fields) != set(schema.get("required", ())) or schema.get("additionalProperties", False):
+            raise ValueError("it is open")
+        strict["additionalProperties"] = False
+    return strict
+
+
 class WantedOutput:
     """What the answer of one run has to be, and what it was. `value` is unset until an answer fits."""
 

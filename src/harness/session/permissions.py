@@ -23,12 +23,12 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.approvals.call import FULL_ACCESS, AccessMode, Answer, Category, ProposedCall
-from harness.approvals.decide import verdict_on
+from harness.approvals.decide import decide, denial_of
 from harness.approvals.free_commands import free_programs
 from harness.approvals.globs import escaped, literal
 from harness.approvals.grants import words_of
 from harness.approvals.rule_settings import load_rules
-from harness.approvals.rules import Rule, first_touching
+from harness.approvals.rules import Rule
 from harness.approvals.work_folder import WorkFolder
 from harness.contracts.tool import (
     Renamed,
@@ -39,7 +39,7 @@ from harness.contracts.tool import (
 )
 from harness.errors import UsageError
 from harness.questions.choices import label_of
-from harness.questions.permissions import PermissionVerdict, rule_of, stated_call
+from harness.questions.permissions import PermissionVerdict, rule_of, stated_call, verdict_of
 from harness.session.builtin.ask_user import AskUserTool
 from harness.session.builtin.notification_inbox import NotificationInboxTool
 from harness.session.builtin.submit_plan import SubmitPlanTool
@@ -71,6 +71,8 @@ class ToolClass(NamedTuple):
 
 
 _BUILT_IN = "harness.native.tools."
+_OF_APPLICATIONS = "harness.native.tools.function_tool"
+"""Functions of an application are tools by this module: what they open, nobody here knows."""
 _WEIGHT: dict[str, int] = {
     name: weight
     for weight, names in enumerate(
@@ -218,7 +220,7 @@ class SessionPermissions:
 
     def get_grants(self) -> dict[str, list[str]]:
         """Categories and tools that are granted as a whole; `list_grants` includes narrower grants."""
-        whole = [one for one in self._grants.values() if _is_whole(one.rule)]
+        whole = [one for one in self._grants.values() if one.rule.is_whole]
         return {
             "categories": sorted(one.rule.category for one in whole if one.rule.category),
             "tools": sorted(one.tool for one in whole if one.tool and not one.rule.server),
@@ -242,8 +244,9 @@ class SessionPermissions:
     # Decisions
 
     def is_denied(self, tool_name: str) -> bool:
-        """Whether the tool is denied by name. Such a tool is not shown to the model."""
-        return self._rule("tools", tool_name) == "deny"
+        """Whether a rule denies every call of the tool. Such a tool is not shown to the model."""
+        rules = [rule for rule in self.as_rules() if rule.is_whole]
+        return denial_of(ProposedCall(tool=tool_name), rules, self.folder) is not None
 
     def resolve(self, tool_name: str) -> PermissionPolicy:
         """The decision for the tool of that name, regardless of arguments."""
@@ -285,7 +288,12 @@ class SessionPermissions:
             self._state.peek("yolo") is True
         )  # which a rule that asks does not narrow, only one that denies
         rules = [
-            Rule(answer=policy, tool=escaped(name), source="session")
+            Rule(
+                answer=policy,
+                tool=escaped(name),
+                source="session",
+                reason=_denied(name) if policy == "deny" else "",
+            )
             for name, policy in self._rules("tools").items()
             if policy == "deny" or not is_free
         ]
@@ -293,9 +301,9 @@ class SessionPermissions:
 
     def decide(self, tool_name: str, standing: ToolClass) -> PermissionPolicy:
         """Decide in the order above, for any call of a tool: narrower grants say nothing of it."""
-        rules = [rule for rule in self.as_rules() if _is_whole(rule)]
+        rules = [rule for rule in self.as_rules() if rule.is_whole]
         call = _classed(ProposedCall(tool=tool_name), standing)
-        return verdict_on(call, self.access(), rules, self.folder)[0]
+        return decide([call], self.access(), rules, self.folder).answer
 
     def standing(self, tool_name: str, tool: Tool | None) -> ToolClass:
         """The class of a tool. `tool` None: the one of that name in the latest run, or the built-in one."""
@@ -305,7 +313,8 @@ class SessionPermissions:
             intrinsic = category_of(tool)
             known = intrinsic if intrinsic in get_args(ToolCategory) else None
             meant = tool.tool if isinstance(tool, Renamed) else tool
-            is_built_in = type(meant).__module__.startswith(_BUILT_IN)
+            module = type(meant).__module__
+            is_built_in = module.startswith(_BUILT_IN) and module != _OF_APPLICATIONS
             found = ToolClass(
                 cast("ToolCategory | None", known),
                 isinstance(meant, _NEVER_ASKED),
@@ -335,21 +344,23 @@ class SessionPermissions:
         """For a caller without tools of its own: judges the tool that currently has that name."""
         return self.verdict_on(call, self.standing(call.tool, None))
 
-    def verdict_on(self, call: ProposedCall, standing: ToolClass) -> PermissionVerdict:
-        """Decide one call of a tool of this class, with the reason for a denial."""
+    def verdict_on(
+        self, call: ProposedCall, standing: ToolClass, held: tuple[AccessMode, Sequence[Rule]] | None = None
+    ) -> PermissionVerdict:
+        """Decide one call of a tool of this class, with the reason for a denial. `held`: access and rules of a program."""
+        access, rules = held or (self.access(), self.as_rules())
         # Which shell a tool of others starts, and how, is not known: there no command is free.
         folder = self.folder if standing.is_built_in else replace(self.folder, programs=frozenset())
-        decision, why = verdict_on(_classed(call, standing), self.access(), self.as_rules(), folder)
-        if decision == "deny":
-            why = f"{call.tool} is denied by the rules of this session"
-        return PermissionVerdict(decision, "" if decision == "allow" else why, standing.category or "")
+        verdict = verdict_of(
+            decide([_classed(call, standing)], access, rules, folder),
+            standing.category or "",
+        )
+        is_by_category = verdict.decision == "deny" and self.denial(call) is None
+        return verdict._replace(reason=_denied(call.tool)) if is_by_category else verdict
 
     def denial(self, call: ProposedCall) -> str | None:
         """For the loop, right before execution: a rule that denies overrides every earlier approval."""
-        if self.is_denied(call.tool):
-            return f"{call.tool} is denied by the rules of this session"
-        rule = first_touching(self.as_rules(), "deny", call, self.folder)
-        return None if rule is None else rule.reason or f"a rule denies it: {rule.words}"
+        return denial_of(call, self.as_rules(), self.folder)
 
     @staticmethod
     def _by_name(resolver: CategoryResolver, tool_name: str) -> ToolCategory | None:
@@ -374,9 +385,6 @@ class SessionPermissions:
             return {}
         return {str(name): policy for name, policy in found.items() if policy in POLICIES}
 
-    def _rule(self, kind: str, name: str) -> PermissionPolicy | None:
-        return self._rules(kind).get(name)
-
     async def _set(self, kind: str, name: str, policy: PermissionPolicy) -> None:
         if policy not in POLICIES:
             raise UsageError(f"unknown permission policy: {policy!r}", hint="allow, ask or deny")
@@ -389,9 +397,15 @@ class ToolRules:
     """The rules of a session for the tools of one run. Contract: that of `PermissionPolicy`."""
 
     def __init__(
-        self, rules: SessionPermissions, tools: Iterable[Tool], more: Callable[[], Iterable[Tool]] = tuple
+        self,
+        rules: SessionPermissions,
+        tools: Iterable[Tool],
+        more: Callable[[], Iterable[Tool]] = tuple,
+        held: Callable[[], tuple[AccessMode, Sequence[Rule]]] | None = None,
     ) -> None:
+        """`held`: what holds for a program that calls them, instead of what holds in the session."""
         self._rules = rules
+        self._held = held
         self._more = more
         self._tools = {tool.spec.name: tool for tool in tools}
 
@@ -401,7 +415,8 @@ class ToolRules:
 
     def verdict(self, call: ProposedCall) -> PermissionVerdict:
         """Decide one call by the rules of the session."""
-        return self._rules.verdict_on(call, self._standing(call.tool))
+        held = self._held() if self._held is not None else None
+        return self._rules.verdict_on(call, self._standing(call.tool), held)
 
     def denial(self, call: ProposedCall) -> str | None:
         """Why a call must not run, asked right before it does; None when nothing forbids it."""
@@ -421,6 +436,5 @@ class ToolRules:
         return ToolClass() if tool is None else self._rules.standing(name, tool)
 
 
-def _is_whole(rule: Rule) -> bool:
-    """Whether it speaks of all calls of a tool or a category."""
-    return not (rule.params or rule.closed or rule.command or rule.path)
+def _denied(tool_name: str) -> str:
+    return f"{tool_name} is denied by the rules of this session"

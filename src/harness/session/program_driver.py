@@ -19,7 +19,8 @@ from msgspec.structs import replace
 
 from harness.agents.registry import load
 from harness.approvals.approver import Approver
-from harness.approvals.call import ASK, FULL_ACCESS, MODES, AccessMode, Decision, ProposedCall
+from harness.approvals.call import ASK, FULL_ACCESS, MODES, AccessMode, ProposedCall
+from harness.approvals.decide import Decision
 from harness.approvals.rules import Rule
 from harness.approvals.work_folder import WorkFolder
 from harness.contracts.agent import Agent
@@ -36,11 +37,14 @@ from harness.runs.program_conversation import ProgramConversation
 from harness.runs.questions import work_folder
 from harness.runs.run import Run, start
 from harness.session.briefing import Briefing, UndeliveredSignals, files_in
+from harness.session.builtin.submit_plan import is_approved
 from harness.session.config import CommandAgent
 from harness.session.guards import LONGEST_S, GuardRunner, Stop
 from harness.session.hand_over import hand_over_within
+from harness.session.handed_tools import HandedTools
 from harness.session.open_thread import OpenThread
-from harness.session.permissions import SessionPermissions
+from harness.session.outputs import strict_schema
+from harness.session.permissions import SessionPermissions, ToolRules
 from harness.session.runs import Ended, RunRequest
 from harness.session.user_message import UserMessage
 
@@ -81,6 +85,12 @@ class SessionApprover(Approver):
     def decide(self, calls: Sequence[ProposedCall], mode: AccessMode | None = None) -> Decision:
         if self.guard is not None and (reason := self.guard(calls)):
             return Decision(answer="deny", why=reason, calls=tuple(calls), reasons=(reason,) * len(calls))
+        access, rules = self.held(mode)
+        self.use(rules)
+        return super().decide(calls, access)
+
+    def held(self, mode: AccessMode | None = None) -> tuple[AccessMode, list[Rule]]:
+        """What the program may do by itself, and the rules, of the session and its own together."""
         own, access = mode or self.mode, self._permissions.access()
         rules = [*self._permissions.as_rules(), *self._fresh]
         if own is FULL_ACCESS:  # what the session denies is denied all the same
@@ -89,12 +99,11 @@ class SessionApprover(Approver):
                 for category, answer in access.answers.items()
                 if answer == "deny"
             ]
-        self.use(rules)
         if own.is_fixed or own is FULL_ACCESS:
-            return super().decide(calls, own)
+            return own, rules
         if access is FULL_ACCESS:
-            return super().decide(calls, access)
-        return super().decide(calls, replace(own, answers={**own.answers, **access.answers}))
+            return access, rules
+        return replace(own, answers={**own.answers, **access.answers}), rules
 
 
 class CommandDriver:
@@ -111,11 +120,13 @@ class CommandDriver:
         self._approver: SessionApprover | None = None
         self._handed: set[str] = set()
         """Threads in which it was given a session of its own, or could not be."""
+        self._tools: HandedTools | None = None
+        """What it is handed of the tools of the harness, while it is held."""
         self._early: dict[str, RelayReply] | None = None
         """While a run is being started: answers to what it has already asked."""
         self.agent_name = agent.name
         self._supported: frozenset[str] = frozenset()
-        self._is_two_way = False
+        self._is_two_way = self._takes_schema = False
         with suppress(HarnessError):  # an unknown agent is reported when it is first used
             known = load(agent.name)
             self.agent_name = known.name
@@ -123,6 +134,10 @@ class CommandDriver:
             if (two_way := installed_two_way(known, agent.binary)) is not None:
                 self._is_two_way = True
                 self._supported |= two_way.capabilities & _FROM_TWO_WAY
+                taken = known.supports if two_way.supports is None else two_way.supports
+                self._takes_schema = "output_schema" in taken
+                if agent.tools and "tool_servers" in taken and not agent.sealed:
+                    self._supported |= {"tools"}
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -144,7 +159,8 @@ class CommandDriver:
         wanted = session.runs.output
         shape = [] if wanted is None or wanted.problem else [wanted.request()]
         briefing = "\n\n".join(filter(None, [request.briefing, *(turn.text for turn in signals), *shape]))
-        return await self._run_until_end(replace(request, briefing=briefing), run_id)
+        schema = strict_schema(wanted.shape.schema) if wanted is not None and self._takes_schema else None
+        return await self._run_until_end(replace(request, briefing=briefing, output_schema=schema), run_id)
 
     async def _with_briefing(
         self, thread: OpenThread, request: Request, unknown: str, run_id: str
@@ -179,6 +195,8 @@ class CommandDriver:
         require_asking_to_read(
             load(request.agent), own_rules, request.permissions, "the rules of its session"
         )
+        conversation = await self._conversation(thread)
+        request = self._with_tools(request, run_id)
         stops = 0
 
         def note_stop() -> None:
@@ -192,7 +210,7 @@ class CommandDriver:
             store=thread.store,
             redact=session.harness.secrets is not None,
             run_id=run_id,
-            conversation=await self._conversation(thread.id),
+            conversation=conversation,
         )
         self._early = {}
         try:
@@ -200,6 +218,8 @@ class CommandDriver:
         finally:
             early, self._early = self._early, None
         self._run = run
+        if self._tools is not None:
+            self._tools.begin(run)
         for reply in early.values():
             self.reply(reply)
         for _ in range(stops):
@@ -208,12 +228,26 @@ class CommandDriver:
             return await _whatever_happens(_ended(run), run.cancel)
         finally:
             self._run = None
+            if self._tools is not None:
+                self._tools.end()
             for steering in reversed(run.untaken):
                 session.runs.requeue(UserMessage(text=steering.text, id=steering.id))
             session.forget_conversations()
 
-    async def _conversation(self, thread_id: str) -> ProgramConversation | None:
+    def _with_tools(self, request: Request, run_id: str) -> Request:
+        if self._tools is not None:
+            return replace(request, tool_servers=(self._tools.served(),))
+        if self._agent.tools:
+            why = _why_no_tools(self._agent, is_two_way=self._is_two_way)
+            warning = Warning(
+                message=f"{self.agent_name} {why}: it was not handed any tools", code="tools_left_out"
+            )
+            self._session.append_all([warning], run_id)
+        return request
+
+    async def _conversation(self, thread: OpenThread) -> ProgramConversation | None:
         """The process of this thread; that of another thread is closed."""
+        thread_id = thread.id
         if not self._is_two_way:
             return None
         if self._held is not None and self._held[0] == thread_id:
@@ -224,6 +258,10 @@ class CommandDriver:
         folder = work_folder(self._session.working_directory, {**os.environ, **self._agent.env})
         approver = SessionApprover(permissions, self._agent.permissions, folder, load(self._agent.name))
         self._approver = approver
+        if "tools" in self._supported:
+            self._tools = HandedTools(
+                self._session, thread, lambda tools: ToolRules(permissions, tools, held=approver.held)
+            )
         if (guards := self._session.hooks.guards).has_calls:
             approver.guard = partial(_guarded, guards, loop)
         conversation = ProgramConversation(
@@ -231,6 +269,7 @@ class CommandDriver:
             ask_timeout_s=_LONGEST_WAIT_S,
             on_turn=lambda: _call_in(loop, self._follow_turn, thread_id),
             on_grant=lambda rules, label: _call_in(loop, approver.settle, rules, label),
+            tools=self._tools,
         )
         self._held = (thread_id, conversation)
         return conversation
@@ -247,8 +286,11 @@ class CommandDriver:
 
     async def close(self) -> None:
         held, self._held = self._held, None
+        tools, self._tools = self._tools, None
         if held is not None:
             await asyncio.to_thread(held[1].close)
+        if tools is not None:
+            await tools.close()
 
     async def compact(self, focus: str, run_id: str) -> Ended:
         """Never called: a program sums up its conversations by itself."""
@@ -284,6 +326,10 @@ class CommandDriver:
         if self._early is not None:
             return self._early.setdefault(reply.id, reply) is reply
         run, relay = self._run, self._session.bus.fold.facts.relays.get(reply.id)
+        if self._tools is not None and self._tools.reply(reply):
+            if relay is not None and relay.kind == "plan" and is_approved(reply.answer):
+                self._carry_out_plan()
+            return True
         is_taken = run is not None and run.reply(
             reply.id,
             approved=reply.approved,
@@ -355,6 +401,8 @@ class CommandDriver:
             permissions=agent.permissions,
             is_held_to_rules=session.permissions.narrows,
             sandbox=agent.sandbox,
+            gateway=agent.gateway or session.harness.gateway,
+            sealed=agent.sealed,
             folder_settings=agent.folder_settings,
             resume=known.get(self.agent_name, agent.session) if "resume" in self.capabilities else "",
             append_system_prompt=session.harness.instructions_for(None, session.mode.resolve()),
@@ -371,6 +419,12 @@ class CommandDriver:
             message=f"{self.agent_name} takes no files: {names} left out", code="files_left_out"
         )
         self._session.append_all([warning], self._session.hub.log_id)
+
+
+def _why_no_tools(agent: CommandAgent, *, is_two_way: bool) -> str:
+    if agent.sealed:
+        return "is sealed, and reaches no server of ours"
+    return "takes none of a harness" if is_two_way else "cannot be held in a conversation"
 
 
 async def _whatever_happens(work: asyncio.Future[_Value], on_cancel: Callable[[], object]) -> _Value:

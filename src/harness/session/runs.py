@@ -280,7 +280,8 @@ class Runs:
 
         The tool calls that follow see its request context.
         """
-        has_joined = self.is_running and not self.is_abort_requested and self._session.driver.join(message)
+        may_join = self.is_running and not self.is_abort_requested
+        has_joined = may_join and self._session.driver.join(self._named(message))
         if has_joined:
             self.add_context(context)
             self._session.bus.deliver()  # it is in the log: listeners see it at once
@@ -421,6 +422,15 @@ class Runs:
         self._set_queue(self.queued[1:])
         return first
 
+    def withdraw(self, message_id: str) -> bool:
+        """Remove a message from the queue; False if it is not there."""
+        remaining = [entry for entry in self.queued if entry.get("id") != message_id]
+        if len(remaining) == len(self.queued):
+            return False
+        self._queued_contexts.pop(message_id, None)
+        self._set_queue(remaining)
+        return True
+
     def clear_queue(self) -> None:
         self._queued_contexts.clear()
         self._set_queue([])
@@ -437,7 +447,7 @@ class Runs:
                 self.abort_signal.set()
         if self._current is not None and not self._current.done():
             self._current.cancel()
-        else:
+        elif not self._session.parking.give_up("cancelled"):
             self._session.abandon_suspension(ABORTED)
 
     def cancel(self) -> None:
@@ -503,6 +513,7 @@ class Runs:
         loop = asyncio.get_running_loop()
         ended: Ended = None
         self._ended = loop.create_future()
+        self._session.parking.make_way(request.opening)
         self._current = loop.create_task(request.go())
         if self.is_abort_requested:  # before it could begin
             self._current.cancel()
@@ -528,7 +539,7 @@ class Runs:
     def _to_send(self, message: UserMessage) -> RunRequest:
         session = self._session
         run_id, driver = session.harness.new_run_id(), session.driver
-        message = message if message.id else msgspec.structs.replace(message, id=session.harness.new_id())
+        message = self._named(message)
         return RunRequest(lambda: driver.send(message, run_id), run_id, message)
 
     def _named(self, message: UserMessage) -> UserMessage:

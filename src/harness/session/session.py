@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
-from harness.events import Usage, UsageDelta
+from harness.events import Event, Relay, Usage, UsageDelta
 from harness.folds.session.encoding import to_wire
 from harness.folds.session.events import TokenUsage
 from harness.folds.session.usage import NOTHING_USED, read_usage, usage_of
+from harness.log.hub import Hub
+from harness.session.bus import Bus
 from harness.session.config import BackingAgent, CommandAgent
 from harness.session.services import Workspace
 from harness.session.session_core import SessionCore
@@ -66,6 +68,27 @@ class Session(SessionMethods[State]):
     def working_directory(self) -> str:
         """That of the workspace, else `cwd`."""
         return self._core.working_directory
+
+    # The log, for programs that show it to others
+
+    @property
+    def log(self) -> Hub:
+        """The log of the open thread; without one, a log that is not stored."""
+        return self._core.hub
+
+    @property
+    def bus(self) -> Bus:
+        """The one reader of that log, with what it has read (`bus.fold`). Others may read along (`bus.join`)."""
+        return self._core.bus
+
+    def append(self, event: Event) -> Event:
+        """Append an event to the log of the thread, and notify listeners at once. Returns it as logged."""
+        return self._core.append(event)
+
+    def relays(self) -> list[Relay]:
+        """What waits for an answer, as it is in the log; `questions` has the same as objects that are answered."""
+        self._core.bus.deliver()
+        return self._core.runs.relays
 
     # Tokens
 

@@ -42,6 +42,7 @@ from harness.session.config import (
 )
 from harness.session.modes import MemoryRoles, ModelSelection, ModeSelection, SubagentSettings
 from harness.session.open_thread import OpenThread
+from harness.session.parking import Parking
 from harness.session.permissions import SessionPermissions
 from harness.session.run_hooks import QUIET, RunHooks
 from harness.session.runs import Runs
@@ -50,6 +51,7 @@ from harness.session.session_host import SessionHost
 from harness.session.state import SessionState, Transaction
 from harness.session.thread_fold import ThreadFold, rest
 from harness.session.threads import Threads
+from harness.session.user_message import UserMessage
 from harness.session.workspaces import DirectoryWorkspace
 
 if TYPE_CHECKING:
@@ -189,6 +191,12 @@ class SessionCore:
         self.permissions = SessionPermissions(self.state, harness.category_resolver)
         self.permissions.work_in(self.working_directory, harness.environ)
         self.runs = Runs(self)
+        self.parking = Parking(
+            facts=lambda: self.bus.fold.facts.limits,
+            is_free=lambda: not self.runs.is_busy and not self.bus.fold.facts.relays,
+            append=self.append,
+            send=lambda text, message_id: self.runs.send(UserMessage(text=text, id=message_id)),
+        )
         self.approval = Approvals(self)
         self.suspensions = Suspensions(self)
         self.follow_ups = FollowUps(self.runs)
@@ -293,6 +301,7 @@ class SessionCore:
 
     def use(self, opened: OpenThread) -> None:
         """Follow another thread from now on."""
+        self.parking.leave()
         self._flush()
         self.bus.deliver()
         self.forget_conversations()
@@ -302,8 +311,10 @@ class SessionCore:
         rest(opened.fold, is_running=was_running)
         self._note_activity()
         self.hooks.use_another_thread()
+        self.parking.watch()
 
     def use_no_thread(self) -> None:
+        self.parking.leave()
         self.forget_conversations()
         self._loose = self._new_loose()
         self.bus.attach(self._loose, 0, ThreadFold(), wakes=False)
@@ -323,6 +334,7 @@ class SessionCore:
         if not opened.metadata.prompt:
             opened.metadata.prompt = self.hooks.first_message
         self.save_usage()
+        self.parking.after_run(self.harness.new_id())
         opened.save_snapshot_in_time()
 
     def abandon_suspension(self, reason: str) -> None:
@@ -338,6 +350,7 @@ class SessionCore:
 
     async def destroy(self) -> None:
         """Stop everything and release the thread."""
+        self.parking.leave()
         await self.thread.release()
         await self.hooks.close()
         self.bus.detach()
@@ -382,9 +395,10 @@ class SessionCore:
                 driver.flush()
 
     @property
-    def has_background(self) -> bool:
-        """Whether a command of the built-in loop goes on in the background."""
-        return any(isinstance(driver, NativeDriver) and driver.has_background for _, driver in self._drivers)
+    def background(self) -> list[str]:
+        """The commands of the built-in loop that go on in the background."""
+        own = [driver for _, driver in self._drivers if isinstance(driver, NativeDriver)]
+        return [command for driver in own for command in driver.background]
 
     async def close_drivers(self) -> None:
         """The thread is left: end what lasts from one run to the next."""

@@ -112,6 +112,9 @@ class SessionHost:
         harness = self._session.harness
         return (*harness.mcp.tools(), *tools_of(harness.tools, self.request_context()))
 
+    def server_tools(self, names: Sequence[str]) -> Sequence[Tool]:
+        return self._session.harness.mcp.tools(names)
+
     def workspace_tools(self) -> Sequence[Tool]:
         workspace = self._session.workspace
         return workspace.tools() if workspace is not None else ()

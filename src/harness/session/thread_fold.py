@@ -31,6 +31,8 @@ from harness.events import (
     ThreadCreated,
     UsageDelta,
 )
+from harness.folds import limits
+from harness.folds.limits import LimitFacts
 from harness.folds.session.display import DisplayState, reduce
 from harness.folds.session.encoding import encode, read, to_wire
 from harness.folds.session.events import HarnessEvent
@@ -72,6 +74,8 @@ class Facts(msgspec.Struct, kw_only=True):
     """Whether a plan was approved, and since then no mode was entered and no run started."""
     lanes: StateLanes = msgspec.field(default_factory=StateLanes)
     """The states that the model was sent."""
+    limits: LimitFacts = msgspec.field(default_factory=LimitFacts)
+    """Which limit of its provider ended the last run."""
 
     @property
     def activity(self) -> Literal["", "running", "waiting"]:
@@ -149,13 +153,16 @@ class ThreadFold:
         return self.shown_display
 
     def feed(self, event: Event, /) -> Sequence[HarnessEvent]:
+        """Take the next event of the log; returns what listeners get for it."""
         self.next_seq = event.seq + 1
         kind = type(event)
         tree = self.tree
-        tree.feed(event)
+        run = tree.feed(event)
         if kind is not TextDelta or tree.began:  # nine of ten events are such deltas
             if tree.began or tree.ended or kind in _OF_RUNS:
                 self._note_runs(tree)
+            if kind in limits.TAKEN:
+                limits.take(self.facts.limits, event, run)
             taker: Any = self._takers.get(kind)
             if taker is not None:
                 taker(event)
@@ -214,6 +221,7 @@ class ThreadFold:
             self._deferred.pop(0)[1]()
 
     def reset_display(self, *, is_running: bool, queued: int, asked: Relay | None) -> None:
+        """Show an idle thread, or one that runs, with what waits in it."""
         shown = self.shown_display
         self.shown_display = DisplayState(
             is_running=is_running,
@@ -236,6 +244,7 @@ class ThreadFold:
         return self.translation.feed(event)
 
     def snapshot(self) -> bytes:
+        """Everything that is needed to continue from here."""
         return encode(
             {
                 "version": _VERSION,

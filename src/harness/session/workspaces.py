@@ -12,6 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from harness.contracts.request import Permissions
+from harness.contracts.subagent import SubagentKind
 from harness.contracts.tool import Tool
 from harness.errors import InvalidDirectory, UsageError
 from harness.events import Event, WorkspaceChanged
@@ -34,6 +35,10 @@ class WorkspaceConfig(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: bool = False
     own_agents_and_tasks: bool = False
     """With the tools `agent` and `todo` of the built-in agent; else the harness has its own for both."""
+    subagents: tuple[SubagentKind, ...] = ()
+    """Kinds of sub-agents that the tool `agent` may start."""
+    confines_servers: bool = False
+    """MCP servers that are programs are confined like commands, if `sandbox` says so."""
 
 
 WorkspaceFactory: TypeAlias = Callable[[RequestContext], Workspace | Awaitable[Workspace | None] | None]
@@ -56,12 +61,19 @@ class DirectoryWorkspace:
 
     def tools(self) -> Sequence[Tool]:
         if self._tools is None:
+            from harness.native.loop.own_models import NO_MODELS, own_models
             from harness.native.tools.registry import default_tools
 
             permissions: Permissions = "read-only" if self._config.read_only else "full-access"
             self._tools = [
                 tool
-                for tool in default_tools(self.cwd, permissions, sandbox=self._config.sandbox)
+                for tool in default_tools(
+                    self.cwd,
+                    permissions,
+                    sandbox=self._config.sandbox,
+                    kinds=self._config.subagents,
+                    models=own_models(self.cwd) if self._config.own_agents_and_tasks else NO_MODELS,
+                )
                 if self._config.own_agents_and_tasks or tool.spec.name not in _OWN_KIND
             ]
         return self._tools

@@ -244,11 +244,11 @@ def drop_capabilities() -> None:
                     break  # there are no more
                 raise
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
-    kept = 1 << _KEPT_CAPABILITY if os.geteuid() == 0 else 0
+    mask = 1 << _KEPT_CAPABILITY if os.geteuid() == 0 else 0
     _require(_libc().capget(header, current := (ctypes.c_uint32 * 6)()))
     # Effective and permitted of the lower half; root in a container may not even have this one.
-    wanted = (ctypes.c_uint32 * 6)(current[0] & kept, current[1] & kept, 0, 0, 0, 0)
-    _require(_libc().capset(header, wanted))
+    capabilities = (ctypes.c_uint32 * 6)(current[0] & mask, current[1] & mask, 0, 0, 0, 0)
+    _require(_libc().capset(header, capabilities))
 
 
 def restrict_sockets(families: Sequence[int] | None) -> None:

@@ -139,5 +139,5 @@ def _when(number: int, *then: Instruction) -> list[Instruction]:
     return [Instruction(_EQUAL, 0, len(then), number), *then]
 
 
-def _unless(wanted: int, verdict: int) -> list[Instruction]:
-    return [Instruction(_EQUAL, 1, 0, wanted), Instruction(_RETURN, 0, 0, verdict)]
+def _unless(number: int, verdict: int) -> list[Instruction]:
+    return [Instruction(_EQUAL, 1, 0, number), Instruction(_RETURN, 0, 0, verdict)]

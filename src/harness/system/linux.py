@@ -53,13 +53,13 @@ def descendants() -> tuple[set[int], set[int]]:
             children.setdefault(parent, []).append(pid)
             if state in b"ZX":
                 dead.add(pid)
-    found: set[int] = set()
+    pids: set[int] = set()
     unvisited = [os.getpid()]
     while unvisited:
         below = children.get(unvisited.pop(), [])
-        found.update(below)
+        pids.update(below)
         unvisited.extend(below)
-    return found - dead, {groups[pid] for pid in found} - {0, os.getpgrp()}
+    return pids - dead, {groups[pid] for pid in pids} - {0, os.getpgrp()}
 
 
 def watch_process(pid: int) -> int | None:
@@ -100,7 +100,7 @@ def process_start(pid: int) -> str:
 
 def processes_in(folder: str) -> list[tuple[int, str]]:
     top = os.path.realpath(folder)
-    found = []
+    processes = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
@@ -111,8 +111,8 @@ def processes_in(folder: str) -> list[tuple[int, str]]:
         except OSError:
             continue  # it has ended, or belongs to another user
         if where.startswith(top):
-            found.append((int(entry), words))
-    return found
+            processes.append((int(entry), words))
+    return processes
 
 
 def peer(connection: socket.socket) -> tuple[int, int] | None:
@@ -142,8 +142,8 @@ def wipe_environment(secrets_of: Callable[[Mapping[str, str]], Collection[str]])
         if not 0 < start < end:
             return
         entries = [entry.partition(b"=") for entry in ctypes.string_at(start, end - start).split(b"\0")]
-        given = {os.fsdecode(name): os.fsdecode(value) for name, sign, value in entries if sign}
-        secret = set(map(os.fsencode, secrets_of(given)))
+        environment = {os.fsdecode(name): os.fsdecode(value) for name, sign, value in entries if sign}
+        secret = set(map(os.fsencode, secrets_of(environment)))
         place = start
         for name, sign, value in entries:
             if value and name in secret:
@@ -283,10 +283,10 @@ def _control(option: int, value: int) -> bool:
         from _ctypes import call_function, dlopen, dlsym
 
         libc = dlopen(None, 0)  # type: ignore[arg-type] # the C library of this process
-        done: int = call_function(dlsym(libc, "prctl"), (option, value, 0, 0, 0))
+        status: int = call_function(dlsym(libc, "prctl"), (option, value, 0, 0, 0))
     except (OSError, ImportError):
         return False
-    return done == 0
+    return status == 0
 
 
 def _stat_fields(pid: str) -> list[bytes]:

@@ -107,7 +107,7 @@ def _or_report(writer: int, act: Callable[[], object]) -> NoReturn:
     os._exit(127)
 
 
-def _keep(policy: Mapping[str, Any], confinement: Any, wanted: Any, watchdog: int, writer: int) -> None:
+def _keep(policy: Mapping[str, Any], confinement: Any, program_call: Any, watchdog: int, writer: int) -> None:
     """The keeper's whole life."""
     os.setsid()
     signal.set_wakeup_fd(-1)
@@ -123,13 +123,15 @@ def _keep(policy: Mapping[str, Any], confinement: Any, wanted: Any, watchdog: in
     first = os.fork()
     if first == 0:
         os.close(status_reader)
-        _or_report(writer, lambda: _first(policy, confinement, wanted, (status_writer, writer, nowhere)))
+        _or_report(
+            writer, lambda: _first(policy, confinement, program_call, (status_writer, writer, nowhere))
+        )
     for descriptor in (writer, status_writer):
         os.close(descriptor)
     _let_go_of_files(nowhere)
-    told = os.read(status_reader, 4)
+    status_bytes = os.read(status_reader, 4)
     _, status = os.waitpid(first, 0)
-    _end_as(struct.unpack("i", told)[0] if len(told) == 4 else status)
+    _end_as(struct.unpack("i", status_bytes)[0] if len(status_bytes) == 4 else status)
 
 
 def _enter(*, own_network: bool) -> None:
@@ -178,10 +180,10 @@ def _die_with(parent: int) -> None:
 
 
 def _first(
-    policy: Mapping[str, Any], confinement: Any, wanted: Any, descriptors: tuple[int, int, int]
+    policy: Mapping[str, Any], confinement: Any, program_call: Any, descriptors: tuple[int, int, int]
 ) -> None:
     """Number 1 of the new process namespace: the kernel gives it every signal but its own death to ignore."""
-    program, argv, env, cwd = wanted
+    program, argv, env, cwd = program_call
     status_writer, writer, nowhere = descriptors
     _build(policy["view"])
     os.chdir(cwd)

@@ -157,7 +157,7 @@ def head_lines(row: InboxRow, width: int, now_ms: int) -> list[Line]:
         else ""
     )
     style, _ = STATE_SIGNS[row.state]
-    state = ended_words(row) if row.failure is not None else STATE_WORDS[row.state]
+    state = ended_words(row) if row.failure is not None or row.limit is not None else STATE_WORDS[row.state]
     facts: list[Part] = [(style, f"{state}{since}")]
     if row.refused and row.failure is None:
         facts.append(("yellow", f" · {refusals_of(row)}"))

@@ -99,7 +99,7 @@ class _Taking:
         self._started_ns = time.time_ns()
         self._started_cpu_s = time.thread_time()
         self._reading_s = self._reading_cpu_s = 0.0
-        self._known = store.known
+        self._states = store.known
         self._rows: list[tuple[str, PathState, int]] = []
         self._not_taken: list[str] = []
         own = frozenset({os.path.realpath(undo_directory())})
@@ -107,11 +107,11 @@ class _Taking:
         self.new: dict[str, Seen] = {}
 
     def carry_out(self) -> Checkpoint:
-        store, started = self._store, time.monotonic()
+        store, began_s = self._store, time.monotonic()
         for count, entry in enumerate(self.walk.entries()):
             if count >= MOST_PATHS:
                 raise TooDear(f"there are more than {MOST_PATHS:,} files in {store.root}")
-            if not count % 1000 and self._is_slow(time.monotonic() - started):
+            if not count % 1000 and self._is_slow(time.monotonic() - began_s):
                 raise TooDear(f"only to look at the files of {store.root} takes too long")
             self._add(entry)
         self._keep_unlisted()
@@ -125,7 +125,7 @@ class _Taking:
             phase=self._moment.phase,
             at_ms=self._started_ns // 1_000_000,
             state="taken",
-            took_ms=int((time.monotonic() - started) * 1000),
+            took_ms=int((time.monotonic() - began_s) * 1000),
             why="",
             not_taken=self._not_taken[:MOST_NAMED],
             git=git_place(store.root),
@@ -140,7 +140,7 @@ class _Taking:
 
     def _add(self, entry: WalkedPath) -> None:
         path, status, is_taken, is_ignored = entry
-        old = self._known.get(path)
+        old = self._states.get(path)
         mode, stamp = stat.S_IMODE(status.st_mode), stamp_of(status)
         if old is not None and old.stamp == stamp and old.state.mode == mode:
             was_taken = old.state.kind != "x"
@@ -161,29 +161,29 @@ class _Taking:
         else:
             self._set(path, self._read(entry, PathState(kind, mode), stamp))
 
-    def _set(self, path: str, seen: Seen) -> None:
-        self.new[path] = seen
-        old = self._known.get(path)
-        if old is None or old.state != seen.state:
-            self._rows.append((path, seen.state, seen.changed_ns))
+    def _set(self, path: str, state: Seen) -> None:
+        self.new[path] = state
+        old = self._states.get(path)
+        if old is None or old.state != state.state:
+            self._rows.append((path, state.state, state.changed_ns))
 
     def _read(self, entry: WalkedPath, state: PathState, stamp: tuple[int, ...]) -> Seen:
         changed_ns = entry.status.st_ctime_ns
         if self._moment.is_released() and changed_ns >= self._moment.since_ns:
             self._not_taken.append(entry.path)
             return Seen(PathState("x", state.mode, LATE), (), changed_ns, entry.is_ignored)
-        started, started_cpu = time.monotonic(), time.thread_time()
+        began_s, started_cpu = time.monotonic(), time.thread_time()
         data = read_whole(f"{self._store.root}/{entry.path}", state.kind)
         if data is None:
             self._not_taken.append(entry.path)
             return Seen(PathState("x", state.mode, BUSY), (), changed_ns, entry.is_ignored)
         state = state._replace(digest=digest_of(data))
-        old = self._known.get(entry.path)
+        old = self._states.get(entry.path)
         if old is None or old.state.digest != state.digest:
             self._left_bytes -= self._store.add_content(state.digest, data)
             if self._left_bytes < 0:
                 raise TooDear(f"the files of {self._store.root} are larger than what undo may keep of them")
-        self._reading_s += time.monotonic() - started
+        self._reading_s += time.monotonic() - began_s
         self._reading_cpu_s += time.thread_time() - started_cpu
         is_racy = self._started_ns - changed_ns < RACY_NS
         return Seen(state, () if is_racy else stamp, changed_ns, entry.is_ignored)
@@ -195,20 +195,20 @@ class _Taking:
         self._not_taken += [folder.rstrip("/") for folder in self.walk.unlisted]
         below = tuple(self.walk.unlisted)
         self.new |= {
-            path: seen
-            for path, seen in self._known.items()
+            path: state
+            for path, state in self._states.items()
             if path.startswith(below) and path not in self.new
         }
 
     def _note_gone(self) -> None:
         is_late = self._moment.is_released()
-        for path, seen in self._known.items():
+        for path, state in self._states.items():
             if path in self.new:
                 continue
             changed_ns = self._folder_changed_ns(path)
             if is_late and changed_ns >= self._moment.since_ns:
                 # The agent may have deleted it a moment ago. To bring a file back loses nothing.
-                self.new[path] = seen._replace(stamp=())
+                self.new[path] = state._replace(stamp=())
                 continue
             self._rows.append((path, ABSENT, changed_ns))
 

@@ -72,14 +72,14 @@ class Planner:
     ) -> None:
         """`paths`: only these, whoever changed them. `forced`: as they were, even if they were changed since."""
         targets: dict[str, PathState] = {}
-        for path, (was, left) in self._store.changes(*window).items():
+        for path, (was, after) in self._store.changes(*window).items():
             now = self._now(path)
             if now == was or (paths and not _is_chosen(path, paths)):
                 continue
-            why = "" if paths or path in forced else keeper(path, window, was, left)
-            if not why and ("x" in (was.kind, left.kind, now.kind) or self._is_below_untaken(path, window)):
+            why = "" if paths or path in forced else keeper(path, window, was, after)
+            if not why and ("x" in (was.kind, after.kind, now.kind) or self._is_below_untaken(path, window)):
                 why = NOT_TAKEN
-            result = why or self._result(was, left, now, is_forced=path in forced)
+            result = why or self._result(was, after, now, is_forced=path in forced)
             if isinstance(result, str):
                 self.kept[path] = result
             elif result == now:
@@ -94,13 +94,13 @@ class Planner:
         targets = {path: state for path, state in self._changed.items() if state != self._first(path)}
         self._changed = {}
         self._drop_blocked(targets)
-        kept = {path: why for path, why in self.kept.items() if path not in targets}
+        untouched = {path: why for path, why in self.kept.items() if path not in targets}
         steps = [self._step(path, targets[path]) for path in sorted(targets)]
-        return UndoPlan(steps, kept, self._contents)
+        return UndoPlan(steps, untouched, self._contents)
 
     def _first(self, path: str) -> PathState:
-        seen = self._store.known.get(path)
-        return seen.state if seen is not None else ABSENT
+        entry = self._store.known.get(path)
+        return entry.state if entry is not None else ABSENT
 
     def _now(self, path: str) -> PathState:
         state = self._changed.get(path)
@@ -119,31 +119,33 @@ class Planner:
                 return True
         return False
 
-    def _result(self, was: PathState, left: PathState, now: PathState, *, is_forced: bool) -> PathState | str:
+    def _result(
+        self, was: PathState, after: PathState, now: PathState, *, is_forced: bool
+    ) -> PathState | str:
         """How a path is to be, or why it is kept."""
-        if now == left or is_forced:
+        if now == after or is_forced:
             return was
         if now == ABSENT:
             return "you removed it since"
-        if left == ABSENT:
+        if after == ABSENT:
             return "you made it anew since"
-        if not (was.kind == left.kind == now.kind and now.kind in ("d", "f")):
+        if not (was.kind == after.kind == now.kind and now.kind in ("d", "f")):
             return "it was changed since"
-        mode = was.mode if now.mode == left.mode else now.mode
-        if now.kind == "d" or was.digest in (left.digest, now.digest):
+        mode = was.mode if now.mode == after.mode else now.mode
+        if now.kind == "d" or was.digest in (after.digest, now.digest):
             return now._replace(mode=mode)
-        if now.digest == left.digest:
+        if now.digest == after.digest:
             return was._replace(mode=mode)
-        data = self._merged(left, now, was)
+        data = self._merged(after, now, was)
         if data is None:
             return "the same lines were changed since"
         state = PathState("f", mode, digest_of(data))
         self._contents[state.digest] = data
         return state
 
-    def _merged(self, left: PathState, now: PathState, was: PathState) -> bytes | None:
+    def _merged(self, after: PathState, now: PathState, was: PathState) -> bytes | None:
         """N with what led from A to B; None where both changed the same lines."""
-        texts = [self._content(state.digest) for state in (left, now, was)]
+        texts = [self._content(state.digest) for state in (after, now, was)]
         if any(b"\0" in data[:_BINARY_SEEN] or len(data) > _LARGEST_MERGED for data in texts):
             return None
         # Any bytes are lines this way, and come out as they were.
@@ -202,5 +204,5 @@ class Planner:
         return sum(max(one.old_end - one.old_start, one.new_end - one.new_start) for one in changed)
 
 
-def _is_chosen(path: str, chosen: Collection[str]) -> bool:
-    return path in chosen or any(folder in chosen for folder in folders_above(path))
+def _is_chosen(path: str, paths: Collection[str]) -> bool:
+    return path in paths or any(folder in paths for folder in folders_above(path))

@@ -230,14 +230,14 @@ class UndoStore:
             ((os.fsencode(path), seq, *state, changed_ns) for path, state, changed_ns in rows),
         )
 
-    def remember(self, seq: int, known: dict[str, Seen], folders: dict[str, tuple[int, int]]) -> None:
+    def remember(self, seq: int, states: dict[str, Seen], folders: dict[str, tuple[int, int]]) -> None:
         """For the next walk. What cannot be remembered is read again."""
-        is_same = known == self.known and folders == self.folders
-        self.known, self.folders, self._known_seq = known, folders, seq
+        is_same = states == self.known and folders == self.folders
+        self.known, self.folders, self._known_seq = states, folders, seq
         if is_same:  # what was written before holds for this checkpoint, too
             self.database.execute("UPDATE seen SET valid = ? WHERE valid = ?", (seq, seq - 1))
             return
-        paths = [(os.fsencode(path), *one.state, *one[1:]) for path, one in known.items()]
+        paths = [(os.fsencode(path), *one.state, *one[1:]) for path, one in states.items()]
         above = [(os.fsencode(path), *stamp) for path, stamp in folders.items()]
         with suppress(OSError, sqlite3.Error):
             data = msgspec.msgpack.encode(_SeenFile(seq, paths, above))
@@ -251,14 +251,14 @@ class UndoStore:
         self._known_seq = seq
         with suppress(OSError, msgspec.DecodeError):
             with open(os.path.join(self.folder, _SEEN), "rb") as file:
-                seen = msgspec.msgpack.decode(file.read(), type=_SeenFile)
+                snapshot = msgspec.msgpack.decode(file.read(), type=_SeenFile)
             row = self.database.execute("SELECT written, valid FROM seen").fetchone()
-            if row == (seen.seq, seq):
+            if row == (snapshot.seq, seq):
                 self.known = {
                     os.fsdecode(path): Seen(PathState(kind, mode, digest), stamp, changed, ignored)
-                    for path, kind, mode, digest, stamp, changed, ignored in seen.paths
+                    for path, kind, mode, digest, stamp, changed, ignored in snapshot.paths
                 }
-                self.folders = {os.fsdecode(path): (mtime, inode) for path, mtime, inode in seen.folders}
+                self.folders = {os.fsdecode(path): (mtime, inode) for path, mtime, inode in snapshot.folders}
                 return
         rows = self.database.execute(
             "SELECT path, kind, mode, digest, changed_ns, max(seq) FROM history GROUP BY path"
@@ -285,12 +285,12 @@ class UndoStore:
         """Raises UsageError if it is not the file that is at fault."""
         if isinstance(error, sqlite3.OperationalError):
             raise UsageError(f"the undo store in {self.folder} cannot be opened: {error}") from error
-        kept = os.path.join(self.folder, f"{_DATABASE}.bad-{time.strftime('%Y%m%d-%H%M%S')}")
-        os.replace(os.path.join(self.folder, _DATABASE), kept)
+        copy = os.path.join(self.folder, f"{_DATABASE}.bad-{time.strftime('%Y%m%d-%H%M%S')}")
+        os.replace(os.path.join(self.folder, _DATABASE), copy)
         for suffix in ("-wal", "-shm"):
             with suppress(OSError):
                 os.unlink(os.path.join(self.folder, _DATABASE + suffix))
-        self.problem = f"the undo store was damaged ({error}); it was set aside as {kept}"
+        self.problem = f"the undo store was damaged ({error}); it was set aside as {copy}"
 
 
 def _checkpoint(row: tuple[int, str, str, Phase, int, CheckpointState, int, str, bytes, bytes]) -> Checkpoint:

@@ -98,7 +98,7 @@ class Authorship:
             for log_id, run_id, start, end in _runs_between(store, turn.run_id, first, last, now_ms)
         ]
 
-    def why_kept(self, path: str, window: Window, was: PathState, left: PathState) -> str:
+    def why_kept(self, path: str, window: Window, was: PathState, after: PathState) -> str:
         """Why a change is not the agent's to be taken back; empty: it is."""
         if self._is_open:
             return "its turn was cut off, so what came after it may be yours"
@@ -109,12 +109,12 @@ class Authorship:
         full = f"{self._store.root}/{path}"
         if not self._work.calls or full in self._work.written:
             return ""
-        if not at_ns or (not left.kind and not _is_within(self._work.calls, at_ns)):
+        if not at_ns or (not after.kind and not _is_within(self._work.calls, at_ns)):
             # Of a path that is gone there is only the time of its folder, which other changes renew.
             return ""
         if _is_within(self._work.calls, at_ns):
             return ""
-        if left.kind == "d" and was.kind == "d":
+        if after.kind == "d" and was.kind == "d":
             return ""
         return "changed while no call was running: yours"
 

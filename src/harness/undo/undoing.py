@@ -69,11 +69,11 @@ def undo(
     before = store.checkpoint(turns[-1].windows[0].before)
     is_old = before is not None and before.git is not None
     names = [name for turn in turns for name in turn.not_taken]
-    done, seqs = _carry_out(store, log_id, plan, expect)
+    undoing, seqs = _carry_out(store, log_id, plan, expect)
     if seqs is not None:
         store.add_undo(log_id, [turn.run_id for turn in turns], *seqs, time.time_ns() // 1_000_000)
     git = _moved(before.git if before is not None and is_old else None, git_place(store.root))
-    return done._replace(not_covered=sorted(set(names)), git=git)
+    return undoing._replace(not_covered=sorted(set(names)), git=git)
 
 
 def last_undo(store: UndoStore, log_id: str) -> Undo | None:
@@ -89,10 +89,10 @@ def redo(store: UndoStore, undone: Undo, *, expect: str | None = None) -> Undoin
         del now
         planner.take_back(window, _keep_nothing)
 
-    done, seqs = _carry_out(store, undone.log_id, plan, expect)
+    undoing, seqs = _carry_out(store, undone.log_id, plan, expect)
     if seqs is not None:
         store.mark_redone(undone.id)
-    return done
+    return undoing
 
 
 def undone_runs(store: UndoStore) -> set[str]:
@@ -110,16 +110,16 @@ def _carry_out(
         planner = Planner(store)
         make_plan(planner, now)
         plan = planner.plan()
-        shown = Undoing(plan, {}, [], None, is_done=False)
+        undoing = Undoing(plan, {}, [], None, is_done=False)
         if expect is None:
-            return shown, None
+            return undoing, None
         if expect != plan.digest:
             raise StalePlan(
                 "the files have changed since this was shown; nothing was done", hint="look again"
             )
         failed = carry_out(store, plan)
         after = _take(store, log_id, "undone", most_bytes)
-        return shown._replace(failed=failed, is_done=True), (now.seq, after.seq)
+        return undoing._replace(failed=failed, is_done=True), (now.seq, after.seq)
 
 
 def _take(store: UndoStore, log_id: str, phase: Phase, most_bytes: int) -> Checkpoint:
@@ -130,4 +130,4 @@ def _moved(before: GitPlace | None, now: GitPlace | None) -> tuple[GitPlace, Git
     return (before, now) if before is not None and now is not None and before != now else None
 
 
-_keep_nothing: Keeper = lambda _path, _window, _was, _left: ""  # noqa: E731 - one expression, with its type
+_keep_nothing: Keeper = lambda _path, _window, _was, _after: ""  # noqa: E731 - one expression, with its type

@@ -50,12 +50,12 @@ def remove_unused(own: str) -> None:
         with open(mark, "w", encoding="ascii"):
             pass
         stores = [entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
-        used = sorted((_last_use(path), path) for path in stores if path != own)
-        left = sum(map(_disk, stores))
-        for last_use, path in used:
+        by_last_use = sorted((_last_use(path), path) for path in stores if path != own)
+        remaining = sum(map(_disk, stores))
+        for last_use, path in by_last_use:
             is_gone = _is_gone(path) and time.time() - last_use > _DAY_S
-            if is_gone or time.time() - last_use > DAYS * _DAY_S or left > MOST_MB_IN_ALL << 20:
-                left -= _disk(path)
+            if is_gone or time.time() - last_use > DAYS * _DAY_S or remaining > MOST_MB_IN_ALL << 20:
+                remaining -= _disk(path)
                 shutil.rmtree(path, ignore_errors=True)
 
 

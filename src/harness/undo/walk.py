@@ -45,13 +45,13 @@ class Walk:
     def __init__(
         self,
         root: str,
-        known: Mapping[str, Seen],
+        states: Mapping[str, Seen],
         folders: Mapping[str, tuple[int, int]],
         excluded: frozenset[str] = frozenset(),
     ) -> None:
         """`folders`: the time and inode of each folder that was listed last time. `excluded`: absolute paths."""
         self._root = root
-        self._known = known
+        self._states = states
         self._excluded = excluded
         self._last = folders if self._has_same_rules() else {}
         self._children: dict[str, list[tuple[str, bool]]] = {}
@@ -60,9 +60,9 @@ class Walk:
         self.unlisted: list[str] = []
         """Folders that cannot be listed, with a slash: what is in them counts as unchanged."""
         if self._last:
-            for path, seen in known.items():
+            for path, state in states.items():
                 above, _, name = path.rpartition("/")
-                self._children.setdefault(above, []).append((name, seen.is_ignored))
+                self._children.setdefault(above, []).append((name, state.is_ignored))
 
     def entries(self) -> Iterator[WalkedPath]:
         waiting = [("", IgnoreRules(()), False)]
@@ -107,40 +107,42 @@ class Walk:
             has_rules = not is_ignored and any(name == _IGNORE_FILE for name, _ in names)
             return names, inherited.and_of(folder, relative) if has_rules else inherited
         with os.scandir(folder) as entries:
-            listed = [(one.name, one.is_dir(follow_symlinks=False)) for one in entries if one.name != _GIT]
+            entries_below = [
+                (one.name, one.is_dir(follow_symlinks=False)) for one in entries if one.name != _GIT
+            ]
         prefix = f"{relative}/" if relative else ""
-        if any(name == _IGNORE_FILE and prefix + name not in self._known for name, _ in listed):
+        if any(name == _IGNORE_FILE and prefix + name not in self._states for name, _ in entries_below):
             self._last = {}  # new rules: what is below is matched again
         rules = inherited if is_ignored else inherited.and_of(folder, relative)
         return [
             (name, is_ignored or rules.ignore(prefix + name, name, is_folder=is_folder))
-            for name, is_folder in listed
+            for name, is_folder in entries_below
         ], rules
 
     def _has_same_rules(self) -> bool:
-        files = (path for path in self._known if path.endswith(_IGNORE_FILE))
+        files = (path for path in self._states if path.endswith(_IGNORE_FILE))
         return all(self._is_same(path) for path in files)
 
     def _is_same(self, path: str) -> bool:
         with suppress(OSError):
-            return self._known[path].stamp == stamp_of(os.lstat(f"{self._root}/{path}"))
+            return self._states[path].stamp == stamp_of(os.lstat(f"{self._root}/{path}"))
         return False
 
     def _room(self, path: str, is_ignored: bool) -> int:
         """What was taken stays taken when it becomes ignored: an agent hides nothing that way."""
         if not is_ignored:
             return LARGEST
-        seen = self._known.get(path)
-        return LARGEST if seen is not None and seen.state.kind == "f" else LARGEST_IGNORED
+        entry = self._states.get(path)
+        return LARGEST if entry is not None and entry.state.kind == "f" else LARGEST_IGNORED
 
     def _has_room(self, path: str) -> bool:
         """Whether an ignored folder is taken. One that was is given up only when it has grown a lot."""
-        seen = self._known.get(path)
+        entry = self._states.get(path)
         if self._is_small(path, 1):
             return True
-        if seen is None or seen.state.kind != "d":
+        if entry is None or entry.state.kind != "d":
             return False
-        count = sum(one.startswith(f"{path}/") for one in self._known)
+        count = sum(one.startswith(f"{path}/") for one in self._states)
         return self._is_small(path, 5 + count // MOST_IGNORED * 2)
 
     def _is_small(self, path: str, factor: int) -> bool:

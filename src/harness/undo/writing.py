@@ -64,8 +64,8 @@ class _Writer:
         self.failed: dict[str, str] = {}
 
     def announce(self) -> None:
-        written = (step.path for step in self._plan.steps if step.target.kind in ("f", "l"))
-        folders = {path.rpartition("/")[0] for path in written}
+        paths = (step.path for step in self._plan.steps if step.target.kind in ("f", "l"))
+        folders = {path.rpartition("/")[0] for path in paths}
         self._store.note_temporary(f"{folder}/{self._temporary}".lstrip("/") for folder in folders)
 
     def do(self, step: Step, act: _Act) -> None:

@@ -161,9 +161,9 @@ class BudgetGuard:
         for model in models:
             if model not in self._has_warned:
                 self._has_warned.add(model)
-                named = f"the model {model}" if model else "the model"
+                subject = f"the model {model}" if model else "the model"
                 message = (
-                    f'{named} has no price, so that no budget limits this run (set it in [prices."MODEL"])'
+                    f'{subject} has no price, so that no budget limits this run (set it in [prices."MODEL"])'
                 )
                 self._warnings.append(Warning(message=message, code="budget_unpriced"))
 
@@ -183,9 +183,9 @@ class BudgetGuard:
         self.look()
         return min((state.left_usd for state in self._states(0.0)), default=float("inf"))
 
-    def extend(self, asked: Relay, more_usd: float) -> BudgetExtended:
+    def extend(self, relay: Relay, more_usd: float) -> BudgetExtended:
         """The run may spend this much more; what is to be logged of it."""
-        about = asked.payload[CATEGORY]
+        about = relay.payload[CATEGORY]
         key = (about["period"], about["project"], about["sinceMs"])
         until_usd = round(about["spentUsd"] + more_usd, 10)
         self._extensions()[key] = until_usd
@@ -199,9 +199,9 @@ class BudgetGuard:
         )
 
     def _read(self, spent_usd: float, now_s: float) -> None:
-        found = _charges_under(self._limits, self._store, self._prices, now_s)  # first: it may fail
+        charged = _charges_under(self._limits, self._store, self._prices, now_s)  # first: it may fail
         before, self._others = self._others, []
-        for place, (limit, charges) in enumerate(zip(self._limits, found, strict=True)):
+        for place, (limit, charges) in enumerate(zip(self._limits, charged, strict=True)):
             own = [charge for charge in charges if charge.session_id == self._log_id]
             others = [charge for charge in charges if charge.session_id != self._log_id]
             self._others.append(_state(limit, others, now_s))
@@ -284,15 +284,15 @@ def question(state: BudgetState, relay_id: str, *, subagent: str = "", spawn_cal
     )
 
 
-def answer(asked: Relay, reply: RelayReply) -> float | None:
+def answer(relay: Relay, reply: RelayReply) -> float | None:
     """How much more may be spent; None: nothing. Raises UsageError for what is neither an amount nor a refusal."""
     text = _text_of(reply.answer).strip().lower()
     if not reply.approved or text in _NO:
         return None
     if text in _YES:
-        return float(asked.payload[CATEGORY]["moreUsd"])
-    found = _AMOUNT.search(text)
-    amount_usd = float(found[1].replace(",", ".")) if found else 0.0
+        return float(relay.payload[CATEGORY]["moreUsd"])
+    match = _AMOUNT.search(text)
+    amount_usd = float(match[1].replace(",", ".")) if match else 0.0
     if not amount_usd:
         raise UsageError(
             f"neither an amount nor a refusal: {text[:60]}", hint='it still waits; answer "$5" or "Stop"'

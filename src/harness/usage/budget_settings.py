@@ -62,8 +62,8 @@ def place_of(cwd: str) -> str:
     """Where a folder counts: a linked worktree is a part of its repository."""
     if not cwd:
         return ""
-    found = repository_of(cwd)
-    return plain_text(os.path.realpath(found.root if found.worktree else cwd))
+    repository = repository_of(cwd)
+    return plain_text(os.path.realpath(repository.root if repository.worktree else cwd))
 
 
 def period_start_ms(period: Period, now_s: float | None = None) -> int:
@@ -83,7 +83,7 @@ def limits_in(settings: Settings, cwd: str) -> list[BudgetLimit]:
     """Those that hold for a run in this folder. Raises BadConfig when one of them is wrong."""
     require_valid(settings)
     place = place_of(cwd)
-    found = [
+    limits_here = [
         BudgetLimit(period, float(value), origin=settings.origin(f"budget.{period}_usd"))
         for period in PERIODS
         if (value := settings.value(f"budget.{period}_usd")) is not None
@@ -95,8 +95,8 @@ def limits_in(settings: Settings, cwd: str) -> list[BudgetLimit]:
         limits = [own[period]] if period in own else limits
         limits += _for_each(settings, period, root, is_own=False)
         if limits:
-            found.append(min(limits, key=lambda one: one.limit_usd))
-    return found
+            limits_here.append(min(limits, key=lambda one: one.limit_usd))
+    return limits_here
 
 
 def own_value(key: str) -> float | None:
@@ -107,8 +107,10 @@ def own_value(key: str) -> float | None:
 
 def all_limits(settings: Settings, cwd: str) -> list[BudgetLimit]:
     """The same, and those of every other folder that has its own."""
-    found = limits_in(settings, cwd)
-    return found + [limit for limit in _folders(settings) if _key(limit) not in {_key(one) for one in found}]
+    limits = limits_in(settings, cwd)
+    return limits + [
+        limit for limit in _folders(settings) if _key(limit) not in {_key(one) for one in limits}
+    ]
 
 
 def require_valid(settings: Settings) -> None:
@@ -132,8 +134,8 @@ def _for_each(settings: Settings, period: Period, root: str, *, is_own: bool) ->
 
 def _of_folders(settings: Settings, place: str) -> list[BudgetLimit]:
     """For each period the folder that is nearest."""
-    found = [limit for limit in _folders(settings) if is_within(place, limit.project)]
-    return sorted(found, key=lambda one: len(one.project))
+    limits = [limit for limit in _folders(settings) if is_within(place, limit.project)]
+    return sorted(limits, key=lambda one: len(one.project))
 
 
 def _folders(settings: Settings) -> list[BudgetLimit]:

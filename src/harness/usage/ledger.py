@@ -155,16 +155,16 @@ class Account(msgspec.Struct, kw_only=True):
             current = _begun(metadata, event)
             self.invocations.append(current)
         _note(current, event)
-        for ended in tree.ended:
-            of_run = (each for each in reversed(self.invocations) if each.run_id == ended.id)
+        for run_at_end in tree.ended:
+            of_run = (each for each in reversed(self.invocations) if each.run_id == run_at_end.id)
             if (over := next(of_run, None)) is not None and not over.is_over:  # once: an id may be used again
-                over.is_over, over.outcome = True, ended.outcome
+                over.is_over, over.outcome = True, run_at_end.outcome
 
     def _current(self, tree: RunTree) -> AccountedRun | None:
         """The invocation of the run that the event belongs to; the last one where that is not known."""
         top = tree.run.top
-        known = (one for one in reversed(self.invocations) if not top or one.run_id == top)
-        return next(known, self.invocations[-1] if self.invocations else None)
+        invocations = (one for one in reversed(self.invocations) if not top or one.run_id == top)
+        return next(invocations, self.invocations[-1] if self.invocations else None)
 
 
 class Ledger:
@@ -194,12 +194,12 @@ class Ledger:
         """All usage since then, by session, run, model and day, each counted once."""
         self.unsettled = []
         runs = Counter(one.session for one in self._invocations)
-        counted: dict[tuple[str, str], Usage] = {}
+        seen_usage: dict[tuple[str, str], Usage] = {}
         calls: dict[tuple[str, str, str], Usage] = {}
         charges: list[Charge] = []
         for invocation in sorted(self._invocations, key=lambda one: one.started_ms):
             is_alone = runs[invocation.session] == 1 and not invocation.is_cumulative
-            deltas = invocation.deltas if is_alone else self._settled(invocation, counted, calls)
+            deltas = invocation.deltas if is_alone else self._settled(invocation, seen_usage, calls)
             charges += _charged(invocation, [one for one in deltas if one.at_ms >= since_ms], prices, day_of)
         return charges
 
@@ -217,11 +217,11 @@ class Ledger:
     def _settled(
         self,
         invocation: AccountedRun,
-        counted: dict[tuple[str, str], Usage],
+        seen_usage: dict[tuple[str, str], Usage],
         calls: dict[tuple[str, str, str], Usage],
     ) -> list[AccountedDelta]:
         """What a run adds to those before it."""
-        before = counted.get(invocation.session)
+        before = seen_usage.get(invocation.session)
         deltas = invocation.deltas
         if invocation.is_cumulative and before is not None and _includes(_sum(deltas), before):
             deltas = list(_beyond(deltas, before))
@@ -229,7 +229,7 @@ class Ledger:
             self.unsettled.append(invocation.log_id)
         deltas = list(_once(invocation.session, deltas, calls))
         if deltas:
-            counted[invocation.session] = (before or Usage()).plus(_sum(deltas))
+            seen_usage[invocation.session] = (before or Usage()).plus(_sum(deltas))
         return deltas
 
 
@@ -344,20 +344,20 @@ def _once(
         if not delta.call_id:
             yield delta
             continue
-        counted = calls.get((*session, delta.call_id))
+        call_delta = calls.get((*session, delta.call_id))
         already = own.get(delta.call_id)
         own[delta.call_id] = delta.usage if already is None else already.plus(delta.usage)
-        yield from (delta,) if counted is None else _beyond((delta,), counted.minus(already or Usage()))
+        yield from (delta,) if call_delta is None else _beyond((delta,), call_delta.minus(already or Usage()))
     for call_id, usage in own.items():
-        known = calls.get((*session, call_id), Usage())
-        calls[*session, call_id] = known.plus(usage.minus(known))
+        call_usage = calls.get((*session, call_id), Usage())
+        calls[*session, call_id] = call_usage.plus(usage.minus(call_usage))
 
 
-def _beyond(deltas: Iterable[AccountedDelta], known: Usage) -> Iterator[AccountedDelta]:
+def _beyond(deltas: Iterable[AccountedDelta], rest: Usage) -> Iterator[AccountedDelta]:
     """What is left after subtracting the known usage, starting with the first delta."""
     for delta in deltas:
-        usage = delta.usage.minus(known)
-        known = known.minus(delta.usage)
+        usage = delta.usage.minus(rest)
+        rest = rest.minus(delta.usage)
         if _is_any(usage) or not _is_any(delta.usage):
             yield delta._replace(usage=usage)
 
@@ -393,8 +393,8 @@ def _charged(
     sums: dict[tuple[str, str, Rate, str], Usage] = {}
     for delta in deltas:
         key = (delta.run_id, delta.model, delta.rate, day_of(delta.at_ms))
-        known = sums.get(key)
-        sums[key] = delta.usage if known is None else known.plus(delta.usage)
+        earlier = sums.get(key)
+        sums[key] = delta.usage if earlier is None else earlier.plus(delta.usage)
     for (run_id, model, rate, day), usage in sums.items():
         priced = usage if is_stated else _priced(usage, model, prices, rate)
         yield Charge(

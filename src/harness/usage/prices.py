@@ -33,7 +33,7 @@ _WINDOW = re.compile(r"\[[0-9]+[km]\]$")
 _VERSION = re.compile(r"-v\d+(?::\d+)?$")
 _DATE = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d)$")
 _VENDOR = re.compile(
-    r"^(?:[a-z]{2,6}\.)?(?:anthropic|openai|meta|mistral|amazon|google|deepseek|qwen|moonshot)\."
+    r"^(?:[a-z]{2,6}(?:-[a-z]+)?\.)?(?:anthropic|openai|meta|mistral|amazon|google|deepseek|qwen|moonshot)\."
 )
 _SIZES = (512_000, 272_000, 256_000, 200_000, 128_000, 100_000)
 """Lengths of prompts beyond which some provider has another price."""

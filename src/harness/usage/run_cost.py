@@ -29,15 +29,15 @@ def prices_of(directory: str, *, must_hold: bool = False) -> CostOf:
 
     if must_hold:
         return prices.load(config.load(directory)).cost_usd
-    found: list[CostOf] = []
+    costs: list[CostOf] = []
 
     def cost_of(model: str, usage: Usage, rate: Rate) -> float | None:
-        if not found:
+        if not costs:
             try:
-                found.append(prices.load(config.load(directory)).cost_usd)
+                costs.append(prices.load(config.load(directory)).cost_usd)
             except BadConfig:
-                found.append(lambda _model, _usage, _rate: None)
-        return found[0](model, usage, rate)
+                costs.append(lambda _model, _usage, _rate: None)
+        return costs[0](model, usage, rate)
 
     return cost_of
 
@@ -49,7 +49,7 @@ class CostMeter:
         """`model`: which one was asked for, where the agent names none."""
         self._cost_of = cost_of
         self._models = {"": model}
-        self._used: dict[tuple[str, Rate], Usage] = {}
+        self._by_model: dict[tuple[str, Rate], Usage] = {}
         """By model and rate."""
         self._stated_usd: float | None = None
 
@@ -62,31 +62,33 @@ class CostMeter:
             elif isinstance(event, UsageDelta):
                 model = event.model or self._models.get(event.run_id) or self._models[""]
                 key = model, rate_of(event)
-                self._used[key] = self._used.get(key, Usage()).plus(event.usage)
+                self._by_model[key] = self._by_model.get(key, Usage()).plus(event.usage)
                 if event.usage.cost_usd is not None:
                     self._stated_usd = (self._stated_usd or 0.0) + event.usage.cost_usd
 
     @property
     def tokens(self) -> int:
         """So far, read and written."""
-        return sum(usage.all_tokens for usage in self._used.values())
+        return sum(usage.all_tokens for usage in self._by_model.values())
 
     @property
     def spent_usd(self) -> float:
         """So far, at least: what has no price is not in it."""
         if self._stated_usd is not None:
             return self._stated_usd
-        return sum(self._cost_of(model, usage, rate) or 0.0 for (model, rate), usage in self._used.items())
+        return sum(
+            self._cost_of(model, usage, rate) or 0.0 for (model, rate), usage in self._by_model.items()
+        )
 
     @property
     def unpriced(self) -> frozenset[str]:
         """Models that were used without a known price, where the agent states no cost."""
         if self._stated_usd is not None:
             return frozenset()
-        used = self._used.items()
+        by_model = self._by_model.items()
         return frozenset(
             model
-            for (model, rate), usage in used
+            for (model, rate), usage in by_model
             if _is_any(usage) and self._cost_of(model, usage, rate) is None
         )
 
@@ -94,12 +96,12 @@ class CostMeter:
         """The end of the run with what it cost, if the agent did not say; unchanged for what was free."""
         if result.total_cost_usd is not None or self._stated_usd is not None or result.usage is None:
             return result
-        used = {key: usage for key, usage in self._used.items() if _is_any(usage)}
-        costs = [self._cost_of(model, usage, rate) for (model, rate), usage in used.items()]
-        known = [cost for cost in costs if cost is not None]
-        if not any(known) or len(known) < len(costs):
+        by_model = {key: usage for key, usage in self._by_model.items() if _is_any(usage)}
+        costs = [self._cost_of(model, usage, rate) for (model, rate), usage in by_model.items()]
+        amounts = [cost for cost in costs if cost is not None]
+        if not any(amounts) or len(amounts) < len(costs):
             return result
-        cost_usd = round(sum(known), 10)
+        cost_usd = round(sum(amounts), 10)
         usage = replace(result.usage, cost_usd=cost_usd, cost_source="computed")
         return replace(result, total_cost_usd=cost_usd, usage=usage)
 

@@ -52,7 +52,7 @@ class StoredAccounts:
         self.number = 0
         """Another one when there may be something new."""
         self._lock = threading.Lock()
-        self._known: dict[str, _Known] = {}
+        self._entries: dict[str, _Known] = {}
         self._version: int | None = None
         self._since_ms: float = float("inf")
         """All logs that were changed since then are known."""
@@ -63,10 +63,10 @@ class StoredAccounts:
     @classmethod
     def of(cls, store: Store) -> StoredAccounts:
         with _making:
-            found = _made.get(store)
-            if found is None:
-                found = _made[store] = cls(store)
-            return found
+            accounts = _by_store.get(store)
+            if accounts is None:
+                accounts = _by_store[store] = cls(store)
+            return accounts
 
     @property
     def _store(self) -> Store:
@@ -83,9 +83,9 @@ class StoredAccounts:
         """
         with self._lock:
             self._catch_up(since_ms)
-            if since_ms > 0 and any(_has_total(known.account) for known in self._known.values()):
+            if since_ms > 0 and any(_has_total(entry.account) for entry in self._entries.values()):
                 self._catch_up(-1)
-            return Ledger(known.account for known in self._known.values() if not leaves_out(known.metadata))
+            return Ledger(entry.account for entry in self._entries.values() if not leaves_out(entry.metadata))
 
     def _catch_up(self, since_ms: int) -> None:
         """What changed long ago is known already, but that it was deleted is only noticed when everything is read."""
@@ -94,14 +94,14 @@ class StoredAccounts:
         if version is not None and version == self._version and is_known:
             return
         is_partial = is_known and since_ms > 0
-        found = self._changed(max(since_ms, self._read_ms - _UNSURE_MS) if is_partial else since_ms)
+        changes = self._changed(max(since_ms, self._read_ms - _UNSURE_MS) if is_partial else since_ms)
         new: list[tuple[str, int, bytes]] = []
-        stored = self._load(found)
-        for metadata in reversed(found):
-            self._read(metadata, stored.get(metadata.session_id), new)
+        snapshots = self._load(changes)
+        for metadata in reversed(changes):
+            self._read(metadata, snapshots.get(metadata.session_id), new)
         if not is_partial:
-            there = {metadata.session_id for metadata in found}
-            self._known = {log_id: known for log_id, known in self._known.items() if log_id in there}
+            there = {metadata.session_id for metadata in changes}
+            self._entries = {log_id: entry for log_id, entry in self._entries.items() if log_id in there}
             self._since_ms = since_ms
         self._save(new)
         self._version, self._read_ms = version, now_ms
@@ -109,31 +109,31 @@ class StoredAccounts:
 
     def _changed(self, since_ms: int) -> list[Metadata]:
         """The logs that were changed since then, but replays: the last changed first, and no more than are needed."""
-        found: list[Metadata] = []
+        all_metadata: list[Metadata] = []
         page: list[Metadata] = []
-        while not found or (len(page) == _PAGE and page[-1].updated_ms >= since_ms):
+        while not all_metadata or (len(page) == _PAGE and page[-1].updated_ms >= since_ms):
             limit = None if since_ms <= 0 else _PAGE
-            page = self._store.find(Query(limit=limit, offset=len(found)))
-            found += page
+            page = self._store.find(Query(limit=limit, offset=len(all_metadata)))
+            all_metadata += page
             if not page or limit is None:
                 break
-        return [one for one in found if one.updated_ms >= since_ms and one.agent_name != REPLAYS]
+        return [one for one in all_metadata if one.updated_ms >= since_ms and one.agent_name != REPLAYS]
 
-    def _read(self, metadata: Metadata, kept: bytes | None, new: list[tuple[str, int, bytes]]) -> None:
+    def _read(self, metadata: Metadata, snapshot: bytes | None, new: list[tuple[str, int, bytes]]) -> None:
         log_id = metadata.session_id
-        known = self._known.get(log_id)
-        if known is not None and known.metadata.created_ms != metadata.created_ms:
-            known, kept = None, None  # another log under its id
+        entry = self._entries.get(log_id)
+        if entry is not None and entry.metadata.created_ms != metadata.created_ms:
+            entry, snapshot = None, None  # another log under its id
         is_recent = time.time() * 1000 - metadata.updated_ms < _RECENT_MS or is_active(metadata)
-        if known is not None and known.metadata.updated_ms == metadata.updated_ms and not is_recent:
+        if entry is not None and entry.metadata.updated_ms == metadata.updated_ms and not is_recent:
             return
-        account = known.account if known is not None else _decoded(kept) or Account(runs=None)
+        account = entry.account if entry is not None else _decoded(snapshot) or Account(runs=None)
         before = account.next_seq
         try:
             account.feed(metadata, self._events(metadata, account.next_seq))
         except (HarnessError, OSError):
             return  # it was deleted meanwhile, or cannot be read: then it is not on the bill
-        self._known[log_id] = _Known(metadata, account)
+        self._entries[log_id] = _Known(metadata, account)
         if account.next_seq > before and not is_recent:
             new.append((log_id, account.next_seq, msgspec.json.encode(account)))
 
@@ -147,10 +147,10 @@ class StoredAccounts:
         else:
             yield from read_all(self._store, metadata.session_id, max(own, cursor))
 
-    def _load(self, found: list[Metadata]) -> dict[str, bytes]:
+    def _load(self, all_metadata: list[Metadata]) -> dict[str, bytes]:
         """What an earlier process has read; asked for once, and not for a few logs."""
         store = self._store
-        is_worth_it = not self._has_loaded and len(found) - len(self._known) >= _MANY
+        is_worth_it = not self._has_loaded and len(all_metadata) - len(self._entries) >= _MANY
         if not is_worth_it or not isinstance(store, FileStore):
             return {}
         self._has_loaded = True
@@ -163,7 +163,7 @@ class StoredAccounts:
                 store.save_snapshots(_KEPT_AS, new[start : start + _SAVED_AT_ONCE])
 
 
-_made: weakref.WeakKeyDictionary[Store, StoredAccounts] = weakref.WeakKeyDictionary()
+_by_store: weakref.WeakKeyDictionary[Store, StoredAccounts] = weakref.WeakKeyDictionary()
 _making = threading.Lock()
 
 
@@ -181,8 +181,8 @@ def _has_total(account: Account) -> bool:
     return any(one.is_cumulative for one in account.invocations)
 
 
-def _decoded(kept: bytes | None) -> Account | None:
+def _decoded(snapshot: bytes | None) -> Account | None:
     try:
-        return msgspec.json.decode(kept, type=Account) if kept else None
+        return msgspec.json.decode(snapshot, type=Account) if snapshot else None
     except msgspec.MsgspecError:
         return None

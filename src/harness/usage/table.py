@@ -21,12 +21,12 @@ def table(heading: str, rows: Sequence[tuple[str, Amount]], total: Amount) -> st
         ("total", *_cells(total)),
     ]
     cost = _HEADINGS.index("COST") + 1
-    known = [at for at, cell in enumerate(lines[-1]) if cell != _UNKNOWN or at == cost]
-    lines = [tuple(line[position] for position in known) for line in lines]
+    shown_columns = [at for at, cell in enumerate(lines[-1]) if cell != _UNKNOWN or at == cost]
+    lines = [tuple(line[position] for position in shown_columns) for line in lines]
     widths = [max(map(columns, column)) for column in zip(*lines, strict=True)]
-    shown = [_line(line, widths) for line in lines]
-    shown.insert(-1, "─" * max(map(columns, shown)))
-    return "\n".join(shown) + "\n"
+    rendered = [_line(line, widths) for line in lines]
+    rendered.insert(-1, "─" * max(map(columns, rendered)))
+    return "\n".join(rendered) + "\n"
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

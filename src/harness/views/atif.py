@@ -25,7 +25,6 @@ from harness.events import (
     SessionStart,
     StepStart,
     TextDelta,
-    TextRetracted,
     ToolEnd,
     ToolStart,
     Unknown,
@@ -39,7 +38,7 @@ from harness.stage import ViewOptions
 
 VERSION = "ATIF-v1.8"
 _SHOWN = (
-    *(SessionStart, Message, TextDelta, TextRetracted, ReasoningDelta, ToolStart, ToolEnd, UsageDelta),
+    *(SessionStart, Message, TextDelta, ReasoningDelta, ToolStart, ToolEnd, UsageDelta),
     *(Compacted, Error, Warning, Info, Unknown, Relay, RelayReply, StepStart, Result),
 )
 _IMAGES = frozenset(("image/jpeg", "image/png", "image/gif", "image/webp"))
@@ -69,13 +68,14 @@ class AtifView:
         if tree.latest != self._latest or (tree.began and not run.depth):
             self._latest = tree.latest
             self._top.begin(tree.latest)
-        if not isinstance(event, _SHOWN):
-            return ()
-        self._is_empty = False
-        trajectory = self._trajectory(run)
-        trajectory.add(event)
-        if isinstance(event, Result) and tree.ended and (run.depth or run.id == tree.latest):
-            trajectory.end(event, tree.answer_in_result)
+        if tree.withdrawn is not None:
+            self._trajectory(run).withdraw(event, tree.withdrawn)
+        elif isinstance(event, _SHOWN):
+            self._is_empty = False
+            trajectory = self._trajectory(run)
+            trajectory.add(event)
+            if isinstance(event, Result) and tree.ended and (run.depth or run.id == tree.latest):
+                trajectory.end(event, tree.said)
         return ()
 
     def finish(self) -> Sequence[bytes]:
@@ -85,11 +85,11 @@ class AtifView:
         """All top runs of a thread are one trajectory, a sub-agent is its own."""
         if not run.depth or self._tree.get(run.id) is None:
             return self._top
-        found = self._below.get(run.id)
-        if found is None:
-            found = self._below[run.id] = _Trajectory(run.id, run.call_id)
-            self._below.get(run.parent, self._top).children.append(found)
-        return found
+        trajectory = self._below.get(run.id)
+        if trajectory is None:
+            trajectory = self._below[run.id] = _Trajectory(run.id, run.call_id)
+            self._below.get(run.parent, self._top).children.append(trajectory)
+        return trajectory
 
 
 class _Trajectory:
@@ -105,7 +105,7 @@ class _Trajectory:
         self._texts: list[str] = []
         self._streams: dict[tuple[str, str], int] = {}
         """The texts that are not complete, by run and id."""
-        self._spoken: list[tuple[dict[str, Any], list[int], list[Any]]] = []
+        self._agent_texts: list[tuple[dict[str, Any], list[int], list[Any]]] = []
         """Steps of the agent, with the positions of their texts, and their other parts."""
         self._open: dict[str, Any] | None = None
         self._has_result = False
@@ -120,10 +120,16 @@ class _Trajectory:
         self._id = self._id or run_id
         self._open = self._result = None
 
-    def end(self, event: Result, answer: str) -> None:
-        if answer:
-            self._speak(Message(role="assistant", text=answer, timestamp_ms=event.timestamp_ms))
+    def end(self, event: Result, answer: Message | None) -> None:
+        if answer is not None:
+            self._speak(answer)
         self._result = event
+
+    def withdraw(self, event: Event, stream_id: str) -> None:
+        self._session = event.session_id or self._session
+        position = self._streams.pop((event.run_id, stream_id), None)
+        if position is not None:
+            self._texts[position] = ""
 
     def add(self, event: Event) -> None:
         self._session = event.session_id or self._session
@@ -135,9 +141,6 @@ class _Trajectory:
                 self._open = None
             case Message() | TextDelta():
                 self._speak(event)
-            case TextRetracted():
-                if (position := self._streams.pop((event.run_id, event.id), None)) is not None:
-                    self._texts[position] = ""
             case ReasoningDelta():
                 step = self._agent_step(event)
                 step["reasoning_content"] = step.get("reasoning_content", "") + event.text
@@ -174,7 +177,7 @@ class _Trajectory:
                 return
 
     def document(self) -> dict[str, Any]:
-        for step, positions, parts in self._spoken:
+        for step, positions, parts in self._agent_texts:
             texts = (self._texts[position] for position in positions)
             step["message"] = _content("\n\n".join(filter(None, texts)), parts)
         for child in self.children:
@@ -217,8 +220,8 @@ class _Trajectory:
                 self._totals.get("cost_usd"),
                 *(child["final_metrics"].get("total_cost_usd") for child in inner),
             ]
-            known = [cost_usd for cost_usd in costs if cost_usd is not None]
-            cost = sum(known) if known else None
+            known_costs = [cost_usd for cost_usd in costs if cost_usd is not None]
+            cost = sum(known_costs) if known_costs else None
         counts = {
             f"total_{name}": self._totals.get(name)
             for name in ("prompt_tokens", "completion_tokens", "cached_tokens")
@@ -230,11 +233,13 @@ class _Trajectory:
         if step is None:
             return
         results = step.setdefault("observation", {"results": []})["results"]
-        found = next((each for each in results if each.get("source_call_id") == child.parent_call), None)
-        if found is None:
-            results.append(found := {"source_call_id": child.parent_call})
+        result_of_call = next(
+            (each for each in results if each.get("source_call_id") == child.parent_call), None
+        )
+        if result_of_call is None:
+            results.append(result_of_call := {"source_call_id": child.parent_call})
         reference = _lean({"trajectory_id": child._id, "session_id": child._session})  # the same class
-        found.setdefault("subagent_trajectory_ref", []).append(reference)
+        result_of_call.setdefault("subagent_trajectory_ref", []).append(reference)
 
     def _step(self, event: Event, source: str, message: Any = "") -> dict[str, Any]:
         step = {
@@ -259,21 +264,21 @@ class _Trajectory:
             position = self._streams[stream] = len(self._texts)
             self._texts.append("")
             step = self._agent_step(event)
-            if not self._spoken or self._spoken[-1][0] is not step:
-                self._spoken.append((step, [], []))
-            self._spoken[-1][1].append(position)
+            if not self._agent_texts or self._agent_texts[-1][0] is not step:
+                self._agent_texts.append((step, [], []))
+            self._agent_texts[-1][1].append(position)
         if isinstance(event, TextDelta):
             self._texts[position] += event.text
         else:
             self._texts[position] = event.text or self._texts[position]
             del self._streams[stream]
-            self._spoken[-1][2].extend(event.parts or ())
+            self._agent_texts[-1][2].extend(event.parts or ())
 
     def _call(self, event: ToolStart) -> None:
         step = self._agent_step(event)
         self._calls[event.call_id] = step
-        given = event.input
-        arguments = given if isinstance(given, dict) else {} if given is None else {"value": given}
+        value = event.input
+        arguments = value if isinstance(value, dict) else {} if value is None else {"value": value}
         call = {
             "tool_call_id": event.call_id,
             "function_name": event.tool_name or "unknown",
@@ -345,8 +350,8 @@ def _media(media_type: str) -> tuple[str, str]:
 
 
 def _sum(*counts: int | None) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    numbers = [count for count in counts if count is not None]
+    return sum(numbers) if numbers else None
 
 
 def _iso(at_ms: int) -> str:

@@ -134,11 +134,6 @@ class HtmlDocument:
         self._block(event, _notice("", "The agent shortened its context."))
 
     def _on_result(self, event: Result) -> None:
-        if self._tree.answer_in_result:
-            at_ms = event.timestamp_ms
-            self._write_message(
-                Message(role="assistant", text=event.text, run_id=event.run_id, timestamp_ms=at_ms)
-            )
         if self._tree.run.depth or not self._tree.ended:
             return
         usage = self._usage.settle(event)
@@ -216,17 +211,17 @@ class HtmlDocument:
 
 def _what(start: ToolStart, operations: Sequence[Operation], cwd: str) -> str:
     if not operations:
-        asked = "" if start.input is None else gist(start.input)
-        shown_words = [(start.tool_name, asked)]
+        arguments = "" if start.input is None else gist(start.input)
+        shown_words = [(start.tool_name, arguments)]
     else:
         shown_words = [
             (phrase.verb or "$", phrase.subject) for phrase in (words(each, cwd) for each in operations)
         ]
-    shown = [
+    lines = [
         f'<span class="verb">{html_of(verb)}</span> {html_of(single_line(subject))}'
         for verb, subject in shown_words
     ]
-    return f'<span class="what">{"<br>".join(shown)}</span>'
+    return f'<span class="what">{"<br>".join(lines)}</span>'
 
 
 def _mark(start: ToolStart, end: ToolEnd | None) -> str:
@@ -243,11 +238,11 @@ def _mark(start: ToolStart, end: ToolEnd | None) -> str:
 
 def _parts(start: ToolStart, end: ToolEnd | None, operations: Sequence[Operation]) -> Iterator[str]:
     """Input and output; a command is in the line already."""
-    asked = start.input
+    value = start.input
     is_in_line = all(isinstance(each, Command) and "\n" not in each.command for each in operations)
-    if asked not in (None, {}, "") and not (operations and is_in_line):
-        shown = asked if isinstance(asked, str) else pretty(asked)
-        yield f'<div class="part">input</div><pre>{html_of(shown)}</pre>'
+    if value not in (None, {}, "") and not (operations and is_in_line):
+        text = value if isinstance(value, str) else pretty(value)
+        yield f'<div class="part">input</div><pre>{html_of(text)}</pre>'
     if end is not None and end.output:
         yield f'<div class="part">output</div><pre>{html_of(end.output)}</pre>'
 

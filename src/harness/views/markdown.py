@@ -74,9 +74,11 @@ class Markdown:
             self._block(event, f"**Session:** {single_line(event.session_id)}")
 
     def _write_messages(self, items: Sequence[Finished]) -> None:
-        """Calls are written as they begin and end, and reasoning is left out."""
+        """Calls are written as they begin and end, reasoning is left out, and a result has its answer itself."""
         for item in items:
-            if isinstance(item, Message) and item.text:
+            if not isinstance(item, Message) or not item.text:
+                continue
+            if item is not self._tree.said or item is self._tree.event:
                 self._block(item, f"### {item.role.capitalize()}")
                 self._block(item, closed(neutralised(item.text)))
 

@@ -68,8 +68,12 @@ def _names(calls: Iterable[ModelCall]) -> dict[str, str]:
 
 
 def _row(number: int, call: ModelCall, names: dict[str, str]) -> tuple[str, ...]:
-    used = call.usage
-    counts = (used.input, used.cache_read, used.output) if used is not None else ()
+    tokens_of_call = call.usage
+    counts = (
+        (tokens_of_call.input, tokens_of_call.cache_read, tokens_of_call.output)
+        if tokens_of_call is not None
+        else ()
+    )
     return (
         str(number),
         str(call.step) if call.step and 200 <= call.status < 300 else "–",

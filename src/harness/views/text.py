@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
-from harness.events import AnyEvent, Event, Message, Result, SessionStart, TextDelta, TextRetracted
+from harness.events import Event, Message, Result, SessionStart, TextDelta
 from harness.formatting.escapes import neutralised
 from harness.log.run_tree import RunTree
 from harness.stage import View, ViewOptions
@@ -19,28 +18,23 @@ class TextView:
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
         run = self._tree.feed(event)
-        shown = "" if run.depth else self._shown(cast("AnyEvent", event))
-        return (shown.encode(),) if shown else ()
+        text = "" if run.depth else self._shown(event)
+        return (text.encode(),) if text else ()
 
     def finish(self) -> Sequence[bytes]:
         end = self._end_line()
         return (end.encode(),) if end else ()
 
-    def _shown(self, event: AnyEvent) -> str:
-        match event:
-            case TextDelta():
-                return self._delta(event)
-            case Message():
-                return self._message(event) if event.role == "assistant" else ""
-            case TextRetracted():
-                # Printed text cannot be removed; the new answer begins on a new line.
-                return self._end_line() if event.id == self._open_stream else ""
-            case SessionStart():
-                return self._end_line()
-            case Result():
-                return self._end_line() + self._whole(self._tree.answer_in_result)
-            case _:
-                return ""
+    def _shown(self, event: Event) -> str:
+        if isinstance(event, TextDelta):
+            return self._delta(event)
+        message, withdrawn = self._tree.said, self._tree.withdrawn
+        if message is not None:
+            return self._message(message)
+        if withdrawn is not None:
+            # Printed text cannot be removed; the new answer begins on a new line.
+            return self._end_line() if withdrawn == self._open_stream else ""
+        return self._end_line() if isinstance(event, SessionStart | Result) else ""
 
     def _delta(self, event: TextDelta) -> str:
         if not event.text:

@@ -19,6 +19,7 @@ from harness.events import (
     Event,
     Info,
     Message,
+    Parked,
     ReasoningDelta,
     Relay,
     RelayReply,
@@ -29,7 +30,6 @@ from harness.events import (
     Signal,
     TasksChanged,
     TextDelta,
-    TextRetracted,
     ToolEnd,
     ToolProgress,
     ToolStart,
@@ -40,7 +40,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Spawn
-from harness.formatting.amounts import OpenUsage, duration, money, tokens
+from harness.formatting.amounts import OpenUsage, age, duration, money, tokens
 from harness.formatting.approval import (
     STEERING,
     bounded,
@@ -106,9 +106,9 @@ class Transcript:
             SessionStart: self._on_start,
             Result: self._on_result,
             Compacted: self._on_compacted,
+            Parked: self._on_parked,
             TextDelta: self._on_text_delta,
             ReasoningDelta: self._on_reasoning_delta,
-            TextRetracted: self._on_text_retracted,
             Message: self._on_message,
             ToolStart: self._on_tool_start,
             ToolProgress: self._on_tool_progress,
@@ -132,6 +132,8 @@ class Transcript:
         self._tree.feed(event)
         for run in self._tree.ended:
             self._show_open(run.id)
+        if self._tree.withdrawn is not None:
+            self._on_withdrawal(event)
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)
@@ -176,7 +178,7 @@ class Transcript:
         else:
             self._is_thinking = True
 
-    def _on_text_retracted(self, event: TextRetracted) -> None:
+    def _on_withdrawal(self, event: Event) -> None:
         if self._tree.shown is not None and not self._tree.run.depth:
             self._line(
                 event, ("yellow", "↺ "), ("dim", "cut off and asked again; the text above is withdrawn")
@@ -227,6 +229,14 @@ class Transcript:
         sizes = [tokens(size) for size in (event.before_tokens, event.after_tokens) if size is not None]
         detail = f" ({' → '.join(sizes)} tokens)" if sizes else ""
         self._line(event, ("dim", f"↯ context compacted{detail}"))
+
+    def _on_parked(self, event: Parked) -> None:
+        window = event.window.name.replace("_", " ")
+        what = f"the window {window} is full" if window else "a limit of the provider is reached"
+        left = age(event.resumes_at_ms - event.timestamp_ms)
+        self._line(
+            event, ("dim", f"◔ {what}: continues by itself in {left} ({event.number} of {event.most})")
+        )
 
     def _on_relay(self, event: Relay) -> None:
         who = f"{event.subagent} asks: " if event.subagent else ""
@@ -286,7 +296,8 @@ class Transcript:
         if self._tree.run.depth:
             self._on_child_result(event, mark)
             return
-        text = self._tree.answer_in_result
+        message = self._tree.said
+        text = "" if message is None else message.text
         if not (event.success or self._tree.run.has_spoken or event.run_id == self._failed_run):
             text = event.text
         self._say(object(), text)
@@ -425,11 +436,11 @@ def _bars(depth: int) -> str:
 def _usage_facts(usage: Usage) -> list[str]:
     facts: list[str] = []
     cached = (usage.cache_read or 0) + (usage.cache_write or 0)
-    read = (usage.input or 0) + cached
-    written = (usage.output or 0) + (usage.reasoning or 0)
-    if read or written:
+    prompt_tokens = (usage.input or 0) + cached
+    answer_tokens = (usage.output or 0) + (usage.reasoning or 0)
+    if prompt_tokens or answer_tokens:
         share = f" ({tokens(cached)} cached)" if cached else ""
-        facts.append(f"{tokens(read)} in{share} / {tokens(written)} out")
+        facts.append(f"{tokens(prompt_tokens)} in{share} / {tokens(answer_tokens)} out")
     if usage.cost_usd:
         facts.append(money(usage.cost_usd))
     return facts

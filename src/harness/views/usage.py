@@ -88,7 +88,8 @@ class _TopTally(msgspec.Struct):
     """What it stated at its end."""
     stated_usd: float | None = None
     duration_ms: int | None = None
-    is_over: bool = False
+    has_begun: bool = False
+    """Usage may come before the start of its run."""
 
     @property
     def total(self) -> _Tally:
@@ -125,7 +126,7 @@ class UsageFold:
             self._run(run.id).start = event
         elif isinstance(event, Result) and tree.ended and not run.depth:
             top = self._top(run.id)
-            top.is_over, top.duration_ms = True, event.duration_ms
+            top.duration_ms = event.duration_ms
             top.stated, top.stated_usd = event.usage, event.total_cost_usd
         return ()
 
@@ -158,8 +159,10 @@ class UsageFold:
     def _begin(self, run_id: str) -> None:
         self._run(run_id)
         tops = self._state.tops
-        if (before := tops.get(run_id)) is not None and before.is_over:  # it is started again
+        if (before := tops.get(run_id)) is not None and before.has_begun:
+            # It is started again, and will state at its end what it used since.
             tops[f"{run_id} {len(tops)}"] = tops.pop(run_id)
+        self._top(run_id).has_begun = True
 
     def _add(self, event: UsageDelta) -> None:
         run = self._run(event.run_id)
@@ -190,8 +193,8 @@ class UsageFold:
 
 
 def _sum_ms(durations: Iterable[int | None]) -> int | None:
-    known = [duration_ms for duration_ms in durations if duration_ms is not None]
-    return sum(known) if known else None
+    numbers = [duration_ms for duration_ms in durations if duration_ms is not None]
+    return sum(numbers) if numbers else None
 
 
 def summary(report: UsageReport) -> str:

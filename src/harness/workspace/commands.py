@@ -45,7 +45,7 @@ class CommandEnd(NamedTuple):
 async def run_command(invocation: Invocation, take: Take, timeout_s: float) -> CommandEnd:
     """Raises ToolFailure when it cannot be started."""
     loop = asyncio.get_running_loop()
-    ended: asyncio.Future[CommandEnd] = loop.create_future()
+    end: asyncio.Future[CommandEnd] = loop.create_future()
     command = _Command(invocation, take, timeout_s)
 
     def work() -> None:
@@ -57,25 +57,25 @@ async def run_command(invocation: Invocation, take: Take, timeout_s: float) -> C
             loop.call_soon_threadsafe(settle, ending, error)
 
     def settle(ending: CommandEnd | None, error: BaseException | None) -> None:
-        if ended.done():
+        if end.done():
             return
         if ending is not None:
-            ended.set_result(ending)
+            end.set_result(ending)
         elif error is not None:
-            ended.set_exception(error)
+            end.set_exception(error)
 
     threading.Thread(target=work, name="command", daemon=True).start()
     try:
-        return await asyncio.shield(ended)
+        return await asyncio.shield(end)
     except asyncio.CancelledError:
         command.kill()
-        await asyncio.wait([ended])
+        await asyncio.wait([end])
         raise
     except HarnessError as error:
         raise ToolFailure(f"{error.message}. {error.hint}".strip()) from None
     finally:
-        if ended.done() and not ended.cancelled():
-            ended.exception()  # mark the exception as retrieved
+        if end.done() and not end.cancelled():
+            end.exception()  # mark the exception as retrieved
 
 
 class _Command:
@@ -116,8 +116,8 @@ class _Command:
 
 
 def _sooner(first_s: float | None, second_s: float | None) -> float | None:
-    known = [seconds for seconds in (first_s, second_s) if seconds is not None]
-    return min(known) if known else None
+    limits = [seconds for seconds in (first_s, second_s) if seconds is not None]
+    return min(limits) if limits else None
 
 
 # Output that may be huge: beginning and end in memory, all of it in a file that the model may read.

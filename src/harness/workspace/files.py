@@ -69,13 +69,13 @@ def read_all(path: str, most_bytes: int) -> bytes:
 
 def apply(changes: Sequence[Change]) -> None:
     """Make all changes, or raise OSError and leave everything unchanged."""
-    done: list[Change] = []
+    changes_so_far: list[Change] = []
     try:
         for change in changes:
-            done.append(change)
+            changes_so_far.append(change)
             _make(change)
     except OSError:
-        for change in reversed(done):
+        for change in reversed(changes_so_far):
             with suppress(OSError):
                 _make(Change(change.path, change.after, change.before, change.mode))
         raise

@@ -125,10 +125,10 @@ class GitCalls:
     def _configured_hooks(self) -> list[str]:
         """`hook.NAME` of each hook that the settings define, wherever they are."""
         try:
-            listed = self.ask("config", "-z", "--name-only", "--get-regexp", r"^hook\..*\.(command|event)$")
+            answer = self.ask("config", "-z", "--name-only", "--get-regexp", r"^hook\..*\.(command|event)$")
         except GitFailed:
             return []  # there is none
-        names = (os.fsdecode(name) for name in listed.split(b"\0") if name)
+        names = (os.fsdecode(name) for name in answer.split(b"\0") if name)
         return [*dict.fromkeys(name.rpartition(".")[0] for name in names)]
 
     def _run(self, argv: tuple[str, ...], env: Mapping[str, str], stdin: bytes | None, name: str) -> bytes:

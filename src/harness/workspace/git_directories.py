@@ -54,36 +54,36 @@ class GitPaths(NamedTuple):
     """What of a rebase there is in the repositories."""
 
 
-def find(root: str, known: frozenset[tuple[int, int]] | None = None) -> GitPaths:
+def find(root: str, known_folders: frozenset[tuple[int, int]] | None = None) -> GitPaths:
     """All below a folder; the inside of a `.git` only if others are known, and it is not among them."""
-    found = GitPaths({}, {}, {}, [], {})
+    paths = GitPaths({}, {}, {}, [], {})
     unvisited = [root]
     while unvisited:
         folder = unvisited.pop()
         try:
             with os.scandir(folder) as entries:
-                listed = list(entries)
+                children = list(entries)
         except OSError:
-            found.unseen.append(folder)
+            paths.unseen.append(folder)
             continue
-        if {entry.name for entry in listed} >= _PARTS and (identity := _identity(folder)):
-            found.repositories[folder] = identity
-        for entry in listed:
+        if {entry.name for entry in children} >= _PARTS and (identity := _identity(folder)):
+            paths.repositories[folder] = identity
+        for entry in children:
             is_folder = entry.is_dir(follow_symlinks=False)
             if entry.name != GIT:
                 unvisited += [entry.path] if is_folder else []
             elif (identity := _identity(entry.path)) and is_folder:
-                found.repositories[entry.path] = identity
-                unvisited += [] if known is None or identity in known else [entry.path]
+                paths.repositories[entry.path] = identity
+                unvisited += [] if known_folders is None or identity in known_folders else [entry.path]
             elif entry.is_symlink():
-                found.links[entry.path] = _target(entry.path)
+                paths.links[entry.path] = _target(entry.path)
             elif identity:
-                found.pointers[entry.path] = identity
-    for repository in found.repositories:
+                paths.pointers[entry.path] = identity
+    for repository in paths.repositories:
         for path in (os.path.join(repository, name) for name in UNFINISHED):
             if identity := _identity(path):
-                found.unfinished[path] = identity
-    return found
+                paths.unfinished[path] = identity
+    return paths
 
 
 def _target(link: str) -> str:
@@ -122,24 +122,24 @@ def named_in(config: str, worktree: str) -> Iterator[tuple[str, str | None]]:
 
 def switch_off_new(roots: Sequence[str], before: Sequence[GitPaths]) -> list[str]:
     """Disable what appeared since. Returns what was done, as text."""
-    parts = [part for found in before for part in (found.repositories, found.pointers, found.unfinished)]
-    known = frozenset(identity for part in parts for identity in part.values())
-    seen = {path for found in before for path in found.unseen}
-    links = {link for found in before for link in found.links.items()}
-    done: list[str] = []
+    parts = [part for paths in before for part in (paths.repositories, paths.pointers, paths.unfinished)]
+    known_folders = frozenset(identity for part in parts for identity in part.values())
+    unreadable = {path for paths in before for path in paths.unseen}
+    links = {link for paths in before for link in paths.links.items()}
+    notes: list[str] = []
     for root in roots:
-        found = find(root, known)
-        new = [path for path, identity in found.pointers.items() if identity not in known]
-        new += [path for path, target in found.links.items() if (path, target) not in links]
-        done += [_switched_off(path, "it leads git to another place") for path in new]
+        paths_now = find(root, known_folders)
+        new = [path for path, identity in paths_now.pointers.items() if identity not in known_folders]
+        new += [path for path, target in paths_now.links.items() if (path, target) not in links]
+        notes += [_switched_off(path, "it leads git to another place") for path in new]
         # What lies deeper first: afterwards its path is another one.
-        for path, identity in sorted(found.repositories.items(), reverse=True):
-            if identity not in known and (reason := why_harmful(path)):
-                done.append(_switched_off(path, reason))
-        new = [path for path, identity in found.unfinished.items() if identity not in known]
-        done += [_put_aside(path) for path in new if _runs_programs(path)]
-        done += [f"{path} cannot be looked into" for path in found.unseen if path not in seen]
-    return done
+        for path, identity in sorted(paths_now.repositories.items(), reverse=True):
+            if identity not in known_folders and (reason := why_harmful(path)):
+                notes.append(_switched_off(path, reason))
+        new = [path for path, identity in paths_now.unfinished.items() if identity not in known_folders]
+        notes += [_put_aside(path) for path in new if _runs_programs(path)]
+        notes += [f"{path} cannot be looked into" for path in paths_now.unseen if path not in unreadable]
+    return notes
 
 
 def _switched_off(path: str, reason: str) -> str:

@@ -17,10 +17,10 @@ def shown_change(before: str, after: str) -> list[str]:
     old, new = before.split("\n"), after.split("\n")
     first = _alike(old, new)
     end = _alike(old[first:][::-1], new[first:][::-1])
-    gone, come = old[first : len(old) - end], new[first : len(new) - end]
+    old_lines, come = old[first : len(old) - end], new[first : len(new) - end]
     above, below = new[max(0, first - _AROUND) : first], new[len(new) - end : len(new) - end + _AROUND]
     lines = [_numbered(first - len(above) + at, " ", line) for at, line in enumerate(above, 1)]
-    lines += [_numbered(0, "-", line) for line in gone]
+    lines += [_numbered(0, "-", line) for line in old_lines]
     lines += [_numbered(first + at, "+", line) for at, line in enumerate(come, 1)]
     lines += [_numbered(first + len(come) + at, " ", line) for at, line in enumerate(below, 1)]
     if len(lines) > _MOST_LINES:
@@ -32,11 +32,11 @@ def shown_change(before: str, after: str) -> list[str]:
 
 def nearest_passage(text: str, sought: str) -> str:
     """The lines of a text that are most like those that were not found, for an error; or that there are none."""
-    lines, wanted = text.split("\n"), [line for line in sought.split("\n") if line.strip()]
+    lines, sought_lines = text.split("\n"), [line for line in sought.split("\n") if line.strip()]
     again = "; read the file again"
-    if not wanted or not lines or len(lines) > _MOST_COMPARED:
+    if not sought_lines or not lines or len(lines) > _MOST_COMPARED:
         return again
-    matcher = difflib.SequenceMatcher(b=wanted[0].strip()[:_LONGEST_LINE], autojunk=False)
+    matcher = difflib.SequenceMatcher(b=sought_lines[0].strip()[:_LONGEST_LINE], autojunk=False)
     best, place = _ALIKE, -1
     for at, line in enumerate(lines):
         matcher.set_seq1(line.strip()[:_LONGEST_LINE])
@@ -48,9 +48,9 @@ def nearest_passage(text: str, sought: str) -> str:
             best, place = ratio, at
     if place < 0:
         return again
-    passage = lines[place : place + min(len(wanted) + 1, 8)]
-    shown = "\n".join(_numbered(place + at, " ", line) for at, line in enumerate(passage, 1))
-    return f"; what is most like it:\n{shown}"
+    passage = lines[place : place + min(len(sought_lines) + 1, 8)]
+    excerpt = "\n".join(_numbered(place + at, " ", line) for at, line in enumerate(passage, 1))
+    return f"; what is most like it:\n{excerpt}"
 
 
 def _alike(first: list[str], second: list[str]) -> int:

@@ -28,7 +28,7 @@ def as_seen(text: str) -> str:
 
 def _overwritten(line: str) -> str:
     """A carriage return goes back to the beginning; what is written then covers what was there."""
-    shown = ""
+    text = ""
     for part in line.split("\r"):
-        shown = part + shown[len(part) :] if part else shown
-    return shown
+        text = part + text[len(part) :] if part else text
+    return text

@@ -33,17 +33,17 @@ class Glob:
 
 def _expanded(pattern: str) -> list[str]:
     """`a.{b,c}` → `a.b`, `a.c`."""
-    done: list[str] = []
+    finished: list[str] = []
     open_ones = [pattern]
-    while open_ones and len(done) + len(open_ones) <= MOST_ALTERNATIVES:
+    while open_ones and len(finished) + len(open_ones) <= MOST_ALTERNATIVES:
         one = open_ones.pop()
-        found = _BRACES.search(one)
-        if found is None:
-            done.append(one)
+        match = _BRACES.search(one)
+        if match is None:
+            finished.append(one)
         else:
-            choices = found[1].split(",")
-            open_ones += [one[: found.start()] + choice + one[found.end() :] for choice in choices]
-    return done + open_ones
+            choices = match[1].split(",")
+            open_ones += [one[: match.start()] + choice + one[match.end() :] for choice in choices]
+    return finished + open_ones
 
 
 def _segments(pattern: str) -> _Segments:
@@ -178,11 +178,11 @@ def _ignored_name(name: str) -> str:
             parts[-1] += re.escape(name[place])
             place += 1
         elif character == "[":
-            found = _IN_BRACKETS.match(name, place - 1)
-            if found is None:
+            match = _IN_BRACKETS.match(name, place - 1)
+            if match is None:
                 return r"(?!)"  # to git, this rule matches nothing
-            parts[-1] += _bracket_class(found[1], found[2])
-            place = found.end()
+            parts[-1] += _bracket_class(match[1], match[2])
+            place = match.end()
         else:
             parts[-1] += re.escape(character)
     if len(parts) == 1:
@@ -193,17 +193,17 @@ def _ignored_name(name: str) -> str:
 
 
 def _bracket_class(sign: str, members: str) -> str:
-    written = ""
-    for found in _MEMBER.finditer(members):
-        low, high = (name[-1:] for name in (found[2] or "", found[3] or ""))
-        if found[1]:
-            if found[1] not in _NAMED_CLASSES:
+    body = ""
+    for match in _MEMBER.finditer(members):
+        low, high = (name[-1:] for name in (match[2] or "", match[3] or ""))
+        if match[1]:
+            if match[1] not in _NAMED_CLASSES:
                 return r"(?!)"
-            written += _NAMED_CLASSES[found[1]]
+            body += _NAMED_CLASSES[match[1]]
         else:
             # Of a reversed range, git uses only the first character.
-            written += f"{re.escape(low)}-{re.escape(high)}" if low <= high else re.escape(low)
-    return f"[{'^' if sign else ''}{written}]"
+            body += f"{re.escape(low)}-{re.escape(high)}" if low <= high else re.escape(low)
+    return f"[{'^' if sign else ''}{body}]"
 
 
 class TreeEntry(NamedTuple):

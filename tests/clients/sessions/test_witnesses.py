@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,11 +11,13 @@ import pytest
 
 from harness.clients.sessions.witnesses import JoinedUsage, RunTimes, join_usage, native_runs
 from harness.events import Usage
-from harness.histories.catalogue import Catalogue, CataloguedRun
-from harness.histories.catalogue_usage import CataloguedUsage
+from harness.histories.catalogue import Catalogue, CataloguedRun, CataloguedSession
+from harness.histories.catalogue_usage import CataloguedUsage, UsageChoice
+from harness.histories.registry import load_all
 from harness.log.ids import new_run_id, time_of
 from harness.usage.ledger import AccountedDelta, AccountedRun
 from harness.usage.prices import USUAL
+from stored_homes import cases
 
 SESSION = ("codex", "thread")
 NUMBER = 7
@@ -44,6 +47,9 @@ class StoredRuns:
             return {}
         each = enumerate(sorted(self._counts), 1)
         return {NUMBER: [CataloguedRun(NUMBER, run, START + minute * MINUTE, 0) for run, minute in each]}
+
+    def copies(self) -> list[Any]:
+        return []
 
     def children(self, agents: Iterable[str]) -> list[Any]:
         assert "codex" in agents
@@ -148,6 +154,13 @@ def test_a_share_of_a_total_that_includes_what_happened_between_is_counted_as_st
     assert _by_run(_joined(stored, *ours)) == {"thread": 333, "log 10": 111, "log 30": 111}
 
 
+def test_a_total_after_a_run_that_was_held_in_a_conversation_is_counted_as_stored() -> None:
+    """That one states what it has used itself, so that the next total has all that happened since the last total."""
+    stored = StoredRuns({0: 222, 10: 111, 20: 111, 30: 111, 40: 900, 50: 111})
+    ours = _ours(10, 333, is_cumulative=True), _ours(30, 111), _ours(50, 1122)
+    assert _by_run(_joined(stored, *ours)) == {"thread": 1233, "log 10": 111, "log 30": 111, "log 50": 111}
+
+
 def test_a_total_without_a_store_stays_a_total() -> None:
     joined = _joined(StoredRuns({0: 0, 10: 0}), _ours(10, 333, is_cumulative=True))
     assert [one.is_cumulative for one in joined.invocations] == [True]
@@ -202,3 +215,45 @@ def test_stores_with_whole_seconds_and_runs_that_end_at_once_are_told_apart() ->
         CataloguedRun(NUMBER, 4, START + 10 * MINUTE - 501, 0),
     ]
     assert [one.run for one in native_runs(runs, times)] == [1, 3, 4]
+
+
+@pytest.mark.parametrize("name", ["claude/2.1.325/fork", "opencode/1.18.33/fork"])
+@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize("is_forked_by_us", [False, True])
+def test_what_a_fork_has_copied_of_a_run_of_ours_counts_once(
+    tmp_path: Path, name: str, is_reversed: bool, is_forked_by_us: bool
+) -> None:
+    """The catalogue counts a copied model call in the session that it has read last."""
+    home = next(case.unpack(tmp_path / "home") for case in cases() if str(case) == name)
+    catalogue = Catalogue(str(tmp_path / "histories.sqlite"), load_all())
+    catalogue.refresh(home)
+    catalogue.read(sorted(catalogue.sessions(), key=lambda one: one.session_id, reverse=is_reversed))
+    original, fork = sorted(catalogue.sessions(), key=lambda one: one.runs)
+    assert (original.runs, fork.runs) == (1, 2)
+    stored = catalogue.runs([original.number, fork.number])
+    truth = sum(row.usage.all_tokens for row in catalogue.usage.rows())
+    first = _recorded(original, stored[original.number][0])
+    second = _recorded(fork, stored[fork.number][1])
+    joined = join_usage([first, second] if is_forked_by_us else [first], catalogue)
+    others = catalogue.usage.sums((), UsageChoice(without=joined.sessions))
+    counted = [one.usage for one in joined.invocations] + [one.usage for one in others]
+    assert sum(usage.all_tokens for usage in counted) == truth == 2 * 1250
+
+
+def _recorded(session: CataloguedSession, run: CataloguedRun) -> AccountedRun:
+    """Harness has seen the same."""
+    at_ms = run.started_ms
+    run_id = new_run_id(at_ms - 500)
+    return AccountedRun(
+        log_id=run_id,
+        run_id=run_id,
+        agent=session.agent,
+        session_id=session.session_id,
+        started_ms=at_ms - 400,
+        ended_ms=at_ms + 1_500,
+        models={},
+        names={},
+        deltas=[AccountedDelta(at_ms, run_id, "m", "", Usage(input=1000, output=50, cache_read=200))],
+        is_over=True,
+        cwd=session.cwd,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,31 @@ def test_nothing_of_the_repository_runs(repository: Path, tmp_path: Path) -> Non
     git(repository, "config", "core.fsmonitor", f"touch {marker}")
     make_worktree(str(repository), "safe")
     assert not marker.exists()
+
+
+@pytest.mark.parametrize("condition", ["gitdir:**/worktrees/**", "onbranch:*n-*", "gitdir/i:**/.GIT/**"])
+@pytest.mark.parametrize("setting", ["filter.x.smudge", "filter.x.process", "core.fsmonitor"])
+def test_what_git_includes_only_in_a_worktree_does_not_run_either(
+    repository: Path, tmp_path: Path, condition: str, setting: str
+) -> None:
+    """Asked in the repository, git does not know of it: the condition holds in the new worktree alone."""
+    marker = tmp_path / "ran"
+    program = tmp_path / "evil"
+    program.write_text(f"#!/bin/sh\ntouch {marker}\ncat\n")
+    program.chmod(0o755)
+    (repository / ".gitattributes").write_text("* filter=x\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-q", "-m", "attributes")
+    git(repository, "config", "--file", ".git/evil.inc", setting, str(program))
+    git(repository, "config", f"includeIf.{condition}.path", "evil.inc")
+    marker.unlink(missing_ok=True)
+    made = make_worktree(str(repository), "run-1")
+    assert Path(made, "src", "a.txt").read_text() == "one\n"
+    remove_worktree(made)
+    assert not marker.exists()
+    with suppress(subprocess.CalledProcessError):  # git itself runs it
+        git(repository, "worktree", "add", "-q", "-b", "main-2", str(tmp_path / "plain"))
+    assert marker.exists() or setting == "core.fsmonitor"
 
 
 def test_only_worktrees_of_ours_are_removed(repository: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -241,6 +240,6 @@ writeFileSync(process.argv[2] + "/found.json", JSON.stringify(found));
 def _javascript_library() -> str | None:
     if shutil.which("node") is None:
         return None
-    folder = Path(__file__).parents[3] / "web" / "node_modules" / "assistant-stream"
-    place = Path(os.environ.get("ASSISTANT_STREAM_JS", folder)) / "dist" / "index.js"
+    folder = Path(__file__).parents[3] / "web" / "node_modules"
+    place = folder / "assistant-stream" / "dist" / "index.js"
     return place.as_uri() if place.exists() else None

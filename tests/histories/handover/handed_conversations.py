@@ -17,11 +17,11 @@ from harness.contracts.conversation import (
     HandedConversation,
     HandedPrompt,
     Losses,
-    conversation_of,
 )
 from harness.contracts.history import Home
 from harness.contracts.writer import HandoverPlace, HandoverWriter, with_origin
 from harness.events.operation import Command, Fetch, List, Read, Search, Write
+from harness.folds.handed_conversation import conversation_of
 from harness.histories.handover.budget import within_budget
 from harness.histories.handover.registry import load, names
 

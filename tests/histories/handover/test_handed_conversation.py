@@ -16,7 +16,6 @@ from harness.contracts.conversation import (
     HandedCall,
     HandedConversation,
     HandedPrompt,
-    conversation_of,
 )
 from harness.contracts.own_tools import OwnTool, own_call
 from harness.contracts.writer import origin_note
@@ -32,6 +31,7 @@ from harness.events import (
     ToolStart,
 )
 from harness.events.operation import Command, Read, Write
+from harness.folds.handed_conversation import conversation_of
 from harness.histories.handover.budget import cut, size_of, within_budget
 from harness.histories.handover.delivery import masked
 

@@ -16,11 +16,11 @@ from harness.contracts.conversation import (
     HandedCall,
     HandedConversation,
     HandedPrompt,
-    conversation_of,
 )
 from harness.contracts.fixture import LabContext, ToolTemplate
 from harness.contracts.history import Home, StoredSession
 from harness.contracts.writer import Delivered, HandoverWriter, NewFile, NewIds
+from harness.folds.handed_conversation import conversation_of
 from harness.histories.handover.delivery import HandoverFolder, differences, stored_conversation
 from harness.histories.registry import load as load_history
 from harness.histories.stored_log import StoredLog

@@ -210,17 +210,18 @@ def test_a_denial_is_not_passed_by_a_symbolic_link(tmp_path: Path, path: str, gl
     "path", ["secret/x", "./secret/x", "a/../secret/x", "/project/secret/x", "secret//x"]
 )
 def test_a_denial_finds_the_path_that_is_meant(path: str) -> None:
-    denial = Denial(tool="write", params={"filePath": "secret/*"})
-    assert denial.covers(proposed_call("write", {"filePath": path}, [Write(path="/project/secret/x")]))
-    absolute = Denial(tool="write", params={"filePath": "/project/secret/*"})
-    assert absolute.covers(proposed_call("write", {"filePath": path}, [Write(path="/project/secret/x")]))
+    for glob in ("secret/*", "/project/secret/*"):
+        permissions = Permissions("allow", deny=[Denial(tool="write", params={"filePath": glob})])
+        call = proposed_call("write", {"filePath": path}, [Write(path="/project/secret/x")])
+        assert permissions.denial(call) == "denied"
 
 
 def test_an_argument_is_found_under_each_name_that_a_tool_takes_for_it() -> None:
     both = {"file_path": "src/a", "filePath": "other/b"}
     assert not matches(ToolPermission("write", {"file_path": "src/*"}), "write", both)
     assert matches(ToolPermission("write", {"filePath": "src/*"}), "write", {"file_path": "src/a"})
-    assert Denial(tool="write", params={"file_path": "other/*"}).covers(proposed_call("write", both))
+    permissions = Permissions("allow", deny=[Denial(tool="write", params={"file_path": "other/*"})])
+    assert permissions.denial(proposed_call("write", both))
 
 
 def test_no_one_is_asked_about_a_to_do_list_and_a_denial_still_holds() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.approvals.rules import Rule
 from harness.contracts.model import Ask, ToolTurn
 from harness.contracts.tool import ToolPermission
 from harness.events import Event, Relay, RelayReply, SessionStart, ToolEnd
@@ -69,6 +70,30 @@ def test_what_is_on_the_allowlist_is_not_asked_for() -> None:
 
     assert not played.of(Relay)
     assert played.of(ToolEnd)[0].success
+
+
+def test_always_is_not_offered_where_a_rule_asks() -> None:
+    permissions = Permissions("ask", rules=[Rule(answer="ask", tool="add")])
+    offered: list[list[str]] = []
+
+    def allow(agents: Any, event: Event) -> None:
+        if isinstance(event, Relay):
+            offered.append([choice.kind for choice in event.choices or ()])
+            agents.resolve(event.id, approved=True)
+
+    play(ASKED, says("3"), tools=(add,), permissions=permissions, on_event=allow)
+    play(ASKED, says("3"), tools=(add,), permissions=Permissions("ask"), on_event=allow)
+
+    assert offered == [["allow-once", "reject-once"], ["allow-once", "allow-always", "reject-once"]]
+
+
+def test_a_grant_for_once_answers_a_rule_that_asks_and_none_that_denies() -> None:
+    asks, denies = (Rule(answer=answer, tool="add") for answer in ("ask", "deny"))
+    for rule, expected in ((asks, [True, False]), (denies, [False, False])):
+        permissions = Permissions("deny", rules=[rule], allow_once=[ToolPermission("add")])
+        refuse = lambda agents, event: isinstance(event, Relay) and agents.resolve(event.id, approved=False)  # noqa: E731
+        played = play(ASKED, ASKED, says("3"), tools=(add,), permissions=permissions, on_event=refuse)
+        assert [end.success for end in played.of(ToolEnd)] == expected
 
 
 def test_a_grant_for_once_is_used_up() -> None:

@@ -2,7 +2,19 @@
 
 import type { HarnessFilePreview, HarnessOperation, HarnessRelayOption, JSONValue } from "../../client/src/index.js";
 
-export type InboxState = "needs-approval" | "asks" | "running" | "background" | "idle" | "succeeded" | "failed" | "interrupted" | "lost";
+export type InboxState = "needs-approval" | "asks" | "running" | "background" | "parked" | "idle" | "succeeded" | "failed" | "interrupted" | "lost";
+
+export interface RowLimit {
+  readonly window: string;
+  readonly resetsAtMs: number | null;
+  /** When it continues by itself; null: a person does it. */
+  readonly continuesAtMs: number | null;
+  /** Which window it is of those that are waited for in a row. */
+  readonly number: number;
+  readonly most: number;
+  /** It was to continue, and its process died. */
+  readonly isUncertain: boolean;
+}
 
 export interface RowOperation {
   readonly kind: string;
@@ -82,6 +94,8 @@ export interface InboxRow {
   readonly stateSinceMs: number;
   readonly isLive: boolean;
   readonly failure: { readonly code: string; readonly text: string; /** What to do next, where that is known. */ readonly hint?: string } | null;
+  /** A window of the provider that ended the last run. */
+  readonly limit?: RowLimit | null;
   readonly lastOperation: RowOperation | null;
   readonly asks: readonly RowAsk[];
   readonly children: readonly RowChild[];

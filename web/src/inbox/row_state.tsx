@@ -1,7 +1,8 @@
 /** What a conversation does, as a shape, a word and a colour: never by one of them alone. */
 
 import { Icon, type IconName } from "../shell/icon.js";
-import type { InboxRow, InboxState } from "./row.js";
+import { shortTime } from "../amounts.js";
+import type { InboxRow, InboxState, RowLimit } from "./row.js";
 
 interface Shown {
   readonly shape: string;
@@ -15,6 +16,7 @@ const SHOWN: { readonly [State in InboxState]: Shown } = {
   asks: { shape: "ask", word: "Needs you" },
   running: { shape: "run", word: "Running" },
   background: { shape: "bg", word: "Waits for a background job" },
+  parked: { shape: "bg", word: "Waits for a limit" },
   idle: { shape: "idle", word: "Idle" },
   succeeded: { shape: "sign", icon: "check", tone: "good", word: "Done" },
   failed: { shape: "sign", icon: "close", tone: "bad", word: "Failed" },
@@ -36,11 +38,22 @@ export function refusedWords({ refused = 0 }: InboxRow): string {
   return refused ? `${refused.toLocaleString("en")} refused` : "";
 }
 
+/** “The window 5 h is full · continues at 15:21 (1 of 2)”. */
+function limitWords({ window, resetsAtMs, continuesAtMs, number, most, isUncertain }: RowLimit): string {
+  const words = [window ? `The window ${window.replaceAll("_", " ")} is full` : "A limit of its provider is reached"];
+  if (continuesAtMs !== null) words.push(`continues at ${shortTime(continuesAtMs)} (${number} of ${most})`);
+  else if (resetsAtMs !== null) words.push(`it opens at ${shortTime(resetsAtMs)}`);
+  if (isUncertain) words.push("it was to continue, and its process died: look whether it did");
+  return words.join(" · ");
+}
+
 /** “Failed: timed out after 30 min”, “Lost contact: …”, “Done”. */
-export function stateWords({ state, failure }: InboxRow): string {
+export function stateWords({ state, failure, limit }: InboxRow): string {
   const { word } = SHOWN[state] ?? SHOWN.idle;
+  if (state === "parked" && limit) return limitWords(limit);
   if (!failure?.text || !(state === "failed" || state === "lost" || state === "interrupted")) return word;
   const isSaid = failure.text.toLowerCase().startsWith(word.toLowerCase());
   const why = failure.hint ? `${failure.text.replace(/\.$/, "")}. ${failure.hint}` : failure.text;
-  return isSaid ? why : `${word}: ${why}`;
+  const said = isSaid ? why : `${word}: ${why}`;
+  return limit && state === "failed" ? `${said.replace(/\.$/, "")} · ${limitWords(limit)}` : said;
 }

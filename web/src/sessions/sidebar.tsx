@@ -269,6 +269,7 @@ function DeleteButton({ id }: { readonly id: string }) {
 function shortWords(row: InboxRow): string {
   if (needsYou(row))
     return inOneLine(row.asks[0]?.kind === "question" ? "a question" : row.asks[0]?.kind === "plan" ? "a plan" : (row.asks[0]?.title ?? "needs you"));
+  if (row.state === "parked") return stateWords(row);
   if (works(row)) return inOneLine(row.state === "background" ? "background job" : (row.lastOperation?.text ?? "running"), "code");
   const words = stateWords(row).replace(/^Failed: /, "");
   return inOneLine(`${words.charAt(0).toLowerCase()}${words.slice(1)}`);

@@ -91,11 +91,11 @@ class AiderTranslator(Translator):
 
     def text(self, line: str) -> Sequence[Event]:
         for pattern, name in self.lines:
-            found = pattern.fullmatch(line)
-            if found is not None:
+            match = pattern.fullmatch(line)
+            if match is not None:
                 self.rule = name.removeprefix("_")
                 method: Callable[[re.Match[str]], Sequence[Event]] = getattr(self, name)
-                return method(found)
+                return method(match)
         if not self._is_ready:
             self.rule = "startup"
             return [Info(message=line, code="startup")] if line.strip() else ()
@@ -122,43 +122,43 @@ class AiderTranslator(Translator):
         self._has_answered = self._has_answered or is_answer
         return [Message(role="assistant", text=text) if is_answer else Info(message=text, code="remark")]
 
-    def _banner(self, found: re.Match[str]) -> Sequence[Event]:
-        self._version = found[1]
+    def _banner(self, match: re.Match[str]) -> Sequence[Event]:
+        self._version = match[1]
         return ()
 
-    def _model(self, found: re.Match[str]) -> Sequence[Event]:
+    def _model(self, match: re.Match[str]) -> Sequence[Event]:
         self._is_ready = True
-        return [SessionStart(agent="aider", model=found[1], version=self._version)]
+        return [SessionStart(agent="aider", model=match[1], version=self._version)]
 
-    def _tokens(self, found: re.Match[str]) -> Sequence[Event]:
+    def _tokens(self, match: re.Match[str]) -> Sequence[Event]:
         self._has_failed = False
         self.turns = (self.turns or 0) + 1
-        return [*self._flush(is_answer=True), UsageDelta(usage=_usage_of(found[0]))]
+        return [*self._flush(is_answer=True), UsageDelta(usage=_usage_of(match[0]))]
 
-    def _edit(self, found: re.Match[str]) -> Sequence[Event]:
+    def _edit(self, match: re.Match[str]) -> Sequence[Event]:
         self._edits += 1
         call_id = f"edit-{self._edits}"
-        path = absolute(found[1].strip(), self.working_directory)
+        path = absolute(match[1].strip(), self.working_directory)
         operations: list[Operation] = [Write(path=path)]
         return [
             ToolStart(call_id=call_id, tool_name="edit", operations=operations),
             ToolEnd(call_id=call_id, tool_name="edit", success=True),
         ]
 
-    def _failure(self, found: re.Match[str]) -> Sequence[Event]:
+    def _failure(self, match: re.Match[str]) -> Sequence[Event]:
         self._has_failed = True
-        return [*self._flush(is_answer=False), Error(message=found[2] or found[1], code=found[1])]
+        return [*self._flush(is_answer=False), Error(message=match[2] or match[1], code=match[1])]
 
-    def _gave_up(self, found: re.Match[str]) -> Sequence[Event]:
+    def _gave_up(self, match: re.Match[str]) -> Sequence[Event]:
         self._has_failed = True
-        return [*self._flush(is_answer=False), Error(message=found[1], code="max_reflections")]
+        return [*self._flush(is_answer=False), Error(message=match[1], code="max_reflections")]
 
-    def _retry(self, found: re.Match[str]) -> Sequence[Event]:
+    def _retry(self, match: re.Match[str]) -> Sequence[Event]:
         self._has_failed = False
-        return [Warning(message=found[1], code="retry")]
+        return [Warning(message=match[1], code="retry")]
 
-    def _remark(self, found: re.Match[str]) -> Sequence[Event]:
-        return [Info(message=found[1].strip(), code="remark")]
+    def _remark(self, match: re.Match[str]) -> Sequence[Event]:
+        return [Info(message=match[1].strip(), code="remark")]
 
 
 def _usage_of(line: str) -> Usage:
@@ -168,14 +168,14 @@ def _usage_of(line: str) -> Usage:
         for number, unit, name in _COUNT.findall(line)
         if number.count(".") < 2
     }
-    hit, written, sent = counts.get("cache hit"), counts.get("cache write"), counts.get("sent")
+    hit, cache_write, input_tokens = counts.get("cache hit"), counts.get("cache write"), counts.get("sent")
     cost = _COST.search(line)
     cost_usd = float(cost[1].strip(".") or 0) if cost is not None and cost[1].count(".") < 2 else None
     return Usage(
-        input=besides(sent, hit, written),
+        input=besides(input_tokens, hit, cache_write),
         output=counts.get("received"),
         cache_read=hit,
-        cache_write=written,
+        cache_write=cache_write,
         cost_usd=cost_usd,
         cost_source="" if cost_usd is None else "stated",
     )

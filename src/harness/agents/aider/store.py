@@ -68,26 +68,26 @@ def find(home: Home) -> Iterator[StoredSession]:
         file = look_at(os.path.join(project, _FILE))
         if file is None:
             continue
-        for started in _starts(file.path):
+        for start_time in _starts(file.path):
             yield file.session(
                 "aider",
-                _session_id(file.path, started),
+                _session_id(file.path, start_time),
                 cwd=project,
-                started_ms=milliseconds(started) or 0,
+                started_ms=milliseconds(start_time) or 0,
             )
 
 
-def _session_id(path: str, started: str) -> str:
+def _session_id(path: str, start_time: str) -> str:
     from hashlib import sha256
 
     project = os.path.basename(os.path.dirname(os.path.abspath(path)))
     digest = sha256(project.encode("utf-8", "surrogateescape")).hexdigest()[:8]
-    return f"aider-{re.sub('[^0-9]', '', started)}-{digest}"
+    return f"aider-{re.sub('[^0-9]', '', start_time)}-{digest}"
 
 
 def _starts(path: str) -> list[str]:
-    found = (_SESSION.fullmatch(line) for line in _text_lines(path))
-    return list(dict.fromkeys(match[1] for match in found if match is not None))
+    match = (_SESSION.fullmatch(line) for line in _text_lines(path))
+    return list(dict.fromkeys(match[1] for match in match if match is not None))
 
 
 def records(session: StoredSession) -> Iterator[StoredRecord]:

@@ -30,8 +30,8 @@ _END = "> Tokens: 0 sent, 0 received."
 
 def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFile]:
     text = SessionText(conversation, place, "aider", {})
-    started = iso(conversation.started_ms)[:19].replace("T", " ")
-    lines = ["", f"# aider chat started at {started}", "", _BEGINNING, ""]
+    start_time = iso(conversation.started_ms)[:19].replace("T", " ")
+    lines = ["", f"# aider chat started at {start_time}", "", _BEGINNING, ""]
     for turn in conversation.turns:
         if isinstance(turn, HandedPrompt):
             lines += [*(f"#### {line}" for line in _lines(turn.text)), ""]
@@ -46,9 +46,9 @@ def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFi
 
 
 def _call(call: HandedCall, text: SessionText) -> Iterator[str]:
-    name, asked = text.object_call(call)
+    name, arguments = text.object_call(call)
     state = "failed" if call.has_failed else "done"
-    yield _as_answer(" ".join(f"I called {name} with {json_text(asked)} ({state}). It gave:".split("\n")))
+    yield _as_answer(" ".join(f"I called {name} with {json_text(arguments)} ({state}). It gave:".split("\n")))
     yield ""
     yield from (f"    {line}" for line in _lines(call.output))
     yield ""

@@ -59,10 +59,10 @@ class ChildUsage:
         if not message_id or not any(getattr(usage, name) for name in CLASSES):
             return
         asks = any(record_of(block).get("type") == "tool_use" for block in items_of(message.get("content")))
-        known = calls.get(message_id)
-        asks = asks or (known is not None and not known.is_last)
-        given = replace(usage, output=None, reasoning=None)
-        calls[message_id] = CountedCall(text_of(message.get("model")), given, is_last=not asks)
+        entry = calls.get(message_id)
+        asks = asks or (entry is not None and not entry.is_last)
+        input_usage = replace(usage, output=None, reasoning=None)
+        calls[message_id] = CountedCall(text_of(message.get("model")), input_usage, is_last=not asks)
 
     def note_end(self, run_id: str, detail: dict[str, Any]) -> None:
         usage = usage_of_call(record_of(detail.get("usage")))
@@ -113,7 +113,8 @@ _SKILL_DIRECTORY = re.compile(r"Base directory for this skill: ([^\n]+)")
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt goes through stdin: it may be long, and other options would swallow it."""
     # What follows the files must be an option, or it would be taken for another file.
-    args = ["--print", *(["--mcp-config", *request.mcp] if request.mcp else [])]
+    servers = [*request.mcp, *(server.file for server in request.tool_servers)]
+    args = ["--print", *(["--mcp-config", *servers] if servers else [])]
     args += ["--output-format", "stream-json", "--verbose"]
     if has(version, _PARTIAL_MESSAGES_SINCE):
         args.append("--include-partial-messages")
@@ -252,27 +253,31 @@ class ClaudeTranslator(StreamJson):
         child = self.children.find(call.id)
         if child is not None:
             self._child_usage.note_end(child.run_id, detail)
-        ended = self._ended_tasks.pop(call.id, None)
-        return super()._spawned(call, block, detail) if ended is None else self.end_child(call.id, *ended)
+        task_end = self._ended_tasks.pop(call.id, None)
+        return (
+            super()._spawned(call, block, detail) if task_end is None else self.end_child(call.id, *task_end)
+        )
 
     def end_child(self, call_id: str, status: str, text: str, duration_ms: int | None = None) -> list[Event]:
         child = self.children.find(call_id)
         run_id = "" if child is None else child.run_id
-        used = self._child_usage.take(run_id) if run_id and self._states_models else {}
+        child_usage = self._child_usage.take(run_id) if run_id and self._states_models else {}
         events = [
             replace(self._ledger.call(call.model, call.usage, name), run_id=run_id)
-            for name, call in used.items()
+            for name, call in child_usage.items()
         ]
         return [*events, *super().end_child(call_id, status, text, duration_ms)]
 
-    def amend(self, held: list[Event], record: Record) -> list[Event]:
+    def amend(self, events: list[Event], record: Record) -> list[Event]:
         """Where a skill lies is only in the text that it then puts into the conversation."""
         content = record_of(record.get("message")).get("content")
-        found = _SKILL_DIRECTORY.match(output_of(content)) if record.get("type") == "user" else None
-        if found is None:
-            return held
-        placed = _placed(self._held_operations, found[1].strip())
-        return [replace(event, operations=placed) if isinstance(event, ToolEnd) else event for event in held]
+        match = _SKILL_DIRECTORY.match(output_of(content)) if record.get("type") == "user" else None
+        if match is None:
+            return events
+        placed = _placed(self._held_operations, match[1].strip())
+        return [
+            replace(event, operations=placed) if isinstance(event, ToolEnd) else event for event in events
+        ]
 
     def _result(self, record: Record) -> Sequence[Event]:
         out = list(super()._result(record))
@@ -330,8 +335,11 @@ class ClaudeTranslator(StreamJson):
         out: list[Event] = [RateLimits(windows=windows)] if windows else []
         if status in ("", "allowed"):
             return out
-        used = amount_of(data.get("utilization"))
-        parts = (text_of(data.get("rateLimitType")), "" if used is None else f"{used:.0%} used")
+        share_of_limit = amount_of(data.get("utilization"))
+        parts = (
+            text_of(data.get("rateLimitType")),
+            "" if share_of_limit is None else f"{share_of_limit:.0%} used",
+        )
         details = ", ".join(filter(None, parts))
         message = f"rate limit status: {status}{f' ({details})' if details else ''}"
         return [*out, Warning(message=message, code=f"rate_limit_{status}")]
@@ -429,6 +437,8 @@ def _placed(operations: list[Operation], directory: str) -> list[Operation]:
     ]
 
 
+_SUPPORTS = frozenset({"agent-default", "fork", "mcp", "read-only", *_FLAGS})
+
 AGENT = Agent(
     name="claude",
     title="Claude Code",
@@ -438,7 +448,7 @@ AGENT = Agent(
     homes=("~/.claude/", "~/.claude.json", "$CLAUDE_CONFIG_DIR/"),
     command=command,
     translator=ClaudeTranslator,
-    supports=frozenset({"agent-default", "fork", "mcp", "read-only", *_FLAGS}),
+    supports=_SUPPORTS,
     command_files=(CommandFiles(folders=("~/.claude/commands", ".claude/commands")),),
     screen_resume=("--resume", "{id}"),
     two_way=TwoWay(
@@ -447,6 +457,7 @@ AGENT = Agent(
         translator=ClaudeTranslator,
         capabilities=ClaudeControl.capabilities,
         tools=CLAUDE,
+        supports=_SUPPORTS | {"tool_servers"},
         since=_CONVERSATION_SINCE,
         asks_since=_ASKS_SINCE,
     ),

@@ -54,9 +54,9 @@ class CompactionCalls(msgspec.Struct, omit_defaults=True):
 
     def state(self, totals: Mapping[str, Counts]) -> list[CompactionCall]:
         now = {plain_name(model): counts for model, counts in totals.items()}
-        found = [*self._unexplained(now)] if self.boundary and not self.has_sub_agents else []
+        calls = [*self._unexplained(now)] if self.boundary and not self.has_sub_agents else []
         self.stated, self.answered, self.boundary, self.has_sub_agents = now, {}, "", False
-        return [] if any(min(call.counts) < 0 for call in found) else found
+        return [] if any(min(call.counts) < 0 for call in calls) else calls
 
     def _unexplained(self, now: Mapping[str, Counts]) -> Iterator[CompactionCall]:
         if self.stated is None or self.answered.keys() - now.keys():

@@ -199,13 +199,13 @@ class ClaudeControl(Driver):
         """Remember what a question does not repeat: plans, and which calls are those of sub-agents."""
         parent = text_of(record.get("parent_tool_use_id"))
         for block in map(record_of, items_of(record_of(record.get("message")).get("content"))):
-            call_id, given = text_of(block.get("id")), record_of(block.get("input"))
+            call_id, tool_input = text_of(block.get("id")), record_of(block.get("input"))
             if call_id and parent:
                 self._spawn_calls[call_id] = parent
-            if call_id and (name := text_of(given.get("subagent_type"))):
+            if call_id and (name := text_of(tool_input.get("subagent_type"))):
                 self._spawned[call_id] = name
             if block.get("name") == _PLAN:
-                self._plans[call_id] = text_of(given.get("plan"))
+                self._plans[call_id] = text_of(tool_input.get("plan"))
 
     def _on_result(self, record: Record) -> Moves:
         if not self.is_busy:
@@ -293,23 +293,23 @@ class ClaudeControl(Driver):
         )
 
     def _asked_about(self, request_id: Any, request: Record) -> Move:
-        name, given = text_of(request.get("tool_name")), request.get("input")
-        native = {"request_id": request_id, "tool": name, "input": given}
+        name, tool_input = text_of(request.get("tool_name")), request.get("input")
+        native = {"request_id": request_id, "tool": name, "input": tool_input}
         call_id = text_of(request.get("tool_use_id"))
         subagent, spawn_call_id = self._subagent(text_of(request.get("agent_id")), call_id)
         origin: dict[str, Any] = {
             "call_id": call_id,
             "tool_name": name,
-            "input": given,
+            "input": tool_input,
             "subagent": subagent,
             "spawn_call_id": spawn_call_id,
         }
         if name == _QUESTION:
-            native["questions"] = questions = _questions(record_of(given))
+            native["questions"] = questions = _questions(record_of(tool_input))
             return self._ask(native, question_relay(questions, **origin))
         if name == _PLAN:
-            called = self._plans.pop(origin["call_id"], "")
-            plan = {"title": _PLAN_TITLE, "plan": text_of(record_of(given).get("plan")) or called}
+            call_of_plan = self._plans.pop(origin["call_id"], "")
+            plan = {"title": _PLAN_TITLE, "plan": text_of(record_of(tool_input).get("plan")) or call_of_plan}
             return self._ask(native, Relay(id="", kind="plan", question=_PLAN_TITLE, payload=plan, **origin))
         description = first_text(request, "description", "decision_reason")
         return self._ask(native, Relay(id="", question=description, **origin))
@@ -330,14 +330,14 @@ class ClaudeControl(Driver):
         if not reply.approved:
             message = reply.reason or "The user does not want this."
             return _permission(native, behavior="deny", message=message)
-        given = native["input"]
+        tool_input = native["input"]
         if native["tool"] == _PLAN:
             self._only_reads = False  # from here on each call is decided by what was granted for the work
         if native["tool"] == _QUESTION:
             answers = answers_of(native["questions"], reply.answer)
-            joined = {question: ", ".join(chosen) for question, chosen in answers.items()}
-            given = {**record_of(given), "answers": joined}
-        return _permission(native, behavior="allow", updatedInput=given)
+            joined = {question: ", ".join(labels) for question, labels in answers.items()}
+            tool_input = {**record_of(tool_input), "answers": joined}
+        return _permission(native, behavior="allow", updatedInput=tool_input)
 
     def _cancelled(self, native: Any) -> Moves:
         return [_permission(native, behavior="deny", message="The turn was interrupted.")]
@@ -369,16 +369,16 @@ def _user_line(prompt: Prompt) -> Move:
     )
 
 
-def _questions(given: dict[str, Any]) -> list[AskedQuestion]:
+def _questions(tool_input: dict[str, Any]) -> list[AskedQuestion]:
     """The answers are expected under the text of each question."""
-    found = []
-    for item in map(record_of, items_of(given.get("questions"))):
+    questions = []
+    for item in map(record_of, items_of(tool_input.get("questions"))):
         options = [
             Choice(label=text_of(one.get("label")), description=text_of(one.get("description")))
             for one in map(record_of, items_of(item.get("options")))
         ]
         text = text_of(item.get("question"))
-        found.append(
+        questions.append(
             AskedQuestion(
                 id=text,
                 question=text,
@@ -387,7 +387,7 @@ def _questions(given: dict[str, Any]) -> list[AskedQuestion]:
                 multiple=item.get("multiSelect") is True,
             )
         )
-    return found
+    return questions
 
 
 def _permission(native: Any, **decision: Any) -> Move:

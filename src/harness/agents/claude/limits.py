@@ -20,8 +20,8 @@ def limit_windows(data: Record) -> list[LimitWindow]:
 
 
 def _window(name: str, data: Record) -> LimitWindow | None:
-    used, resets_s = amount_of(data.get("utilization")), count_of(data.get("resetsAt"))
-    status = _STATUS.get(text_of(data.get("status")) or ("allowed" if used is not None else ""))
+    share_of_limit, resets_s = amount_of(data.get("utilization")), count_of(data.get("resetsAt"))
+    status = _STATUS.get(text_of(data.get("status")) or ("allowed" if share_of_limit is not None else ""))
     if status == "reached" and data.get("isUsingOverage") is True:
         status = "ok"  # what is above the window is paid for
     elif status == "reached" and name == "overage" and not resets_s:
@@ -31,6 +31,6 @@ def _window(name: str, data: Record) -> LimitWindow | None:
     return LimitWindow(
         name=name,
         status=status,  # type: ignore[arg-type]
-        used_percent=None if used is None else round(used * 100, 1),
+        used_percent=None if share_of_limit is None else round(share_of_limit * 100, 1),
         resets_at_ms=resets_s * 1000 if resets_s else None,
     )

@@ -194,26 +194,29 @@ class _ClaudeScan(FileScan[_State]):
             if self.state.compactions.boundary:
                 self._add_up()
             self._since = {}
-            totals = {model: _totals_of(stated) for model, stated in (record.model_usage or {}).items()}
+            totals = {
+                model: _totals_of(usage_of_model)
+                for model, usage_of_model in (record.model_usage or {}).items()
+            }
             for call in self.state.compactions.state(totals):
                 self._compacted.append((self.summary.runs, self.summary.ended_ms, call))
 
     def _add_up(self) -> None:
-        for message_id, (model, stated) in self._since.items():
-            self.state.compactions.answer(message_id, model, _counts_of_message(stated))
+        for message_id, (model, usage) in self._since.items():
+            self.state.compactions.answer(message_id, model, _counts_of_message(usage))
         self._since = {}
 
     def used(self) -> list[UsedTokens]:
         self._end_run()
         self._add_up()
-        found = [
-            _used_tokens(message_id, run, time_of(timestamp), model, stated, cost_usd)
-            for message_id, (run, timestamp, model, stated, cost_usd) in self._calls.items()
+        tokens = [
+            _used_tokens(message_id, run, time_of(timestamp), model, usage, cost_usd)
+            for message_id, (run, timestamp, model, usage, cost_usd) in self._calls.items()
         ]
-        found += [_used_by_compaction(*one) for one in self._compacted]
+        tokens += [_used_by_compaction(*one) for one in self._compacted]
         self._calls, self._compacted = {}, []
-        self.summary.ended_ms = max([self.summary.ended_ms, *(one.at_ms for one in found)])
-        return found
+        self.summary.ended_ms = max([self.summary.ended_ms, *(one.at_ms for one in tokens)])
+        return tokens
 
     def _answer(self, record: _Line, message: _Message, document: Document) -> None:
         runs = self.state.summary.runs
@@ -240,12 +243,16 @@ class _ClaudeScan(FileScan[_State]):
             elif block.type == "tool_use" and block.input is not None:
                 self._called(block.id, block.name, block.input, document)
 
-    def _called(self, call_id: str, name: str, given: _CallInput, document: Document) -> None:
+    def _called(self, call_id: str, name: str, tool_input: _CallInput, document: Document) -> None:
         if mark := _FILES.get(name):
-            path = given.file_path or given.notebook_path
+            path = tool_input.file_path or tool_input.notebook_path
             if isinstance(path, str):
                 document.files[mark + path] = None
-        elif name in _SHELLS and isinstance(given.command, str) and document.add_command(given.command):
+        elif (
+            name in _SHELLS
+            and isinstance(tool_input.command, str)
+            and document.add_command(tool_input.command)
+        ):
             self.state.commits.append(call_id)
         elif name in SUB_AGENT_TOOLS and not document.file:
             self.state.compactions.has_sub_agents = True
@@ -259,18 +266,18 @@ class _ClaudeScan(FileScan[_State]):
     def _user(self, record: _Line, content: str | list[_Block], document: Document) -> None:
         if record.is_meta or record.is_compact_summary:
             return
-        given = (
+        words = (
             content
             if isinstance(content, str)
             else [{"type": block.type, "text": block.text} for block in content]
         )
-        prompt = prompt_of({}, given)
+        prompt = prompt_of({}, words)
         if document.file:  # what a sub-agent was asked for
             document.texts.append(prompt or "")
             return
         state = self.state
         if prompt is None:
-            text = words_of(given).lstrip()
+            text = words_of(words).lstrip()
             state.is_interrupted = state.is_interrupted or text.startswith(_INTERRUPTION)
             state.is_local = state.is_local or text.startswith("<local-command-stdout>")
             return
@@ -310,52 +317,57 @@ def _begin_run(summary: SessionSummary, record: _Line, prompt: str, at_ms: int) 
 
 
 def _used_tokens(
-    message_id: str, run: int, at_ms: int, model: str, stated: _Used, cost_usd: float | None
+    message_id: str, run: int, at_ms: int, model: str, message_usage: _Used, cost_usd: float | None
 ) -> UsedTokens:
     """As the model API writes it, which counts thinking as output."""
-    details, output = stated.output_tokens_details, stated.output_tokens
+    details, output = message_usage.output_tokens_details, message_usage.output_tokens
     thinking = None if details is None else details.thinking_tokens
     if output is not None and thinking:
         output = max(0, output - thinking)
     usage = Usage(
-        input=stated.input_tokens,
+        input=message_usage.input_tokens,
         output=output,
-        cache_read=stated.cache_read_input_tokens,
-        cache_write=stated.cache_creation_input_tokens,
+        cache_read=message_usage.cache_read_input_tokens,
+        cache_write=message_usage.cache_creation_input_tokens,
         reasoning=thinking,
-        cache_write_1h=(stated.cache_creation and stated.cache_creation.ephemeral_1h_input_tokens) or None,
+        cache_write_1h=(
+            message_usage.cache_creation and message_usage.cache_creation.ephemeral_1h_input_tokens
+        )
+        or None,
         cost_usd=cost_usd,
     )
-    speed = speed_of(stated.speed)
+    speed = speed_of(message_usage.speed)
     return UsedTokens(message_id, run, at_ms, plain_name(model), counts_of(usage), speed, prompt_size(usage))
 
 
-def _counts_of_message(stated: _Used) -> Counts:
+def _counts_of_message(usage: _Used) -> Counts:
     return (
-        stated.input_tokens or 0,
-        stated.output_tokens or 0,
-        stated.cache_read_input_tokens or 0,
-        stated.cache_creation_input_tokens or 0,
-        stated.output_tokens_details.thinking_tokens if stated.output_tokens_details else 0,
-        stated.cache_creation.ephemeral_1h_input_tokens if stated.cache_creation else 0,
+        usage.input_tokens or 0,
+        usage.output_tokens or 0,
+        usage.cache_read_input_tokens or 0,
+        usage.cache_creation_input_tokens or 0,
+        usage.output_tokens_details.thinking_tokens if usage.output_tokens_details else 0,
+        usage.cache_creation.ephemeral_1h_input_tokens if usage.cache_creation else 0,
     )
 
 
-def _totals_of(stated: _ModelTotals) -> Counts:
+def _totals_of(usage: _ModelTotals) -> Counts:
     return (
-        stated.input_tokens,
-        stated.output_tokens,
-        stated.cache_read_input_tokens,
-        stated.cache_creation_input_tokens,
-        stated.thinking_tokens,
-        stated.cache_creation_ephemeral_1h_input_tokens,
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_read_input_tokens,
+        usage.cache_creation_input_tokens,
+        usage.thinking_tokens,
+        usage.cache_creation_ephemeral_1h_input_tokens,
     )
 
 
 def _used_by_compaction(run: int, at_ms: int, call: CompactionCall) -> UsedTokens:
-    given, output, read, written, thinking, for_an_hour = call.counts
-    stated = _Used(given, output, read, written, _Thinking(thinking), _CacheWrites(for_an_hour))
-    return _used_tokens(call.id, run, at_ms, call.model, stated, None)
+    input_tokens, output, cache_read, cache_write, thinking, for_an_hour = call.counts
+    usage = _Used(
+        input_tokens, output, cache_read, cache_write, _Thinking(thinking), _CacheWrites(for_an_hour)
+    )
+    return _used_tokens(call.id, run, at_ms, call.model, usage, None)
 
 
 def _scan(session: StoredSession, state: bytes) -> Iterator[Reading]:

@@ -244,11 +244,11 @@ class ClaudeRewording(Rewording):
             self.put(line)
 
     def _cost_stated(self, record: Record) -> None:
-        used = {
-            model: _totals_of(record_of(stated))
-            for model, stated in record_of(record.get("modelUsage")).items()
+        totals = {
+            model: _totals_of(record_of(usage))
+            for model, usage in record_of(record.get("modelUsage")).items()
         }
-        for call in self._compactions.state(used):
+        for call in self._compactions.state(totals):
             self._end_message()
             usage = _usage_of(call.counts)
             self._usage[call.id, ""] = call.model, usage
@@ -305,23 +305,23 @@ def _counts_of(usage: Record) -> Counts:
 
 def _usage_of(counts: Counts) -> Record:
     """As the usage of a message."""
-    given, output, read, written, thinking, for_an_hour = counts
+    input_tokens, output, cache_read, cache_write, thinking, for_an_hour = counts
     return {
-        "input_tokens": given,
+        "input_tokens": input_tokens,
         "output_tokens": output,
-        "cache_read_input_tokens": read,
-        "cache_creation_input_tokens": written,
+        "cache_read_input_tokens": cache_read,
+        "cache_creation_input_tokens": cache_write,
         "output_tokens_details": {"thinking_tokens": thinking},
         "cache_creation": {"ephemeral_1h_input_tokens": for_an_hour},
     }
 
 
-def _totals_of(stated: Record) -> Counts:
+def _totals_of(usage: Record) -> Counts:
     """Of one model in a `cost-state`."""
-    given, output, read, written, thinking, for_an_hour = (
-        count_of(stated.get(name)) or 0 for name in _STATED
+    input_tokens, output, cache_read, cache_write, thinking, for_an_hour = (
+        count_of(usage.get(name)) or 0 for name in _STATED
     )
-    return given, output, read, written, thinking, for_an_hour
+    return input_tokens, output, cache_read, cache_write, thinking, for_an_hour
 
 
 def prompt_of(record: Record, content: Any) -> str | None:
@@ -378,11 +378,11 @@ def records(session: StoredSession) -> Iterator[StoredRecord]:
 
 def current_records(session: StoredSession) -> Iterator[StoredRecord]:
     """Without prompts that were taken back, up to the next prompt."""
-    gone = _rewound_prompts(session)
+    rewound = _rewound_prompts(session)
     is_left_out = False
     for record in records(session):
         if not isinstance(record, str) and not record.get(_PARENT) and _is_prompt(record):
-            is_left_out = text_of(record.get("uuid")) in gone
+            is_left_out = text_of(record.get("uuid")) in rewound
         if not is_left_out:
             yield record
 
@@ -427,13 +427,13 @@ def _is_prompt(record: Record) -> bool:
 
 def _children(folder: str) -> dict[str, tuple[str, str]]:
     """Call, or id of the sub-agent → its file and the call."""
-    found: dict[str, tuple[str, str]] = {}
+    by_name: dict[str, tuple[str, str]] = {}
     for file in files_in(os.path.join(folder, "subagents"), _SUFFIX):
         stem = file.path.removesuffix(_SUFFIX)
         call_id = text_of(document(f"{stem}.meta.json").get("toolUseId"))
         agent_id = file.name.removeprefix(_SIDECHAIN).removesuffix(_SUFFIX)
-        found[call_id or agent_id] = file.path, call_id
-    return found
+        by_name[call_id or agent_id] = file.path, call_id
+    return by_name
 
 
 def _with_children(path: str, parent: str, children: dict[str, tuple[str, str]]) -> Iterator[StoredRecord]:
@@ -463,15 +463,15 @@ _ACTIVITIES: dict[str, Activity] = {"busy": "busy", "shell": "busy", "waiting": 
 
 def live(home: Home) -> dict[str, Activity]:
     """`~/.claude/sessions/<pid>.json` of each process that has a session open."""
-    found: dict[str, Activity] = {}
+    by_name: dict[str, Activity] = {}
     folder = home.folder(".claude", variable="CLAUDE_CONFIG_DIR", below=("sessions",))
     for file in files_in(folder, ".json"):
         entry = document(file.path)
         session_id = text_of(entry.get("sessionId"))
         if session_id and is_same_process(count_of(entry.get("pid")), entry.get("procStart")):
             status = text_of(entry.get("status"))
-            found[session_id] = _ACTIVITIES.get(status, "open")
-    return found
+            by_name[session_id] = _ACTIVITIES.get(status, "open")
+    return by_name
 
 
 def deleted_after_days(home: Home) -> int | None:

@@ -238,12 +238,12 @@ class ClineTranslator(Translator):
         kind = f"{kind}/{content}" if content else kind
         self._calls.cwd = self.working_directory
         action = self._actions.get(kind)
-        found = None if action is None else action(event, speaker)
-        if found is None:
+        events_of_record = None if action is None else action(event, speaker)
+        if events_of_record is None:
             self.rule = "unknown"
             return [Unknown(raw=event, run_id=speaker.run_id if speaker is not None else "")]
         self.rule = f"agent_event/{kind}"
-        return found
+        return events_of_record
 
     def _team_event(self, record: Record) -> Sequence[Event]:
         event = record_of(record.get("event"))
@@ -314,14 +314,14 @@ class ClineTranslator(Translator):
     def _run_result(self, record: Record) -> list[Event]:
         reason, text = text_of(record.get("finishReason")), text_of(record.get("text"))
         outcome = self._outcome_of(reason)
-        stated = usage_of(record_of(record.get("usage")))
+        usage = usage_of(record_of(record.get("usage")))
         self._result = Result(
             success=outcome == "completed",
             outcome=outcome,
             text=text if outcome == "completed" else "",
             duration_ms=count_of(record.get("durationMs")),
             # Its sums leave out the sub-agents: the usage of each call counts.
-            usage=stated if not self._speakers.has_usage and (stated.input or stated.output) else None,
+            usage=usage if not self._speakers.has_usage and (usage.input or usage.output) else None,
             stop_reason=reason,
             turns=count_of(record.get("iterations")),
         )
@@ -348,12 +348,12 @@ class ClineTranslator(Translator):
         return [Warning(message=message, code=reason), self._result]
 
     def _chat(self, record: Record) -> Sequence[Event]:
-        found = self._legacy.feed(record)
-        if found is None:
+        events = self._legacy.feed(record)
+        if events is None:
             self.rule = "unknown"
             return [Unknown(raw=record)]
-        self._emitted_errors.update(event.message for event in found if isinstance(event, Error))
-        return found
+        self._emitted_errors.update(event.message for event in events if isinstance(event, Error))
+        return events
 
     def _fatal(self, record: Record) -> list[Event]:
         message = text_of(record.get("message")) or "the agent failed"
@@ -423,9 +423,9 @@ class LegacyChat:
         return [ReasoningDelta(id=name, text=new)] if new else ()
 
     def _new_part(self, text: str, name: str) -> str:
-        known = self._texts.get(name, "")
+        entry = self._texts.get(name, "")
         self._texts[name] = text
-        return text[len(known) :] if text.startswith(known) else text
+        return text[len(entry) :] if text.startswith(entry) else text
 
     def _completion(self, text: str, name: str, is_partial: bool) -> Sequence[Event]:
         out = self._text(text, name, is_partial)
@@ -466,10 +466,10 @@ class ClineAcp(AcpTranslator):
         return call.title.partition(":")[0]
 
     @staticmethod
-    def stated_name(called: Record, announced: AcpCall) -> str:
+    def stated_name(tool_call: Record, announced: AcpCall) -> str:
         """The title is the tool's name, a colon, and what it does. No tool has a colon in its name."""
         del announced
-        return text_of(called.get("title")).partition(":")[0]
+        return text_of(tool_call.get("title")).partition(":")[0]
 
     def has_result(self, call: AcpCall) -> bool:
         return call.has_ended and (call.output is not None or call.status == "completed")

@@ -197,8 +197,8 @@ class ClineSpeakers:
 
     def _writer(self, before: str) -> ClineSpeaker | None:
         """Whose text continues after `before`; None when several are possible."""
-        if before and (found := next((each for each in self._plain() if each.text == before), None)):
-            return found
+        if before and (speaker := next((each for each in self._plain() if each.text == before), None)):
+            return speaker
         only = self._only_candidate()
         if only is not None or before:
             return only

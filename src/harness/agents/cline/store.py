@@ -165,12 +165,12 @@ def records(session: StoredSession) -> Iterator[StoredRecord]:
 
 def live(home: Home) -> dict[str, Activity]:
     """The sessions that are running, says their file, in a process that runs."""
-    found: dict[str, Activity] = {}
+    by_name: dict[str, Activity] = {}
     for name, folder in folders_in(place(home)):
         about = document(os.path.join(folder, f"{name}.json"))
         if about.get("status") == "running" and is_running(count_of(about.get("pid"))):
-            found[name] = "busy"
-    return found
+            by_name[name] = "busy"
+    return by_name
 
 
 HISTORY = AgentHistory(

@@ -74,24 +74,24 @@ _INSERTED_AT = re.compile(r"Inserted content at line (\d{1,9}) ")
 _NEEDS_APPROVAL = re.compile(r'Tool "[^"]*" requires approval')
 
 
-def _each(asked: Input, *names: str) -> list[Any]:
+def _each(arguments: Input, *names: str) -> list[Any]:
     """The things that are asked for: a list, or only one of them."""
-    value = next((asked[name] for name in names if name in asked), None)
+    value = next((arguments[name] for name in names if name in arguments), None)
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _run(asked: Input, cwd: str) -> Groups:
+def _run(arguments: Input, cwd: str) -> Groups:
     commands = [
         item if isinstance(item, str) else first_text(record_of(item), "command", "cmd")
-        for item in _each(asked, "commands", "command", "cmd", "script")
+        for item in _each(arguments, "commands", "command", "cmd", "script")
     ]
     return [operations_of(command, cwd) for command in commands if command]
 
 
-def _read(asked: Input, cwd: str) -> Groups:
-    files = _each(asked, "files", "file_paths", "paths") or [asked]
-    found = [{"path": item} if isinstance(item, str) else record_of(item) for item in files]
-    return [[_reading(file, cwd)] for file in found if first_text(file, *PATHS)]
+def _read(arguments: Input, cwd: str) -> Groups:
+    files = _each(arguments, "files", "file_paths", "paths") or [arguments]
+    records = [{"path": item} if isinstance(item, str) else record_of(item) for item in files]
+    return [[_reading(file, cwd)] for file in records if first_text(file, *PATHS)]
 
 
 def _reading(file: Input, cwd: str) -> Operation:
@@ -99,72 +99,72 @@ def _reading(file: Input, cwd: str) -> Operation:
     return Read(path=absolute(first_text(file, *PATHS), cwd), start_line=start, end_line=end)
 
 
-def _write(asked: Input, cwd: str) -> Groups:
-    path = first_text(asked, *PATHS)
+def _write(arguments: Input, cwd: str) -> Groups:
+    path = first_text(arguments, *PATHS)
     return [[Write(path=absolute(path, cwd))]] if path else []
 
 
-def _patch(asked: Input, cwd: str) -> Groups:
-    path = first_text(asked, *PATHS)
+def _patch(arguments: Input, cwd: str) -> Groups:
+    path = first_text(arguments, *PATHS)
     if path:
         return [[Write(path=absolute(path, cwd))]]
-    writes = operations_of_patch(first_text(asked, "input", "patch", "diff", "content"), cwd)
+    writes = operations_of_patch(first_text(arguments, "input", "patch", "diff", "content"), cwd)
     return [[*writes]] if writes else []
 
 
-def _search(asked: Input, cwd: str) -> Groups:
-    queries = [text_of(item) for item in _each(asked, "queries", *QUERIES)]
-    path = absolute(first_text(asked, *DIRECTORIES), cwd)
+def _search(arguments: Input, cwd: str) -> Groups:
+    queries = [text_of(item) for item in _each(arguments, "queries", *QUERIES)]
+    path = absolute(first_text(arguments, *DIRECTORIES), cwd)
     return [[Search(query=query, path=path)] for query in queries if query]
 
 
-def _list(asked: Input, cwd: str) -> Groups:
-    return [[List(path=absolute(first_text(asked, *DIRECTORIES), cwd))]]
+def _list(arguments: Input, cwd: str) -> Groups:
+    return [[List(path=absolute(first_text(arguments, *DIRECTORIES), cwd))]]
 
 
-def _fetch(asked: Input, _cwd: str) -> Groups:
-    wanted = [record_of(item) for item in _each(asked, "requests")] or [asked]
-    found = [(text_of(item.get("url")), text_of(item.get("query"))) for item in wanted]
-    return [[Fetch(url=url, query=query)] for url, query in found if url or query]
+def _fetch(arguments: Input, _cwd: str) -> Groups:
+    requests = [record_of(item) for item in _each(arguments, "requests")] or [arguments]
+    places = [(text_of(item.get("url")), text_of(item.get("query"))) for item in requests]
+    return [[Fetch(url=url, query=query)] for url, query in places if url or query]
 
 
-def _skill(asked: Input, cwd: str) -> Groups:
-    name = first_text(asked, "skill", "skill_name", "name").removeprefix("/")
+def _skill(arguments: Input, cwd: str) -> Groups:
+    name = first_text(arguments, "skill", "skill_name", "name").removeprefix("/")
     return [[Skill(path=absolute(f"skills/{name}/SKILL.md", cwd), name=name)]] if name else []
 
 
-def _spawn(asked: Input, _cwd: str) -> Groups:
-    task = first_text(asked, "task", "prompt")
+def _spawn(arguments: Input, _cwd: str) -> Groups:
+    task = first_text(arguments, "task", "prompt")
     return [[Spawn(task=task)]] if task else []
 
 
-def _team_run(asked: Input, _cwd: str) -> Groups:
-    member, task = text_of(asked.get("agentId")), text_of(asked.get("task"))
+def _team_run(arguments: Input, _cwd: str) -> Groups:
+    member, task = text_of(arguments.get("agentId")), text_of(arguments.get("task"))
     return [[Spawn(agent_id=member, name=member, task=task)]] if member else []
 
 
-def _team_tasks(_asked: Input, _cwd: str) -> Groups:
+def _team_tasks(_arguments: Input, _cwd: str) -> Groups:
     return [[Tasks()]]
 
 
-def _nothing(_asked: Input, _cwd: str) -> Groups:
+def _nothing(_arguments: Input, _cwd: str) -> Groups:
     return [[]]
 
 
-def _files_of(asked: Arguments) -> list[str] | None:
+def _files_of(arguments: Arguments) -> list[str] | None:
     """Every file that is asked for: by its path, or by an object with one."""
-    lists = (_each(dict(asked), name) for name in ("files", "file_paths", "paths"))
-    listed = [file for files in lists for file in files] or [dict(asked)]
+    lists = (_each(dict(arguments), name) for name in ("files", "file_paths", "paths"))
+    records = [file for files in lists for file in files] or [dict(arguments)]
     paths: list[str] = []
-    for file in listed:
-        named = (
+    for file in records:
+        paths_in_record = (
             [file]
             if isinstance(file, str)
             else [record_of(file)[name] for name in PATHS if name in record_of(file)]
         )
-        if not named or not all(isinstance(path, str) for path in named):
+        if not paths_in_record or not all(isinstance(path, str) for path in paths_in_record):
             return None
-        paths += named
+        paths += paths_in_record
     return paths
 
 
@@ -192,8 +192,8 @@ _TOOLS: dict[str, tuple[GroupMapping, ToolUse]] = {
 
 
 def _flat(groups_of: GroupMapping) -> ToolMapping:
-    def mapping(asked: Input, cwd: str) -> list[Operation] | None:
-        groups = groups_of(asked, cwd)
+    def mapping(arguments: Input, cwd: str) -> list[Operation] | None:
+        groups = groups_of(arguments, cwd)
         return [operation for group in groups for operation in group] if groups else None
 
     return mapping
@@ -207,8 +207,8 @@ CLINE = Toolset(
 
 
 def _groups_of(call: PendingCall) -> Groups:
-    known = _TOOLS.get(call.name)
-    return [] if known is None else known[0](call.input, call.cwd)
+    entry = _TOOLS.get(call.name)
+    return [] if entry is None else entry[0](call.input, call.cwd)
 
 
 def is_denied(output: str) -> bool:
@@ -226,8 +226,8 @@ def success_of(event: Input) -> bool | None:
         return _success_of_record(output)
     if isinstance(output, list):
         flags = [item.get("success") for item in output if isinstance(item, dict)]
-        stated = [flag for flag in flags if isinstance(flag, bool)]
-        return all(stated) if stated else None
+        given_flags = [flag for flag in flags if isinstance(flag, bool)]
+        return all(given_flags) if given_flags else None
     return None
 
 
@@ -282,22 +282,22 @@ def operations_after(call: PendingCall, output: Any) -> list[Operation] | None:
     if len(items) != len(groups):
         return None
     is_one = len(items) == 1
-    found = [
+    operations = [
         _after_item(operation, record_of(item), call.input, is_one=is_one)
         for group, item in zip(groups, items, strict=True)
         for operation in group
     ]
-    return None if found == call.operations else found
+    return None if operations == call.operations else operations
 
 
-def _after_item(operation: Operation, item: Input, asked: Input, *, is_one: bool) -> Operation:
+def _after_item(operation: Operation, item: Input, arguments: Input, *, is_one: bool) -> Operation:
     is_success = item.get("success") if isinstance(item.get("success"), bool) else None
     result = text_of(item.get("result"))
     match operation:
         case Read() if is_success and (lines := _lines_read(result)):
             operation = replace(operation, start_line=lines[0], end_line=lines[1])
         case Write(change="") if is_success:
-            operation = _written(operation, result, asked)
+            operation = _written(operation, result, arguments)
         case Command() if not is_one:
             operation = replace(operation, exit_code=_exit_code(item))
         case _:
@@ -307,16 +307,16 @@ def _after_item(operation: Operation, item: Input, asked: Input, *, is_one: bool
 
 def _lines_read(result: str) -> tuple[int, int] | None:
     """From the numbers in front of the lines, or the remark after them."""
-    if (shown := _SHOWN_LINES.search(result[-_TRAILER_LENGTH:])) is not None:
-        return int(shown[1]), int(shown[2])
+    if (match := _SHOWN_LINES.search(result[-_TRAILER_LENGTH:])) is not None:
+        return int(match[1]), int(match[2])
     first, last = _NUMBERED_LINE.match(result), _NUMBERED_LINE.match(result[result.rfind("\n") + 1 :])
     return (int(first[1]), int(last[1])) if first is not None and last is not None else None
 
 
-def _written(write: Write, result: str, asked: Input) -> Write:
+def _written(write: Write, result: str, arguments: Input) -> Write:
     if result.startswith("File created"):
         return replace(write, change="create")
-    new_lines = max(1, text_of(asked.get("new_text")).removesuffix("\n").count("\n") + 1)
+    new_lines = max(1, text_of(arguments.get("new_text")).removesuffix("\n").count("\n") + 1)
     if (inserted := _INSERTED_AT.match(result)) is not None:
         start = int(inserted[1])
         return replace(write, change="update", start_line=start, end_line=start + new_lines - 1)
@@ -361,7 +361,7 @@ class ClineCalls:
         return self._team_calls.get(member, "")
 
     def start(self, event: dict[str, Any], speaker: ClineSpeaker | None) -> Sequence[Event] | None:
-        call_id, name, asked = (
+        call_id, name, arguments = (
             text_of(event.get("toolCallId")),
             text_of(event.get("toolName")),
             event.get("input"),
@@ -369,7 +369,7 @@ class ClineCalls:
         if not call_id:
             return None
         speaker = self._caller(speaker)
-        call, start = CLINE.start(call_id, name, asked, self.cwd, event, run_id=speaker.run_id)
+        call, start = CLINE.start(call_id, name, arguments, self.cwd, event, run_id=speaker.run_id)
         self._open[call_id] = (call, speaker)
         speaker.waits_for.add(call_id)
         if name == TEAM_TASK:
@@ -387,20 +387,20 @@ class ClineCalls:
 
     def progress(self, event: dict[str, Any], _speaker: ClineSpeaker | None) -> Sequence[Event]:
         call_id, text = text_of(event.get("toolCallId")), text_of(record_of(event.get("update")).get("chunk"))
-        known = self._open.get(call_id)
-        if known is None or not text:
+        entry = self._open.get(call_id)
+        if entry is None or not text:
             return ()
-        return (ToolProgress(call_id=call_id, text=text, run_id=known[0].run_id),)
+        return (ToolProgress(call_id=call_id, text=text, run_id=entry[0].run_id),)
 
     def end(self, event: dict[str, Any], speaker: ClineSpeaker | None) -> Sequence[Event] | None:
         call_id = text_of(event.get("toolCallId"))
         out: list[Event] = []
         if call_id not in self._open and text_of(event.get("toolName")):
             out += self.start(event, speaker) or ()
-        known = self._open.pop(call_id, None)
-        if known is None:
+        entry = self._open.pop(call_id, None)
+        if entry is None:
             return None
-        call, caller = known
+        call, caller = entry
         caller.waits_for.discard(call_id)
         output, is_success = event.get("output"), success_of(event)
         text = text_of_output(output)
@@ -443,5 +443,5 @@ class ClineCalls:
             "failed" if reason not in ("", "completed") or "error" in output else "completed"
         )
         out = self._speakers.leave(child.task_id)
-        self._open = {key: known for key, known in self._open.items() if known[0].run_id != child.run_id}
+        self._open = {key: entry for key, entry in self._open.items() if entry[0].run_id != child.run_id}
         return [*out, *self._children.end(call.id, status, text_of(output.get("text")), duration_ms)]

@@ -26,6 +26,7 @@ from harness.agents.codex.items import (
     success_of,
     usage_of,
 )
+from harness.agents.codex.limits import LIMITS, limit_code, stated_limits
 from harness.agents.codex.threads import CodexThreadTranslator
 from harness.agents.codex.tools import CODEX
 from harness.config.settings import to_toml
@@ -62,6 +63,7 @@ from harness.formats.fields import (
     record_of,
     text_of,
 )
+from harness.formats.limit_windows import StatedWindows
 from harness.log.raw import RawStart
 from harness.protocols.plain_answer import PlainAnswer
 
@@ -133,6 +135,7 @@ class CodexTranslator(PlainAnswer):
         "turn.completed": "_turn_completed",
         "turn.failed": "_turn_failed",
         "error": "_error",
+        LIMITS: "_limits",
         "item.completed/agent_message": "_message",
         "item.completed/context_compaction": "_compaction",
         "item.completed/reasoning": "_reasoning",
@@ -155,6 +158,7 @@ class CodexTranslator(PlainAnswer):
         self._unfinished: dict[str, Record] = {}
         """Items that are emitted when they have ended: messages, and unknown ones."""
         self._children = CodexThreads()
+        self._limit_windows = StatedWindows()
         self._last_tasks: list[Task] | None = None
         self._thread_id = ""
         self._asked_thread = ""
@@ -268,11 +272,12 @@ class CodexTranslator(PlainAnswer):
         message = plain(first_text(error, "message") or first_text(record, "error", "message"))
         held, self._held_error = self._held_error, None
         is_other = held is not None and message not in ("", held.message)
-        code = first_text(error, "code") or text_of(record.get("code"))
+        limit = limit_code(error)
+        code = limit or first_text(error, "code") or text_of(record.get("code"))
         if held is None or is_other:
             failure = Error(message=message or "turn failed", code=code or "turn_failed")
         else:
-            failure = _as_failure(held)
+            failure = Error(message=held.message, code=limit) if limit else _as_failure(held)
         failed = Result(success=False, outcome="failed", usage=self._used or None)
         return [*([held] if held is not None and is_other else []), failure, failed]
 
@@ -282,6 +287,10 @@ class CodexTranslator(PlainAnswer):
             return [Warning(message=message, code="retry")]
         self._held_error = Error(message=message, code=_code_of(record) or _OWN_CODE)
         return ()
+
+    def _limits(self, record: Record) -> Sequence[Event]:
+        """Only rollouts say it; the rewording writes it as `codex app-server` would."""
+        return self._limit_windows.take(stated_limits(record))
 
     def _message(self, record: Record) -> Sequence[Event]:
         item = record_of(record.get("item"))
@@ -421,7 +430,8 @@ AGENT = Agent(
         capabilities=CodexAppServer.capabilities
         - {"plan"},  # only its plan mode has them, which no request asks for
         tools=CODEX,
-        supports=_SUPPORTS | {"append_system_prompt", "fork", "system_prompt"},
+        supports=_SUPPORTS
+        | {"append_system_prompt", "fork", "output_schema", "system_prompt", "tool_servers"},
         since=_CONVERSATION_SINCE,
         delta_keys=("delta",),
     ),

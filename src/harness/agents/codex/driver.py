@@ -32,6 +32,7 @@ from harness.contracts.driver import (
 )
 from harness.contracts.model import Attachment
 from harness.contracts.request import Request
+from harness.contracts.tool_servers import ServedTools
 from harness.contracts.translator import Record
 from harness.events import Relay, RelayReply, Warning
 from harness.formats.fields import items_of, record_of, text_of
@@ -39,7 +40,6 @@ from harness.protocols.json_rpc import JsonRpcDriver, RpcRequest, RpcResponse
 from harness.version import __version__
 
 _UNWANTED = (
-    "account/rateLimits/updated",
     "account/updated",
     "app/list/updated",
     "remoteControl/status/changed",
@@ -91,6 +91,14 @@ _PLAN = "Implement this plan?"
 _MODES = {"plan": "plan", "build": "default", "default": "default"}
 _OUTCOMES: dict[str, Any] = {"completed": "completed", "interrupted": "interrupted"}
 _WATCHED = frozenset(("commandExecution", "fileChange", "mcpToolCall"))
+
+
+_LONGEST_CALL_S = 24 * 3600
+"""A call of ours may wait for a person."""
+
+
+def _as_server(server: ServedTools) -> Record:
+    return {"url": server.url, "http_headers": server.headers, "tool_timeout_sec": _LONGEST_CALL_S}
 
 
 class _Plan(msgspec.Struct, frozen=True):
@@ -174,9 +182,11 @@ class CodexAppServer(JsonRpcDriver):
         A new one works where its process was started. To be given the folder would make Codex note in the
         settings of the user that the project is trusted.
         """
-        request, config = self.request, dict(_CONFIG)
+        request, config = self.request, dict[str, Any](_CONFIG)
         if request.effort:
             config["model_reasoning_effort"] = request.effort
+        if request.tool_servers:
+            config["mcp_servers"] = {server.name: _as_server(server) for server in request.tool_servers}
         given = {
             "threadId": thread_id,
             "cwd": request.cwd if thread_id else "",
@@ -217,6 +227,8 @@ class CodexAppServer(JsonRpcDriver):
     def _start_turn(self, prompt: Prompt) -> list[Move]:
         parts, notices = _input_of(prompt)
         params: Record = {"threadId": self.session_id, "input": parts, "clientUserMessageId": prompt.id}
+        if prompt.schema is not None:
+            params["outputSchema"] = prompt.schema
         if self._chosen_model:
             params["model"] = self._chosen_model
         if self._mode:
@@ -384,7 +396,7 @@ class CodexAppServer(JsonRpcDriver):
         if reply.approved:
             self._mode = "default"
         text = "Implement the plan." if reply.approved else reply.reason
-        return self._start_turn(Prompt(id=f"{self._line_id}-plan-{self._asked}", text=text))
+        return self._start_turn(Prompt(id=f"{self._line_id}-plan-{self._question_count}", text=text))
 
     def _cancelled(self, native: RpcRequest | _Plan) -> Moves:
         if isinstance(native, _Plan):

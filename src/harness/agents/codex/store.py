@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from harness.agents.codex.limits import LIMITS, limit_windows
 from harness.contracts.history import Activity, AgentHistory, Home, StoredSession, StoreScanner
 from harness.contracts.rewording import Rewording
 from harness.contracts.stored_times import milliseconds
@@ -173,15 +174,18 @@ class CodexRewording(Rewording):
         self._is_ended = data.get("last_agent_message", "") is not None
         error = record_of(data.get("error"))
         if error:
-            self._fail(text_of(error.get("message")))
+            self._fail(error)
 
     def _failed(self, record: Record) -> None:
-        self._fail(text_of(record_of(record.get("payload")).get("message")))
+        self._fail(record_of(record.get("payload")))
 
-    def _fail(self, message: str) -> None:
+    def _fail(self, error: Record) -> None:
         if not self._is_failed:
             self._is_failed = True
-            self.put({"type": "turn.failed", "error": {"message": message}})
+            stated = {"message": text_of(error.get("message"))}
+            if info := text_of(error.get("codex_error_info")):
+                stated["codexErrorInfo"] = info
+            self.put({"type": "turn.failed", "error": stated})
 
     def _retried(self, record: Record) -> None:
         self.put({"type": "error", "message": text_of(record_of(record.get("payload")).get("message"))})
@@ -239,7 +243,10 @@ class CodexRewording(Rewording):
             self._count(self._used)
 
     def _token_count(self, record: Record) -> None:
-        info = record_of(record_of(record.get("payload")).get("info"))
+        payload = record_of(record.get("payload"))
+        if self.is_open and limit_windows(limits := record_of(payload.get("rate_limits"))):
+            self.put({"type": LIMITS, "params": {"rateLimits": limits}})
+        info = record_of(payload.get("info"))
         total = record_of(info.get("total_token_usage"))
         if total:
             self._total = {name: count_of(total.get(name)) or 0 for name in _COUNTS}

@@ -16,7 +16,6 @@ from harness.events.operation import Operation, Read
 from harness.formats.fields import record_of, text_of
 
 CONSUMED = (
-    "account/rateLimits/updated",
     "account/updated",
     "app/list/updated",
     "fs/changed",

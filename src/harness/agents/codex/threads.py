@@ -26,6 +26,7 @@ from harness.agents.codex.items import (
     success_of,
     usage_of,
 )
+from harness.agents.codex.limits import LIMITS, limit_code, stated_limits
 from harness.agents.codex.thread_lines import (
     CALL_KINDS,
     CONSUMED,
@@ -68,6 +69,7 @@ from harness.formats.fields import (
     text_of,
 )
 from harness.formats.json_lines import DECODE_ERRORS
+from harness.formats.limit_windows import StatedWindows
 from harness.log.raw import RawStart
 
 _OUTCOMES: dict[str, Outcome] = {"completed": "completed", "interrupted": "interrupted"}
@@ -89,6 +91,7 @@ class CodexThreadTranslator(Translator):
         "turn/completed": "_turn_completed",
         "turn/plan/updated": "_tasks",
         "thread/tokenUsage/updated": "_usage",
+        LIMITS: "_limits",
         "error": "_error",
         "warning": "_warning",
         "configWarning": "_warning",
@@ -136,6 +139,7 @@ class CodexThreadTranslator(Translator):
         """The latest call that starts a sub-agent."""
         self._prompted: dict[str, str] = {}
         """Run of a sub-agent → its prompt, which its thread repeats."""
+        self._limit_windows = StatedWindows()
         self._open: dict[tuple[str, str], list[Operation]] = {}
         """Calls that have started, with their operations."""
         self._unfinished: dict[str, Record] = {}
@@ -273,7 +277,8 @@ class CodexThreadTranslator(Translator):
         if thread != self._root:
             return [*out, *self._children.ended(thread, outcome, message)]
         if outcome == "failed":
-            out.append(Error(message=message or "turn failed", code="turn_failed"))
+            code = limit_code(record_of(turn.get("error"))) or "turn_failed"
+            out.append(Error(message=message or "turn failed", code=code))
         return [*out, Result(success=outcome == "completed", outcome=outcome)]
 
     def _usage(self, record: Record) -> Sequence[Event]:
@@ -313,7 +318,10 @@ class CodexThreadTranslator(Translator):
         self._last_tasks[self._run_id] = tasks
         return [TasksChanged(tasks=tasks, run_id=self._run_id)]
 
-    # Errors and warnings
+    # Errors, warnings and limits
+
+    def _limits(self, record: Record) -> Sequence[Event]:
+        return self._limit_windows.take(stated_limits(record))
 
     def _error(self, record: Record) -> Sequence[Event]:
         params = record_of(record.get("params"))
@@ -324,7 +332,8 @@ class CodexThreadTranslator(Translator):
             message = f"{message} ({details})" if details else message
             retry = Warning(message=message, code="retry", run_id=self._run_id)
             return [*self._take_back(), retry]
-        failure = Error(message=message, code="turn_failed", run_id=self._run_id)
+        code = limit_code(error) or "turn_failed"
+        failure = Error(message=message, code=code, run_id=self._run_id)
         self._held_errors[text_of(params.get("threadId"))] = failure
         return ()
 

@@ -104,15 +104,15 @@ class ContinueTranslator(PlainAnswer):
         text, usage = text_of(message.get("content")), _usage_of(record_of(message.get("usage")))
         out: list[Event] = [Message(role="assistant", text=text)] if text else []
         states = [record_of(state) for state in items_of(record.get("toolCallStates"))]
-        started: list[tuple[Record, PendingCall]] = []
+        begun_calls: list[tuple[Record, PendingCall]] = []
         for state in states:
             function = record_of(record_of(state.get("toolCall")).get("function"))
             call_id, name = text_of(state.get("toolCallId")), text_of(function.get("name"))
-            asked = state.get("parsedArgs") or arguments_of(function.get("arguments"))
-            call, start = CONTINUE.start(call_id, name, asked, self.working_directory, state)
-            started.append((state, call))
+            arguments = state.get("parsedArgs") or arguments_of(function.get("arguments"))
+            call, start = CONTINUE.start(call_id, name, arguments, self.working_directory, state)
+            begun_calls.append((state, call))
             out.append(start)
-        for state, call in started:
+        for state, call in begun_calls:
             if (is_success := _STATES.get(text_of(state.get("status")))) is not None:
                 output = "\n".join(
                     text_of(record_of(item).get("content")) for item in items_of(state.get("output"))

@@ -52,13 +52,13 @@ def place(home: Home) -> str:
 
 def find(home: Home) -> Iterator[StoredSession]:
     folder = place(home)
-    listed = map(record_of, array(os.path.join(folder, _LIST)))
-    known = {text_of(entry.get("sessionId")): entry for entry in listed}
+    entries = map(record_of, array(os.path.join(folder, _LIST)))
+    names_of_sessions = {text_of(entry.get("sessionId")): entry for entry in entries}
     for file in files_in(folder, _SUFFIX):
         session_id = file.name.removesuffix(_SUFFIX)
         if file.name == _LIST or not is_log_id(session_id):
             continue
-        entry = known.get(session_id, {})
+        entry = names_of_sessions.get(session_id, {})
         created = text_of(entry.get("dateCreated"))
         started_ms = milliseconds(int(created)) if created.isdecimal() else milliseconds(created)
         yield file.session(
@@ -71,13 +71,13 @@ def find(home: Home) -> Iterator[StoredSession]:
 
 
 def records(session: StoredSession) -> Iterator[StoredRecord]:
-    stored = document(session.path)
+    session_document = document(session.path)
     yield {
         "kind": "session",
-        "title": stored.get("title"),
-        "workspaceDirectory": stored.get("workspaceDirectory"),
+        "title": session_document.get("title"),
+        "workspaceDirectory": session_document.get("workspaceDirectory"),
     }
-    yield from map(record_of, items_of(stored.get("history")))
+    yield from map(record_of, items_of(session_document.get("history")))
 
 
 HISTORY = AgentHistory(

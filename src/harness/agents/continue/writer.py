@@ -47,12 +47,17 @@ def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFi
 def _answer(turn: HandedAnswer, text: SessionText) -> dict[str, Any]:
     states = []
     for call in turn.calls:
-        name, asked = text.object_call(call)
-        function = {"name": name, "arguments": json_text(asked)}
-        made = {"id": text.ids.named("call_"), "type": "function", "function": function}
+        name, arguments = text.object_call(call)
+        function = {"name": name, "arguments": json_text(arguments)}
+        new_call = {"id": text.ids.named("call_"), "type": "function", "function": function}
         output = {"content": call.output, "name": "Tool Result", "description": "Tool execution result"}
         status = "errored" if call.has_failed else "done"
-        state = {"toolCallId": made["id"], "toolCall": made, "status": status, "parsedArgs": asked}
+        state = {
+            "toolCallId": new_call["id"],
+            "toolCall": new_call,
+            "status": status,
+            "parsedArgs": arguments,
+        }
         states.append({**state, "output": [output]})
     message: dict[str, Any] = {"role": "assistant", "content": turn.text}
     if not states:

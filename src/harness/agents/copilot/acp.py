@@ -99,9 +99,9 @@ class CopilotAcp(AcpTranslator):
             is_call = "toolCallId" in update
             return "" if is_call else super().run_of(params, update)
         if agent not in self._agents:
-            taken = set(self._agents.values())
+            used_spawns = set(self._agents.values())
             spawns = (call.id for call in self.calls.values() if self.children.find(call.id))
-            self._agents[agent] = next((spawn for spawn in spawns if spawn not in taken), "")
+            self._agents[agent] = next((spawn for spawn in spawns if spawn not in used_spawns), "")
         child = self.children.find(self._agents[agent])
         return child.run_id if child is not None else ""
 
@@ -122,9 +122,9 @@ class CopilotAcp(AcpTranslator):
         output = output_of_result(data) or call.text
         is_success, exit_code = exit_status_of(pending, data, output)
         agents = {spawn: agent for agent, spawn in self._agents.items()}
-        found = operations_after(pending, data, {}, agents.get(call.id, "")) if is_success else None
+        changes = operations_after(pending, data, {}, agents.get(call.id, "")) if is_success else None
         diff = text_of(raw.get("detailedContent"))
-        operations = [_as_shown(each, diff) for each in found or pending.operations] if is_success else None
+        operations = [_as_shown(each, diff) for each in changes or pending.operations] if is_success else None
         return CallEnd(
             is_success, output, exit_code, None if operations == pending.operations else operations
         )

@@ -61,23 +61,23 @@ _TRAILER_LENGTH = 120
 _FILE_DIFF = re.compile(r"^diff --git ", re.MULTILINE)
 
 
-def _view(asked: Input, cwd: str) -> list[Operation] | None:
-    path = absolute(text_of(asked.get("path")), cwd)
-    lines = [*items_of(asked.get("view_range")), None, None]
+def _view(arguments: Input, cwd: str) -> list[Operation] | None:
+    path = absolute(text_of(arguments.get("path")), cwd)
+    lines = [*items_of(arguments.get("view_range")), None, None]
     # The last line may be -1: to the end of the file.
     start, end = count_of(lines[0]) or None, count_of(lines[1]) or None
     return [Read(path=path, start_line=start, end_line=end)] if path else None
 
 
-def _query_database(asked: Input, _cwd: str) -> list[Operation]:
+def _query_database(arguments: Input, _cwd: str) -> list[Operation]:
     """The to-do list is a table of the session's own database."""
-    return [Tasks()] if _TODO_TABLE.search(text_of(asked.get("query"))) else []
+    return [Tasks()] if _TODO_TABLE.search(text_of(arguments.get("query"))) else []
 
 
-def _edit_or_view(asked: Input, cwd: str) -> list[Operation] | None:
+def _edit_or_view(arguments: Input, cwd: str) -> list[Operation] | None:
     """One tool for all that is done to files, in earlier versions."""
-    mapping = _view if asked.get("command") == "view" else writing("path")
-    return mapping(asked, cwd)
+    mapping = _view if arguments.get("command") == "view" else writing("path")
+    return mapping(arguments, cwd)
 
 
 _TOOLS: dict[str, ToolMapping] = {
@@ -132,12 +132,12 @@ def exit_status_of(call: PendingCall, data: Input, output: str) -> ExitStatus:
     is_success = is_success if isinstance(is_success, bool) else None
     if call.name not in COPILOT.shells:
         return is_success, None
-    stated = exit_code_of(record_of(data.get("shellExecution")).get("exitCode"))
-    if stated is None and (match := _EXIT_LINE.search(output[-_TRAILER_LENGTH:])) is not None:
-        stated = int(match[1])
+    exit_code = exit_code_of(record_of(data.get("shellExecution")).get("exitCode"))
+    if exit_code is None and (match := _EXIT_LINE.search(output[-_TRAILER_LENGTH:])) is not None:
+        exit_code = int(match[1])
     if is_success is False:
-        return False, stated or None
-    return (None if stated is None else stated == 0), stated
+        return False, exit_code or None
+    return (None if exit_code is None else exit_code == 0), exit_code
 
 
 def output_of_result(data: Input) -> str:
@@ -151,10 +151,10 @@ def operations_after(
     call: PendingCall, data: Input, skills: dict[str, str], agent_id: str
 ) -> list[Operation] | None:
     """The operations as a result has them; None when it says no more than the input."""
-    found = _changed_files(data) or [
+    operations = _changed_files(data) or [
         _after_result(operation, data, skills, agent_id) for operation in call.operations
     ]
-    return None if found == call.operations else found
+    return None if operations == call.operations else operations
 
 
 def _after_result(operation: Operation, data: Input, skills: dict[str, str], agent_id: str) -> Operation:
@@ -176,14 +176,14 @@ def _properties(data: Input) -> Input:
 def _changed_files(data: Input) -> list[Operation]:
     edits = [record_of(edit) for edit in items_of(data.get("fileEdits"))]
     diffs = _FILE_DIFF.split(text_of(record_of(data.get("result")).get("detailedContent")))[1:]
-    found: list[Operation] = []
+    operations: list[Operation] = []
     for number, edit in enumerate(edits):
         path, change = text_of(edit.get("path")), _CHANGES.get(text_of(edit.get("kind")), "")
         has_lines = change != "delete" and len(diffs) == len(edits)
         start, end = (changed_lines(diffs[number]) if has_lines else None) or (None, None)
         if path:
-            found.append(Write(path=path, start_line=start, end_line=end, change=change))
-    return found
+            operations.append(Write(path=path, start_line=start, end_line=end, change=change))
+    return operations
 
 
 class CopilotCalls(PlainAnswer):
@@ -230,12 +230,12 @@ class CopilotCalls(PlainAnswer):
 
     def _begin_child(self, call_id: str, agent_id: str, name: str = "") -> list[Event]:
         call = self._calls.get(call_id)
-        asked = call.input if call is not None else {}
+        arguments = call.input if call is not None else {}
         self._agents[call_id] = agent_id
         return self._children.begin(
             call_id,
-            name=name or first_text(asked, "agent_type", "name"),
-            prompt=text_of(asked.get("prompt")),
+            name=name or first_text(arguments, "agent_type", "name"),
+            prompt=text_of(arguments.get("prompt")),
             task_id=agent_id,
             cwd=self.working_directory,
         )
@@ -277,15 +277,17 @@ class CopilotCalls(PlainAnswer):
         call_id, name = text_of(data.get("toolCallId")), text_of(data.get("toolName"))
         if not call_id:
             return [Unknown(raw=record)]
-        asked, run_id = data.get("arguments"), self._run_of(record, out)
+        arguments, run_id = data.get("arguments"), self._run_of(record, out)
         self._calls[call_id], start = COPILOT.start(
             call_id,
             name,
-            asked,
+            arguments,
             self.working_directory,
             data,
             run_id=run_id,
-            arguments={"input": asked} if isinstance(asked, str) else None,  # a patch comes as mere text
+            arguments={"input": arguments}
+            if isinstance(arguments, str)
+            else None,  # a patch comes as mere text
         )
         return [*out, start]
 
@@ -301,10 +303,10 @@ class CopilotCalls(PlainAnswer):
         """All output so far, again and again. Commands write it in pieces as well."""
         data = record_of(record.get("data"))
         call, text = self._calls.get(text_of(data.get("toolCallId"))), text_of(data.get("partialOutput"))
-        known = self._shown.get(call.id, "") if call is not None else None
-        if call is None or known is None:
+        entry = self._shown.get(call.id, "") if call is not None else None
+        if call is None or entry is None:
             return ()
-        new = continuation(known, text)
+        new = continuation(entry, text)
         self._shown[call.id] = text
         return [ToolProgress(call_id=call.id, text=new, run_id=call.run_id)] if new else ()
 

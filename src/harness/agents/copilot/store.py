@@ -83,13 +83,13 @@ def find(home: Home) -> Iterator[StoredSession]:
 
 def live(home: Home) -> dict[str, Activity]:
     """The sessions in whose folder lies `inuse.<pid>.lock` of a process that runs."""
-    found: dict[str, Activity] = {}
+    by_name: dict[str, Activity] = {}
     for session_id, folder in folders_in(place(home)):
         for file in files_in(folder, _LOCK_ENDS):
             pid = file.name.removeprefix(_LOCK_BEGINS).removesuffix(_LOCK_ENDS)
             if file.name.startswith(_LOCK_BEGINS) and pid.isdecimal() and is_running(int(pid)):
-                found[session_id] = "open"
-    return found
+                by_name[session_id] = "open"
+    return by_name
 
 
 HISTORY = AgentHistory(

@@ -36,9 +36,9 @@ class _Events:
         self._model = place.model or _MODEL
         self._turn = 0
         self.lines: list[dict[str, Any]] = []
-        started = iso(conversation.started_ms)
+        start_time = iso(conversation.started_ms)
         about = {"sessionId": place.session_id, "version": 1, "producer": "copilot-agent"}
-        about |= {"copilotVersion": place.version, "startTime": started, "selectedModel": self._model}
+        about |= {"copilotVersion": place.version, "startTime": start_time, "selectedModel": self._model}
         about |= {"contextTier": None, "context": {"cwd": place.cwd, "gitRoot": place.cwd}}
         about |= {"alreadyInUse": False, "remoteSteerable": False}
         self.add("session.start", conversation.started_ms, about)

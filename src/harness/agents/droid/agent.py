@@ -93,11 +93,11 @@ _TODO_STATUSES = {"x": "completed", " ": "pending"}
 _PATCH_TEXT = patching("input")
 
 
-def _patch(asked: Input, cwd: str) -> list[Operation] | None:
+def _patch(arguments: Input, cwd: str) -> list[Operation] | None:
     """Models that were not made for it wrap the patch into JSON once more."""
-    text = text_of(asked.get("input"))
+    text = text_of(arguments.get("input"))
     inner = record_of(decoded(text)) if text.startswith("{") else {}
-    return _PATCH_TEXT(inner or asked, cwd)
+    return _PATCH_TEXT(inner or arguments, cwd)
 
 
 _TOOLS: dict[str, ToolMapping] = {
@@ -139,54 +139,54 @@ def exit_code_of(name: str, output: str, *, is_success: bool | None) -> int | No
     )
 
 
-def todo_list_of(asked: Input) -> list[Task] | None:
+def todo_list_of(arguments: Input) -> list[Task] | None:
     """A list, or text with a line per task."""
-    todos = asked.get("todos")
+    todos = arguments.get("todos")
     if not isinstance(todos, str):
         return tasks_of(todos)
-    found = [
+    items = [
         {"content": text.strip(), "status": _TODO_STATUSES.get(mark, mark)}
         for mark, text in _TODO.findall(todos)
     ]
-    return tasks_of(found) if found else None
+    return tasks_of(items) if items else None
 
 
 def _read_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
-    asked, shown = call.operation, _SHOWN_LINES.search(output[-_TRAILER_LENGTH:])
-    if shown is None or not isinstance(asked, Read):
+    operation, match = call.operation, _SHOWN_LINES.search(output[-_TRAILER_LENGTH:])
+    if match is None or not isinstance(operation, Read):
         return None
-    return [replace(asked, start_line=int(shown[1]), end_line=int(shown[2]))]
+    return [replace(operation, start_line=int(match[1]), end_line=int(match[2]))]
 
 
 def _edit_result(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
-    asked = call.operation
+    operation = call.operation
     lines = [record_of(line) for line in items_of(detail.get("diffLines"))]
     numbers = [
         number
         for line in lines
         if line.get("type") == "added" and (number := count_of(record_of(line.get("lineNumber")).get("new")))
     ]
-    if not numbers or not isinstance(asked, Write):
+    if not numbers or not isinstance(operation, Write):
         return None
-    return [replace(asked, start_line=min(numbers), end_line=max(numbers))]
+    return [replace(operation, start_line=min(numbers), end_line=max(numbers))]
 
 
 def _create_result(call: PendingCall, _detail: Input, _output: str) -> list[Operation] | None:
-    asked = call.operation
+    operation = call.operation
     start, end = lines_of(text_of(call.input.get("content")))
-    return [replace(asked, start_line=start, end_line=end)] if isinstance(asked, Write) else None
+    return [replace(operation, start_line=start, end_line=end)] if isinstance(operation, Write) else None
 
 
 def _patch_result(call: PendingCall, detail: Input, _output: str) -> list[Operation] | None:
-    found: list[Operation] = []
+    operations: list[Operation] = []
     for item in items_of(detail.get("files")):
         file = record_of(item)
         path = absolute(text_of(file.get("file_path")), call.cwd)
         change = text_of(file.get("display_operation"))
         start, end = changed_lines(text_of(file.get("diff"))) or lines_of(text_of(file.get("content")))
         if path:
-            found.append(Write(path=path, start_line=start, end_line=end, change=change))
-    return found or None
+            operations.append(Write(path=path, start_line=start, end_line=end, change=change))
+    return operations or None
 
 
 DROID = Toolset(
@@ -255,8 +255,8 @@ class DroidTranslator(PlainAnswer):
         return f"system/{text_of(record.get('subtype'))}" if kind == "system" else kind
 
     def finish(self, ending: Ending) -> Sequence[Event]:
-        found = super().finish(ending)
-        return [*found, Result(success=False, outcome="failed")] if self._failure else found
+        events = super().finish(ending)
+        return [*events, Result(success=False, outcome="failed")] if self._failure else events
 
     def _init(self, record: Record) -> Sequence[Event]:
         cwd = text_of(record.get("cwd"))
@@ -340,8 +340,8 @@ class DroidTranslator(PlainAnswer):
         return out if tasks is None else [*out, TasksChanged(tasks=tasks)]
 
     def _error(self, record: Record) -> Sequence[Event]:
-        stated = record.get("message") or record_of(record.get("error")).get("message")
-        message = text_of(stated) or "Droid reports an error without a word"
+        words = record.get("message") or record_of(record.get("error")).get("message")
+        message = text_of(words) or "Droid reports an error without a word"
         if self._failure and message in (_ECHO, self._failure):
             self.rule = "error/repeated"
             return ()

@@ -57,8 +57,10 @@ class DroidRewording(Rewording):
 
     def _settings(self, record: Record) -> None:
         self.model = text_of(record.get("model"))
-        used = record_of(record.get("tokenUsage"))
-        self._usage = {name: count_of(used.get(field)) or 0 for name, field in _USAGE.items()} if used else {}
+        counts = record_of(record.get("tokenUsage"))
+        self._usage = (
+            {name: count_of(counts.get(field)) or 0 for name, field in _USAGE.items()} if counts else {}
+        )
 
     def _session(self, record: Record) -> None:
         self.cwd = text_of(record.get("cwd")) or self.cwd

@@ -42,7 +42,7 @@ from harness.events.operation import Spawn
 from harness.formats.error_messages import NodeTraces
 from harness.formats.fields import count_of, items_of, output_of, record_of, text_of
 from harness.protocols.acp.calls import ENDS, AcpCall, written
-from harness.protocols.acp.driver import AcpProgram
+from harness.protocols.acp.driver import SUPPORTS, AcpProgram
 from harness.protocols.acp.stream import AcpTranslator, CallEnd
 from harness.protocols.child_runs import ChildRuns
 from harness.protocols.gemini_tools import APPROVED, GEMINI, exit_status_of
@@ -187,10 +187,10 @@ class GeminiTranslator(PlainAnswer):
         self._is_help = False
 
     def record(self, record: Record) -> Sequence[Event]:
-        if self._held and "type" not in record:
+        if self._waiting_lines and "type" not in record:
             # A part of one object that is printed over many lines.
             self.rule = "text"
-            self._held.append(msgspec.json.encode(record).decode())
+            self._waiting_lines.append(msgspec.json.encode(record).decode())
             return ()
         return super().record(record)
 
@@ -397,20 +397,20 @@ class GeminiAcp(AcpTranslator):
         return name if mark else call.kind
 
     @staticmethod
-    def stated_name(called: Record, announced: AcpCall) -> str:
+    def stated_name(tool_call: Record, announced: AcpCall) -> str:
         """Gemini itself puts the tool's name before the id of a call, whoever made the rest of it."""
         del announced
-        name, mark, _ = text_of(called.get("toolCallId")).partition("__")
+        name, mark, _ = text_of(tool_call.get("toolCallId")).partition("__")
         return name if mark else ""
 
     @staticmethod
-    def stated_input(called: Record) -> Any:
+    def stated_input(tool_call: Record) -> Any:
         """It has no arguments: of an edit there are the differences, of a read the place."""
-        shown = [record_of(item) for item in items_of(called.get("content"))]
-        files = [text_of(item.get("path")) for item in shown if item.get("type") == "diff"]
-        places = [text_of(record_of(item).get("path")) for item in items_of(called.get("locations"))]
+        contents = [record_of(item) for item in items_of(tool_call.get("content"))]
+        files = [text_of(item.get("path")) for item in contents if item.get("type") == "diff"]
+        places = [text_of(record_of(item).get("path")) for item in items_of(tool_call.get("locations"))]
         paths = {*files, *places}
-        is_certain = text_of(called.get("toolCallId")).startswith(_WITH_PLACES) and len(paths) == 1
+        is_certain = text_of(tool_call.get("toolCallId")).startswith(_WITH_PLACES) and len(paths) == 1
         return {"file_path": paths.pop()} if is_certain else None
 
     @staticmethod
@@ -419,8 +419,8 @@ class GeminiAcp(AcpTranslator):
         if name in _TITLES:
             return {_TITLES[name]: title}
         if name in _SEARCHES:
-            found = _QUERY.fullmatch(title)
-            return {"pattern": title} if found is None else {"pattern": found[1], "path": found[2] or ""}
+            match = _QUERY.fullmatch(title)
+            return {"pattern": title} if match is None else {"pattern": match[1], "path": match[2] or ""}
         if (agent := _AGENT.fullmatch(title)) is not None:
             return {"agent_name": agent[1]}
         if call.path:
@@ -446,8 +446,8 @@ class GeminiAcp(AcpTranslator):
         quota = record_of(record_of(answer.get("_meta")).get("quota"))
         out: list[Event] = []
         for item in map(record_of, items_of(quota.get("model_usage"))):
-            counted = record_of(item.get("token_count"))
-            prompt, output = (count_of(counted.get(f"{key}_tokens")) for key in ("input", "output"))
+            counts = record_of(item.get("token_count"))
+            prompt, output = (count_of(counts.get(f"{key}_tokens")) for key in ("input", "output"))
             if prompt or output:
                 usage = Usage(input=prompt, output=output)
                 out.append(UsageDelta(usage=usage, model=text_of(item.get("model"))))
@@ -489,7 +489,9 @@ def acp_command(request: Request, version: Version) -> CommandLine:
     return CommandLine(args=(*args, *request.extra_args), env=env)
 
 
-TWO_WAY = PROGRAM.two_way(acp_command, since=(0, 61), trusting=_TRUSTING)
+TWO_WAY = PROGRAM.two_way(
+    acp_command, since=(0, 61), supports=SUPPORTS | {"tool_servers"}, trusting=_TRUSTING
+)
 
 
 AGENT = Agent(

@@ -102,10 +102,10 @@ class GeminiRewording(Rewording):
 
 
 def _result_of(call: Record) -> Record:
-    given = record_of(next(iter(items_of(call.get("result"))), None))
-    response = record_of(record_of(given.get("functionResponse")).get("response"))
-    shown = call.get("resultDisplay")
-    output = shown if isinstance(shown, str) else text_of(response.get("output"))
+    function_response = record_of(next(iter(items_of(call.get("result"))), None))
+    response = record_of(record_of(function_response.get("functionResponse")).get("response"))
+    display = call.get("resultDisplay")
+    output = display if isinstance(display, str) else text_of(response.get("output"))
     result = {"type": "tool_result", "tool_id": call.get("id"), "output": output}
     if call.get("status") == "success":
         return {**result, "status": "success"}
@@ -135,8 +135,8 @@ def find(home: Home) -> Iterator[StoredSession]:
             session = _session_of(file, cwd)
             if session is None or not file.name.startswith(_FIRST):
                 continue
-            known = main.get(session.session_id)
-            main[session.session_id] = session if known is None else _joined(known, session)
+            entry = main.get(session.session_id)
+            main[session.session_id] = session if entry is None else _joined(entry, session)
         yield from main.values()
         for parent_id, below in folders_in(chats):
             for file in files_in(below, _SUFFIX):
@@ -195,16 +195,16 @@ def records(session: StoredSession) -> Iterator[StoredRecord]:
     yield from messages.values()
 
 
-def _with_first_time(record: StoredRecord, known: StoredRecord | None) -> StoredRecord:
+def _with_first_time(record: StoredRecord, earlier: StoredRecord | None) -> StoredRecord:
     """A message that is written again may have the time of that."""
-    if not isinstance(record, dict) or not isinstance(known, dict) or "timestamp" not in known:
+    if not isinstance(record, dict) or not isinstance(earlier, dict) or "timestamp" not in earlier:
         return record
-    return {**record, "timestamp": known["timestamp"]}
+    return {**record, "timestamp": earlier["timestamp"]}
 
 
-def _add_missing(messages: dict[str, StoredRecord], given: Any) -> None:
+def _add_missing(messages: dict[str, StoredRecord], items: Any) -> None:
     """`$set` may hold the whole context. It has less than the messages themselves, which are history."""
-    for item in map(record_of, items_of(given)):
+    for item in map(record_of, items_of(items)):
         if message_id := text_of(item.get("id")):
             messages.setdefault(message_id, item)
 

@@ -34,12 +34,12 @@ _MODEL = "gemini-2.5-flash"
 
 def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFile]:
     text = SessionText(conversation, place, "gemini", _TOOLS)
-    started, ended = iso(conversation.started_ms), iso(conversation.ended_ms)
+    start_time, end_time = iso(conversation.started_ms), iso(conversation.ended_ms)
     head = {
         "sessionId": place.session_id,
         "projectHash": sha256(place.cwd.encode("utf-8", "surrogateescape")).hexdigest(),
-        "startTime": started,
-        "lastUpdated": ended,
+        "startTime": start_time,
+        "lastUpdated": end_time,
         "kind": "main",
         "directories": [place.cwd],
     }
@@ -50,7 +50,7 @@ def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFi
             lines.append({**about, "type": "user", "content": [{"text": turn.text}]})
         else:
             lines.append({**about, **_answer(turn, text, place.model or _MODEL)})
-    name = f"session-{started[:16].replace(':', '-')}-{place.session_id[:8]}.jsonl"
+    name = f"session-{start_time[:16].replace(':', '-')}-{place.session_id[:8]}.jsonl"
     return [NewFile(os.path.join(place.folder, name), json_lines(lines))]
 
 
@@ -58,15 +58,15 @@ def _answer(turn: HandedAnswer, text: SessionText, model: str) -> dict[str, Any]
     answer: dict[str, Any] = {"type": "gemini", "content": turn.text, "thoughts": [], "model": model}
     calls: list[dict[str, Any]] = []
     for call in turn.calls:
-        name, asked = text.object_call(call)
+        name, arguments = text.object_call(call)
         call_id = text.ids.named("call_")
-        given = {"error" if call.has_failed else "output": call.output}
-        response = {"functionResponse": {"id": call_id, "name": name, "response": given}}
+        result = {"error" if call.has_failed else "output": call.output}
+        response = {"functionResponse": {"id": call_id, "name": name, "response": result}}
         calls.append(
             {
                 "id": call_id,
                 "name": name,
-                "args": asked,
+                "args": arguments,
                 "result": [response],
                 "status": "error" if call.has_failed else "success",
                 "timestamp": iso(call.ended_ms),

@@ -57,15 +57,15 @@ class GooseAcp(AcpTranslator):
 
     @staticmethod
     def name_of(call: AcpCall) -> str:
-        named = record_of(record_of(call.meta.get("goose")).get("toolCall"))
-        return text_of(named.get("toolName")) or call.title.partition(" ")[0]
+        tool_call = record_of(record_of(call.meta.get("goose")).get("toolCall"))
+        return text_of(tool_call.get("toolName")) or call.title.partition(" ")[0]
 
     @staticmethod
-    def stated_name(called: Record, announced: AcpCall) -> str:
+    def stated_name(tool_call: Record, announced: AcpCall) -> str:
         """Goose names the tool when it announces a call, and repeats title and arguments in the question."""
-        named = record_of(record_of(announced.meta.get("goose")).get("toolCall"))
-        name, extension = text_of(named.get("toolName")), text_of(named.get("extensionName"))
-        is_same = (called.get("title"), called.get("rawInput")) == (announced.title, announced.input)
+        goose_call = record_of(record_of(announced.meta.get("goose")).get("toolCall"))
+        name, extension = text_of(goose_call.get("toolName")), text_of(goose_call.get("extensionName"))
+        is_same = (tool_call.get("title"), tool_call.get("rawInput")) == (announced.title, announced.input)
         return named_by_extension(name, extension) if name and is_same else ""
 
     def record(self, record: Record) -> Sequence[Event]:

@@ -55,14 +55,14 @@ from harness.protocols.plain_answer import PlainAnswer
 
 def usage_of(data: dict[str, Any]) -> Usage:
     """Goose counts cached tokens into the input. How many there are is stated from 1.50 on."""
-    read, written = (count_of(data.get(f"cache_{kind}_input_tokens")) for kind in ("read", "write"))
+    cache_read, cache_write = (count_of(data.get(f"cache_{kind}_input_tokens")) for kind in ("read", "write"))
     total = count_of(data.get("input_tokens"))
     cost = amount_of(data.get("cost_usd"))
     return Usage(
-        input=besides(total, read, written),
+        input=besides(total, cache_read, cache_write),
         output=count_of(data.get("output_tokens")),
-        cache_read=read,
-        cache_write=written,
+        cache_read=cache_read,
+        cache_write=cache_write,
         # Goose adds up prices of single tokens, and writes the sum.
         cost_usd=None if cost is None else round(cost, 10),
         cost_source="" if cost is None else "stated",
@@ -265,9 +265,9 @@ class GooseTranslator(PlainAnswer):
         """Goose completes also when there was no answer, and when the answer was cut off by a signal."""
         if not self._text.has_text and not self._calls.has_answered:
             return self._fail("the model returned an empty response", GooseFailure("empty_response"))
-        used = count_of(record_of(self._complete).get("total_tokens"))
+        total_tokens = count_of(record_of(self._complete).get("total_tokens"))
         is_counted = self._complete is not None and "total_tokens" in self._complete
-        if is_counted and not used and not self._calls.has_answered:
+        if is_counted and not total_tokens and not self._calls.has_answered:
             message = "Goose ended before a model call was counted: its answer may be cut off"
             return self._fail(message, GooseFailure("missing_end"))
         return []
@@ -328,8 +328,8 @@ class GooseTranslator(PlainAnswer):
     def _asks(self, block: Record, _message: Record) -> list[Event]:
         """There is no user to answer: Goose gives up next, or waits for ever."""
         data = record_of(block.get("data")) or block
-        wanted = first_text(data, "prompt", "message", "toolName") or "Goose asks a question"
-        return [Warning(message=wanted, code="permission_denied")]
+        question = first_text(data, "prompt", "message", "toolName") or "Goose asks a question"
+        return [Warning(message=question, code="permission_denied")]
 
     def _thinks(self, block: Record, message: Record) -> list[Event]:
         thought = first_text(block, "thinking", "text")
@@ -381,9 +381,9 @@ class GooseTranslator(PlainAnswer):
         call_id, log = text_of(record.get("extension_id")), record.get("log")
         progress = record_of(record.get("progress"))
         message = text_of(log) or first_text(record_of(log), "message") or first_text(progress, "message")
-        done, total = amount_of(progress.get("progress")), amount_of(progress.get("total"))
-        if not message and done is not None:
-            message = f"{done:g}" if total is None else f"{done:g}/{total:g}"
+        progress_so_far, total = amount_of(progress.get("progress")), amount_of(progress.get("total"))
+        if not message and progress_so_far is not None:
+            message = f"{progress_so_far:g}" if total is None else f"{progress_so_far:g}/{total:g}"
         if not message or call_id not in self._calls.open:
             self.rule = "unknown"
             return [Unknown(raw=record)]

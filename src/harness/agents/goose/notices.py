@@ -84,9 +84,9 @@ class Banner(msgspec.Struct):
     def take(self, line: str) -> bool:
         """Whether it is a line of the banner."""
         for pattern in _BANNER:
-            found = pattern.match(line)
-            if found is not None:
-                for name, value in found.groupdict().items():
+            match = pattern.match(line)
+            if match is not None:
+                for name, value in match.groupdict().items():
                     self._note(name, value or "")
                 return True
         return False

@@ -99,43 +99,43 @@ def named_by_extension(name: str, extension: str) -> str:
     return name if "__" in name or extension in ("", *_OWN_EXTENSIONS) else f"{extension}__{name}"
 
 
-def _run_script(asked: Input, _cwd: str) -> list[Operation] | None:
-    script = text_of(asked.get("script"))
+def _run_script(arguments: Input, _cwd: str) -> list[Operation] | None:
+    script = text_of(arguments.get("script"))
     return [Command(command=script)] if script else None
 
 
-def _edit_text(asked: Input, cwd: str) -> list[Operation] | None:
+def _edit_text(arguments: Input, cwd: str) -> list[Operation] | None:
     """The one tool for files that Goose had once: what it does is one of its arguments."""
-    action, path = text_of(asked.get("command")), absolute(first_text(asked, *_PATHS), cwd)
+    action, path = text_of(arguments.get("command")), absolute(first_text(arguments, *_PATHS), cwd)
     if action in ("view", "read") and path:
-        shown = [count_of(number) or None for number in items_of(asked.get("view_range"))]
-        start, end = shown if len(shown) == 2 else (None, None)
+        numbers = [count_of(number) or None for number in items_of(arguments.get("view_range"))]
+        start, end = numbers if len(numbers) == 2 else (None, None)
         return [Read(path=path, start_line=start, end_line=end)]
     return [Write(path=path)] if action in _EDITOR_WRITES and path else None
 
 
-def _read(asked: Input, cwd: str) -> list[Operation] | None:
-    path = absolute(first_text(asked, *_PATHS), cwd)
-    start, end = lines_asked(asked)
+def _read(arguments: Input, cwd: str) -> list[Operation] | None:
+    path = absolute(first_text(arguments, *_PATHS), cwd)
+    start, end = lines_asked(arguments)
     return [Read(path=path, start_line=start, end_line=end)] if path else None
 
 
-def _look(asked: Input, cwd: str) -> list[Operation] | None:
-    source = first_text(asked, *_PATHS)
+def _look(arguments: Input, cwd: str) -> list[Operation] | None:
+    source = first_text(arguments, *_PATHS)
     if source.startswith(("http://", "https://")):
         return [Fetch(url=source)]
     return [Read(path=absolute(source, cwd))] if source else None
 
 
-def _write(asked: Input, cwd: str) -> list[Operation] | None:
-    path = absolute(first_text(asked, *_PATHS), cwd)
-    start, end = lines_of(text_of(asked.get("content")))
+def _write(arguments: Input, cwd: str) -> list[Operation] | None:
+    path = absolute(first_text(arguments, *_PATHS), cwd)
+    start, end = lines_of(text_of(arguments.get("content")))
     return [Write(path=path, start_line=start, end_line=end)] if path else None
 
 
-def _skill(asked: Input, cwd: str) -> list[Operation] | None:
+def _skill(arguments: Input, cwd: str) -> list[Operation] | None:
     """`greet` is a skill, `greet/extra.md` a file that lies beside it."""
-    name, _, file = first_text(asked, "name", "skill", "skill_name").partition("/")
+    name, _, file = first_text(arguments, "name", "skill", "skill_name").partition("/")
     return [Skill(path=absolute(f"skills/{name}/{file or 'SKILL.md'}", cwd), name=name)] if name else None
 
 
@@ -215,23 +215,27 @@ class Skills:
         return [self._placed(each, output) if isinstance(each, Skill) else each for each in operations]
 
     def _placed(self, skill: Skill, output: str) -> Skill:
-        found = _SKILL_DIRECTORY.search(output)
-        if found is not None:
-            self._directories[skill.name] = found[1].strip()
+        match = _SKILL_DIRECTORY.search(output)
+        if match is not None:
+            self._directories[skill.name] = match[1].strip()
         directory, file = self._directories.get(skill.name), skill.path.rpartition(f"/{skill.name}/")[2]
         return replace(skill, path=f"{directory}/{file}") if directory else skill
 
 
 def operations_after(call: PendingCall, output: str, agent_id: str, skills: Skills) -> list[Operation] | None:
     """The operations as a successful result has them; None when it says no more than the input."""
-    found = call.operations
+    operations = call.operations
     if agent_id and own_name(call.name) == SPAWNER:
-        found = [replace(each, agent_id=agent_id) if isinstance(each, Spawn) else each for each in found]
+        operations = [
+            replace(each, agent_id=agent_id) if isinstance(each, Spawn) else each for each in operations
+        ]
     elif output.startswith("Created "):
-        found = [replace(each, change="create") if isinstance(each, Write) else each for each in found]
+        operations = [
+            replace(each, change="create") if isinstance(each, Write) else each for each in operations
+        ]
     else:
-        found = skills.placed(found, output)
-    return None if found == call.operations else found
+        operations = skills.placed(operations, output)
+    return None if operations == call.operations else operations
 
 
 def todo_list_of(call: PendingCall) -> list[Task] | None:
@@ -273,12 +277,12 @@ class GooseCalls:
 
     def start(self, block: Record, cwd: str) -> list[Event]:
         inner = record_of(block.get("toolRequest"))
-        asked = record_of(block.get("toolCall") or block.get("tool_call") or inner.get("toolCall"))
+        tool_call = record_of(block.get("toolCall") or block.get("tool_call") or inner.get("toolCall"))
         call_id = first_text(block, "id", "toolCallId") or text_of(inner.get("id"))
         if not call_id:
             return [Unknown(raw=block)]
-        value = record_of(asked.get("value"))
-        tool_name = text_of(value.get("name")) or text_of(block.get("name")) or _refused_name(asked)
+        value = record_of(tool_call.get("value"))
+        tool_name = text_of(value.get("name")) or text_of(block.get("name")) or _refused_name(tool_call)
         places = ((value, "arguments"), (block, "arguments"), (block, "input"))
         input = next((place[key] for place, key in places if key in place), None)
         name = own_name(tool_name)
@@ -357,14 +361,14 @@ def _task_end(data: Record, output: str) -> str:
     """How a background task has ended; "" while it runs. Until 1.37 it is stated in the text alone."""
     status = text_of(data.get("task_status"))
     if not status and (header := _TASK_OUTPUT.match(output)) is not None:
-        stated = _TASK_STATUS.search(header[0])
-        status = stated[1].lower() if stated is not None else ""
+        match = _TASK_STATUS.search(header[0])
+        status = match[1].lower() if match is not None else ""
     return _TASK_ENDS.get(status, "")
 
 
-def _refused_name(asked: Record) -> str:
+def _refused_name(tool_call: Record) -> str:
     """Of a call that was never tried only the reason is stated, which may name the tool."""
-    refused = _REFUSED_NAME.search(text_of(asked.get("error")))
+    refused = _REFUSED_NAME.search(text_of(tool_call.get("error")))
     return refused[1] if refused is not None else "unknown"
 
 

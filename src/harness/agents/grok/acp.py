@@ -65,9 +65,9 @@ class GrokAcp(AcpTranslator):
         return text_of(record_of(call.meta.get("x.ai/tool")).get("name")) or call.title
 
     @staticmethod
-    def stated_name(called: Record, announced: AcpCall) -> str:
+    def stated_name(tool_call: Record, announced: AcpCall) -> str:
         del announced
-        return text_of(record_of(record_of(called.get("_meta")).get("x.ai/tool")).get("name"))
+        return text_of(record_of(record_of(tool_call.get("_meta")).get("x.ai/tool")).get("name"))
 
     def run_of(self, params: Record, update: Record) -> str:
         del update
@@ -119,9 +119,11 @@ class GrokAcp(AcpTranslator):
 
     def _spawned(self, session: str) -> None:
         """The call that spawned it is still open, unless it works in the background."""
-        known = set(self._sessions.values())
+        session_calls = set(self._sessions.values())
         free = (
-            call.id for call in self.calls.values() if self.children.find(call.id) and call.id not in known
+            call.id
+            for call in self.calls.values()
+            if self.children.find(call.id) and call.id not in session_calls
         )
         if session and session not in self._sessions and (call_id := next(free, "")):
             self._sessions[session] = call_id

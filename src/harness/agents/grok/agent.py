@@ -266,8 +266,8 @@ class GrokTranslator(StreamJson):
                 return [Unknown(raw=record)]
 
     def _progress(self, call: PendingCall, text: str) -> Sequence[Event]:
-        known, self._shown[call.id] = self._shown.get(call.id, ""), text
-        new = continuation(known, text)
+        text_before, self._shown[call.id] = self._shown.get(call.id, ""), text
+        new = continuation(text_before, text)
         return [ToolProgress(call_id=call.id, text=new, run_id=call.run_id)] if new else ()
 
     def _tool_result(self, block: Record, detail: Any, run_id: str) -> list[Event]:

@@ -80,14 +80,17 @@ class GrokRewording(Rewording):
         self.put({**record, "type": record.get("sessionUpdate")})
 
     def _completed(self, record: Record) -> None:
-        used = record_of(record.get("usage"))
-        cached, written = count_of(used.get("cachedReadTokens")), count_of(used.get("cacheCreationTokens"))
+        counts = record_of(record.get("usage"))
+        cached, cache_write = (
+            count_of(counts.get("cachedReadTokens")),
+            count_of(counts.get("cacheCreationTokens")),
+        )
         usage = {
-            "input_tokens": besides(count_of(used.get("inputTokens")), cached, written),
-            "output_tokens": used.get("outputTokens"),
-            "reasoning_tokens": used.get("reasoningTokens"),
+            "input_tokens": besides(count_of(counts.get("inputTokens")), cached, cache_write),
+            "output_tokens": counts.get("outputTokens"),
+            "reasoning_tokens": counts.get("reasoningTokens"),
             "cache_read_input_tokens": cached,
-            "cache_creation_input_tokens": written,
+            "cache_creation_input_tokens": cache_write,
         }
         reason = text_of(record.get("stop_reason"))
         if not self.session.is_child:  # else it is in the usage of the session that has started it
@@ -105,9 +108,9 @@ class GrokRewording(Rewording):
             self.put({"type": "text", "data": text})
         calls = [record_of(call) for call in items_of(record.get("tool_calls"))]
         for call in calls:
-            given = arguments_of(call.get("arguments"))
-            shown = {"toolCallId": call.get("id"), "toolName": call.get("name"), "rawInput": given}
-            self.put({"type": "tool_call", **shown})
+            arguments = arguments_of(call.get("arguments"))
+            tool_call = {"toolCallId": call.get("id"), "toolName": call.get("name"), "rawInput": arguments}
+            self.put({"type": "tool_call", **tool_call})
         self.outcome = "unknown" if calls else "completed"
         if not calls:
             self._put_end("end_turn")
@@ -134,8 +137,8 @@ def find(home: Home) -> Iterator[StoredSession]:
             for child_id, _folder in folders_in(os.path.join(folder, _SUB_AGENTS))
         }
         for session_id, folder in folders:
-            found = [look_at(os.path.join(folder, name)) for name in (_CHAT, _UPDATES)]
-            files = [file for file in found if file is not None]
+            looks = [look_at(os.path.join(folder, name)) for name in (_CHAT, _UPDATES)]
+            files = [file for file in looks if file is not None]
             about = document(os.path.join(folder, "summary.json"))
             if files and is_log_id(session_id):
                 yield StoredSession(
@@ -156,8 +159,8 @@ def find(home: Home) -> Iterator[StoredSession]:
 def records(session: StoredSession) -> Iterator[StoredRecord]:
     folder = os.path.dirname(session.path)
     yield {"kind": "session", **document(os.path.join(folder, "summary.json"))}
-    asked, shown = (_prompts(os.path.join(folder, name)) for name in (_CHAT, _UPDATES))
-    if asked > shown:
+    prompts_of_chat, prompts_of_updates = (_prompts(os.path.join(folder, name)) for name in (_CHAT, _UPDATES))
+    if prompts_of_chat > prompts_of_updates:
         for record in json_lines(os.path.join(folder, _CHAT)):
             yield (
                 record
@@ -176,19 +179,19 @@ def records(session: StoredSession) -> Iterator[StoredRecord]:
 
 def _prompts(path: str) -> int:
     """How many prompts a file of a session has."""
-    found = 0
+    count = 0
     for record in json_lines(path):
         if not isinstance(record, str):
             update = record_of(record_of(record.get("params")).get("update"))
-            found += update.get("sessionUpdate") == "user_message_chunk"
-            found += record.get("type") == "user" and _query_of(record) is not None
-    return found
+            count += update.get("sessionUpdate") == "user_message_chunk"
+            count += record.get("type") == "user" and _query_of(record) is not None
+    return count
 
 
 def _query_of(record: Record) -> str | None:
     texts = [text_of(record_of(part).get("text")) for part in items_of(record.get("content"))]
-    found = _QUERY.fullmatch("\n".join(texts) or text_of(record.get("content")))
-    return None if found is None else found[1]
+    match = _QUERY.fullmatch("\n".join(texts) or text_of(record.get("content")))
+    return None if match is None else match[1]
 
 
 HISTORY = AgentHistory(

@@ -131,30 +131,30 @@ def todos_of(raw: Input) -> Input:
 
 
 def _read_result(call: PendingCall, raw: Input, _output: str) -> list[Operation] | None:
-    asked, file = call.operation, record_of(raw.get("FileContent"))
-    if not isinstance(asked, Read) or not file:
+    operation, file = call.operation, record_of(raw.get("FileContent"))
+    if not isinstance(operation, Read) or not file:
         return None
-    path = text_of(file.get("absolute_path")) or asked.path
+    path = text_of(file.get("absolute_path")) or operation.path
     start, lines = count_of(file.get("offset")), lines_of(text_of(file.get("raw_output")))[1]
     if start is None and count_of(file.get("limit")) is None:
         return [Read(path=path)]
     first = start or 1
-    return [Read(path=path, start_line=first, end_line=first + lines - 1 if lines else asked.end_line)]
+    return [Read(path=path, start_line=first, end_line=first + lines - 1 if lines else operation.end_line)]
 
 
 def _write_result(call: PendingCall, raw: Input, _output: str) -> list[Operation] | None:
-    asked, done = call.operation, record_of(raw.get("EditsApplied"))
-    if not isinstance(asked, Write) or not done:
+    operation, edits = call.operation, record_of(raw.get("EditsApplied"))
+    if not isinstance(operation, Write) or not edits:
         return None
-    text = text_of(done.get("tool_output_for_prompt"))
+    text = text_of(edits.get("tool_output_for_prompt"))
     lines = [
         line
-        for item in items_of(record_of(done.get("edits")).get("details"))
+        for item in items_of(record_of(edits.get("edits")).get("details"))
         for line in _lines_written(record_of(item))
     ]
     return [
         Write(
-            path=absolute(text_of(done.get("absolute_path")), call.cwd) or asked.path,
+            path=absolute(text_of(edits.get("absolute_path")), call.cwd) or operation.path,
             start_line=min(lines, default=None),
             end_line=max(lines, default=None),
             change="create" if text.endswith("has been created.") else "update",
@@ -174,10 +174,10 @@ def _list_result(call: PendingCall, raw: Input, _output: str) -> list[Operation]
 
 
 def _spawn_result(call: PendingCall, raw: Input, output: str) -> list[Operation] | None:
-    asked, agent_id = call.operation, subagent_of(raw, output)
-    if not isinstance(asked, Spawn) or not agent_id:
+    operation, agent_id = call.operation, subagent_of(raw, output)
+    if not isinstance(operation, Spawn) or not agent_id:
         return None
-    return [replace(asked, agent_id=agent_id, name=asked.name or text_of(raw.get("subagent_type")))]
+    return [replace(operation, agent_id=agent_id, name=operation.name or text_of(raw.get("subagent_type")))]
 
 
 def _command_ended(_call: PendingCall, raw: Any, _output: str, is_success: bool) -> ExitStatus:
@@ -213,11 +213,11 @@ def usage_of(data: dict[str, Any]) -> Usage:
     return replace(usage, output=besides(usage.output, reasoning), reasoning=reasoning)
 
 
-def total_of(record: dict[str, Any], used: Usage) -> Usage:
+def total_of(record: dict[str, Any], reported: Usage) -> Usage:
     """The total forgets what was used after the first answer, when sub-agents or commands come back later."""
-    stated = usage_of(record_of(record.get("usage")))
+    total = usage_of(record_of(record.get("usage")))
     cost = amount_of(record.get("total_cost_usd")) or None
-    counts = {name: larger(getattr(used, name), getattr(stated, name)) for name in CLASSES}
+    counts = {name: larger(getattr(reported, name), getattr(total, name)) for name in CLASSES}
     return Usage(**counts, cost_usd=cost, cost_source="" if cost is None else "stated")
 
 

@@ -47,19 +47,19 @@ def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFi
     folder = place.home.folder(
         ".grok", "sessions", quote(place.cwd, safe="", errors="surrogateescape"), place.session_id
     )
-    started, ended = iso(conversation.started_ms), iso(conversation.ended_ms)
+    start_time, end_time = iso(conversation.started_ms), iso(conversation.ended_ms)
     summary = {
         "info": {"id": place.session_id, "cwd": place.cwd},
         "session_summary": title_of(conversation),
-        "created_at": started,
-        "updated_at": ended,
+        "created_at": start_time,
+        "updated_at": end_time,
         "num_messages": len(lines),
         "num_chat_messages": len(lines),
         "current_model_id": place.model,
         "next_trace_turn": prompts,
         "chat_format_version": 1,
         "session_kind": "headless",
-        "last_active_at": ended,
+        "last_active_at": end_time,
     }
     return [
         NewFile(os.path.join(folder, "chat_history.jsonl"), json_lines(lines)),

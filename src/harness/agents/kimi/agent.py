@@ -194,50 +194,50 @@ def _success_of(name: str, output: str) -> bool | None:
 
 
 def agent_of(output: str) -> SpawnedAgent:
-    stated: dict[str, str] = dict(reversed(_FIELD.findall(output)))
+    fields: dict[str, str] = dict(reversed(_FIELD.findall(output)))
     summary = output.partition(_SUMMARY)[2].partition(_RESUME_HINT)[0]
     return SpawnedAgent(
-        id=stated.get("agent_id", ""),
-        name=stated.get("actual_subagent_type", ""),
-        status=stated.get("status", ""),
+        id=fields.get("agent_id", ""),
+        name=fields.get("actual_subagent_type", ""),
+        status=fields.get("status", ""),
         text=summary.strip(),
     )
 
 
 def members_of_swarm(output: str) -> Iterator[SpawnedAgent]:
     for attributes, text in _SWARM_MEMBER.findall(output):
-        stated = dict(_ATTRIBUTE.findall(attributes))
+        fields = dict(_ATTRIBUTE.findall(attributes))
         yield SpawnedAgent(
-            id=stated.get("agent_id", ""),
-            status=stated.get("outcome", ""),
+            id=fields.get("agent_id", ""),
+            status=fields.get("outcome", ""),
             text=text.strip(),
-            item=stated.get("item", ""),
+            item=fields.get("item", ""),
         )
 
 
 def _read_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
     lines = _NUMBERED_LINE.findall(output)
-    asked = call.operation
+    operation = call.operation
     is_part = not {"line_offset", "n_lines"}.isdisjoint(call.input)
-    if not lines or not is_part or not isinstance(asked, Read):
+    if not lines or not is_part or not isinstance(operation, Read):
         return None
-    return [replace(asked, start_line=int(lines[0]), end_line=int(lines[-1]))]
+    return [replace(operation, start_line=int(lines[0]), end_line=int(lines[-1]))]
 
 
 def _spawn_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
     agent = agent_of(output)
-    asked = call.operation
-    if not isinstance(asked, Spawn) or not agent.id:
+    operation = call.operation
+    if not isinstance(operation, Spawn) or not agent.id:
         return None
-    return [replace(asked, agent_id=agent.id, name=asked.name or agent.name)]
+    return [replace(operation, agent_id=agent.id, name=operation.name or agent.name)]
 
 
 def _swarm_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
-    asked = call.operation
-    if not isinstance(asked, Spawn):
+    operation = call.operation
+    if not isinstance(operation, Spawn):
         return None
     return [
-        replace(asked, agent_id=agent.id, success=agent.status == "completed")
+        replace(operation, agent_id=agent.id, success=agent.status == "completed")
         for agent in members_of_swarm(output)
     ] or None
 
@@ -253,16 +253,16 @@ KIMI = Toolset(
 _FLAGS = {"model": "--model", "resume": "--session", "continue_last": "--continue"}
 _FATAL = re.compile(r"error: failed to run prompt: (?:([\w.]+): )?(?:(\d{3}) )?(.*)")
 _REMARKS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Event]], ...] = (
-    ("log file", re.compile(r"See log: .*"), lambda found: Info(message=found[0], code="log_file")),
+    ("log file", re.compile(r"See log: .*"), lambda match: Info(message=match[0], code="log_file")),
     (
         "resume hint",
         re.compile(r"To resume this session: kimi -r (\S+)"),
-        lambda found: SessionStart(agent="kimi", session_id=found[1]),
+        lambda match: SessionStart(agent="kimi", session_id=match[1]),
     ),
     (
         "version",
         re.compile(r"kimi version (\S+)"),
-        lambda found: SessionStart(agent="kimi", version=found[1]),
+        lambda match: SessionStart(agent="kimi", version=match[1]),
     ),
 )
 """What stderr says of the run itself: the rule, the line, and its event."""
@@ -304,10 +304,10 @@ class KimiTranslator(PlainAnswer):
             code = f"http_{fatal[2]}" if fatal[2] else fatal[1] or "error"
             return [Error(message=f"{fatal[2]} {fatal[3]}" if fatal[2] else fatal[3], code=code)]
         for rule, pattern, event_of in _REMARKS:
-            found = pattern.fullmatch(line)
-            if found is not None:
+            match = pattern.fullmatch(line)
+            if match is not None:
                 self.rule = rule
-                return [event_of(found)]
+                return [event_of(match)]
         if self._has_run_commands:
             return self._command_output(line)
         if line.startswith("error: "):
@@ -345,8 +345,8 @@ class KimiTranslator(PlainAnswer):
         return [UsageDelta(usage=usage, model=text_of(record.get("model")))] if usage else ()
 
     def _goal(self, record: Record) -> Sequence[Event]:
-        stated = (text_of(record.get("status")), text_of(record.get("reason")))
-        return [Info(message=f"goal: {': '.join(filter(None, stated))}", code="goal")]
+        status_and_reason = (text_of(record.get("status")), text_of(record.get("reason")))
+        return [Info(message=f"goal: {': '.join(filter(None, status_and_reason))}", code="goal")]
 
     def _retry(self, record: Record) -> Sequence[Event]:
         cause = first_text(record, "error_message", "error_name") or "unknown error"
@@ -381,8 +381,8 @@ class KimiTranslator(PlainAnswer):
         function, call_id = record_of(item.get("function")), text_of(item.get("id"))
         if not call_id:
             return [Unknown(raw=raw)]
-        name, asked = text_of(function.get("name")), arguments_of(function.get("arguments"))
-        call, start = KIMI.start(call_id, name, asked, self.working_directory, item)
+        name, arguments = text_of(function.get("name")), arguments_of(function.get("arguments"))
+        call, start = KIMI.start(call_id, name, arguments, self.working_directory, item)
         self._calls[call_id] = call
         self._has_run_commands = self._has_run_commands or name in SHELLS
         return [start, *self._begin_child(call)] if name == SPAWNER and call.operations else [start]
@@ -459,9 +459,9 @@ class KimiAcp(AcpTranslator):
         return call.title
 
     @staticmethod
-    def stated_name(called: Record, announced: AcpCall) -> str:
+    def stated_name(tool_call: Record, announced: AcpCall) -> str:
         del announced
-        return text_of(called.get("title"))
+        return text_of(tool_call.get("title"))
 
     @staticmethod
     def is_of_subagent(call: AcpCall, *, is_announced: bool) -> bool:
@@ -470,10 +470,10 @@ class KimiAcp(AcpTranslator):
 
     @staticmethod
     def input_of(call: AcpCall) -> Any:
-        asked = call.input or record_of(arguments_of(call.text))
+        tool_input = call.input or record_of(arguments_of(call.text))
         # Of a sub-agent's call there is only what the question says.
         requested = _REQUESTED.fullmatch(call.text)
-        return asked or ({"command": requested[1]} if requested is not None else {"request": call.text})
+        return tool_input or ({"command": requested[1]} if requested is not None else {"request": call.text})
 
     def is_announced(self, call: AcpCall) -> bool:
         return bool(call.input) or call.has_ended

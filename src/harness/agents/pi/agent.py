@@ -80,9 +80,9 @@ _TRAILER_LENGTH = 200
 """Remarks of a tool stand at the end of what it gave back, which may be long."""
 
 
-def _read(asked: Input, cwd: str) -> list[Operation] | None:
-    path = absolute(first_text(asked, *PATHS), cwd)
-    return [_reading(path, *lines_asked(asked))] if path else None
+def _read(arguments: Input, cwd: str) -> list[Operation] | None:
+    path = absolute(first_text(arguments, *PATHS), cwd)
+    return [_reading(path, *lines_asked(arguments))] if path else None
 
 
 def _reading(path: str, start: int | None, end: int | None) -> Read | Skill:
@@ -92,39 +92,39 @@ def _reading(path: str, start: int | None, end: int | None) -> Read | Skill:
     return Read(path=path, start_line=start, end_line=end)
 
 
-def _search(asked: Input, cwd: str) -> list[Operation] | None:
-    query, path = first_text(asked, *QUERIES), absolute(first_text(asked, *DIRECTORIES), cwd)
+def _search(arguments: Input, cwd: str) -> list[Operation] | None:
+    query, path = first_text(arguments, *QUERIES), absolute(first_text(arguments, *DIRECTORIES), cwd)
     return [Search(query=query, path=path)] if query else None
 
 
-def _run(asked: Input, cwd: str) -> list[Operation] | None:
-    command = first_text(asked, "command", "cmd", "script")
+def _run(arguments: Input, cwd: str) -> list[Operation] | None:
+    command = first_text(arguments, "command", "cmd", "script")
     return operations_of(command, cwd) if command else None
 
 
 def _read_result(call: PendingCall, _result: Input, output: str) -> list[Operation] | None:
-    asked = call.operation
-    if not isinstance(asked, Read | Skill):
+    operation = call.operation
+    if not isinstance(operation, Read | Skill):
         return None
-    lines = _lines_read(asked.start_line, output)
-    return None if lines is None else [replace(asked, start_line=lines[0], end_line=lines[1])]
+    lines = _lines_read(operation.start_line, output)
+    return None if lines is None else [replace(operation, start_line=lines[0], end_line=lines[1])]
 
 
 def _lines_read(start: int | None, output: str) -> tuple[int, int] | None:
     """Known only when the file is longer than what was read."""
     trailer = output[-_TRAILER_LENGTH:]
-    if (shown := _SHOWN_LINES.search(trailer)) is not None:
-        return int(shown[1]), int(shown[2])
+    if (match := _SHOWN_LINES.search(trailer)) is not None:
+        return int(match[1]), int(match[2])
     if (following := _NEXT_LINE.search(trailer)) is not None:
         return start or 1, int(following[1]) - 1
     return None
 
 
 def _edit_result(call: PendingCall, result: Input, _output: str) -> list[Operation] | None:
-    asked, lines = call.operation, _lines_changed(record_of(result.get("details")))
-    if not isinstance(asked, Write) or lines is None:
+    operation, lines = call.operation, _lines_changed(record_of(result.get("details")))
+    if not isinstance(operation, Write) or lines is None:
         return None
-    return [replace(asked, start_line=lines[0], end_line=lines[1])]
+    return [replace(operation, start_line=lines[0], end_line=lines[1])]
 
 
 def _lines_changed(details: Input) -> tuple[int, int] | None:
@@ -170,9 +170,9 @@ def exit_code_of_call(name: str, result: Input, output: str, *, is_success: bool
     """Of a command: stated from 1.5 on, before that only in words, and only for failures."""
     if name.lower() not in PI.shells:
         return None
-    stated = exit_code_of(record_of(result.get("structuredContent")).get("exit_code"))
-    if stated is not None or is_success is not False:
-        return stated
+    exit_code = exit_code_of(record_of(result.get("structuredContent")).get("exit_code"))
+    if exit_code is not None or is_success is not False:
+        return exit_code
     return consistent_exit_code(False, _EXIT_CODE.search(output[-_TRAILER_LENGTH:]))
 
 
@@ -298,8 +298,8 @@ class PiTranslator(PlainAnswer):
         return out
 
     def _message_update(self, record: Record) -> Sequence[Event]:
-        found = self._answers.update(record)
-        return [Unknown(raw=record)] if found is None else found
+        events = self._answers.update(record)
+        return [Unknown(raw=record)] if events is None else events
 
     def _message_end(self, record: Record) -> Sequence[Event]:
         message = record_of(record.get("message")) or record_of(
@@ -326,14 +326,14 @@ class PiTranslator(PlainAnswer):
         return [Message(role="user", text=text)] if text and not is_prompt else ()
 
     def _tool_start(self, record: Record) -> list[Event]:
-        call_id, asked = text_of(record.get("toolCallId")), _asked(record)
+        call_id, arguments = text_of(record.get("toolCallId")), _asked(record)
         if not call_id:
             return [Unknown(raw=record)]
-        return [self._begin_call(call_id, asked, record)]
+        return [self._begin_call(call_id, arguments, record)]
 
-    def _begin_call(self, call_id: str, asked: Any, record: Record) -> ToolStart:
+    def _begin_call(self, call_id: str, arguments: Any, record: Record) -> ToolStart:
         name = first_text(record, "toolName", "tool_name", "tool", "name")
-        self._calls[call_id], start = PI.start(call_id, name, asked, self.working_directory, record)
+        self._calls[call_id], start = PI.start(call_id, name, arguments, self.working_directory, record)
         return start
 
     def _tool_update(self, record: Record) -> Sequence[Event]:
@@ -343,18 +343,18 @@ class PiTranslator(PlainAnswer):
         text = output_of(record_of(record.get("partialResult")).get("content"))
         if call is None or not text:
             return ()
-        known, self._shown[call_id] = self._shown.get(call_id, ""), text
-        new = continuation(known, text)
+        text_before, self._shown[call_id] = self._shown.get(call_id, ""), text
+        new = continuation(text_before, text)
         return (ToolProgress(call_id=call_id, text=new),) if new else ()
 
     def _tool_end(self, record: Record) -> list[Event]:
-        call_id, asked = text_of(record.get("toolCallId")), _asked(record)
+        call_id, arguments = text_of(record.get("toolCallId")), _asked(record)
         out: list[Event] = []
-        if call_id not in self._calls and isinstance(asked, dict):
+        if call_id not in self._calls and isinstance(arguments, dict):
             # All that is to be known of a call may come at its end; it may even have no id then.
             self._unnamed += not call_id
             call_id = call_id or f"call-{self._unnamed}"
-            out = [self._begin_call(call_id, asked, record)]
+            out = [self._begin_call(call_id, arguments, record)]
         call = self._calls.pop(call_id, None)
         self._shown.pop(call_id, None)
         if call is None:

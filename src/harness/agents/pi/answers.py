@@ -121,8 +121,8 @@ class Answers:
     def break_off(self) -> list[Event]:
         """No more will come, not even the end of what is being written: what it used counts."""
         message = record_of(self.latest.get("message"))
-        stated = self.latest.get("usage", message.get("usage"))
-        return [*self.stand(), *_usage_deltas(stated, message, is_certain=False)]
+        usage = self.latest.get("usage", message.get("usage"))
+        return [*self.stand(), *_usage_deltas(usage, message, is_certain=False)]
 
     def _name(self, index: int) -> str:
         return f"message-{self._number}:{index}"

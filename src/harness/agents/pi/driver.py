@@ -207,8 +207,8 @@ class PiRpc(Driver):
 
     def _release(self) -> Moves:
         """Send what was held back; it is held back again while there is still a reason."""
-        held, self._held = self._held, None
-        return [] if held is None else self.prompt(held)
+        prompt, self._held = self._held, None
+        return [] if prompt is None else self.prompt(prompt)
 
     def _steer_response(self, prompt: Prompt, disposition: str, *, is_success: bool) -> Moves:
         if is_success and disposition != "handled":
@@ -260,25 +260,25 @@ class PiRpc(Driver):
             return []
         if method not in DIALOGS:
             return [_response_to(id, cancelled=True)]
-        if title.startswith(_PERMISSION) and (asked := record_of(decoded(title.removeprefix(_PERMISSION)))):
-            call_id = text_of(asked.get("call"))
+        if title.startswith(_PERMISSION) and (request := record_of(decoded(title.removeprefix(_PERMISSION)))):
+            call_id = text_of(request.get("call"))
             relay = Relay(
-                id="", call_id=call_id, tool_name=text_of(asked.get("tool")), input=asked.get("input")
+                id="", call_id=call_id, tool_name=text_of(request.get("tool")), input=request.get("input")
             )
             return [self._ask(_Dialog(id, "permission", call_id=call_id), relay)]
-        if title.startswith(_QUESTION) and (asked := record_of(decoded(title.removeprefix(_QUESTION)))):
-            return [self._question(id, "question", asked, text_of(asked.get("question")))]
+        if title.startswith(_QUESTION) and (request := record_of(decoded(title.removeprefix(_QUESTION)))):
+            return [self._question(id, "question", request, text_of(request.get("question")))]
         if method == "confirm":
             question = "\n".join(filter(None, (title, text_of(record.get("message")))))
             return [self._ask(_Dialog(id, "confirm"), Relay(id="", question=question))]
         return [self._question(id, "value", record, title)]
 
-    def _question(self, id: Any, kind: Literal["question", "value"], asked: Record, text: str) -> Asked:
+    def _question(self, id: Any, kind: Literal["question", "value"], request: Record, text: str) -> Asked:
         options = [
-            Choice(label=option) for option in items_of(asked.get("options")) if isinstance(option, str)
+            Choice(label=option) for option in items_of(request.get("options")) if isinstance(option, str)
         ]
         questions = (AskedQuestion(id="answer", question=text, options=options),)
-        is_ours, call_id = kind == "question", text_of(asked.get("call"))
+        is_ours, call_id = kind == "question", text_of(request.get("call"))
         relay = question_relay(questions, call_id=call_id, tool_name="ask_user" if is_ours else "")
         return self._ask(_Dialog(id, kind, questions, call_id), relay)
 

@@ -32,8 +32,14 @@ _ABOUT = {"role": "assistant", "api": "openai-completions", "provider": "harness
 
 def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFile]:
     text = SessionText(conversation, place, "pi", _TOOLS)
-    started = iso(conversation.started_ms)
-    head = {"type": "session", "version": 3, "id": place.session_id, "timestamp": started, "cwd": place.cwd}
+    start_time = iso(conversation.started_ms)
+    head = {
+        "type": "session",
+        "version": 3,
+        "id": place.session_id,
+        "timestamp": start_time,
+        "cwd": place.cwd,
+    }
     lines: list[dict[str, Any]] = [head]
 
     def add(at_ms: int, message: dict[str, Any]) -> None:
@@ -47,7 +53,7 @@ def _files(conversation: HandedConversation, place: HandoverPlace) -> list[NewFi
         else:
             _add_answer(turn, text, add)
     path = os.path.join(
-        place.folder, f"{started.replace(':', '-').replace('.', '-')}_{place.session_id}.jsonl"
+        place.folder, f"{start_time.replace(':', '-').replace('.', '-')}_{place.session_id}.jsonl"
     )
     return [NewFile(path, json_lines(lines))]
 

@@ -220,7 +220,7 @@ class QwenTranslator(StreamJson):
         if self._traces.takes(line):
             self.rule = "stack trace"
             return ()
-        limit = next((known for start, known in _LIMITS.items() if line.startswith(start)), None)
+        limit = next((limit_name for start, limit_name in _LIMITS.items() if line.startswith(start)), None)
         if limit is None:
             return super().stderr(line)
         self.rule = "limit"
@@ -276,16 +276,16 @@ class QwenTranslator(StreamJson):
             return ()
         return out
 
-    def amend(self, held: list[Event], record: Record) -> list[Event]:
+    def amend(self, events: list[Event], record: Record) -> list[Event]:
         """What the model seemed to say may be the error that the result then states."""
         if record.get("type") == "stream_event":
-            self._pending = held
+            self._pending = events
             return []
         failure = text_of(record_of(record.get("error")).get("message"))
         if record.get("type") != "result" or not failure:
-            return held
+            return events
         out: list[Event] = []
-        for event in held:
+        for event in events:
             if not isinstance(event, Message) or not event.text.endswith(failure):
                 out.append(event)
             elif rest := event.text.removesuffix(failure):
@@ -296,9 +296,9 @@ class QwenTranslator(StreamJson):
 
     def _call(self, block: Record, run_id: str) -> list[Event] | None:
         """Tools that are not always there are called through another one."""
-        asked = record_of(block.get("input"))
-        if block.get("name") == "tool_call" and (name := text_of(asked.get("name"))):
-            block = {**block, "name": name, "input": asked.get("arguments", {})}
+        tool_input = record_of(block.get("input"))
+        if block.get("name") == "tool_call" and (name := text_of(tool_input.get("name"))):
+            block = {**block, "name": name, "input": tool_input.get("arguments", {})}
         return super()._call(block, run_id)
 
     def _tool_result(self, block: Record, detail: Any, run_id: str) -> list[Event]:
@@ -385,9 +385,9 @@ class QwenAcp(AcpTranslator):
         return text_of(call.meta.get("toolName"))
 
     @staticmethod
-    def stated_name(called: Record, announced: AcpCall) -> str:
+    def stated_name(tool_call: Record, announced: AcpCall) -> str:
         del announced
-        return text_of(record_of(called.get("_meta")).get("toolName"))
+        return text_of(record_of(tool_call.get("_meta")).get("toolName"))
 
     def run_of(self, params: Record, update: Record) -> str:
         del params

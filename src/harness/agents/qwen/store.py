@@ -93,8 +93,8 @@ class QwenRewording(Rewording):
         parent, model = text_of(record.get(_PARENT)), text_of(record.get("model"))
         parts = [record_of(part) for part in _parts_of(record)]
         blocks = [block for part in parts if (block := _block_of(part)) is not None]
-        used = record_of(record.get("usageMetadata"))
-        usage = _usage_of(used, _USAGE)
+        counts = record_of(record.get("usageMetadata"))
+        usage = _usage_of(counts, _USAGE)
         if usage and not parent:
             self._answered(usage)
         message = {
@@ -135,16 +135,16 @@ class QwenRewording(Rewording):
     def _tool_result(self, record: Record) -> None:
         self._note(record)
         detail = record_of(record.get("toolCallResult"))
-        status, shown = text_of(detail.get("status")), detail.get("resultDisplay")
+        status, display = text_of(detail.get("status")), detail.get("resultDisplay")
         for part in _parts_of(record):
-            given = record_of(record_of(part).get("functionResponse"))
-            response = record_of(given.get("response"))
+            function_response = record_of(record_of(part).get("functionResponse"))
+            response = record_of(function_response.get("response"))
             content = text_of(response.get("output")) or text_of(response.get("error"))
             block = {
                 "type": "tool_result",
-                "tool_use_id": given.get("id"),
+                "tool_use_id": function_response.get("id"),
                 "is_error": "error" in response,
-                "content": shown if isinstance(shown, str) and shown else _as_shown(content),
+                "content": display if isinstance(display, str) and display else _as_shown(content),
             }
             parent = text_of(record.get(_PARENT)) or None
             self.put({"type": "user", "message": {"role": "user", "content": [block]}, _PARENT: parent})
@@ -171,8 +171,8 @@ def _text_of_parts(record: Record) -> str:
 
 def _as_shown(output: str) -> str:
     """Of a command that succeeded, the stream shows only what it wrote."""
-    found = _COMMAND_OUTPUT.fullmatch(output)
-    return output if found is None else found[1]
+    match = _COMMAND_OUTPUT.fullmatch(output)
+    return output if match is None else match[1]
 
 
 def _block_of(part: Record) -> Record | None:
@@ -202,14 +202,14 @@ def records(session: StoredSession) -> Iterator[StoredRecord]:
     """Those of sub-agents come before the result of the call that started them."""
     project = os.path.dirname(os.path.dirname(session.path))
     children: dict[str, str] = {}
-    stored = set[str]()
+    record_ids = set[str]()
     for file in files_in(os.path.join(project, "subagents", session.session_id), _SUFFIX):
-        stored.add(file.name.removeprefix(_CHILD).removesuffix(_SUFFIX))
+        record_ids.add(file.name.removeprefix(_CHILD).removesuffix(_SUFFIX))
         call_id = text_of(document(f"{file.path.removesuffix(_SUFFIX)}.meta.json").get("toolUseId"))
         if call_id:
             children[call_id] = file.path
     for record in _with_children(session.path, "", children):
-        is_stored = stored and not isinstance(record, str) and _sub_agent_of(record) in stored
+        is_stored = record_ids and not isinstance(record, str) and _sub_agent_of(record) in record_ids
         yield {**record, _IS_STORED: True} if is_stored and not isinstance(record, str) else record
     for call_id, path in list(children.items()):
         yield from _with_children(path, call_id, {})

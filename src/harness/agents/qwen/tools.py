@@ -44,23 +44,23 @@ _TASK_ID = re.compile(r"^task_id: (\S+)", re.MULTILINE)
 
 def _read_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
     matched = _READ_LINES.match(output)
-    if matched is None or len(call.operations) != 1 or not isinstance(asked := call.operations[0], Read):
+    if matched is None or len(call.operations) != 1 or not isinstance(operation := call.operations[0], Read):
         return None
-    return [replace(asked, start_line=int(matched[1]), end_line=int(matched[2]))]
+    return [replace(operation, start_line=int(matched[1]), end_line=int(matched[2]))]
 
 
 def _write_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
-    if len(call.operations) != 1 or not isinstance(asked := call.operations[0], Write):
+    if len(call.operations) != 1 or not isinstance(operation := call.operations[0], Write):
         return None
     change = "create" if output.startswith(_CREATED) else "update" if output.startswith(_OVERWRITTEN) else ""
-    return [replace(asked, change=change)] if change else None
+    return [replace(operation, change=change)] if change else None
 
 
 def _spawn_result(call: PendingCall, _detail: Input, output: str) -> list[Operation] | None:
     match = _TASK_ID.search(output)
-    if match is None or len(call.operations) != 1 or not isinstance(asked := call.operations[0], Spawn):
+    if match is None or len(call.operations) != 1 or not isinstance(operation := call.operations[0], Spawn):
         return None
-    return [replace(asked, agent_id=match[1])]
+    return [replace(operation, agent_id=match[1])]
 
 
 def _command_ended(_call: PendingCall, _detail: Any, output: str, is_success: bool) -> ExitStatus:

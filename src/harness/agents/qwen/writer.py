@@ -53,8 +53,8 @@ def _add_answer(turn: HandedAnswer, text: SessionText, model: str, add: Any) -> 
     add("assistant", turn.at_ms, {"role": "model", "parts": parts}, {"model": model})
     for call in calls:
         output, has_failed = call.handed.output, call.handed.has_failed
-        given = {"error" if has_failed else "output": output}
-        response = {"functionResponse": {"id": call.id, "name": call.name, "response": given}}
+        result = {"error" if has_failed else "output": output}
+        response = {"functionResponse": {"id": call.id, "name": call.name, "response": result}}
         status = "error" if has_failed else "success"
         about = {"callId": call.id, "status": status, "resultDisplay": output}
         message = {"role": "user", "parts": [response]}

@@ -10,15 +10,15 @@ the input ends                                    leaves             waits, then
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
 from harness.cli.chat.link import ChatLink
 from harness.cli.chat.slash_commands import carry_out
 from harness.cli.chat.terminal import ChatTerminal
-from harness.clients.commands import Cancel, Command, Steer, Submit
+from harness.clients.commands import Attached, Cancel, Command, Steer, Submit
 from harness.clients.conversations.backend import ConversationStatus
 from harness.clients.conversations.log_tail import LogTail
 from harness.clients.inbox.typed_answers import Asking, answering_command, is_yes_or_no
@@ -38,6 +38,7 @@ from harness.events import (
 from harness.folds.page_state.shapes import relay as shape_of
 from harness.formatting.escapes import single_line
 from harness.log.run_tree import RunTree
+from harness.native.additions.commands import CustomCommand
 from harness.stage import View, feed_all
 from harness.views.usage import UsageFold
 
@@ -47,6 +48,10 @@ _SETTLED_S = 0.05
 _LEAVES_AT = 3
 """So many Ctrl-C in one turn end the chat."""
 _CLOSED = "the input has ended"
+
+
+def is_file(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == "file"
 
 
 class ChatState(msgspec.Struct):
@@ -71,6 +76,14 @@ class Actions(Protocol):
         """Continue another session; without one, list the latest."""
         ...
 
+    def rewind(self, conversation: TerminalConversation, turn: str) -> None:
+        """Continue from before a turn; without one, list them."""
+        ...
+
+    def commands(self) -> Mapping[str, CustomCommand]:
+        """The user's own, by name, without the slash."""
+        ...
+
 
 class TerminalConversation:
     """Contract: `run` is called once, in the main thread. `interrupt` may be called by a signal."""
@@ -85,8 +98,11 @@ class TerminalConversation:
         *,
         is_read_only: bool = False,
         first: str = "",
+        attached: Sequence[Attached] = (),
     ) -> None:
-        """`is_read_only`: until the run has ended, without asking or reading anything. `first`: as if it was typed."""
+        """`is_read_only`: until the run has ended, without asking or reading anything. `first`: as if it was typed.
+        `attached`: files beside the next prompt.
+        """
         self.link = link
         self.terminal = terminal
         self.state = state
@@ -96,8 +112,10 @@ class TerminalConversation:
         self.last: Result | None = None
         """The latest result of the agent itself."""
         self.has_left = False
-        self.shown_undo = ("", "")
-        """Which turn `/undo` has shown, and the digest of its plan."""
+        self.attached = list(attached)
+        """Files that go with the next prompt."""
+        self.shown_undo = ("", "", "")
+        """Which turn `/undo` has shown, the digest of its plan, and the session that it is of."""
         self._view = view
         self._is_read_only = is_read_only
         self._tail: LogTail | None = None
@@ -201,6 +219,7 @@ class TerminalConversation:
                         self.terminal.prompt("")
                 case Message(role="user") if event.text in self._typed:
                     self._typed.remove(event.text)
+                    self._say_files(event)
                     continue
                 case Message(role="user") if not self._runs.run.depth:
                     self._typed.clear()  # what was typed is answered later, below something else
@@ -221,6 +240,11 @@ class TerminalConversation:
                     pass
             left.append(event)
         return left
+
+    def _say_files(self, message: Message) -> None:
+        """Which files went with what was typed: `@path` may not have named one."""
+        if names := [part.get("name") or "a file" for part in message.parts or () if is_file(part)]:
+            self.terminal.say(f"· with {single_line(', '.join(names))}")
 
     def _repeat_untaken(self) -> None:
         """What the turn has not taken is a prompt of its own: the view shows it there, above its answer."""
@@ -298,7 +322,12 @@ class TerminalConversation:
         elif self.is_running:
             self._steer_or_queue(text)
         else:
-            self._send_typed(Submit(prompt=text), text)
+            self.send_prompt(text)
+
+    def send_prompt(self, text: str) -> None:
+        """With the files that were attached to it."""
+        self._send_typed(Submit(prompt=text, attachments=tuple(self.attached)), text)
+        self.attached.clear()
 
     def _answer(self, asking: Asking, text: str) -> None:
         reply = asking.take(text)

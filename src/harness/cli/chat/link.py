@@ -79,6 +79,13 @@ class LocalLink:
             self._backend.unload(before)
         self._use(log_id)
 
+    def rewind(self, message_id: str) -> None:
+        """Go on from before that message of the user, in a new session; the one so far stays. Raises HarnessError."""
+        before = self.log_id
+        log_id = self._backend.create(replace(self.setup, continues=before, before=message_id))
+        self._backend.unload(before)
+        self._use(log_id)
+
     def _use(self, log_id: str) -> None:
         self.log_id = log_id
         if self._channel is not None:

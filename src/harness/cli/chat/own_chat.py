@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import FrameType
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from harness.cli.chat.conversation import ChatState, TerminalConversation
 from harness.cli.chat.link import LocalLink, SocketLink
-from harness.cli.chat.slash_commands import PERMISSION_MODES
+from harness.cli.chat.slash_commands import PERMISSION_MODES, show_undo
 from harness.cli.chat.terminal import ChatTerminal
 from harness.cli.console import (
     Console,
@@ -24,24 +24,29 @@ from harness.cli.console import (
     width_of,
 )
 from harness.cli.folder_question import settle
+from harness.cli.gateway_options import hosts_of
 from harness.cli.output import STDOUT
 from harness.cli.run_request import agent_of, model_of
 from harness.clients import exit_codes
 from harness.clients.conversations.backend import Setup
 from harness.clients.conversations.presets import checked
+from harness.clients.custom_commands import custom_commands
+from harness.clients.prompt_files import attached_files
 from harness.clients.sessions.ids import all_ids, find, table
 from harness.config import Settings
 from harness.config.settings import PERMISSION_SPELLINGS
 from harness.contracts.agent import Agent
 from harness.contracts.request import OWN_AGENT
-from harness.errors import UsageError
-from harness.events import SessionStart
+from harness.errors import HarnessError, UsageError
+from harness.events import Message, SessionStart
 from harness.formatting.calls import short_directory
 from harness.formatting.escapes import single_line
 from harness.log.run_tree import RunTree
 from harness.log.store import Metadata, read_all
 from harness.log.stores.files import FileStore
+from harness.native.additions.commands import CustomCommand
 from harness.runs.launch import find_sandbox_for
+from harness.runs.sealing import find_seal
 from harness.stage import View, ViewOptions
 from harness.views import transcript
 
@@ -82,7 +87,7 @@ class OwnChat:
         self._settings = settings
         self._store = store
         self._console = console
-        self._first = first
+        self._first, self._attached = first, attached_files(arguments.attach)
         self._resumed = find(store, arguments.resume) if arguments.resume else ""
         before = store.metadata(self._resumed) if self._resumed else Metadata(session_id="")
         self._agent: Agent = agent_of(arguments.agent or before.agent_name, settings, model=arguments.model)
@@ -100,12 +105,17 @@ class OwnChat:
                 max_turns=arguments.max_turns or before.settings.get("maxTurns"),
                 max_budget_usd=arguments.max_budget_usd,
                 timeout_s=arguments.timeout,
+                at_limit=arguments.at_limit,
+                max_windows=arguments.max_windows,
                 mcp=tuple(map(os.path.abspath, arguments.mcp)),
                 append_system_prompt=arguments.append_system_prompt,
                 temperature=arguments.temperature,
                 max_output_tokens=arguments.max_output_tokens,
                 context_window=arguments.context_window or before.settings.get("contextWindow"),
                 sandbox=arguments.sandbox or bool(before.settings.get("sandbox")),
+                gateway=arguments.gateway or bool(before.settings.get("gateway")),
+                sealed=arguments.sealed or before.settings.get("sealed") or "",
+                allow_hosts=hosts_of(arguments) or tuple(before.settings.get("allowHosts") or ()),
             )
         )
         use = settle(self._agent, self._setup.cwd, self._permissions, arguments.folder_settings, console)
@@ -132,6 +142,7 @@ class OwnChat:
                 state,
                 self,
                 first=self._first,
+                attached=self._attached,
             )
             self._greet(conversation)
             if self._resumed:
@@ -165,6 +176,35 @@ class OwnChat:
         conversation.terminal.say(f"· continues {log_id[:8]}{f': {name}' if name else ''}")
         conversation.follow(latest_run(store, link.log_id))
 
+    def rewind(self, conversation: TerminalConversation, turn: str) -> None:
+        link, left = conversation.link, conversation.link.log_id
+        assert isinstance(link, LocalLink)
+        prompts = prompts_of(self._store, left)
+        if not turn:
+            lines = [f"{number:>4}  {single_line(one.text)[:70]}" for number, one in enumerate(prompts, 1)]
+            conversation.terminal.say("\n".join([*lines, "· /rewind TURN goes on from before it"]))
+            return
+        if not turn.isdecimal() or not 1 <= int(turn) <= len(prompts):
+            raise UsageError(f"there is no turn {turn[:20]}", hint=f"there are 1 to {len(prompts)}")
+        message = prompts[int(turn) - 1]
+        link.rewind(message.id)
+        conversation.terminal.say(f"· goes on from before: {single_line(message.text)[:60]}")
+        conversation.follow(latest_run(self._store, link.log_id))
+        try:
+            show_undo(
+                conversation,
+                left,
+                f"{message.run_id}..{prompts[-1].run_id}",
+                "no file was changed since then",
+            )
+        except HarnessError as error:  # a turn that was not recorded
+            conversation.terminal.say(f"· its files stay as they are: {error.message}")
+
+    def commands(self) -> Mapping[str, CustomCommand]:
+        if self._agent.name != OWN_AGENT:
+            return {}
+        return custom_commands(self._setup.cwd, self._setup.folder_settings)
+
     def _usual_model(self) -> str:
         from harness.clients.installed_agents import names_of
 
@@ -178,6 +218,10 @@ class OwnChat:
         facts = [state.agent, state.model, short_directory(state.folder), f"permissions: {state.permissions}"]
         if self._setup.sandbox:
             facts.append(f"confined by {find_sandbox_for(self._agent.name, state.folder).name}")
+        if self._setup.sealed:
+            facts.append(f"sealed by {find_seal(self._setup.sealed, state.folder).name}")
+        elif self._setup.gateway:
+            facts.append("through a gateway")
         conversation.terminal.say(single_line(" · ".join(fact for fact in facts if fact)))
         if state.permissions == "ask" and self._agent.two_way is None and self._agent.name != OWN_AGENT:
             conversation.terminal.say(
@@ -251,6 +295,17 @@ def _stored_permissions(metadata: Metadata) -> str:
     return next((name for name, stored in PERMISSION_MODES.items() if stored == mode), "")
 
 
+def prompts_of(store: FileStore, log_id: str) -> list[Message]:
+    """With which message each turn of a conversation began."""
+    tree = RunTree()
+    found: dict[str, Message] = {}
+    for event in read_all(store, log_id):
+        run = tree.feed(event)
+        if isinstance(event, Message) and event.role == "user" and not run.depth and event.id:
+            found.setdefault(event.run_id, event)
+    return list(found.values())
+
+
 def latest_run(store: FileStore, log_id: str) -> int:
     """Where the latest run of a conversation begins."""
     tree, seq = RunTree(), 0
@@ -271,6 +326,13 @@ class _AttachedActions:
 
     def resolve_model(self, name: str) -> str:
         return name
+
+    def rewind(self, conversation: TerminalConversation, turn: str) -> None:
+        del conversation, turn
+        raise UsageError("this session belongs to another program", hint="go back in that one")
+
+    def commands(self) -> Mapping[str, CustomCommand]:
+        return {}
 
     def resume(self, conversation: TerminalConversation, session: str) -> None:
         del conversation, session

@@ -35,6 +35,9 @@ def carry_out(conversation: TerminalConversation, text: str) -> None:
     """Raises HarnessError for what cannot be done."""
     name, _, argument = text.partition(" ")
     command = COMMANDS.get(name)
+    if command is None and name.removeprefix("/") in conversation.actions.commands():
+        conversation.send_prompt(text)
+        return
     if command is None:
         raise UsageError(
             f"unknown command: {single_line(name)[:60]}",
@@ -46,6 +49,11 @@ def carry_out(conversation: TerminalConversation, text: str) -> None:
 def _help(conversation: TerminalConversation, argument: str) -> None:
     del argument
     lines = [f"{f'{name} {one.argument}'.strip():<20} {one.summary}" for name, one in COMMANDS.items()]
+    own = conversation.actions.commands().values()
+    lines += [
+        f"{single_line(f'/{one.name} {one.argument}'.strip()):<20} {single_line(one.description)}"
+        for one in own
+    ]
     lines += [
         "",
         "What you type is a prompt. While the agent works it steers it, or is queued if it takes no messages;",
@@ -101,6 +109,18 @@ def _permissions(conversation: TerminalConversation, argument: str) -> None:
     state.permissions = argument
 
 
+def _attach(conversation: TerminalConversation, argument: str) -> None:
+    from harness.clients.prompt_files import attached_files
+
+    if argument == "none":
+        conversation.attached.clear()
+    elif argument:
+        conversation.attached += attached_files([argument])
+    names = ", ".join(single_line(one.name) for one in conversation.attached)
+    said = f"with the next prompt: {names}" if names else "nothing is attached; /attach FILE attaches one"
+    conversation.terminal.say(f"· {said}")
+
+
 def _compact(conversation: TerminalConversation, argument: str) -> None:
     _require_idle(conversation)
     if not conversation.link.log_id:
@@ -127,6 +147,7 @@ def _status(conversation: TerminalConversation, argument: str) -> None:
         "folder": state.folder,
         "session": conversation.link.log_id or "none yet",
         "used here": summary(conversation.usage.value),
+        "running": ", ".join(status.background),
         "always": ", ".join(grant["label"] for grant in status.grants),
     }
     lines = (f"{name + ':':<13}{single_line(text)}" for name, text in rows.items() if text)
@@ -136,25 +157,38 @@ def _status(conversation: TerminalConversation, argument: str) -> None:
 def _undo(conversation: TerminalConversation, argument: str) -> None:
     """The first time it shows what would go; `yes` does exactly that."""
     from harness.clients.changes.undo import UndoCall, undo_of
-    from harness.clients.changes.undo_lines import count_of, lines_of, summary_of
+    from harness.clients.changes.undo_lines import summary_of
 
     _require_idle(conversation)
     if not conversation.link.log_id:
         raise UsageError("nothing was done yet")
     if argument == "yes":
-        turn, digest = conversation.shown_undo
-        conversation.shown_undo = ("", "")
+        turn, digest, log_id = conversation.shown_undo
+        conversation.shown_undo = ("", "", "")
         if not digest:
             raise UsageError("nothing was shown that could be taken back", hint="/undo [TURN] shows it")
-        answer = undo_of(
-            conversation.link.store, conversation.link.log_id, UndoCall(turn=turn, expect=digest)
-        )
+        answer = undo_of(conversation.link.store, log_id, UndoCall(turn=turn, expect=digest))
         conversation.terminal.say(f"· {summary_of(answer)}")
         return
-    answer = undo_of(conversation.link.store, conversation.link.log_id, UndoCall(turn=argument))
-    conversation.shown_undo = (argument, answer.digest)
-    ending = "/undo yes takes these back" if count_of(answer) else "there is nothing to do"
+    show_undo(conversation, conversation.link.log_id, argument, "there is nothing to do")
+
+
+def show_undo(conversation: TerminalConversation, log_id: str, turn: str, if_none: str) -> None:
+    """What an undo would take back, and that `/undo yes` does it. Raises HarnessError."""
+    from harness.clients.changes.undo import UndoCall, undo_of
+    from harness.clients.changes.undo_lines import count_of, lines_of
+
+    answer = undo_of(conversation.link.store, log_id, UndoCall(turn=turn))
+    conversation.shown_undo = (turn, answer.digest, log_id)
+    ending = "/undo yes takes these back" if count_of(answer) else if_none
     conversation.terminal.say("\n".join([*lines_of(answer), f"· {ending}"]))
+
+
+def _rewind(conversation: TerminalConversation, argument: str) -> None:
+    _require_idle(conversation)
+    if not conversation.link.log_id:
+        raise UsageError("nothing was said yet")
+    conversation.actions.rewind(conversation, argument)
 
 
 def _redo(conversation: TerminalConversation, argument: str) -> None:
@@ -182,11 +216,17 @@ COMMANDS = {
     "/permissions": SlashCommand(
         "[MODE]", f"show or change them: {', '.join(PERMISSION_MODES)}", _permissions
     ),
+    "/attach": SlashCommand(
+        "[FILE|none]", "a picture, PDF or text for the next prompt; @FILE in a prompt does the same", _attach
+    ),
     "/compact": SlashCommand("[WHAT MATTERS]", "sum up the conversation, which makes room", _compact),
     "/resume": SlashCommand("[ID]", "list the latest sessions, or continue one", _resume),
     "/status": SlashCommand("", "agent, model, mode, permissions, folder, session, tokens", _status),
     "/undo": SlashCommand(
         "[TURN|yes]", "show what a turn changed, commands included; yes takes it back", _undo
+    ),
+    "/rewind": SlashCommand(
+        "[TURN]", "list the turns, or go on from before one, in a new session; offers its files too", _rewind
     ),
     "/redo": SlashCommand("", "bring back what the last undo took", _redo),
     "/show": SlashCommand(

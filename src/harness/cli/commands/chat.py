@@ -11,7 +11,8 @@ import argparse
 
 from harness.cli.console import Console
 from harness.cli.folder_question import FOLDER_SETTINGS_HELP, USES
-from harness.cli.parser import at_least_zero, completes, count, positive, seconds, window
+from harness.cli.gateway_options import add_gateway
+from harness.cli.parser import add_at_limit, at_least_zero, completes, count, positive, seconds, window
 
 SUMMARY = "chat with an agent in this terminal"
 
@@ -27,8 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--permissions", default="", metavar="MODE", help=help_text)
     add("--folder-settings", choices=USES, default="", metavar="use|none", help=FOLDER_SETTINGS_HELP)
     add("--sandbox", action="store_true", help="confine it to the workspace and its own files")
+    add_gateway(add)
     add("--mode", default="", metavar="MODE", help="build (default) or plan")
     add("-d", "--cwd", default="", metavar="DIR", help="where the agent works (default: here)")
+    help_text = "a picture, PDF or text file beside the first prompt (may be repeated)"
+    add("--attach", action="append", default=[], metavar="FILE", help=help_text)
     add("--resume", default="", metavar="ID", help="continue this session (`last`: the latest one)")
     help_text = "how much the model reasons: low, medium, high, or another level of its provider"
     add("--effort", default="", metavar="LEVEL", help=help_text)
@@ -36,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-turns", type=count, metavar="N", help="model turns for one message")
     add("--max-budget-usd", type=positive, metavar="USD", help="maximum cost of the answer to one message")
     add("--timeout", type=seconds, metavar="SECONDS", help="for the answer to one message: 90, 90s, 5m or 2h")
+    add_at_limit(add)
     _add_own(parser.add_argument_group("the built-in agent"))
     add("--reasoning", action="store_true", help="also show the model's reasoning")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 
 from harness.cli.console import Console
@@ -23,10 +24,10 @@ Here is a small project with a mistake in it, and an agent that will find it. It
 {folder}. {model} The agent asks before it runs or changes anything: {answers}"""
 NEXT = """
 Everything is in the log. Now try:
-  harness sessions show last --format activity   what it did to the machine
-  harness sessions replay last                   once more, with its timing
-  harness agents                                 which agents are installed here
-  harness                                        what to do next"""
+  {program} sessions show last --format activity   what it did to the machine
+  {program} sessions replay last                   once more, with its timing
+  {program} agents                                 which agents are installed here
+  {program}                                        what to do next"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.cli.console import can_answer
     from harness.cli.output import write_text
+    from harness.errors import UsageError
 
+    if arguments.model and not arguments.yes and not can_answer():
+        raise UsageError(
+            "a real model asks before it runs commands, and nobody can answer here",
+            hint="use a terminal, or --yes to answer everything with yes",
+        )
+    program = _program()  # before the PATH is made longer for the agent
     folder = _make_project()
     is_asked = can_answer() and not arguments.yes
     model = "A real model answers." if arguments.model else "Only the model is a script."
@@ -50,8 +58,17 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     if code == 0:
         code = _harness("sessions", "diff", "last")
     if code == 0:
-        write_text(("" if arguments.model else _cost(console)) + NEXT + "\n")
+        write_text(("" if arguments.model else _cost(console)) + NEXT.format(program=program) + "\n")
     return code
+
+
+def _program() -> str:
+    """What to type here: the program of a clone is not on the PATH."""
+    own = os.path.join(os.path.dirname(sys.executable), "harness")
+    if shutil.which("harness") or not os.access(own, os.X_OK):
+        return "harness"
+    from_here = os.path.relpath(own)
+    return own if from_here.startswith(os.pardir) else from_here
 
 
 def _make_project() -> str:

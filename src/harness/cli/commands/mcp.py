@@ -16,6 +16,7 @@ from harness.cli.parser import completes, positive
 
 if TYPE_CHECKING:
     from harness.clients.conversations.backend import Setup
+    from harness.clients.mcp.limits import Reach
     from harness.config import Settings
     from harness.log.stores.files import FileStore
 
@@ -37,6 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "what agents may do without asking: ask (default), accept-edits, read-only, full-access"
     add("--permissions", choices=tuple(_PERMISSIONS), default="ask", metavar="MODE", help=help_text)
     add(
+        "--folder",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="another folder in which tasks may work, besides the one where this is started; repeatable",
+    )
+    help_text = "let the calling agent allow what a task asks permission for; else only a person can"
+    add("--let-agents-allow", action="store_true", help=help_text)
+    add(
         "--max-budget-usd",
         type=positive,
         metavar="USD",
@@ -57,7 +67,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
     from harness.cli import preferences
     from harness.cli.output import write_text
-    from harness.clients.mcp.limits import BUDGET, budget_here
+    from harness.clients.conversations.presets import checked_directory
+    from harness.clients.mcp.limits import BUDGET, Reach, budget_here
 
     if arguments.skill:
         write_text(files("harness.clients.mcp").joinpath("SKILL.md").read_text(encoding="utf-8"))
@@ -70,12 +81,23 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         given = budget_here(os.environ)
         wanted = arguments.max_budget_usd
         os.environ[BUDGET] = str(wanted if given is None else min(wanted, given))
-    asyncio.run(_serve(store, default, settings, console, has_histories=not arguments.no_histories))
+    reach = Reach(
+        permission_mode=default.permission_mode,
+        folders=(default.cwd, *map(checked_directory, arguments.folder)),
+        lets_agents_allow=arguments.let_agents_allow,
+    )
+    asyncio.run(_serve(store, default, settings, console, reach, has_histories=not arguments.no_histories))
     return 0
 
 
 async def _serve(
-    store: FileStore, default: Setup, settings: Settings, console: Console, *, has_histories: bool
+    store: FileStore,
+    default: Setup,
+    settings: Settings,
+    console: Console,
+    reach: Reach,
+    *,
+    has_histories: bool,
 ) -> None:
     import asyncio
     import sys
@@ -97,7 +119,7 @@ async def _serve(
     host = AcpHost(
         store, open_backend(store, default), default, settings, histories=has_histories, is_reachable=True
     )
-    tools = AgentTools(host, CallLimits(os.environ))
+    tools = AgentTools(host, CallLimits(os.environ), reach)
     try:
         await serve(partial(McpConnection, tools), 0, target)
     finally:

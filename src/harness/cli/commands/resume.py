@@ -31,8 +31,10 @@ _VALUES = ("cwd", "model", "permissions", "format", "output_file", "timeout", "b
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXIT_CODES
     add = parser.add_argument
-    completes(add("id", metavar="ID", help="an id, the beginning of one, or `last`"), "sessions")
+    completes(add("id", metavar="ID", nargs="?", help="an id, the beginning of one, or `last`"), "sessions")
     add("prompt", metavar="PROMPT", nargs="?", help="what to do next (default: talk to it)")
+    help_text = "continue all that wait for a window of their provider which is open again (for a timer)"
+    add("--due", action="store_true", help=help_text)
     add("--print", action="store_true", help="print the command that opens it in the agent's own screen")
     help_text = "continue in a copy, and leave the session as it is"
     add("--fork", action="store_true", help=help_text)
@@ -59,9 +61,16 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.agents.registry import load
     from harness.cli import preferences
     from harness.clients.sessions.any_session import find_session, model_of_session, require_folder
+    from harness.errors import UsageError
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     settings.require_valid()
+    if arguments.due:
+        from harness.cli.due_sessions import continue_due
+
+        return continue_due(preferences.open_store(settings), console)
+    if arguments.id is None:
+        raise UsageError("no session was named", hint="an id, `last`, or --due; see `harness sessions list`")
     session = find_session(preferences.open_store(settings), arguments.id)
     agent = load(session.agent)
     if arguments.print:

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 
 from harness.cli.console import Console
 from harness.cli.folder_question import FOLDER_SETTINGS_HELP, USES
-from harness.cli.parser import EXIT_CODES, at_least_zero, completes, count, positive, seconds, window
+from harness.cli.gateway_options import add_gateway
+from harness.cli.parser import (
+    EXIT_CODES,
+    add_at_limit,
+    at_least_zero,
+    completes,
+    count,
+    positive,
+    seconds,
+    window,
+)
 
 if TYPE_CHECKING:
     from harness.clients.span_export import SpanExport
@@ -45,6 +55,8 @@ def _add_task(parser: argparse.ArgumentParser) -> None:
     add("-p", "--prompt", metavar="TEXT", help="what to do")
     add("words", nargs="*", help=argparse.SUPPRESS)  # only to say what is wrong with them
     add("--prompt-file", metavar="FILE", help="read the prompt from a file (- is standard input)")
+    help_text = "a picture, PDF or text file beside the prompt (may be repeated)"
+    add("--attach", action="append", default=[], metavar="FILE", help=help_text)
     add("-d", "--cwd", default="", metavar="DIR", help="where the agent works (default: here)")
     add("-m", "--model", default="", metavar="NAME", help="model name or alias (see `harness models`)")
     help_text = (
@@ -85,17 +97,6 @@ def _add_task(parser: argparse.ArgumentParser) -> None:
     add("--env", action="append", default=[], metavar="NAME=VALUE", help=help_text)
 
 
-def add_gateway(add: Callable[..., object]) -> None:
-    """The options of a gateway, for every command that starts an agent program."""
-    help_text = "put a gateway between the agent and its model: it holds the key and records every call, for `harness replay`"
-    add("--gateway", action="store_true", help=help_text)
-    help_text = "through a gateway, and nothing else can be reached or written; =read: nor can anything of your home be read"
-    seals = ("write", "read")
-    add("--sealed", nargs="?", const="write", default="", choices=seals, metavar="read", help=help_text)
-    help_text = "a host that a sealed run may reach besides, on port 443 (may be repeated)"
-    add("--allow-host", action="append", default=[], metavar="NAME", help=help_text)
-
-
 def _add_limits(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--timeout", type=seconds, metavar="SECONDS", help="for the whole run; for example 90, 90s, 5m or 2h")
@@ -103,6 +104,7 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
     add("--inactivity-timeout", type=seconds, metavar="SECONDS", help="between two pieces of output")
     add("--max-turns", type=count, metavar="N", help="model turns")
     add("--max-budget-usd", "--max-budget", type=positive, metavar="USD", help="maximum cost")
+    add_at_limit(add)
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
@@ -166,7 +168,19 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     settings.require_valid()
     request = run_request.request_of(arguments, settings, console)
     run_request.say_rights(request, arguments, settings, console)
-    return carry_out(request, arguments, settings, console)
+    return _with_waits(request, arguments, settings, console)
+
+
+def _with_waits(request: Request, arguments: argparse.Namespace, settings: Settings, console: Console) -> int:
+    """The run, and those that continue it when a window of its provider opens again."""
+    from harness.cli.limit_wait import LimitWait
+    from harness.clients.conversations.parking import parking_of
+
+    wait = LimitWait(parking_of(settings, arguments.at_limit, arguments.max_windows), console)
+    code = carry_out(request, arguments, settings, console, on_end=wait.note)
+    while (following := wait.follow_up(request)) is not None:
+        code = carry_out(following, arguments, settings, console, on_end=wait.note)
+    return code
 
 
 def carry_out(

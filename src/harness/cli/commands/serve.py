@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from harness.cli.console import Console
+from harness.cli.gateway_options import add_gateway
 from harness.cli.parser import completes, port
 from harness.clients.server_address import (
     add_listening,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "a page for the browser, and a server for programs"
 USUAL_PORT = 4780
+ENDPOINTS = ("acp", "agui", "openai")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "agents",
     )
     add("-m", "--model", default="", metavar="NAME", help="model of new conversations")
+    add_gateway(add)
     add(
         "--store",
         default="",
@@ -58,6 +61,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="notify this address when a session needs you or ends: a signed webhook, or ntfy+https://HOST/TOPIC for a "
         "push (may be repeated)",
+    )
+    add(
+        "--endpoint",
+        action="append",
+        default=[],
+        choices=ENDPOINTS,
+        help="also speak another protocol: acp at /acp, agui at /agui, openai at /v1 (may be repeated)",
     )
     add_token(parser)
     add_listening(parser)
@@ -131,6 +141,7 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
         failures=Failures(console.say, is_verbose=console.is_verbose),
         notify=[target_of(one) for one in (*arguments.notify, *(settings.value("notify.urls") or ()))],
         fleets=_fleet_database(arguments.store),
+        endpoints=_endpoints(arguments, settings),
     )
     raise_on_interrupt()
     try:
@@ -143,6 +154,18 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
         listening.close()
         forget_address(plan.names.local_url)
     return 0
+
+
+def _endpoints(arguments: argparse.Namespace, settings: Settings) -> list[str]:
+    """Those of the options and of the settings. Raises UsageError for one that does not exist."""
+    from harness.errors import UsageError
+
+    wanted = [*arguments.endpoint, *(settings.value("serve.endpoints") or ())]
+    if unknown := [one for one in wanted if one not in ENDPOINTS]:
+        raise UsageError(
+            f"serve.endpoints: there is no endpoint {unknown[0]!r}", hint=f"there are: {', '.join(ENDPOINTS)}"
+        )
+    return wanted
 
 
 def _fleet_database(store: str) -> str:
@@ -173,6 +196,11 @@ def _announce(arguments: argparse.Namespace, plan: Plan, console: Console, *, ha
     if names:
         console.warning(
             f"other machines can reach this server as {', '.join(names)}: anyone with the token can run commands as you"
+        )
+    if plan.names.path:
+        # Browsers keep what a page stores by host name, not by path.
+        console.warning(
+            "the page is below a path: every other page under the same host name can use its login, so all of them must be yours"
         )
     console.say("Ctrl-C stops the server and everything it runs.")
 
@@ -205,6 +233,7 @@ def _with_histories(store: Store, arguments: argparse.Namespace, settings: Setti
 
 
 def _default(arguments: argparse.Namespace, settings: Settings) -> Setup:
+    from harness.cli.gateway_options import hosts_of
     from harness.cli.run_request import agent_of
     from harness.clients.conversations.backend import Setup
     from harness.clients.conversations.presets import checked_directory
@@ -217,4 +246,11 @@ def _default(arguments: argparse.Namespace, settings: Settings) -> Setup:
         if arguments.agent:
             raise
         agent = OWN_AGENT  # nothing was chosen: the one that is always there
-    return Setup(agent=agent, model=arguments.model, cwd=checked_directory(arguments.cwd or os.getcwd()))
+    return Setup(
+        agent=agent,
+        model=arguments.model,
+        cwd=checked_directory(arguments.cwd or os.getcwd()),
+        gateway=arguments.gateway,
+        sealed=arguments.sealed,
+        allow_hosts=hosts_of(arguments),
+    )

@@ -138,19 +138,25 @@ def _keep_expiring(store: FileStore, settings: Settings, console: Console) -> No
 
 def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
     from harness.cli.output import STDOUT, write_json, write_text
+    from harness.clients.inbox.listing import known_prices
     from harness.clients.sessions.histories import HistorySessions
     from harness.clients.sessions.ids import MARK, all_ids, in_order, table
 
     known = all_ids(store)
     ours, rest = _chosen(arguments, store, known, console)
-    histories = HistorySessions(say=console.warning)
-    ours = histories.merged(store, ours)
+    histories, prices = HistorySessions(say=console.warning), known_prices()
+    ours = histories.merged(store, ours, prices)
     theirs = histories.listed(session_options.choice_of(arguments), store, arguments.limit, console.say)
     most = arguments.limit or len(ours) + len(theirs.sessions)
     sessions = _merged(ours, theirs.sessions)
     rest += theirs.rest + max(0, len(sessions) - most)
     sessions = sessions[:most]
     marked = {session.session_id for session in sessions} & theirs.by_id.keys()
+    amounts = histories.amounts((theirs.by_id[name] for name in marked), prices)
+    partial = {name for name, amount in amounts.items() if not amount.is_cost_complete}
+    for one in sessions:
+        if one.session_id in amounts:
+            one.total_cost_usd = amounts[one.session_id].cost_usd
     if arguments.ids:
         write_text("".join(f"{session.session_id}\n" for session in sessions))
         return 0
@@ -164,7 +170,7 @@ def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
         for one in sessions:
             if (stored := theirs.by_id.get(one.session_id)) is not None and stored.gone_ms:
                 one.outcome = "deleted"
-        write_text(table(sessions, in_order([*known, *theirs.ids]), width, marked, rows))
+        write_text(table(sessions, in_order([*known, *theirs.ids]), width, marked, rows, partial))
     if marked and not arguments.json:
         console.say(f"{MARK} stored by the agent itself")
     if rest:

@@ -16,6 +16,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.console import Console
+from harness.cli.trust_text import FLEET_MARK, fleet_key, folder_lines, visible
 
 if TYPE_CHECKING:
     from harness.approvals.trust import FolderTrust
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 SUMMARY = "trust the settings that a folder brings"
 _YES = ("y", "yes")
 _ACTIONS = ("list", "add", "revoke")
-_FLEET = "fleet:"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -125,21 +125,6 @@ def _brought(directory: str, agents: list[str]) -> list[FolderTrust]:
     return [trust for trust in judged if trust.state != "nothing"]
 
 
-def folder_lines(folders: list[FolderTrust]) -> list[str]:
-    """What agents would start and allow by what a folder brings, each thing once."""
-    from harness.approvals.settings_text import sentences
-
-    lines: dict[str, list[str]] = {}
-    for trust in folders:
-        for line in sentences(trust.settings):
-            lines.setdefault(line, []).append(trust.agent)
-    shown = [f"  {line}  [{', '.join(agents)}]" for line, agents in lines.items()]
-    changes = dict.fromkeys(change for trust in folders for change in trust.changes)
-    if changes:
-        shown += ["changed since it was trusted:", *(f"  {visible(change)}" for change in changes)]
-    return [f"{folders[0].settings.folder} brings settings for agents:", *shown] if folders else []
-
-
 def _shown(layer: Layer, wanted: dict[str, Any]) -> str:
     from harness.config.settings import find, to_toml
 
@@ -150,11 +135,6 @@ def _shown(layer: Layer, wanted: dict[str, Any]) -> str:
         if setting is not None:
             lines.append(f"      {setting.summary}")
     return "\n".join(lines)
-
-
-def visible(text: str) -> str:
-    """With everything written out that a terminal would hide or obey: what is shown must be what is trusted."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def _agrees(console: Console) -> bool:
@@ -218,16 +198,11 @@ def _list(console: Console, *, as_json: bool) -> int:
     return 0
 
 
-def fleet_key(path: str) -> str:
-    """Under which a plan of a fleet is trusted (`harness fleet run`)."""
-    return f"{_FLEET}{os.path.realpath(path)}"
-
-
 def _state(path: str, digest: str) -> str:
     from harness.config.trust import digest_with_programs
 
-    if path.startswith(_FLEET):
-        is_there = os.path.exists(path.removeprefix(_FLEET))
+    if path.startswith(FLEET_MARK):
+        is_there = os.path.exists(path.removeprefix(FLEET_MARK))
         return "plan of a fleet, trusted as it was" if is_there else "deleted"
     try:
         with open(path, "rb") as file:

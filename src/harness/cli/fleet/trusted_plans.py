@@ -10,8 +10,8 @@ import sys
 
 from harness import config
 from harness.approvals.trust import write_record
-from harness.cli.commands import trust
 from harness.cli.console import Console, is_terminal
+from harness.cli.trust_text import fleet_key, visible
 from harness.config.trust import read_record
 from harness.errors import UsageError
 from harness.fleet.plans.plan import FleetPlan
@@ -23,7 +23,7 @@ _MOST_LINES = 40
 def require_trust(plan: FleetPlan, path: str, console: Console, *, is_granted: bool) -> None:
     """Raises UsageError where the plan runs something and is not trusted. `is_granted`: --trust was given."""
     commands = commands_of(plan)
-    key, digest = trust.fleet_key(path), digest_of_plan(plan)
+    key, digest = fleet_key(path), digest_of_plan(plan)
     record, problem = read_record(config.trust_file())
     if problem:
         console.warning(f"{config.trust_file()} {problem}")
@@ -35,10 +35,10 @@ def require_trust(plan: FleetPlan, path: str, console: Console, *, is_granted: b
 
 
 def _ask(path: str, commands: list[str], console: Console) -> None:
-    shown = [f"  {trust.visible(line)}" for line in commands[:_MOST_LINES]]
+    shown = [f"  {visible(line)}" for line in commands[:_MOST_LINES]]
     if hidden := len(commands) - len(shown):
-        shown.append(f"  … and {hidden} more, which are in {trust.visible(path)}")
-    text = "\n".join([f"{trust.visible(path)} runs on this machine, as you:", *shown])
+        shown.append(f"  … and {hidden} more, which are in {visible(path)}")
+    text = "\n".join([f"{visible(path)} runs on this machine, as you:", *shown])
     if not is_terminal(0):
         raise UsageError(
             f"{text}\nIt is not trusted, and there is no terminal to ask on",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
@@ -54,6 +54,9 @@ class OpenInEditor:
         self.watch: SessionWatch | None = None
         self.is_continued = False
         """Whether prompts go to the conversation that is watched."""
+
+
+Method: TypeAlias = "Callable[[AcpConnection, Fields, list[Callable[[], None]]], Awaitable[Fields]]"
 
 
 class AcpConnection:
@@ -145,7 +148,7 @@ class AcpConnection:
             return self._initialize(parameters)
         if not self._version:
             raise RpcError(INVALID_REQUEST, "`initialize` comes first")
-        handler = _METHODS.get(method)
+        handler = self._METHODS.get(method)
         if (
             handler is None
             or (self._version == 2 and method in _ONLY_1)
@@ -476,23 +479,22 @@ class AcpConnection:
     def _send(self, message: Fields) -> None:
         self._send_message({"jsonrpc": "2.0", **message})
 
+    _METHODS: ClassVar[Mapping[str, Method]] = {
+        "authenticate": _authenticate,
+        "auth/login": _authenticate,
+        "session/list": _list,
+        "session/new": _new,
+        "session/load": _load,
+        "session/resume": _resume,
+        "session/fork": _fork,
+        "session/prompt": _prompt,
+        "session/close": _close,
+        "session/delete": _delete,
+        "session/set_mode": _set_mode,
+        "session/set_config_option": _set_option,
+        "session/set_title": _set_title,
+    }
 
-Method = Callable[[AcpConnection, Fields, list[Callable[[], None]]], Awaitable[Fields]]
-# ruff: noqa: SLF001 its own methods
-_METHODS: Mapping[str, Method] = {
-    "authenticate": AcpConnection._authenticate,
-    "auth/login": AcpConnection._authenticate,
-    "session/list": AcpConnection._list,
-    "session/new": AcpConnection._new,
-    "session/load": AcpConnection._load,
-    "session/resume": AcpConnection._resume,
-    "session/fork": AcpConnection._fork,
-    "session/prompt": AcpConnection._prompt,
-    "session/close": AcpConnection._close,
-    "session/delete": AcpConnection._delete,
-    "session/set_mode": AcpConnection._set_mode,
-    "session/set_config_option": AcpConnection._set_option,
-    "session/set_title": AcpConnection._set_title,
-}
+
 _ONLY_1 = frozenset(("authenticate", "session/load", "session/set_mode"))
 _ONLY_2 = frozenset(("auth/login",))

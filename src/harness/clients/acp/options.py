@@ -9,8 +9,8 @@ from harness.agents.registry import load
 from harness.clients.acp.wire import INVALID_PARAMETERS, RpcError
 from harness.clients.commands import Command, Configuration, Configure, Rename
 from harness.clients.conversations.backend import Setup
-from harness.clients.conversations.presets import MODES
-from harness.clients.installed_agents import everything
+from harness.clients.conversations.presets import BUILD, MODES
+from harness.clients.installed_agents import everything, permission_modes
 from harness.config import Settings, model_names
 from harness.contracts.request import OWN_AGENT
 
@@ -86,19 +86,20 @@ class OptionList:
         self._agents: list[tuple[str, str]] | None = None
 
     def modes(self, setup: Setup) -> dict[str, Any]:
-        return {"currentModeId": setup.mode or MODES[0]["id"], "availableModes": list(MODES)}
+        return {"currentModeId": setup.mode or MODES[0]["id"], "availableModes": self._modes(setup)}
+
+    def _modes(self, setup: Setup) -> list[dict[str, str]]:
+        """Planning needs an agent whose installed version can be held to reading."""
+        cannot_plan = permission_modes(load(setup.agent))["readOnly"]
+        return [one for one in MODES if one["id"] in (setup.mode, BUILD) or not cannot_plan]
 
     def options(self, setup: Setup, version: int) -> list[dict[str, Any]]:
-        modes = [(one["id"], one["name"]) for one in MODES]
+        modes = [(one["id"], one["name"]) for one in self._modes(setup)]
+        refusals, permissions = permission_modes(load(setup.agent)), setup.permission_mode or "default"
+        held = [(id, name) for id, name in _PERMISSIONS.items() if id == permissions or not refusals[id]]
         found = [
             ("mode", "Mode", "mode", setup.mode or modes[0][0], modes),
-            (
-                "permissions",
-                "Permissions",
-                "_permissions",
-                setup.permission_mode or "default",
-                [*_PERMISSIONS.items()],
-            ),
+            ("permissions", "Permissions", "_permissions", permissions, held),
             ("model", "Model", "model", setup.model or _UNSET, self._models(setup)),
             ("agent", "Agent", "_agent", setup.agent, self._known_agents(setup.agent)),
         ]

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from harness.clients.commands import AnswerCommand, Approve, Command, Deny
 from harness.events import Relay
+from harness.formatting.approval import whole_text
+from harness.formatting.fences import fenced
 
 _KINDS = {"allow-once": "allow_once", "allow-always": "allow_always", "reject-once": "reject_once"}
 _NO_CHOICES = (
@@ -104,8 +106,10 @@ def _permission(relay: Relay, row: str, version: int) -> EditorQuestion:
 
 
 def _preview(relay: Relay) -> list[Fields]:
-    """What the call would change, and why it is asked about."""
+    """Why it is asked about, and all that an answer allows: editors do not show the arguments of a call."""
     texts = [relay.why] if relay.why else []
+    if relay.kind == "permission":
+        texts.append(fenced(whole_text(relay)))
     if relay.kind == "plan" and isinstance(relay.input, dict):
         texts += [str(relay.input["plan"])] if relay.input.get("plan") else []
     for change in relay.preview if isinstance(relay.preview, list) else ():

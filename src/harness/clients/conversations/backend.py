@@ -38,11 +38,21 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What the answer to one message may cost."""
     timeout_s: float | None = None
     """How long the answer to one message may take."""
+    at_limit: Literal["ask", "resume", ""] = ""
+    """When a window of the provider is full: a person continues, or it continues by itself when that opens again."""
+    max_windows: int | None = None
+    """So many in a row. None: as the settings say."""
     mcp: tuple[str, ...] = ()
     """`mcp.json` files, whose servers the built-in agent may use, besides the user's own."""
     title: str = ""
     sandbox: bool = False
     """Confine the agent: a program with all that it starts, the built-in one's commands."""
+    gateway: bool = False
+    """Put a gateway between an agent program and its model: it holds the key and records every call."""
+    sealed: Literal["", "write", "read"] = ""
+    """Through a gateway, and nothing else can be reached or written; `read`: nor can anything of the home be read."""
+    allow_hosts: tuple[str, ...] = ()
+    """Hosts that a sealed agent may reach besides, on port 443."""
     folder_settings: Literal["use", "none", ""] = ""
     """Whether the agent obeys settings that the folder brings. Empty: if the folder is trusted, or with full access."""
     continues: str = ""
@@ -70,6 +80,8 @@ class ConversationStatus(msgspec.Struct, frozen=True, kw_only=True):
     can_cancel: bool = False
     can_branch: bool = False
     """Whether another conversation can start from an earlier message of this one."""
+    background: tuple[str, ...] = ()
+    """The commands of the built-in agent that go on in the background, each with its id."""
     grants: tuple[dict[str, str], ...] = ()
     """What is always allowed in it: `{id, label}` each."""
 
@@ -94,11 +106,15 @@ class Backend(Protocol):
         """Raises what `create` raises for an invalid setup, and `carry_out` for an invalid first prompt."""
         ...
 
-    async def create(self, setup: Setup) -> str:
-        """Create a conversation; returns its id, which is that of its log."""
+    async def create(self, setup: Setup, log_id: str = "") -> str:
+        """Create a conversation; returns its id, which is that of its log. `log_id`: an id of the client's own."""
         ...
 
     async def carry_out(self, log_id: str, command: Command) -> None: ...
+
+    async def load(self, log_id: str) -> None:
+        """Open a conversation, which then waits here for what it waits for. Raises LogLocked while another has it."""
+        ...
 
     def status(self, log_id: str) -> ConversationStatus: ...
 

@@ -37,6 +37,13 @@ class BackendThread:
     def carry_out(self, log_id: str, command: Command) -> None:
         self._run(self._backend.carry_out(log_id, command))
 
+    def load(self, log_id: str) -> None:
+        self._run(self._backend.load(log_id))
+
+    def is_busy(self, log_id: str) -> bool:
+        """Whether it runs, or waits to continue by itself."""
+        return self._backend.is_busy(log_id)
+
     def unload(self, log_id: str) -> None:
         self._run(self._backend.unload(log_id))
 

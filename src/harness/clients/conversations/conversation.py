@@ -11,10 +11,13 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
+from harness import config
 from harness.agents.registry import load
 from harness.clients.commands import AnswerCommand, Approve, Attached, Configuration, Deny, Submit
 from harness.clients.conversations.backend import ConversationStatus, Setup
+from harness.clients.conversations.parking import parking_of
 from harness.clients.conversations.presets import (
+    additions_of,
     backing_of,
     checked,
     disabled_tools_of,
@@ -22,11 +25,13 @@ from harness.clients.conversations.presets import (
     permissions_state,
     servers_of,
 )
+from harness.clients.custom_commands import expanded_prompt
+from harness.clients.prompt_files import as_attachments, mentioned_files
 from harness.contracts.agent import Agent
 from harness.contracts.model import Attachment
 from harness.contracts.request import OWN_AGENT, Limits
 from harness.errors import AlreadyAnswered, UsageError
-from harness.events import FollowUpsChanged, Relay, Warning
+from harness.events import Info, Relay, Warning
 from harness.folds.inbox.asks import check_shown
 from harness.folds.inbox.failures import PROGRAM_CLOSED
 from harness.log.hub import Hub
@@ -52,22 +57,29 @@ class HostedConversation:
         self._loop = asyncio.get_running_loop()
         self.idle_since_s = self._loop.time()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._additions = additions_of(setup)
         self._harness = Harness(
             id=load(setup.agent).title,
             storage=store,
             modes=modes_of(setup),
-            agent=backing_of(setup),
+            agent=backing_of(setup, self._additions),
             instructions=setup.system_prompt,
-            workspace=WorkspaceConfig(cwd=setup.cwd, sandbox=setup.sandbox, own_agents_and_tasks=True),
+            workspace=WorkspaceConfig(
+                cwd=setup.cwd,
+                sandbox=setup.sandbox,
+                own_agents_and_tasks=True,
+                confines_servers=True,
+                subagents=tuple(self._additions.kinds.values()) if self._additions is not None else (),
+            ),
             cwd=setup.cwd,
             initial_state=permissions_state(setup.permission_mode),
             mcp_servers=servers_of(setup),
             limits=_limits(setup),
             disable_builtin_tools=disabled_tools_of(setup),
         )
-        self._harness.internals.mcp.is_confined = setup.sandbox
         self._session = self._harness.session
-        self._core = self._session.internals
+        rules = parking_of(config.load(setup.cwd), setup.at_limit, setup.max_windows)
+        self._session.run.park_at_limits(rules)
         self._session.permissions.on_grants = on_change
 
     async def create(self, thread_id: str) -> None:
@@ -79,6 +91,8 @@ class HostedConversation:
             session.model.select(setup.model)
         await session.thread.create(title=setup.title, id=thread_id)
         self._save_settings()
+        for note in self._additions.notes if self._additions is not None else ():
+            session.append(Info(message=note, code="additions"))
 
     async def open(self, thread_id: str, *, is_new: bool = False) -> None:
         """Open a thread. `is_new`: no session has had it open before. Raises UnknownSession, LogLocked."""
@@ -102,7 +116,7 @@ class HostedConversation:
         opened = self._session.thread.current
         assert opened is not None, "a thread is open"
         opened.close_inherited(_ANSWERED_THERE)
-        self._core.bus.deliver()
+        self.bus.deliver()
 
     @property
     def setup(self) -> Setup:
@@ -111,31 +125,32 @@ class HostedConversation:
     @property
     def has_messages(self) -> bool:
         """Whether it has messages, or a run."""
-        opened, facts = self._session.thread.current, self._core.bus.fold.facts
+        opened, facts = self._session.thread.current, self.bus.fold.facts
         is_known = opened is not None and bool(opened.metadata.prompt)
         return is_known or self.is_running or bool(facts.last_agent or facts.follow_ups)
 
     @property
     def hub(self) -> Hub:
-        return self._core.hub
+        return self._session.log
 
     @property
     def bus(self) -> Bus:
-        return self._core.bus
+        return self._session.bus
 
     @property
     def is_running(self) -> bool:
-        return self._core.runs.is_running
+        return self._session.run.is_running()
 
     @property
     def is_busy(self) -> bool:
         """Whether a run is in progress, or a command goes on that would end with the conversation."""
-        return self.is_running or self._core.has_background
+        run = self._session.run
+        return self.is_running or run.has_background() or run.continues_by_itself()
 
     @property
     def status(self) -> ConversationStatus:
         session = self._session
-        facts = self._core.bus.fold.facts
+        facts = self.bus.fold.facts
         return ConversationStatus(
             is_ours=True,
             is_running=self.is_running,
@@ -143,50 +158,68 @@ class HostedConversation:
             can_submit=True,
             can_steer=self.is_running and "steer" in session.capabilities,
             can_answer="approve" in session.capabilities,
-            can_cancel=self.is_running or self._core.runs.waits,
+            can_cancel=self.is_running or session.run.is_waiting(),
             can_branch=not self.is_running and self._setup.agent == OWN_AGENT,
+            background=tuple(session.run.background()),
             grants=tuple({"id": one.id, "label": one.label} for one in session.permissions.list_grants()),
         )
 
     async def submit(self, command: Submit) -> None:
+        command = msgspec.structs.replace(command, prompt=self._expanded(command.prompt))
         text, files = check_prompt(self._setup.agent, command)
         session, prompt = self._session, command.prompt
-        message = UserMessage(text=text, attachments=files, id=self._core.harness.new_id())
-        if len(self._core.runs.queued) >= MOST_QUEUED:
+        message = UserMessage(text=text, attachments=(*files, *self._mentioned(text)))
+        if session.follow_ups.count() >= MOST_QUEUED:
             raise UsageError(f"{MOST_QUEUED} prompts are queued already", hint="wait, or withdraw some")
         opened = session.thread.current
         if opened is not None and not opened.metadata.prompt:
             opened.metadata.prompt = prompt[:2000]
             opened.save()
-        self._start(self._core.runs.send_last(message))
+        self._start(session.follow_ups.submit(message))
         await asyncio.sleep(0)  # so that the next command finds it running, or queued
 
+    def _expanded(self, prompt: str) -> str:
+        """What a command of the user's own stands for; every other text as it is. Raises UsageError."""
+        setup = self._setup
+        return (
+            expanded_prompt(prompt, setup.cwd, setup.folder_settings) if setup.agent == OWN_AGENT else prompt
+        )
+
+    def _mentioned(self, text: str) -> tuple[Attachment, ...]:
+        """What the built-in agent is shown of the files that a prompt names; programs look by themselves."""
+        setup = self._setup
+        return as_attachments(mentioned_files(text, setup.cwd)) if setup.agent == OWN_AGENT else ()
+
     async def send_queued(self) -> None:
-        """Send what is queued. Raises UsageError while a run is in progress or waits, and when nothing is queued."""
-        runs = self._core.runs
+        """Send what is queued. Raises UsageError while a run is in progress or waits, and when nothing is queued.
+
+        Where nothing is, a conversation that waits for a window of its provider continues at once.
+        """
+        session = self._session
         if self.is_running:
             raise UsageError("a run is in progress", hint="queued prompts are sent when it has ended")
-        if runs.waits:
+        if session.run.is_waiting():
             raise UsageError(
                 "it is waiting for an answer", hint="answer it, or cancel it, then send the queue"
             )
-        if not runs.queued:
+        if session.follow_ups.is_empty() and session.run.is_parked():
+            self._start(session.run.continue_parked())
+            await asyncio.sleep(0)
+            return
+        if session.follow_ups.is_empty():
             raise UsageError("the queue is empty", hint="submit a prompt")
-        self._start(runs.drain())
+        self._start(session.follow_ups.send())
         await asyncio.sleep(0)
 
     async def compact(self, focus: str) -> None:
         """Sum up the conversation so far. Raises UsageError during a run, and for an agent program."""
-        self._core.runs.compact(focus)
+        self._session.run.compact(focus)
         self._start(self._session.wait_until_idle())
         await asyncio.sleep(0)
 
     def withdraw(self, follow_up_id: str) -> None:
-        queued = self._core.runs.queued
-        remaining = [one for one in queued if one.get("id") != follow_up_id]
-        if len(remaining) == len(queued):
+        if not self._session.follow_ups.withdraw(id=follow_up_id):
             raise UsageError("no such prompt is queued", hint="it may have been sent already")
-        self._core.append(FollowUpsChanged(pending=remaining))
 
     def cancel(self, queue: Literal["keep", "clear"] = "keep") -> None:
         self._session.abort(queue=queue)
@@ -196,9 +229,10 @@ class HostedConversation:
             raise UsageError("nothing is running", hint="submit a prompt instead")
         if not message.strip():
             raise UsageError("the message is empty", hint="write what the agent should do differently")
-        if self._core.runs.is_abort_requested:
+        run = self._session.run
+        if run.is_abort_requested():
             raise UsageError("the run is being stopped", hint="submit a prompt instead")
-        if not self._core.runs.join(UserMessage(text=message, id=self._core.harness.new_id())):
+        if not run.join(UserMessage(text=message, attachments=self._mentioned(message))):
             raise UsageError(
                 f"{self._setup.agent} does not accept messages while it runs",
                 hint="submit it instead: it is queued",
@@ -249,10 +283,12 @@ class HostedConversation:
         if setup.permission_mode != self._setup.permission_mode:
             await session.state.set(permissions_state(setup.permission_mode))
         self._setup = setup
-        self._harness.internals.limits = _limits(setup)
-        self._harness.internals.agent = backing_of(setup)
-        self._harness.internals.modes = {mode.id: mode for mode in modes_of(setup)}
-        self._harness.internals.instructions = setup.system_prompt
+        self._harness.reconfigure(
+            modes=modes_of(setup),
+            agent=backing_of(setup, self._additions),
+            instructions=setup.system_prompt,
+            limits=_limits(setup),
+        )
         self._save_settings()
 
     async def rename(self, title: str) -> None:
@@ -261,7 +297,7 @@ class HostedConversation:
     async def close(self) -> None:
         """An open question can still be answered after the conversation is opened again."""
         if self.is_running:  # so that nobody looks for who stopped it
-            self._core.append(Warning(message=_CLOSED, code=PROGRAM_CLOSED))
+            self._session.append(Warning(message=_CLOSED, code=PROGRAM_CLOSED))
         await self._harness.destroy()
         for task in self._tasks:
             task.cancel()
@@ -281,9 +317,8 @@ class HostedConversation:
         opened.save_settings({**settings, **limits, **{name: stored[name] for name in _STORED}})
 
     def _open_relay(self, command: Approve | Deny | AnswerCommand) -> Relay:
-        self._core.bus.deliver()
         suspensions = self._session.suspensions
-        for relay in self._core.runs.relays:
+        for relay in self._session.relays():
             is_meant = relay.id == command.relay_id != ""
             if isinstance(command, Approve | Deny) and not command.relay_id:
                 is_meant = command.tool_call_id == relay.call_id != ""
@@ -379,6 +414,11 @@ _STORED = (
     "maxBudgetUsd",
     "timeoutS",
     "mcp",
+    "gateway",
+    "sealed",
+    "allowHosts",
+    "atLimit",
+    "maxWindows",
 )
 """Fields of a setup that are stored under their own names."""
 

@@ -51,7 +51,7 @@ class LocalBackend:
         self._listeners: list[Callable[[str], None]] = []
         self._replacement_listeners: list[Callable[[str], None]] = []
 
-    async def create(self, setup: Setup) -> str:
+    async def create(self, setup: Setup, log_id: str = "") -> str:
         before = self._store.metadata(setup.continues) if setup.continues else None
         setup = self._completed(setup, before)
         if setup.before and setup.agent != OWN_AGENT:
@@ -59,7 +59,7 @@ class LocalBackend:
                 f"{setup.agent} has its own memory of the conversation: it cannot go back to an earlier message",
                 hint="continue the whole session, or start a new one",
             )
-        log_id = new_run_id(self._clock())
+        log_id = log_id or new_run_id(self._clock())
         conversation = HostedConversation(self._store, setup, lambda: self._changed(log_id))
         if before is None:
             await conversation.create(log_id)
@@ -170,6 +170,14 @@ class LocalBackend:
             listener(log_id)
         self._changed(log_id)
         return conversation
+
+    async def load(self, log_id: str) -> None:
+        async with self._locks.setdefault(log_id, asyncio.Lock()):
+            await self._conversation(log_id)
+
+    def is_busy(self, log_id: str) -> bool:
+        conversation = self._open.get(log_id)
+        return conversation is not None and conversation.is_busy
 
     def status(self, log_id: str) -> ConversationStatus:
         conversation = self._open.get(log_id)

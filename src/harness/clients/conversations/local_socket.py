@@ -44,6 +44,7 @@ from harness.system.contract import system
 _SUFFIX = ".sock"
 _LONGEST_PATH = 96
 """Of the address of a socket."""
+_SHORT_PLACE = "/tmp"  # noqa: S108 a folder of our own is made there
 _LONGEST_LINE = 1024 * 1024
 _MOST_CONNECTIONS = 8
 _TIMEOUT_S = 10.0
@@ -113,7 +114,8 @@ class LocalSocketServer:
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 # It gets its name when it listens: a socket that refuses was left behind, and is removed.
-                listener.bind(_address(folder, f"{self._name}.new"))
+                with _address(folder, f"{self._name}.new") as address:
+                    listener.bind(address)
                 listener.listen(_MOST_CONNECTIONS)
                 os.rename(f"{self._name}.new", self._name, src_dir_fd=folder, dst_dir_fd=folder)
             except OSError:
@@ -192,7 +194,8 @@ class LocalSocketClient:
     def _connect(self, name: str) -> None:
         with _folder() as folder:
             try:
-                self._socket.connect(_address(folder, name))
+                with _address(folder, name) as address:
+                    self._socket.connect(address)
             except ConnectionRefusedError:  # its program was killed
                 _remove(name, folder)
                 raise
@@ -303,10 +306,20 @@ def _remove(name: str, folder: int) -> None:
         os.unlink(name, dir_fd=folder)
 
 
-def _address(folder: int, name: str) -> str:
+@contextmanager
+def _address(folder: int, name: str) -> Iterator[str]:
+    """A path of it that a socket can have: where the folder's own is too long, through a link that only we can replace."""
     path = os.path.join(_folder_path(), name)
-    short = system.descriptor_path(folder)
-    return f"{short}/{name}" if short and len(os.fsencode(path)) > _LONGEST_PATH else path
+    if len(os.fsencode(path)) <= _LONGEST_PATH:
+        yield path
+    elif short := system.descriptor_path(folder):
+        yield f"{short}/{name}"
+    else:
+        from tempfile import TemporaryDirectory
+
+        with TemporaryDirectory(prefix="h", dir=_SHORT_PLACE) as place:
+            os.symlink(_folder_path(), f"{place}/d")
+            yield f"{place}/d/{name}"
 
 
 # The commands that a run of `harness run` accepts.

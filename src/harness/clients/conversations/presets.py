@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.agents.registry import load
 from harness.clients.conversations.backend import Setup
-from harness.contracts.request import OWN_AGENT, REMOTE_AGENT, Permissions
+from harness.config import load as load_settings
+from harness.contracts.request import OWN_AGENT, REMOTE_AGENT, GatewayOptions, Permissions
 from harness.errors import UsageError
 from harness.models.registry import any_model
-from harness.runs.launch import find_sandbox_for, installed_version, refusal_to_ask
+from harness.runs.launch import find_sandbox_for, refusal_to_ask_here
 from harness.session.config import BUILTIN_TOOLS, BackingAgent, CommandAgent, Mode
+
+if TYPE_CHECKING:
+    from harness.native.additions.places import Additions
 
 AgentAccess = Literal["full-access", "read-only", "ask"]
 
@@ -53,16 +58,13 @@ def permissions_state(permission_mode: str) -> dict[str, Any]:
     return {"yolo": permission_mode == "fullAuto", "permissionRules": rules}
 
 
-def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
-    """Raises UnknownAgent, and UsageError for an agent that cannot be held to the permission mode."""
+def backing_of(setup: Setup, additions: Additions | None = None) -> BackingAgent | CommandAgent:
+    """`additions`: to the built-in agent. Raises UnknownAgent, and UsageError for an agent that cannot be held to the permission mode."""
     agent = load(setup.agent)
     if agent.name != OWN_AGENT:
         access = _ACCESS[setup.permission_mode]
         named: Permissions = "accept-edits" if setup.permission_mode == "acceptEdits" else "ask"
-        if (
-            access == "ask"
-            and (refusal := refusal_to_ask(agent, installed_version(agent), named)) is not None
-        ):
+        if access == "ask" and (refusal := refusal_to_ask_here(agent, named)) is not None:
             raise refusal
         return CommandAgent(
             name=agent.name,
@@ -71,9 +73,13 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
             extra_args=_place_words(setup),
             session=setup.agent_session,
             sandbox=setup.sandbox,
+            gateway=_gateway(setup),
+            sealed=setup.sealed,
             folder_settings=setup.folder_settings,
         )
     from harness.native.loop.instructions import find_instructions
+    from harness.native.loop.native import around_calls
+    from harness.native.loop.own_models import own_models
     from harness.native.loop.system_prompt import facts, own_prompt
     from harness.native.tools.registry import names_of
 
@@ -89,7 +95,16 @@ def backing_of(setup: Setup) -> BackingAgent | CommandAgent:
         temperature=setup.temperature,
         max_output_tokens=setup.max_output_tokens,
         context_window=setup.context_window,
+        fallback_models=own_models(setup.cwd).fallbacks,
+        around=partial(around_calls, additions.hooks if additions is not None else (), setup.cwd),
     )
+
+
+def additions_of(setup: Setup) -> Additions | None:
+    """What user and project add to the built-in agent; None for a program."""
+    from harness.native.additions.places import find_additions
+
+    return find_additions(setup.cwd, setup.folder_settings) if load(setup.agent).name == OWN_AGENT else None
 
 
 def disabled_tools_of(setup: Setup) -> tuple[str, ...]:
@@ -119,6 +134,8 @@ def modes_of(setup: Setup) -> list[Mode]:
             extra_args=_place_words(setup),
             session=setup.agent_session,
             sandbox=setup.sandbox,
+            gateway=_gateway(setup),
+            sealed=setup.sealed,
             folder_settings=setup.folder_settings,
         )
     return [
@@ -133,6 +150,10 @@ def modes_of(setup: Setup) -> list[Mode]:
             available_tools=(*_READING, *(tool for tool in BUILTIN_TOOLS if tool != SUBAGENT)),
         ),
     ]
+
+
+def _gateway(setup: Setup) -> GatewayOptions | None:
+    return GatewayOptions(allow_hosts=setup.allow_hosts) if setup.gateway or setup.sealed else None
 
 
 def _place_words(setup: Setup) -> tuple[str, ...]:
@@ -175,6 +196,8 @@ def checked(setup: Setup) -> Setup:
             f"only the built-in agent takes {', '.join(given)} in a conversation",
             hint="leave it out, or give it to `harness run`",
         )
+    if setup.allow_hosts and not setup.sealed:
+        raise UsageError("hosts can be allowed to a sealed agent only", hint="seal it as well")
     cwd = checked_directory(setup.cwd or os.getcwd())
     if setup.sandbox:
         find_sandbox_for(agent, cwd)
@@ -182,10 +205,17 @@ def checked(setup: Setup) -> Setup:
         setup,
         agent=agent,
         runner=_checked_runner(setup, agent),
-        model=setup.model or (any_model() if agent == OWN_AGENT else ""),
+        model=setup.model or (_own_model(cwd) if agent == OWN_AGENT else ""),
         cwd=cwd,
         mode=setup.mode or BUILD,
     )
+
+
+def _own_model(cwd: str) -> str:
+    """Of the settings, else one that can be asked here without a choice."""
+    from harness.native.loop.own_models import resolved
+
+    return resolved(load_settings(cwd).model_for((OWN_AGENT,)), cwd) or any_model()
 
 
 def checked_directory(path: str) -> str:

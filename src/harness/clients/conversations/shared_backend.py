@@ -59,8 +59,8 @@ class LinkedBackend:
     def check(self, setup: Setup, prompt: Submit | None = None) -> None:
         self._own.check(setup, prompt)
 
-    async def create(self, setup: Setup) -> str:
-        return await self._own.create(setup)
+    async def create(self, setup: Setup, log_id: str = "") -> str:
+        return await self._own.create(setup, log_id)
 
     async def carry_out(self, log_id: str, command: Command) -> None:
         is_ours = self._own.hub(log_id) is not None
@@ -71,6 +71,9 @@ class LinkedBackend:
 
     def _is_reached(self, log_id: str) -> bool:
         return is_log_id(log_id) and self._store.is_live(log_id) and self._links.reaches(log_id)
+
+    async def load(self, log_id: str) -> None:
+        await self._own.load(log_id)
 
     def status(self, log_id: str) -> ConversationStatus:
         status = self._own.status(log_id)
@@ -154,10 +157,10 @@ class SharedBackend:
     def check(self, setup: Setup, prompt: commands.Submit | None = None) -> None:
         self._own.check(setup, prompt)
 
-    async def create(self, setup: Setup) -> str:
+    async def create(self, setup: Setup, log_id: str = "") -> str:
         if setup.continues:
             await self._release_elsewhere(setup.continues)
-        return await self._own.create(setup)
+        return await self._own.create(setup, log_id)
 
     async def carry_out(self, log_id: str, command: Command) -> None:
         if isinstance(command, commands.Resume) and command.session_id not in ("", log_id):
@@ -220,6 +223,9 @@ class SharedBackend:
         with suppress(HarnessError):
             if await self._is_elsewhere(log_id):
                 await self._carry_out(log_id, Release())
+
+    async def load(self, log_id: str) -> None:
+        await self._own.load(log_id)
 
     def status(self, log_id: str) -> ConversationStatus:
         status = self._own.status(log_id)

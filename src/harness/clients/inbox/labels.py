@@ -19,6 +19,7 @@ STATE_SIGNS: dict[InboxState, tuple[StateStyle, str]] = {
     "asks": ("yellow", "?"),
     "running": ("cyan", "●"),
     "background": ("cyan", "◌"),
+    "parked": ("cyan", "◔"),
     "idle": ("dim", "○"),
     "succeeded": ("green", "✓"),
     "failed": ("red", "✗"),
@@ -30,6 +31,7 @@ STATE_WORDS: dict[InboxState, str] = {
     "asks": "asks",
     "running": "running",
     "background": "background",
+    "parked": "waits for a limit",
     "idle": "idle",
     "succeeded": "done",
     "failed": "failed",
@@ -45,11 +47,39 @@ def ended_words(row: InboxRow) -> str:
         words = single_line(row.failure.text or row.failure.code.replace("_", " "))
         if row.failure.hint:
             words = f"{words.rstrip('.')}. {row.failure.hint}"
+        if row.limit is not None:
+            words = f"{words.rstrip('.')} · {limit_words(row)}"
     elif row.failure is not None and row.state == "interrupted":
         words = f"{words}: {single_line(row.failure.text)}"
+    elif row.state == "parked":
+        words = limit_words(row)
     elif row.state in ("succeeded", "idle") and changes_of(row):
         words = changes_of(row)
     return f"{words} · {refusals_of(row)}" if row.refused else words
+
+
+def limit_words(row: InboxRow) -> str:
+    """Which window is full, when it opens, and who continues then; empty: its last run did not end at one."""
+    limit = row.limit
+    if limit is None:
+        return ""
+    window = limit.window.replace("_", " ")
+    words = [f"the window {window} is full" if window else "a limit of its provider is reached"]
+    if limit.continues_at_ms is not None:
+        words.append(
+            f"continues at {_time(limit.continues_at_ms, row.updated_ms)} ({limit.number} of {limit.most})"
+        )
+    elif limit.resets_at_ms is not None:
+        words.append(f"it opens at {_time(limit.resets_at_ms, row.updated_ms)}")
+    if limit.is_uncertain:
+        words.append("it was to continue, and its process died: look whether it did")
+    return " · ".join(words)
+
+
+def _time(at_ms: int, near_ms: int) -> str:
+    """With the day, where that is another one."""
+    clock, day = time.strftime("%H:%M", time.localtime(at_ms / 1000)), moment(at_ms, near_ms)
+    return clock if day == clock else f"{day}, {clock}"
 
 
 def refusals_of(row: InboxRow) -> str:

@@ -14,7 +14,7 @@ from harness.errors import HarnessError, UsageError
 from harness.events import Event, Relay, Result, ToolEnd, ToolStart, UsageDelta
 from harness.events.operation import Write
 from harness.folds.standards.vocabulary import call_title
-from harness.formatting.json_text import compact
+from harness.formatting.approval import whole_text
 from harness.log.run_tree import RunTree
 
 _MOST_FILES = 200
@@ -168,9 +168,11 @@ class DelegatedRun:
 
 
 def question_text(relay: Relay) -> str:
-    if relay.question:
-        return relay.question
-    return f"May it use {relay.tool_name or 'this tool'} with {compact(relay.input)[:2000]}?"
+    """All of it: what is allowed by the answer has been shown."""
+    if relay.kind not in {"permission", "plan"}:
+        return relay.question or "The agent waits for an answer."
+    why = f" ({relay.why})" if relay.why else ""
+    return f"{relay.question or 'May it do this?'}{why}\n\n{whole_text(relay)}"
 
 
 def about_question(relay: Relay) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from harness.clients.acp.host import AcpHost
+from harness.clients.acp.host import AcpHost, OpenedSession
 from harness.clients.acp.wire import INVALID_PARAMETERS, RpcError
-from harness.clients.commands import Configuration, Configure, Submit
+from harness.clients.commands import Approve, Configuration, Configure, Submit
 from harness.clients.mcp.agent_runs import DelegatedRun
-from harness.clients.mcp.limits import CallLimits
+from harness.clients.mcp.limits import CallLimits, Reach
 from harness.errors import UnknownSession, UsageError
 from harness.events import Relay
 from harness.formatting.json_text import compact
@@ -39,8 +39,8 @@ Fields = dict[str, Any]
 class AgentTools:
     """Contract: lives in one event loop. Every method raises HarnessError in words that a model understands."""
 
-    def __init__(self, host: AcpHost, limits: CallLimits) -> None:
-        self._host, self._limits = host, limits
+    def __init__(self, host: AcpHost, limits: CallLimits, reach: Reach) -> None:
+        self._host, self._limits, self._reach = host, limits, reach
         self._runs: dict[str, DelegatedRun] = {}
         self._histories: HistorySessions | None = None
 
@@ -71,7 +71,7 @@ class AgentTools:
             run = self.known(text_of(arguments, "session"))
             for relay in list(run.questions.values())[:1]:
                 answer = text_of(arguments, "answer")
-                _check_once(relay, answer)
+                self._check_answer(run, relay, answer)
                 await self.answer(run, relay, answer)
             await run.wait(_USUAL_WAIT_S)
             return run.as_result()
@@ -104,11 +104,12 @@ class AgentTools:
         cwd = arguments.get("cwd") or self._host.default.cwd or os.getcwd()
         if not isinstance(cwd, str) or not cwd.startswith("/"):
             raise UsageError("cwd must be an absolute path")
-        if isinstance(session, str) and session in self._runs:
-            return self._runs[session]
         try:
             if session:
                 opened = await self._host.open(str(session)[:200])
+                await self._check_session(opened, cwd)
+                if session in self._runs:
+                    return self._runs[session]
                 log_id = await self._host.continued(opened, cwd)
             else:
                 agent, model = (str(arguments.get(name) or "")[:200] for name in ("agent", "model"))
@@ -116,11 +117,23 @@ class AgentTools:
                 if agent and agent != default.agent:
                     default = replace(default, agent=agent, model="")
                 setup = replace(default, cwd=cwd, model=model or default.model)
+                self._reach.check(setup)
                 log_id = self._host.opened(await self._host.backend.create(setup))
         except RpcError as error:
             raise UnknownSession(str(error)) from error
         run = self._runs[log_id] = DelegatedRun(self._host, log_id, budget, self._limits.spend)
         return run
+
+    async def _check_session(self, opened: OpenedSession, cwd: str) -> None:
+        """Raises UsageError for one that is a person's at this moment, or that reaches further than this server."""
+        setup = self._host.setup(opened)
+        self._reach.check(replace(setup, cwd=opened.metadata.cwd or cwd))
+        is_ours = self._host.backend.hub(opened.log_id) is not None
+        if not is_ours and opened.log_id and await asyncio.to_thread(self._host.store.is_live, opened.log_id):
+            raise UsageError(
+                "this session is open in another program",
+                hint="what is to be done there its user decides; begin a new session",
+            )
 
     def _forget_old(self) -> None:
         for session in [one for one, run in self._runs.items() if run.is_over][: _MOST_RUNS // 2]:
@@ -133,6 +146,22 @@ class AgentTools:
         with suppress(UsageError):
             await self._host.carry_out(run.id, run.answer(relay, answer))
             await run.wait_for_answer(relay.id)
+
+    def _check_answer(self, run: DelegatedRun, relay: Relay, answer: str) -> None:
+        """Raises UsageError for what only a person allows: all of it, or what would be allowed from now on."""
+        command = run.answer(relay, answer)
+        if not isinstance(command, Approve):
+            return
+        if not self._reach.lets_agents_allow:
+            raise UsageError(
+                "only a person can allow this",
+                hint=f"ask your user to answer it (`harness attach {run.id}`), then wait_agent; or answer no",
+            )
+        if command.always:
+            raise UsageError(
+                "only a person can allow something always",
+                hint="answer with the option for this once, or ask your user",
+            )
 
     async def _list(self, arguments: Fields) -> Fields:
         limit = whole_of(arguments, "limit", 20, _MOST_LISTED)
@@ -204,16 +233,6 @@ class AgentTools:
             for hit in hits
         ]
         return _data({"passages": passages})
-
-
-def _check_once(relay: Relay, answer: str) -> None:
-    """An agent answers for this once. Raises UsageError for what would be allowed from now on."""
-    choice = next((one for one in relay.choices or () if one.id == answer), None)
-    if choice is not None and choice.kind == "allow-always":
-        raise UsageError(
-            "only a person can allow something always",
-            hint="answer with the option for this once, or ask your user",
-        )
 
 
 def _data(data: Fields) -> Fields:

@@ -1,13 +1,21 @@
-"""How deep agents may call agents, and what they may spend: both end.
+"""How deep agents may call agents, and what they may spend: both end. And how far they reach.
 
 A server of ours knows that it was started by an agent of ours from its environment, and, where an agent does not pass that
 on, from the processes above it.
+
+The model that calls is no person: what the person did not grant to this server, it cannot take by continuing a session
+that has more rights, by naming another folder, or by allowing what an agent asks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+import os
+from collections.abc import Mapping, MutableMapping, Sequence
 
+import msgspec
+
+from harness.approvals.work_folder import is_below
+from harness.clients.conversations.backend import Setup
 from harness.errors import UsageError
 from harness.system.contract import system
 
@@ -71,3 +79,33 @@ class CallLimits:
     def spend(self, cost_usd: float) -> None:
         if self._left_usd is not None:
             self._left_usd = max(0.0, self._left_usd - cost_usd)
+
+
+_RIGHTS = {"readOnly": 0, "default": 1, "acceptEdits": 2, "fullAuto": 3}
+
+
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person granted to this server."""
+
+    permission_mode: str
+    folders: Sequence[str]
+    """In these and below them tasks may work."""
+    lets_agents_allow: bool = False
+    """Whether the calling agent may allow what another one asks permission for; else only a person."""
+
+    def check(self, setup: Setup) -> None:
+        """Raises UsageError for a task or a session that reaches further."""
+        granted = _RIGHTS[self.permission_mode]
+        wanted = _RIGHTS.get(setup.permission_mode or self.permission_mode, len(_RIGHTS))
+        uses_settings = setup.folder_settings == "use" and self.permission_mode != "fullAuto"
+        if uses_settings or wanted > granted:
+            raise UsageError(
+                "this session may do more without asking than this server was started with",
+                hint="begin a new one, or let your user continue it",
+            )
+        place = os.path.realpath(setup.cwd)
+        if not any(is_below(place, os.path.realpath(folder)) for folder in self.folders):
+            raise UsageError(
+                f"tasks of this server work in {', '.join(self.folders)} and below, and not in {setup.cwd}",
+                hint="your user can start it with --folder for others",
+            )

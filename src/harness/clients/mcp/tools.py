@@ -45,14 +45,17 @@ _TASK: dict[str, Schema] = {
         "type": "string",
         "description": "Which agent, such as claude, codex or native; else the user's usual one",
     },
-    "cwd": {"type": "string", "description": "The folder to work in, absolute; else the one of this server"},
+    "cwd": {
+        "type": "string",
+        "description": "The folder to work in, absolute: the one of this server, which is the usual one, or below it",
+    },
     "model": _TEXT,
     "session": {"type": "string", "description": "Continue this session instead of a new one"},
     "max_budget_usd": {"type": "number", "description": "Stop it when it has cost this"},
 }
 INSTRUCTIONS = (
     "Coding agents as tools. run_agent gives a whole task to another agent and waits; start_agent and wait_agent do the "
-    "same for long tasks. When the outcome is `waiting`, answer what it asks with `answer`, or ask your user. `recall` finds "
+    "same for long tasks. When the outcome is `waiting`, answer what it asks with `answer`; what it needs permission for, only your user allows. `recall` finds "
     "what was said and done in past sessions of all agents: look there before you do work again."
 )
 
@@ -99,7 +102,8 @@ TOOLS: list[Schema] = [
     ),
     _tool(
         "answer",
-        "Answer what a waiting session asks: the id of one of its options, or a text.",
+        "Answer what a waiting session asks: the id of one of its options, or a text. What it needs permission for, only your "
+        "user allows; you can refuse it.",
         {"session": _SESSION, "answer": _TEXT},
         ("session", "answer"),
         _RESULT,

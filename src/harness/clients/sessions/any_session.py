@@ -167,7 +167,8 @@ def _recorded(store: FileStore, text: str) -> Metadata | None:
 def model_of_session(session: AnySession) -> str:
     """The name under which its agent takes the model that it has worked with; empty where that is not known.
 
-    It is what was asked for when it was recorded, or what the agent has stored, where it takes models by that name.
+    It is what was asked for when it was recorded, or what the agent has stored, where it takes models by that name. The
+    name of a model behind a gateway is that of its provider, which the agent itself does not know.
     """
     from harness.histories.registry import load
 
@@ -185,7 +186,10 @@ def _requested_model(path: str) -> str:
         start = next(read_raw(path), None)
     except OSError:  # it ran in a process of Harness
         return ""
-    return start.model if isinstance(start, RawStart) else ""
+    if not isinstance(start, RawStart):
+        return ""
+    provider = start.gateway.provider if start.gateway is not None else ""
+    return "" if provider and start.model.startswith(f"{provider}/") else start.model
 
 
 def require_folder(session: AnySession, given: str) -> str:

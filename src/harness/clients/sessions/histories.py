@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -26,7 +27,10 @@ from harness.log.store import KEPT, Metadata, is_copy
 from harness.log.stores.files import FileStore
 
 if TYPE_CHECKING:
+    from harness.clients.sessions.witnesses import RunTimes
     from harness.histories.catalogue_search import FoundSession, SessionSearch
+    from harness.usage.ledger import Amount
+    from harness.usage.prices import Prices
 
 _Answer = TypeVar("_Answer")
 _CATALOGUE = "histories.sqlite"
@@ -35,6 +39,8 @@ _READ_AT_ONCE = 50
 _MANY = 200
 """A message is printed before more sessions than this are read."""
 _MOST_NAMED = 3
+_SLACK_MS = 5_000
+"""Logs and stores write at somewhat different times."""
 _BEGINNING = 7
 """Ids that differ within so many characters are never shown alike."""
 _LIVE_OUTCOMES = {"busy": "running", "waiting": "waiting", "idle": "idle"}
@@ -61,6 +67,8 @@ class MixedSession(NamedTuple):
     native: int
     """How many of its runs happened without Harness."""
     is_begun_natively: bool
+    times: RunTimes
+    """When Harness has run it."""
 
 
 class HistorySessions:
@@ -186,15 +194,25 @@ class HistorySessions:
             return None
         runs = self.ask(lambda catalogue: catalogue.runs([session.number])).get(session.number, [])
         logs = [one for one in find_named(store) if name in one.names_of_agents() and not is_copy(one)]
-        native = native_runs(runs, times_in(store, logs, name))
+        native = native_runs(runs, times := times_in(store, logs, name))
         if not native:
             return None
-        return MixedSession(session, len(native), is_begun_natively=native[0].run == runs[0].run)
+        return MixedSession(session, len(native), native[0].run == runs[0].run, times)
 
-    def merged(self, store: FileStore, logs: Sequence[Metadata]) -> list[Metadata]:
+    def amounts(self, sessions: Iterable[CataloguedSession], prices: Prices) -> dict[str, Amount]:
+        """What these have used, by their ids, as far as it is known."""
+        from harness.clients.sessions.costs import stored_amounts
+
+        ids = {one.number: one.session_id for one in sessions}
+        found = self.ask(lambda catalogue: stored_amounts(catalogue, ids.keys(), prices))
+        return {ids[number]: amount for number, amount in found.items()}
+
+    def merged(self, store: FileStore, logs: Sequence[Metadata], prices: Prices) -> list[Metadata]:
         """The same logs, the newest first, each session once: those of one that was also used without Harness are one,
-        which has the name of the session.
+        which has the name of the session, and its cost.
         """
+        from harness.clients.sessions.costs import mixed_amount
+
         known = self.names()
         merged: list[Metadata] = []
         mixed = set[tuple[str, str]]()
@@ -205,6 +223,9 @@ class HistorySessions:
             found = self.mixed(store, log) if name in known else None
             if found is not None:
                 mixed.add(name)
+                if log.kind == "run":
+                    amount = self.ask(partial(mixed_amount, found.times.runs, prices))
+                    log.total_cost_usd = amount.cost_usd
                 if found.is_begun_natively and log.kind == "run":
                     log.name = log.name or found.session.title or found.session.prompt
             merged.append(log)
@@ -216,8 +237,13 @@ class HistorySessions:
         ours: RecordedSessions,
         live: Mapping[tuple[str, str], Activity],
         limit: int,
+        *,
+        with_mixed: bool = False,
     ) -> tuple[list[CataloguedSession], int]:
-        """Those that are meant and are none of `ours`, the last changed first, each read; how many more there may be."""
+        """Those that are meant and are none of `ours`, the last changed first, each read; how many more there may be.
+
+        `with_mixed`: with those of ours that were used without Harness, too.
+        """
         chosen, is_live = as_filter(choice), choice.is_live or choice.outcome in _LIVE_WORDS
         if is_live:
             ids = tuple(session_id for _agent, session_id in live)
@@ -230,7 +256,7 @@ class HistorySessions:
             if not part:
                 break
             behind = replace(chosen, behind=(part[-1].changed_ms, part[-1].number))
-            theirs = [one for one in part if one not in ours]
+            theirs = [one for one in part if one not in ours or (with_mixed and ours.is_exceeded(one))]
             read = [one for one in self.read(theirs) if not one.is_empty]
             found += [
                 one
@@ -339,11 +365,15 @@ class RecordedSessions:
     """Those of which there is more than copies."""
     copies: frozenset[tuple[str, str, str]]
     """And the mark of the session when it was copied."""
+    spans: dict[tuple[str, str], tuple[int, int]]
+    """Of each that is recorded, when its first log began and its last one was changed; 0: a conversation, which may have
+    been handed a session that is older than itself."""
 
     @classmethod
     def of(cls, logs: Iterable[Metadata]) -> RecordedSessions:
         names: dict[tuple[str, str], set[str]] = {}
         recorded, copies = set[tuple[str, str]](), set[tuple[str, str, str]]()
+        spans: dict[tuple[str, str], tuple[int, int]] = {}
         for one in logs:
             for name in one.names_of_agents():
                 names.setdefault(name, set()).add(one.session_id)
@@ -351,8 +381,18 @@ class RecordedSessions:
                     copies.add((*name, mark_of_copy(one)))
                 else:
                     recorded.add(name)
+                    began_ms = one.created_ms if one.kind == "run" else 0
+                    first_ms, last_ms = spans.get(name, (began_ms, one.updated_ms))
+                    spans[name] = min(first_ms, began_ms), max(last_ms, one.updated_ms)
         by_name = {name: frozenset(ids) for name, ids in names.items()}
-        return cls(by_name, frozenset(recorded), frozenset(copies))
+        return cls(by_name, frozenset(recorded), frozenset(copies), spans)
+
+    def is_exceeded(self, session: CataloguedSession) -> bool:
+        """Whether a session that is recorded began before its first log, or was used after its last one."""
+        span = self.spans.get((session.agent, session.session_id))
+        return span is not None and (
+            0 < session.started_ms < span[0] - _SLACK_MS or session.ended_ms > span[1] + _SLACK_MS
+        )
 
     def logs_of(self, session: CataloguedSession) -> frozenset[str]:
         """The logs that are about this session of an agent, or about a part of it."""

@@ -114,15 +114,22 @@ def table(
     width: int = 0,
     marked: Collection[str] = (),
     rows: Mapping[str, InboxRow] | None = None,
+    partial: Collection[str] = (),
 ) -> str:
     """`known`: all ids there are, so that the shown ones are as short as they can be. `width`: of the screen.
-    `marked`: ids of sessions that are not stored by Harness. `rows`: what the others do, by id.
+    `marked`: ids of sessions that are not stored by Harness. `rows`: what the others do, by id. `partial`: ids of sessions that cost more than is known.
     """
     found = rows or {}
     lines = [
         _HEADINGS,
         *(
-            _row(one, known, found.get(one.session_id), is_marked=one.session_id in marked)
+            _row(
+                one,
+                known,
+                found.get(one.session_id),
+                is_marked=one.session_id in marked,
+                is_partial=one.session_id in partial,
+            )
             for one in sessions
         ),
     ]
@@ -136,11 +143,16 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(cells).rstrip() + "\n"
 
 
-def _row(session: Metadata, known: list[str], row: InboxRow | None, *, is_marked: bool) -> tuple[str, ...]:
+def _row(
+    session: Metadata, known: list[str], row: InboxRow | None, *, is_marked: bool, is_partial: bool
+) -> tuple[str, ...]:
     started_ms, _ = age(session)
     cost_usd = session.total_cost_usd
     if cost_usd is None and row is not None:
-        cost_usd = row.cost_usd  # of a conversation: the sum of its runs
+        cost_usd, is_partial = (
+            row.cost_usd,
+            not row.is_cost_complete,
+        )  # of a conversation: the sum of its runs
     task = session.name or session.prompt
     agent = session.agent_name or session.agent
     return (
@@ -149,7 +161,7 @@ def _row(session: Metadata, known: list[str], row: InboxRow | None, *, is_marked
         single_line(f"{agent}{MARK}" if is_marked else agent),
         state_words(row) if row is not None else _state_of(session.outcome),
         "" if session.duration_ms is None else duration(session.duration_ms),
-        "" if cost_usd is None else money(cost_usd),
+        "" if cost_usd is None else f"{'≥ ' if is_partial else ''}{money(cost_usd)}",
         cut(single_line(task[:1000]), _LONGEST_TASK),
     )
 

@@ -10,7 +10,7 @@ import msgspec
 
 from harness.clients.sessions.ids import all_ids
 from harness.events import Error, Event, RateLimits, Result
-from harness.fleet.failures import trouble_of
+from harness.folds.provider_trouble import trouble_of
 from harness.log.private_files import open_private
 from harness.log.query import grep_events
 from harness.log.stores.files import FileStore

@@ -6,7 +6,8 @@ same run, the one that knows of more tokens counts, and the other one does not: 
 has (sub-agents, the last call before a kill), and a store may lack what the stream says. A run of ours that states the
 total of its whole session says nothing about itself: then the store's account counts, if there is one.
 
-The session of a sub-agent belongs to the run during which it began.
+The session of a sub-agent belongs to the run during which it began. A fork begins with copies of earlier runs: one that is a
+copy of a run of ours is that run, too, whichever of the sessions the catalogue has counted its model calls in.
 """
 
 from __future__ import annotations
@@ -148,17 +149,29 @@ def join_usage(invocations: Sequence[AccountedRun], catalogue: Catalogue) -> Joi
     both = {names[name]: RunTimes(those) for name, those in by_session.items() if name in names}
     runs = catalogue.runs(both)
     sessions = {number: _JoinedSession(number, runs.get(number, []), both[number]) for number in both}
-    children = _children(by_session, {number: name for name, number in names.items()}, sessions, catalogue)
-    numbers = {*sessions, *children}
-    rows: dict[Part, list[CataloguedUsage]] = {}
-    for row in catalogue.usage.rows(numbers) if numbers else ():
-        rows.setdefault((row.session, 0 if row.session in children else row.run), []).append(row)
+    known = {number: name for name, number in names.items()}
+    children = _children(by_session, known, sessions, catalogue)
+    rows = _rows({*sessions, *children}, children, catalogue)
+    copied = _join_copies(sessions, catalogue)
+    forks = {number for number, _run in copied} - sessions.keys()
+    rows.update(of_forks := _rows(forks, (), catalogue))
     counted = [one for one in invocations if one.session not in names]
+    counted += [_native(those, 0) for part, those in of_forks.items() if part not in copied]
     shared = _shared_logs(invocations)
     for session in sessions.values():
-        settled = _settled(session, rows)
+        settled = _settled(session, rows, copied)
         counted += _as_one(session, settled, shared) if session.native else settled
-    return JoinedUsage(counted, frozenset(numbers))
+    return JoinedUsage(counted, frozenset({*sessions, *children, *forks}))
+
+
+def _rows(
+    numbers: Collection[int], children: Collection[int], catalogue: Catalogue
+) -> dict[Part, list[CataloguedUsage]]:
+    """What these sessions have used, by run; that of sub-agents' as one."""
+    found: dict[Part, list[CataloguedUsage]] = {}
+    for row in catalogue.usage.rows(numbers) if numbers else ():
+        found.setdefault((row.session, 0 if row.session in children else row.run), []).append(row)
+    return found
 
 
 def _children(
@@ -204,10 +217,38 @@ def _candidates(
             yield session
 
 
+def _join_copies(sessions: Mapping[int, _JoinedSession], catalogue: Catalogue) -> set[Part]:
+    """The runs of forks that are copies of runs of ours, and then are them."""
+    owners = {
+        part: (session, owner)
+        for session in sessions.values()
+        for group in session.groups
+        for part, owner in group.theirs.items()
+    }
+    same: dict[Part, list[Part]] = {}
+    for one, other in catalogue.copies():
+        same.setdefault(one, []).append(other)
+        same.setdefault(other, []).append(one)
+    copied = set[Part]()
+    waiting = [part for part in owners if part in same]
+    while waiting:  # a fork may have been forked
+        session, owner = owners[part := waiting.pop()]
+        for copy in same[part]:
+            if copy in owners:
+                continue
+            owners[copy] = session, owner
+            session.group_of(owner).theirs[copy] = owner
+            copied.add(copy)
+            waiting.append(copy)
+    for number, session in sessions.items():
+        session.native = [one for one in session.native if (number, one.run) not in copied]
+    return copied
+
+
 def _settled(
-    session: _JoinedSession, rows: Mapping[Part, Sequence[CataloguedUsage]]
+    session: _JoinedSession, rows: Mapping[Part, Sequence[CataloguedUsage]], copied: Collection[Part]
 ) -> Iterator[AccountedRun]:
-    taken = {part for group in session.groups for part in group.theirs}
+    taken = {*copied, *(part for group in session.groups for part in group.theirs)}
     starts = {one.run: one.started_ms for one in session.native}
     native = [
         _native(those, starts.get(run, 0))
@@ -215,11 +256,13 @@ def _settled(
         if number == session.number and (number, run) not in taken
     ]
     yield from native
-    before_ms = 0
+    before_ms = unclaimed = 0
     for group in session.groups:
         start_ms = _start_of(group.ours[0])
-        between = (one for one in native if before_ms <= one.started_ms < start_ms)
-        yield from _fuller(group, rows, sum(_tokens(one.usage) for one in between))
+        unclaimed += sum(_tokens(one.usage) for one in native if before_ms <= one.started_ms < start_ms)
+        is_total, fuller = _fuller(group, rows, unclaimed)
+        unclaimed = 0 if is_total else unclaimed
+        yield from fuller
         before_ms = start_ms
 
 
@@ -241,22 +284,23 @@ def _as_one(
 
 
 def _fuller(
-    group: _Group, rows: Mapping[Part, Sequence[CataloguedUsage]], native_count: int
-) -> list[AccountedRun]:
-    """The account that knows of more, but not of more than this run.
+    group: _Group, rows: Mapping[Part, Sequence[CataloguedUsage]], unclaimed: int
+) -> tuple[bool, list[AccountedRun]]:
+    """The account that knows of more, but not of more than this run, and whether that of ours does.
 
-    `native_count`: the tokens between the run of ours before and this one, which are in it where an agent states totals.
+    `unclaimed`: the tokens of runs without Harness before this one that no run of ours has in its account; they are in
+    this one's where an agent states totals.
     """
     theirs = [(row, owner) for part, owner in group.theirs.items() for row in rows.get(part, ())]
     ours_count = sum(_tokens(one.usage) for one in group.ours)
     their_count = sum(_tokens(row.usage) for row, _owner in theirs)
     deltas = [delta for one in group.ours for delta in one.deltas]
     is_of_session = any(one.is_cumulative for one in group.ours) or (
-        0 < native_count == ours_count - their_count and not any(delta.call_id for delta in deltas)
+        0 < unclaimed == ours_count - their_count and not any(delta.call_id for delta in deltas)
     )
     if not their_count or (their_count <= ours_count and not is_of_session):
-        return group.ours
-    return [
+        return is_of_session, group.ours
+    return is_of_session, [
         replace(
             one,
             deltas=[_delta(row, one.run_id) for row, owner in theirs if owner is one],

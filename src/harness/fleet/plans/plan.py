@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from harness.contracts.request import FolderSettingsUse, Limits, Permissions, Request
+from harness.contracts.request import FolderSettingsUse, GatewayOptions, Limits, Permissions, Request, Sealed
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
 WorkspaceKind: TypeAlias = Literal["auto", "clone", "worktree", "copy"]
@@ -75,6 +75,12 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     """Whether the agent obeys settings that the workspace brings; empty: if the task's folder is trusted for it, or with
     full access."""
     sandbox: bool = False
+    gateway: bool = False
+    """Its runs talk to their model through a gateway, which holds the key and records every call."""
+    sealed: Sealed = ""
+    """Through a gateway, and its runs reach nothing else, nor write but the workspace."""
+    allow_hosts: tuple[str, ...] = ()
+    """Hosts that sealed runs may reach besides, on port 443."""
     effort: str = ""
     temperature: float | None = None
     max_output_tokens: int | None = None
@@ -92,6 +98,11 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     """Files that are added to the workspace: path there → path here."""
     digest: str = ""
     """Of the files that are added."""
+
+    @property
+    def gateway_options(self) -> GatewayOptions | None:
+        wants_one = self.gateway or bool(self.sealed)
+        return GatewayOptions(allow_hosts=self.allow_hosts) if wants_one else None
 
     @property
     def slots_of(self) -> str:
@@ -203,6 +214,8 @@ class FleetCase(NamedTuple):
             folder_settings=variant.folder_settings,
             copy_of=self.task.workspace,
             sandbox=variant.sandbox,
+            gateway=variant.gateway_options,
+            sealed=variant.sealed,
             hidden=hidden,
             effort=variant.effort,
             temperature=variant.temperature,

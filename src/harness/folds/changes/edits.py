@@ -76,30 +76,30 @@ def edits_of(start: ToolStart, end: ToolEnd, preview: Any = None) -> list[Edit]:
     writes = [each for each in operations if isinstance(each, Write) and each.success is not False]
     if not writes or (end.has_failed and not any(each.success for each in writes)):
         return []
-    asked = _unpacked(start.input)
-    patched = [*_patched(asked, writes)]
-    shown = _previewed(preview)
+    arguments = _unpacked(start.input)
+    patched = [*_patched(arguments, writes)]
+    previews = _previewed(preview)
     moved = _moves(writes)
     texts = {each.path: each for each in end.changes or ()}
-    found: list[Edit] = []
+    edits: list[Edit] = []
     for write in writes:
         if write.path in moved.values():
             continue  # the file that was moved here says so
         edit = _of_texts(write, texts.get(write.path))
         edit = edit or (_of_patch(write, patched) if patched else None)
-        edit = edit or (_of_arguments(write, asked) if len(writes) == 1 and not patched else None)
+        edit = edit or (_of_arguments(write, arguments) if len(writes) == 1 and not patched else None)
         edit = edit or Edit(path=write.path, change=write.change)
         edit = _with_move(edit, moved.get(write.path, ""))
-        found.append(_with_preview(edit, shown))
-    return found
+        edits.append(_with_preview(edit, previews))
+    return edits
 
 
-def _unpacked(asked: Any) -> Any:
+def _unpacked(tool_input: Any) -> Any:
     """Arguments that are JSON in a text, as data."""
-    if isinstance(asked, dict) and len(asked) == 1:
-        (value,) = asked.values()
-        return _decoded(value, asked)
-    return _decoded(asked, asked)
+    if isinstance(tool_input, dict) and len(tool_input) == 1:
+        (value,) = tool_input.values()
+        return _decoded(value, tool_input)
+    return _decoded(tool_input, tool_input)
 
 
 def _decoded(text: Any, default: Any) -> Any:
@@ -111,17 +111,17 @@ def _decoded(text: Any, default: Any) -> Any:
     return default
 
 
-def _patched(asked: Any, writes: Sequence[Write]) -> Iterator[PatchedFile]:
-    if isinstance(asked, str):
-        yield from files_of_patch(asked) if is_patch(asked) else ()
+def _patched(arguments: Any, writes: Sequence[Write]) -> Iterator[PatchedFile]:
+    if isinstance(arguments, str):
+        yield from files_of_patch(arguments) if is_patch(arguments) else ()
         return
-    if not isinstance(asked, dict):
+    if not isinstance(arguments, dict):
         return
-    for change in _records(asked.get("changes")):
+    for change in _records(arguments.get("changes")):
         yield from _listed(change)
     only = writes[0].path if len(writes) == 1 else ""
     for key in _PATCHES:
-        text = asked.get(key)
+        text = arguments.get(key)
         if isinstance(text, str) and is_patch(text):
             yield from files_of_patch(text, only)
             return
@@ -158,10 +158,10 @@ def _of_patch(write: Write, patched: Iterable[PatchedFile]) -> Edit | None:
     return Edit(path=write.path, change=write.change or file.change, passages=passages)
 
 
-def _is_same(path: str, named: str) -> bool:
+def _is_same(path: str, relative_path: str) -> bool:
     """Whether a path of the patch, which may be relative, is the one that was written."""
-    relative = named.removeprefix("./").lstrip("/")
-    return path == named or path.endswith(f"/{relative}")
+    relative = relative_path.removeprefix("./").lstrip("/")
+    return path == relative_path or path.endswith(f"/{relative}")
 
 
 def _moves(writes: Sequence[Write]) -> dict[str, str]:
@@ -185,35 +185,35 @@ def _of_texts(write: Write, texts: FileTexts | None) -> Edit | None:
     return Edit(path=write.path, change=write.change, passages=(Passage(texts.before, texts.after),))
 
 
-def _of_arguments(write: Write, asked: Any) -> Edit | None:
+def _of_arguments(write: Write, arguments: Any) -> Edit | None:
     if write.change == "delete":
         return Edit(path=write.path, change="delete")
-    if not isinstance(asked, dict):
+    if not isinstance(arguments, dict):
         return None
-    passages = (*_passages(asked, write.start_line),)
-    if passages and not passages[0].old and _count(asked, _PLACES) is None:
+    passages = (*_passages(arguments, write.start_line),)
+    if passages and not passages[0].old and _count(arguments, _PLACES) is None:
         # Nothing is replaced: the text is that of the whole file.
         return Edit(path=write.path, change=write.change, content=passages[0].new)
     if passages:
         return Edit(path=write.path, change=write.change, passages=passages)
-    content = _first_text(asked, _WHOLE)
+    content = _first_text(arguments, _WHOLE)
     return None if content is None else Edit(path=write.path, change=write.change, content=content)
 
 
-def _passages(asked: Arguments, line: int | None) -> Iterator[Passage]:
-    old, new = _first_text(asked, _BEFORE), _first_text(asked, _AFTER)
-    if _count(asked, _PLACES) is not None:
-        inserted = _first_text(asked, _INSERTED)
+def _passages(arguments: Arguments, line: int | None) -> Iterator[Passage]:
+    old, new = _first_text(arguments, _BEFORE), _first_text(arguments, _AFTER)
+    if _count(arguments, _PLACES) is not None:
+        inserted = _first_text(arguments, _INSERTED)
         if inserted is not None and old is None:
             yield Passage(
                 "", inserted if inserted.endswith("\n") else f"{inserted}\n", line=line, is_lines=True
             )
             return
     if old is not None or new is not None:
-        every = any(asked.get(name) is True for name in _EVERY)
+        every = any(arguments.get(name) is True for name in _EVERY)
         yield Passage(old or "", new or "", every=every, line=line)
         return
-    several = next((value for value in asked.values() if any(_records(value))), None)
+    several = next((value for value in arguments.values() if any(_records(value))), None)
     for each in _records(several):
         yield from _passages(each, None)
 
@@ -229,9 +229,9 @@ def _previewed(preview: Any) -> dict[str, Arguments]:
     }
 
 
-def _with_preview(edit: Edit, shown: Mapping[str, Arguments]) -> Edit:
+def _with_preview(edit: Edit, previews: Mapping[str, Arguments]) -> Edit:
     """A preview was made of the file itself: it also has the earlier content of an overwritten file."""
-    preview = shown.get(edit.path)
+    preview = previews.get(edit.path)
     if preview is None or edit.change in ("delete", "move"):
         return edit
     hunks = tuple(
@@ -246,9 +246,9 @@ def _records(value: Any) -> Iterator[Arguments]:
     return (each for each in value if isinstance(each, dict)) if isinstance(value, list) else iter(())
 
 
-def _first_text(asked: Arguments, names: Iterable[str]) -> str | None:
-    return next((asked[name] for name in names if isinstance(asked.get(name), str)), None)
+def _first_text(arguments: Arguments, names: Iterable[str]) -> str | None:
+    return next((arguments[name] for name in names if isinstance(arguments.get(name), str)), None)
 
 
-def _count(asked: Arguments, names: Iterable[str]) -> int | None:
-    return next((asked[name] for name in names if isinstance(asked.get(name), int)), None)
+def _count(arguments: Arguments, names: Iterable[str]) -> int | None:
+    return next((arguments[name] for name in names if isinstance(arguments.get(name), int)), None)

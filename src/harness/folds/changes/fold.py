@@ -123,8 +123,8 @@ def _counted(totals: FileTotals, edit: Edit) -> FileTotals:
         more, less = counts(old, new)
         added, removed = added + more, removed + less
     totals.added, totals.removed = added, removed
-    held = sum(len(old) + len(new) for old, new in pairs)
-    if held > _MOST_COUNTED_CHARACTERS:
+    size = sum(len(old) + len(new) for old, new in pairs)
+    if size > _MOST_COUNTED_CHARACTERS:
         return FileTotals(
             added, removed, is_new=totals.is_new, is_gone=totals.is_gone, fixed=(added, removed)
         )
@@ -150,10 +150,10 @@ def _joined(parts: list[tuple[str, str]], edit: Edit) -> list[tuple[str, str]]:
     """The parts of a file that changed, with those of another edit. What it changes once more is not counted twice."""
     if not edit.passages:
         return [("", edit.content)] if edit.content is not None else parts
-    found = [*parts]
+    joined = [*parts]
     for passage in edit.passages:
-        _join(found, passage)
-    return found
+        _join(joined, passage)
+    return joined
 
 
 def _join(parts: list[tuple[str, str]], passage: Passage) -> None:

@@ -55,13 +55,13 @@ def lines_of(text: str) -> list[str]:
 
 def regions(old: Sequence[str], new: Sequence[str]) -> list[Region]:
     """What differs, in order."""
-    found: list[Region] = []
+    result: list[Region] = []
     at_old = at_new = 0
     for first_old, first_new, count in [*_blocks(old, new, 0), (len(old), len(new), 0)]:
         if at_old < first_old or at_new < first_new:
-            found.append(Region(at_old, first_old, at_new, first_new))
+            result.append(Region(at_old, first_old, at_new, first_new))
         at_old, at_new = first_old + count, first_new + count
-    return found
+    return result
 
 
 def counts(old: str, new: str) -> tuple[int, int]:
@@ -78,11 +78,11 @@ def _blocks(old: Sequence[str], new: Sequence[str], depth: int) -> list[Block]:
     tail = 0
     while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
-    found: list[Block] = [(0, 0, head)] if head else []
+    blocks: list[Block] = [(0, 0, head)] if head else []
     middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
     if middle_old and middle_new:
-        found += [(i + head, j + head, count) for i, j, count in _middle(middle_old, middle_new, depth)]
-    return [*found, (len(old) - tail, len(new) - tail, tail)] if tail else found
+        blocks += [(i + head, j + head, count) for i, j, count in _middle(middle_old, middle_new, depth)]
+    return [*blocks, (len(old) - tail, len(new) - tail, tail)] if tail else blocks
 
 
 def _middle(old: Sequence[str], new: Sequence[str], depth: int) -> Iterator[Block]:
@@ -118,12 +118,12 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
             best.append(number)
         else:
             ends[length], best[length] = j, number
-    chosen: list[tuple[int, int]] = []
+    anchors: list[tuple[int, int]] = []
     at = best[-1] if best else -1
     while at >= 0:
-        chosen.append(pairs[at])
+        anchors.append(pairs[at])
         at = before[at]
-    return chosen[::-1]
+    return anchors[::-1]
 
 
 def rows_of(
@@ -140,17 +140,17 @@ def rows_of(
     old, new = lines_of(old_text), lines_of(new_text)
     changed = regions(_without_spaces(old), _without_spaces(new)) if ignores_spaces else regions(old, new)
     rows: list[DiffRow] = []
-    shown = 0
+    position = 0
     for group in _groups(changed, context):
         start, end = max(0, group[0].old_start - context), min(len(old), group[-1].old_end + context)
         shift = group[0].new_start - group[0].old_start
         if first_line is not None:
             section = _section(old, start)
-            rows.append(_row("place", section, start, start + shift, first_line, skipped=start - shown))
+            rows.append(_row("place", section, start, start + shift, first_line, skipped=start - position))
         rows += _group_rows(old, new, group, (start, end), first_line)
-        shown = end
-    if rows and shown < len(old) and first_line is not None:
-        rows.append(DiffRow("place", "", skipped=len(old) - shown))
+        position = end
+    if rows and position < len(old) and first_line is not None:
+        rows.append(DiffRow("place", "", skipped=len(old) - position))
     return rows
 
 

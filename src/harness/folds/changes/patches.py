@@ -95,11 +95,11 @@ class _PatchReader:
 
     def _unified(self, new_path: str) -> None:
         old_path = self._old_path
-        named = new_path if new_path != _NO_FILE else old_path
-        if len(self.files) == 1 and not self.files[0].hunks and self.files[0].path.endswith(named):
+        path = new_path if new_path != _NO_FILE else old_path
+        if len(self.files) == 1 and not self.files[0].hunks and self.files[0].path.endswith(path):
             return  # the header of a patch whose file is known
         change = "create" if old_path == _NO_FILE else "delete" if new_path == _NO_FILE else "update"
-        self.files.append(PatchedFile(named, change, "", []))
+        self.files.append(PatchedFile(path, change, "", []))
         self._hunk = None
 
     def _begin(self, line: int | None, match: re.Match[str] | None) -> None:

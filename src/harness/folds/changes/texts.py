@@ -38,10 +38,10 @@ def applied(text: Text, edit: Edit) -> Text:
     if not isinstance(text, str) or not edit.passages:
         return None
     for passage in edit.passages:
-        found = _replaced(text, passage.old, passage.new, passage)
-        if found is None:
+        replacement = _replaced(text, passage.old, passage.new, passage)
+        if replacement is None:
             return None
-        text = found
+        text = replacement
     return text
 
 
@@ -60,10 +60,10 @@ def undone(text: Text, edit: Edit) -> Text:
     for passage in reversed(edit.passages):
         if passage.every:
             return None  # which of them were the same before is not known
-        found = _replaced(text, passage.new, passage.old, passage)
-        if found is None:
+        replacement = _replaced(text, passage.new, passage.old, passage)
+        if replacement is None:
             return None
-        text = found
+        text = replacement
     return text
 
 
@@ -79,27 +79,27 @@ def versions(
     `present`: the file as it is now; `is_as_left`: nothing shows that it was changed since the last edit.
     `candidates`: what it may have been before; one is believed if all edits can be made in it.
     """
-    known = _forwards(edits, [None] * (len(edits) + 1))
-    _backwards(edits, known)
-    if known[0] is not None and known[-1] is not None:
-        return known
+    contents = _forwards(edits, [None] * (len(edits) + 1))
+    _backwards(edits, contents)
+    if contents[0] is not None and contents[-1] is not None:
+        return contents
     is_distinct = all(_is_distinct(passage.new) for edit in edits for passage in edit.passages)
-    if is_as_left and (found := _from_present(edits, known, present)):
-        return found
+    if is_as_left and (from_present := _from_present(edits, contents, present)):
+        return from_present
     for candidate in candidates:
-        tried = _forwards(edits, [candidate, *[None] * len(edits)])
-        if None not in tried and _agree(tried, known):
-            return tried
-    if is_distinct and (found := _from_present(edits, known, present)):
-        return found
-    return known
+        attempt = _forwards(edits, [candidate, *[None] * len(edits)])
+        if None not in attempt and _agree(attempt, contents):
+            return attempt
+    if is_distinct and (from_present := _from_present(edits, contents, present)):
+        return from_present
+    return contents
 
 
-def _from_present(edits: Sequence[Edit], known: Sequence[Text], present: Text) -> list[Text] | None:
+def _from_present(edits: Sequence[Edit], contents: Sequence[Text], present: Text) -> list[Text] | None:
     """All texts, if they follow from the one that is there now."""
-    if present is None or known[-1] not in (None, present):
+    if present is None or contents[-1] not in (None, present):
         return None
-    texts = [*known[:-1], present]
+    texts = [*contents[:-1], present]
     _backwards(edits, texts)
     return texts if None not in texts else None
 
@@ -111,13 +111,13 @@ def _is_distinct(part: str) -> bool:
 
 def _forwards(edits: Sequence[Edit], texts: list[Text]) -> list[Text]:
     """What follows from earlier texts."""
-    found = [*texts]
+    contents = [*texts]
     for number, edit in enumerate(edits):
-        if found[number] is None and (edit.change == "create" or edit.before is not None):
-            found[number] = undone(None, edit)
-        if found[number + 1] is None:
-            found[number + 1] = applied(found[number], edit)
-    return found
+        if contents[number] is None and (edit.change == "create" or edit.before is not None):
+            contents[number] = undone(None, edit)
+        if contents[number + 1] is None:
+            contents[number + 1] = applied(contents[number], edit)
+    return contents
 
 
 def _backwards(edits: Sequence[Edit], texts: list[Text]) -> None:
@@ -126,8 +126,8 @@ def _backwards(edits: Sequence[Edit], texts: list[Text]) -> None:
             texts[number] = undone(texts[number + 1], edits[number])
 
 
-def _agree(tried: Sequence[Text], known: Sequence[Text]) -> bool:
-    return all(known_text in (None, text) for text, known_text in zip(tried, known, strict=True))
+def _agree(attempt: Sequence[Text], contents: Sequence[Text]) -> bool:
+    return all(known_text in (None, text) for text, known_text in zip(attempt, contents, strict=True))
 
 
 def _replaced(text: str, old: str, new: str, passage: Passage) -> str | None:
@@ -168,13 +168,13 @@ def _inserted(text: str, new: str, line: int | None) -> str | None:
 
 def merged(base: str, mine: str, theirs: str) -> str | None:
     """`mine` with what `theirs` changed in `base`; None if both changed the same place, each in its own way."""
-    old, left, right = lines_of(base), lines_of(mine), lines_of(theirs)
-    changed = [(region, left) for region in regions(old, left)]
+    old, mine_lines, right = lines_of(base), lines_of(mine), lines_of(theirs)
+    changed = [(region, mine_lines) for region in regions(old, mine_lines)]
     for region in regions(old, right):
-        same = [each for each, lines in changed if lines is left and _touch(each, region)]
+        same = [each for each, lines in changed if lines is mine_lines and _touch(each, region)]
         if not same:
             changed.append((region, right))
-        elif len(same) > 1 or not _is_same(same[0], left, region, right):
+        elif len(same) > 1 or not _is_same(same[0], mine_lines, region, right):
             return None
     out: list[str] = []
     at = 0
@@ -192,6 +192,6 @@ def _touch(one: Region, other: Region) -> bool:
     return start < end or (inserts and start == end)
 
 
-def _is_same(one: Region, left: Sequence[str], other: Region, right: Sequence[str]) -> bool:
+def _is_same(one: Region, one_lines: Sequence[str], other: Region, right: Sequence[str]) -> bool:
     is_there = (one.old_start, one.old_end) == (other.old_start, other.old_end)
-    return is_there and left[one.new_start : one.new_end] == right[other.new_start : other.new_end]
+    return is_there and one_lines[one.new_start : one.new_end] == right[other.new_start : other.new_end]

@@ -53,12 +53,12 @@ class Record:
         if type(event) is wire.RetractedEvent:
             return self._retract(event)
         node_id = self._node_id(event)
-        known = self.by_id.get(node_id)
-        if known is None:
+        node = self.by_id.get(node_id)
+        if node is None:
             self._add_node(node_id, event)
         else:
             self.version += 1
-            known.take(event, self.version)
+            node.take(event, self.version)
         return True
 
     def place(self, node_id: str, event: WireEvent) -> Entry:
@@ -103,8 +103,8 @@ class Record:
 
     def _node_id(self, event: WireEvent) -> str:
         node_id = _NODE_IDS[type(event)](self, event)
-        known = self.by_id.get(node_id)
-        if known is None or known.is_of(event):
+        node = self.by_id.get(node_id)
+        if node is None or node.is_of(event):
             return node_id
         return f"{event.run_id}:{kind_of(event)}:{node_id}"
 

@@ -101,9 +101,9 @@ def project_thread(graph: Graph) -> list[ViewNode]:
 def run_status(graph: Graph, run_id: str) -> Status:
     """A part of a run without a start and an end has the status of the run."""
     nodes, last = graph.nodes, graph.last_node_by_run_id
-    seen: set[str] = set()
-    while run_id not in seen:
-        seen.add(run_id)
+    run_ids: set[str] = set()
+    while run_id not in run_ids:
+        run_ids.add(run_id)
         end = nodes.get(f"{run_id}:harness_end")
         if f"{run_id}:error" in nodes and not _is_final(end):
             return "error"
@@ -138,7 +138,7 @@ class _Projection:
         self._runs = graph.last_node_by_run_id.keys()
         self._visited: set[str] = set()
         self._statuses: dict[str, Status] = {}
-        self._shown: list[ViewNode] = []
+        self._view_nodes: list[ViewNode] = []
         self._texts: dict[int, list[str]] = {}
         """Texts of views made from several nodes, by the `id` of the view: joined once, at the end."""
         self._calls: dict[tuple[str, str], CallContent | ReplContent] = {}
@@ -251,7 +251,7 @@ class _Projection:
             status=self._status(node.run_id),
             branches=[],
         )
-        self._shown.append(view)
+        self._view_nodes.append(view)
         out.append(view)
         return view
 
@@ -274,7 +274,7 @@ class _Projection:
 
     def _complete(self) -> None:
         """Join the pieces, and drop empty branches."""
-        for view in self._shown:
+        for view in self._view_nodes:
             view.branches = [branch for branch in view.branches if branch]
             pieces = self._texts.get(id(view))
             if pieces is not None and isinstance(view.content, TextContent | ReasoningContent):
@@ -340,9 +340,9 @@ class _Turn:
         message: dict[str, Any] = {"role": "assistant", "content": "".join(self.texts) or None}
         if self.calls:
             message["tool_calls"] = self.calls
-        taken = [message, *self.outputs] if self.texts or self.calls else []
+        nodes = [message, *self.outputs] if self.texts or self.calls else []
         self.texts, self.calls, self.outputs = [], [], []
-        return taken
+        return nodes
 
 
 def _for_model(output: Any) -> str:

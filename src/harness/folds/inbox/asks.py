@@ -45,11 +45,11 @@ _ONE_CALL = "only this call can be allowed"
 
 def arguments_hash(relay: Relay) -> str:
     """Of run, call, tool and arguments of every call: the same for the same ask in every process."""
-    asked = [relay.run_id, relay.call_id, relay.tool_name, storable(relay.input)]
+    identity = [relay.run_id, relay.call_id, relay.tool_name, storable(relay.input)]
     if relay.kind != "permission":
-        asked += [relay.kind, relay.question, storable(relay.payload)]
-    asked += [[one.tool_name, storable(one.input)] for one in calls_of(relay)[1:]]
-    canonical = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        identity += [relay.kind, relay.question, storable(relay.payload)]
+    identity += [[one.tool_name, storable(one.input)] for one in calls_of(relay)[1:]]
+    canonical = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -165,22 +165,22 @@ def derived_operations(relay: Relay) -> list[Operation]:
     """What a call means of which only the arguments are known: the preview says it, or the usual names do."""
     if files := preview_data(relay):
         return [Write(path=str(one.get("path", "")), change=str(one.get("change", ""))) for one in files]
-    given = relay.input
-    if not isinstance(given, dict):
+    arguments = relay.input
+    if not isinstance(arguments, dict):
         return []
-    if command := _text_at(given, _COMMANDS):
+    if command := _text_at(arguments, _COMMANDS):
         return [Command(command=command)]
-    if path := _text_at(given, _PATHS):
-        is_written = relay.category == "edit" or any(name in given for name in _NEW_TEXTS)
+    if path := _text_at(arguments, _PATHS):
+        is_written = relay.category == "edit" or any(name in arguments for name in _NEW_TEXTS)
         return [Write(path=path) if is_written else Read(path=path)]
-    if url := _text_at(given, ("url",)):
+    if url := _text_at(arguments, ("url",)):
         return [Fetch(url=url)]
     return []
 
 
-def _text_at(given: Mapping[str, Any], names: Sequence[str]) -> str:
+def _text_at(mapping: Mapping[str, Any], names: Sequence[str]) -> str:
     for name in names:
-        value = given.get(name)
+        value = mapping.get(name)
         if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
             value = " ".join(value)
         if isinstance(value, str) and value:
@@ -216,16 +216,16 @@ def _words(relay: Relay, operations: Sequence[Operation], cwd: str) -> tuple[str
 
 def _verb_of_change(relay: Relay, operation: Operation) -> str:
     """Whether a part of a file is replaced or all of it, where the arguments say so."""
-    given = relay.input if isinstance(relay.input, dict) else {}
+    arguments = relay.input if isinstance(relay.input, dict) else {}
     is_update = isinstance(operation, Write) and operation.change == "update"
-    if any(name in given for name in _WHOLE_TEXTS):
+    if any(name in arguments for name in _WHOLE_TEXTS):
         return "overwrite" if is_update else "write"
-    return "edit" if is_update or any(name in given for name in _NEW_TEXTS) else "write"
+    return "edit" if is_update or any(name in arguments for name in _NEW_TEXTS) else "write"
 
 
 def _plan_of(relay: Relay) -> str:
-    given = relay.payload if isinstance(relay.payload, dict) else relay.input
-    plan = given.get("plan") if isinstance(given, dict) else None
+    proposal = relay.payload if isinstance(relay.payload, dict) else relay.input
+    plan = proposal.get("plan") if isinstance(proposal, dict) else None
     return plan if isinstance(plan, str) else ""
 
 
@@ -236,8 +236,8 @@ def _tool_words(relay: Relay) -> tuple[str, str]:
         title = f"use {tool} of the MCP server {server}"
     else:
         title = f"use {name}" if name else "continue"
-    given = relay.input if relay.input is not None else relay.payload
-    subject = given if isinstance(given, str) else "" if given is None else compact(given)
+    arguments = relay.input if relay.input is not None else relay.payload
+    subject = arguments if isinstance(arguments, str) else "" if arguments is None else compact(arguments)
     return _titled(title), subject or relay.question
 
 
@@ -303,8 +303,8 @@ def _directory(operations: Sequence[Operation], cwd: str) -> str:
     """As the agent's own translator says: an argument of that name may have no effect."""
     if not operations or not isinstance(operations[0], Command):
         return ""
-    named = operations[0].cwd
-    return posixpath.join(cwd, named) if named else cwd
+    folder = operations[0].cwd
+    return posixpath.join(cwd, folder) if folder else cwd
 
 
 def _more(relay: Relay, operations: Sequence[Operation], *, has_preview: bool) -> list[tuple[str, str]]:
@@ -334,11 +334,11 @@ def _cut(whole: str, longest: int) -> tuple[str, list[Mark]]:
     marks = marks_of(whole)
     if len(whole) <= longest:
         return whole, marks
-    shown = whole[:longest]
+    head = whole[:longest]
     rest = f"… ({len(whole) - longest:,} more characters)"
-    end = utf16_length(shown)
-    seen = [mark for mark in marks if mark.end <= end]
-    if hidden := len(marks) - len(seen):
+    end = utf16_length(head)
+    visible = [mark for mark in marks if mark.end <= end]
+    if hidden := len(marks) - len(visible):
         label = f"{rest} ⟨{hidden} of them marked⟩"
-        seen.append(Mark(end, end + utf16_length(rest), "invisible", label))
-    return shown + rest, seen
+        visible.append(Mark(end, end + utf16_length(rest), "invisible", label))
+    return head + rest, visible

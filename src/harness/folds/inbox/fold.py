@@ -13,7 +13,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -41,6 +41,7 @@ from harness.events import (
 )
 from harness.events.operation import Command as CommandOperation
 from harness.events.usage import CLASSES, Usage
+from harness.folds import limits
 from harness.folds.changes.fold import ChangedFiles, FileTotals
 from harness.folds.inbox.asks import ask_of
 from harness.folds.inbox.failures import LOST, PROGRAM_CLOSED, failure_text, login_hint
@@ -58,7 +59,9 @@ from harness.folds.inbox.row import (
     RowFailure,
     RowOperation,
     RowProject,
+    row_limit,
 )
+from harness.folds.limits import LimitFacts
 from harness.formatting.calls import words
 from harness.formatting.escapes import single_line
 from harness.log.run_tree import RunNode, RunTree
@@ -125,6 +128,7 @@ class _InboxFacts(msgspec.Struct, omit_defaults=True):
     """When a file was changed last."""
     has_commands: bool = False
     """Whether a command ran that may have changed files: what it changed is not in the log."""
+    limits: LimitFacts = msgspec.field(default_factory=LimitFacts)
     refused: int = 0
     """Calls of the last top run, and below it, that were not allowed."""
 
@@ -210,7 +214,9 @@ class InboxFold:
             return ()
         if tree.began:
             self._begin(run, event)
-        handler = _HANDLERS.get(type(event))
+        if type(event) in limits.TAKEN:
+            limits.take(facts.limits, event, run)
+        handler = self._HANDLERS.get(type(event))
         if handler is not None:
             handler(self, event, run)
         if event.seq >= self._own_from or event.seq < 0:
@@ -219,8 +225,8 @@ class InboxFold:
                 facts.changed_ms = event.timestamp_ms
         if tree.relays and not tree.open_relays:
             facts.since_ms = event.timestamp_ms
-        for ended in tree.ended:
-            self._end(ended, event)
+        for run_below in tree.ended:
+            self._end(run_below, event)
         return ()
 
     def snapshot(self) -> Any:
@@ -264,6 +270,7 @@ class InboxFold:
             state_since_ms=since_ms,
             is_live=around.is_live,
             failure=failure,
+            limit=row_limit(facts.limits),
             last_operation=self._last_operation(),
             asks=asks,
             children=self._children(),
@@ -294,10 +301,12 @@ class InboxFold:
             return state, min(relay.timestamp_ms for relay in relays)
         if top is None and around.is_working:
             return "running", max(self.metadata.updated_ms, facts.since_ms)
+        if top is None and facts.limits.parked is not None:
+            return "parked", facts.since_ms
         if top is None:
-            ended: InboxState = "lost" if facts.is_lost else _ENDS.get(facts.outcome, "failed")
-            is_resting = ended == "succeeded" and around.is_live and self.metadata.kind == "thread"
-            return ("idle" if is_resting else ended), facts.since_ms or self.metadata.created_ms
+            end_state: InboxState = "lost" if facts.is_lost else _ENDS.get(facts.outcome, "failed")
+            is_resting = end_state == "succeeded" and around.is_live and self.metadata.kind == "thread"
+            return ("idle" if is_resting else end_state), facts.since_ms or self.metadata.created_ms
         if not around.is_live:
             return "lost", facts.updated_ms
         return ("background" if self._waits_for_job(top) else "running"), facts.since_ms
@@ -410,10 +419,12 @@ class InboxFold:
         )
 
     def _context(self, model: str) -> RowContext | None:
-        used, limit = self._facts.context, self._limit_of(model)
-        if used is None:
+        token_count, limit = self._facts.context, self._limit_of(model)
+        if token_count is None:
             return None
-        return RowContext(used=used, limit=limit if limit is not None and used <= limit else None)
+        return RowContext(
+            used=token_count, limit=limit if limit is not None and token_count <= limit else None
+        )
 
     # Handlers.
 
@@ -427,26 +438,26 @@ class InboxFold:
 
     def _end(self, run: RunNode, event: Event) -> None:
         facts = self._facts
-        known = facts.runs.pop(run.id, None) or _RunFacts()
+        run_facts = facts.runs.pop(run.id, None) or _RunFacts()
         if run.depth:
             return
-        facts.last_operation = known.operation or facts.last_operation
+        facts.last_operation = run_facts.operation or facts.last_operation
         if run.id != self._runs.latest:
             return  # another run has followed it
         facts.since_ms = event.timestamp_ms
         facts.outcome = run.outcome
-        facts.is_lost = run.outcome == "interrupted" and known.error_code == LOST
+        facts.is_lost = run.outcome == "interrupted" and run_facts.error_code == LOST
         if run.outcome not in _ENDS:
             duration_ms = event.duration_ms if isinstance(event, Result) else None
             login = self._login_of(self.metadata.agent_name or facts.agent)
-            text = failure_text(run.outcome, known.error, duration_ms)
-            facts.failure = RowFailure(code=run.outcome, text=text, hint=login_hint(known.error, login))
-        elif run.outcome == "interrupted" and known.error_code == PROGRAM_CLOSED:
-            facts.failure = RowFailure(code=PROGRAM_CLOSED, text=known.error)
+            text = failure_text(run.outcome, run_facts.error, duration_ms)
+            facts.failure = RowFailure(code=run.outcome, text=text, hint=login_hint(run_facts.error, login))
+        elif run.outcome == "interrupted" and run_facts.error_code == PROGRAM_CLOSED:
+            facts.failure = RowFailure(code=PROGRAM_CLOSED, text=run_facts.error)
 
     def _run_facts(self, run: RunNode) -> _RunFacts:
-        found = self._facts.runs.get(run.id)
-        return _RunFacts() if found is None else found
+        run_facts = self._facts.runs.get(run.id)
+        return _RunFacts() if run_facts is None else run_facts
 
     def _on_start(self, event: SessionStart, run: RunNode) -> None:
         facts = self._facts
@@ -493,8 +504,8 @@ class InboxFold:
 
     def _on_call_end(self, event: ToolEnd, run: RunNode) -> None:
         start = self._runs.call
-        given = start.input if start is not None else None
-        if isinstance(given, dict) and any(given.get(name) is True for name in _BACKGROUND_FLAGS):
+        arguments = start.input if start is not None else None
+        if isinstance(arguments, dict) and any(arguments.get(name) is True for name in _BACKGROUND_FLAGS):
             self._run_facts(run).jobs += event.success is not False
         operations = event.operations or (start.operations if start is not None else None) or ()
         commands = [one.command for one in operations if isinstance(one, CommandOperation)]
@@ -538,6 +549,26 @@ class InboxFold:
     def _on_queue(self, event: FollowUpsChanged, _run: RunNode) -> None:
         self._facts.queued = len(event.pending)
 
+    _HANDLERS: ClassVar[Mapping[type[Event], Callable[[InboxFold, Any, RunNode], None]]] = {
+        SessionStart: _on_start,
+        ModelChanged: _on_model,
+        TextDelta: _on_text,
+        Message: _on_message,
+        ToolStart: _on_call,
+        ReplInput: _on_repl,
+        ToolEnd: _on_call_end,
+        ToolInputDelta: _on_activity,
+        ToolProgress: _on_activity,
+        StepStart: _on_activity,
+        UsageDelta: _on_usage,
+        Compacted: _on_compacted,
+        Error: _on_error,
+        Info: _on_notice,
+        Warning: _on_notice,
+        RelayReply: _on_reply,
+        FollowUpsChanged: _on_queue,
+    }
+
 
 def _tokens(usage: Usage) -> int | None:
     counts = [count for name in CLASSES if (count := getattr(usage, name)) is not None]
@@ -559,23 +590,3 @@ def _shortened(text: str, most: int = _LONGEST_OPERATION) -> str:
 
 
 _OF_USAGE = frozenset((UsageDelta, SessionStart, Result, Warning, Info))
-# ruff: noqa: SLF001 its own handlers
-_HANDLERS: Mapping[type[Event], Callable[[InboxFold, Any, RunNode], None]] = {
-    SessionStart: InboxFold._on_start,
-    ModelChanged: InboxFold._on_model,
-    TextDelta: InboxFold._on_text,
-    Message: InboxFold._on_message,
-    ToolStart: InboxFold._on_call,
-    ReplInput: InboxFold._on_repl,
-    ToolEnd: InboxFold._on_call_end,
-    ToolInputDelta: InboxFold._on_activity,
-    ToolProgress: InboxFold._on_activity,
-    StepStart: InboxFold._on_activity,
-    UsageDelta: InboxFold._on_usage,
-    Compacted: InboxFold._on_compacted,
-    Error: InboxFold._on_error,
-    Info: InboxFold._on_notice,
-    Warning: InboxFold._on_notice,
-    RelayReply: InboxFold._on_reply,
-    FollowUpsChanged: InboxFold._on_queue,
-}

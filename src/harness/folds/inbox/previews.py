@@ -32,26 +32,26 @@ def asked_preview(
 
     `text_of` adds numbers and the lines around a change; `is_whole`: however long it is.
     """
-    stated = preview_data(relay)
-    if relay.kind != "permission" or (stated and not (is_whole and has_hidden_lines(stated))):
-        return stated
+    from_payload = preview_data(relay)
+    if relay.kind != "permission" or (from_payload and not (is_whole and has_hidden_lines(from_payload))):
+        return from_payload
     start = ToolStart(
         call_id=relay.call_id, tool_name=relay.tool_name, input=relay.input, operations=list(operations)
     )
     edits = edits_of(start, ToolEnd(call_id=relay.call_id, tool_name=relay.tool_name, success=True))
-    left = _EVERYTHING if is_whole else _MOST_LINES
+    room = _EVERYTHING if is_whole else _MOST_LINES
     longest = _EVERYTHING if is_whole else _LONGEST_LINE
-    found: list[dict[str, Any]] = []
+    parts_of_files: list[dict[str, Any]] = []
     for edit in edits:
         if not edit.has_text or (edit.change == "move" and not edit.passages):
             continue
         lines = _lines(edit, text_of)
         if not lines:
             continue
-        parts = [line[:longest] for line in lines[:left]]
-        left -= len(parts)
+        parts = [line[:longest] for line in lines[:room]]
+        room -= len(parts)
         is_cut = any(len(line) > longest for line in lines[: len(parts)])
-        found.append(
+        parts_of_files.append(
             {
                 "path": edit.path,
                 "change": edit.change or "update",
@@ -61,7 +61,7 @@ def asked_preview(
                 "hiddenLines": max(len(lines) - len(parts), int(is_cut)),
             }
         )
-    return found or stated
+    return parts_of_files or from_payload
 
 
 def has_hidden_lines(preview: Sequence[dict[str, Any]] | None) -> bool:

@@ -6,8 +6,19 @@ from typing import Any, Literal
 
 import msgspec
 
+from harness.folds.limits import LimitFacts
+
 InboxState = Literal[
-    "needs-approval", "asks", "running", "background", "idle", "succeeded", "failed", "interrupted", "lost"
+    "needs-approval",
+    "asks",
+    "running",
+    "background",
+    "parked",
+    "idle",
+    "succeeded",
+    "failed",
+    "interrupted",
+    "lost",
 ]
 """What a session does, the most urgent first.
 
@@ -15,6 +26,7 @@ InboxState = Literal[
 - `asks`: a question, a plan or a tool waits for an answer.
 - `running`: a run works, or the sub-agent of an ended run still does.
 - `background`: the run has ended its turn and waits for a job in the background.
+- `parked`: a window of the provider is full; it continues by itself when that opens (`InboxRow.limit`).
 - `idle`: its process waits for the next message.
 - `succeeded`, `failed`, `interrupted`: the last run has ended; `InboxRow.failure` says why it failed.
 - `lost`: the process that wrote it has ended without a result.
@@ -40,6 +52,22 @@ class RowFailure(_Shown, frozen=True, kw_only=True):
     """For people, one line: "timed out after 30 min"."""
     hint: str = ""
     """What to do next, where that is known: "Log in again: codex login"."""
+
+
+class RowLimit(_Shown, frozen=True, kw_only=True):
+    """A window of the provider that ended the last run."""
+
+    window: str = ""
+    """Its name, as the agent or the provider has it; empty: it was not named."""
+    resets_at_ms: int | None = None
+    """When it opens again, where that was said."""
+    continues_at_ms: int | None = None
+    """When the session continues by itself; None: a person does it."""
+    number: int = 0
+    """Which one it is of `most` that are waited for in a row."""
+    most: int = 0
+    is_uncertain: bool = False
+    """It was to continue, and its process died: whether the agent was asked is not known."""
 
 
 class RowOperation(_Shown, frozen=True, kw_only=True):
@@ -164,6 +192,7 @@ class InboxRow(_Shown, frozen=True, kw_only=True):
     state_since_ms: int = 0
     is_live: bool = False
     failure: RowFailure | None = None
+    limit: RowLimit | None = None
     last_operation: RowOperation | None = None
     asks: tuple[RowAsk, ...] = ()
     """Oldest first."""
@@ -184,6 +213,21 @@ class InboxRow(_Shown, frozen=True, kw_only=True):
     can: RowCan = RowCan()
     history: str = ""
     """Of a session that Harness has not recorded: the agent whose own history it is in, by its display name."""
+
+
+def row_limit(facts: LimitFacts) -> RowLimit | None:
+    """What a row says of the limit that ended the last run."""
+    window, parked = facts.limit, facts.parked
+    if window is None:
+        return None
+    return RowLimit(
+        window=window.name,
+        resets_at_ms=window.resets_at_ms,
+        continues_at_ms=None if parked is None else parked.resumes_at_ms,
+        number=0 if parked is None else parked.number,
+        most=0 if parked is None else parked.most,
+        is_uncertain=facts.is_resumed,
+    )
 
 
 def state_words(row: InboxRow) -> str:

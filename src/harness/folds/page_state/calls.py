@@ -29,14 +29,14 @@ class Calls:
         self._tree = tree
         self._messages = messages
 
-    def place(self, shown: ShownRun, call_id: str, name: str, at_ms: int) -> CallPlace:
+    def place(self, shown_run: ShownRun, call_id: str, name: str, at_ms: int) -> CallPlace:
         """The place of a call; an unknown call is added."""
-        found = shown.calls.get(call_id)
-        if found is None:
-            found = self._adopted(shown, call_id)
-        if found is None:
-            message = self._messages.current(shown, at_ms, begins=True)
-            part = self._messages.add_part(shown, {"type": "tool", "callId": call_id}, at_ms)
+        existing = shown_run.calls.get(call_id)
+        if existing is None:
+            existing = self._adopted(shown_run, call_id)
+        if existing is None:
+            message = self._messages.current(shown_run, at_ms, begins=True)
+            part = self._messages.add_part(shown_run, {"type": "tool", "callId": call_id}, at_ms)
             calls = (*message, "toolCalls")
             call = shapes.tool_call(call_id, name)
             if "toolCalls" in self._tree.at(message):
@@ -44,34 +44,34 @@ class Calls:
             else:
                 self._tree.set(calls, [call])
                 place = (*calls, "0")
-            found = shown.calls[call_id] = CallPlace(place, part, at_ms)
+            existing = shown_run.calls[call_id] = CallPlace(place, part, at_ms)
         elif name:
-            self._tree.change((*found.place, "name"), name)
-        return found
+            self._tree.change((*existing.place, "name"), name)
+        return existing
 
-    def writing(self, shown: ShownRun, event: ToolInputDelta) -> None:
-        call = self.place(shown, event.call_id, event.tool_name, event.timestamp_ms)
+    def writing(self, shown_run: ShownRun, event: ToolInputDelta) -> None:
+        call = self.place(shown_run, event.call_id, event.tool_name, event.timestamp_ms)
         if call.is_open and not call.is_started and event.text:
             self._tree.append((*call.place, "inputText"), event.text)
 
     def waiting(
-        self, shown: ShownRun, call_id: str, name: str, value: Any, relay_id: str, at_ms: int
+        self, shown_run: ShownRun, call_id: str, name: str, value: Any, relay_id: str, at_ms: int
     ) -> None:
         """The call waits for an answer."""
-        call = self.place(shown, call_id, name, at_ms)
+        call = self.place(shown_run, call_id, name, at_ms)
         if not call.is_started:
             self._tree.change((*call.place, "inputText"), "")
             self._tree.set((*call.place, "input"), value)
         self._tree.set((*call.place, "relayId"), relay_id)
 
-    def asks(self, shown: ShownRun, call_id: str, relay_id: str, at_ms: int) -> None:
+    def asks(self, shown_run: ShownRun, call_id: str, relay_id: str, at_ms: int) -> None:
         """The sub-agent of the call waits for an answer; the call itself continues."""
-        call = self.place(shown, call_id, "", at_ms)
+        call = self.place(shown_run, call_id, "", at_ms)
         self._tree.set((*call.place, "relayId"), relay_id)
 
-    def refused(self, shown: ShownRun, call_id: str, reason: str) -> None:
+    def refused(self, shown_run: ShownRun, call_id: str, reason: str) -> None:
         """It will never be carried out."""
-        call = shown.calls.get(call_id) or self._adopted(shown, call_id)
+        call = shown_run.calls.get(call_id) or self._adopted(shown_run, call_id)
         if call is not None and call.is_open and not call.is_started:
             if reason:
                 self._tree.set((*call.place, "output"), reason)
@@ -79,11 +79,11 @@ class Calls:
             call.is_refused = True
             self._close(call, "error")
 
-    def start(self, shown: ShownRun, event: ToolStart) -> None:
-        known = shown.calls.get(event.call_id)
-        if known is not None and known.is_started and not known.is_open:
-            del shown.calls[event.call_id]  # some agents use ids again
-        call = self.place(shown, event.call_id, event.tool_name, event.timestamp_ms)
+    def start(self, shown_run: ShownRun, event: ToolStart) -> None:
+        earlier = shown_run.calls.get(event.call_id)
+        if earlier is not None and earlier.is_started and not earlier.is_open:
+            del shown_run.calls[event.call_id]  # some agents use ids again
+        call = self.place(shown_run, event.call_id, event.tool_name, event.timestamp_ms)
         call.is_started, call.started_ms = True, event.timestamp_ms
         if self._tree.text((*call.place, "inputText")):
             self._tree.set((*call.place, "inputText"), "")
@@ -92,13 +92,13 @@ class Calls:
         if event.operations:
             self._tree.set((*call.place, "operations"), event.operations)
 
-    def progress(self, shown: ShownRun, event: ToolProgress) -> None:
-        call = shown.calls.get(event.call_id)
+    def progress(self, shown_run: ShownRun, event: ToolProgress) -> None:
+        call = shown_run.calls.get(event.call_id)
         if call is not None and call.is_open and event.text:
             self._grow(call, event.text)
 
-    def end(self, shown: ShownRun, event: ToolEnd) -> None:
-        call = self.place(shown, event.call_id, event.tool_name, event.timestamp_ms)
+    def end(self, shown_run: ShownRun, event: ToolEnd) -> None:
+        call = self.place(shown_run, event.call_id, event.tool_name, event.timestamp_ms)
         if event.output is not None:
             self._settle_output(call, event.output)
         if event.operations is not None:
@@ -112,20 +112,20 @@ class Calls:
         self._tree.change((*call.place, "durationMs"), duration_ms)
         self._close(call, "error" if event.success is False or call.is_refused else "complete")
 
-    def repl_input(self, shown: ShownRun, event: ReplInput) -> None:
+    def repl_input(self, shown_run: ShownRun, event: ReplInput) -> None:
         code = {"code": event.code}
         self.start(
-            shown,
+            shown_run,
             ToolStart(call_id=event.id, tool_name=_REPL, input=code, timestamp_ms=event.timestamp_ms),
         )
 
-    def repl_progress(self, shown: ShownRun, event: ReplProgress) -> None:
-        self.progress(shown, ToolProgress(call_id=event.id, text=event.text))
+    def repl_progress(self, shown_run: ShownRun, event: ReplProgress) -> None:
+        self.progress(shown_run, ToolProgress(call_id=event.id, text=event.text))
 
-    def repl_output(self, shown: ShownRun, event: ReplOutput) -> None:
+    def repl_output(self, shown_run: ShownRun, event: ReplOutput) -> None:
         output = "\n".join(text for text in (event.stdout, event.error) if text)
         self.end(
-            shown,
+            shown_run,
             ToolEnd(
                 call_id=event.id,
                 tool_name=_REPL,
@@ -136,13 +136,13 @@ class Calls:
             ),
         )
 
-    def forked(self, shown: ShownRun, event: Forked) -> None:
-        call = self.place(shown, event.call_id, "", event.timestamp_ms)
+    def forked(self, shown_run: ShownRun, event: Forked) -> None:
+        call = self.place(shown_run, event.call_id, "", event.timestamp_ms)
         self._tree.set((*call.place, "logId"), event.log_id)
 
-    def close_all(self, shown: ShownRun) -> None:
+    def close_all(self, shown_run: ShownRun) -> None:
         """The run has ended, and with it all its calls."""
-        for call in shown.calls.values():
+        for call in shown_run.calls.values():
             if call.is_open:
                 self._close(call, "complete" if call.is_started else "error")
 
@@ -154,13 +154,13 @@ class Calls:
             self._tree.set(home, [])
         return home
 
-    def _adopted(self, shown: ShownRun, call_id: str) -> CallPlace | None:
+    def _adopted(self, shown_run: ShownRun, call_id: str) -> CallPlace | None:
         """The same call under the id that the model gave it while it was streamed."""
-        own_id = call_id.removeprefix(f"{shown.run_id}/")
-        call = shown.calls.get(own_id)
+        own_id = call_id.removeprefix(f"{shown_run.run_id}/")
+        call = shown_run.calls.get(own_id)
         if own_id == call_id or call is None or call.is_started or not call.is_open:
             return None
-        shown.calls[call_id] = shown.calls.pop(own_id)
+        shown_run.calls[call_id] = shown_run.calls.pop(own_id)
         self._tree.set((*call.place, "id"), call_id)
         self._tree.set((*call.part, "callId"), call_id)
         return call

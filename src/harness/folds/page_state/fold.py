@@ -62,28 +62,28 @@ class Relays:
     def use(self, runs: RunTree) -> None:
         self._runs = runs
 
-    def asked(self, shown: ShownRun, event: Relay) -> None:
-        known = self._positions.get(event.id)
-        is_open = known is not None and self._tree.at(("relays", str(known), "status")) == "pending"
+    def asked(self, shown_run: ShownRun, event: Relay) -> None:
+        earlier = self._positions.get(event.id)
+        is_open = earlier is not None and self._tree.at(("relays", str(earlier), "status")) == "pending"
         if is_open or event.id not in self._runs.open_relays:
             return
         place = self._tree.push(("relays",), shapes.relay(event))
         self._positions[event.id] = int(place[-1])
-        if shown.is_hidden:
+        if shown_run.is_hidden:
             return
-        if event.spawn_call_id and shown.parent_call != event.spawn_call_id:
+        if event.spawn_call_id and shown_run.parent_call != event.spawn_call_id:
             # A sub-agent with a log of its own: here, the call that started it waits.
-            self._calls.asks(shown, event.spawn_call_id, event.id, event.timestamp_ms)
+            self._calls.asks(shown_run, event.spawn_call_id, event.id, event.timestamp_ms)
         elif event.call_id:
             self._calls.waiting(
-                shown, event.call_id, event.tool_name, event.input, event.id, event.timestamp_ms
+                shown_run, event.call_id, event.tool_name, event.input, event.id, event.timestamp_ms
             )
 
-    def answered(self, shown: ShownRun, event: RelayReply) -> None:
+    def answered(self, shown_run: ShownRun, event: RelayReply) -> None:
         if not self._runs.relays:
             # A policy refuses without an approval request: the reply then has the id of the call.
             if event.id not in self._positions and not event.approved:
-                self._calls.refused(shown, event.id, event.reason)
+                self._calls.refused(shown_run, event.id, event.reason)
             return
         self._settle(event.id, "approved" if event.approved else "denied", event.reason)
         place = ("relays", str(self._positions[event.id]))
@@ -93,7 +93,7 @@ class Relays:
             self._tree.set((*place, "answer"), event.answer)
         if not event.approved:
             call_id = self._tree.at((*place, "callId"))
-            self._calls.refused(shown, call_id, event.reason or "denied")
+            self._calls.refused(shown_run, call_id, event.reason or "denied")
 
     def close(self) -> None:
         """Runs have ended: their approvals and questions are closed."""
@@ -134,50 +134,50 @@ class Conversation:
             Unknown: self._unknown,
         }
 
-    def was_queued(self, shown: ShownRun, event: Message) -> bool:
+    def was_queued(self, shown_run: ShownRun, event: Message) -> bool:
         """Whether a user's message was queued; if so, it moves out of the queue."""
         follow_up_id = event.id if event.id in self._queued else ""
         if not follow_up_id:
             waiting = (key for key, at in self._queued.items() if self._text_at(at) == event.text)
             follow_up_id = next(waiting, "")
-        if not follow_up_id or shown.parent_call:
+        if not follow_up_id or shown_run.parent_call:
             return False
         place = ("messages", self._queued.pop(follow_up_id))
         steering = self._tree.at(("steering",))
         if any(one["id"] == follow_up_id for one in steering):
             self._tree.set(("steering",), [one for one in steering if one["id"] != follow_up_id])
-        self._messages.close(shown, "complete")
+        self._messages.close(shown_run, "complete")
         self._tree.change((*place, "runId"), event.run_id)
         self._tree.set((*place, "status"), "complete")
         for file in shapes.files_of(event.parts):
             self._tree.push((*place, "parts"), file)
-        if not shown.is_ended and shown.position >= 0:
-            self._messages.current(shown, event.timestamp_ms)
+        if not shown_run.is_ended and shown_run.position >= 0:
+            self._messages.current(shown_run, event.timestamp_ms)
         return True
 
     def _text_at(self, position: str) -> str:
         return self._tree.text(("messages", position, "content"))
 
-    def _created(self, _shown: ShownRun, event: ThreadCreated) -> None:
+    def _created(self, _shown_run: ShownRun, event: ThreadCreated) -> None:
         self._tree.change(("sessionId",), event.id)
         if event.title:
             self._tree.change(("title",), event.title)
 
-    def _renamed(self, _shown: ShownRun, event: ThreadRenamed) -> None:
+    def _renamed(self, _shown_run: ShownRun, event: ThreadRenamed) -> None:
         self._tree.change(("title",), event.title)
 
-    def _mode(self, _shown: ShownRun, event: ModeChanged) -> None:
+    def _mode(self, _shown_run: ShownRun, event: ModeChanged) -> None:
         self._tree.change(("mode",), event.mode_id)
 
-    def _model(self, _shown: ShownRun, event: ModelChanged) -> None:
+    def _model(self, _shown_run: ShownRun, event: ModelChanged) -> None:
         if not event.mode_id or event.mode_id == self._tree.at(("mode",)):
             self._tree.change(("model",), event.model_id)
 
-    def _tasks(self, shown: ShownRun, event: TasksChanged) -> None:
-        if not shown.parent_call:
+    def _tasks(self, shown_run: ShownRun, event: TasksChanged) -> None:
+        if not shown_run.parent_call:
             self._tree.set(("tasks",), [shapes.task(task) for task in event.tasks])
 
-    def _follow_ups(self, _shown: ShownRun, event: FollowUpsChanged) -> None:
+    def _follow_ups(self, _shown_run: ShownRun, event: FollowUpsChanged) -> None:
         queue = event.queue(self._tree.at(("followUps",)))
         waiting = [shapes.follow_up(pending, number) for number, pending in enumerate(queue)]
         self._tree.set(("followUps",), waiting)
@@ -190,9 +190,9 @@ class Conversation:
                 queued = _waiting(one["id"], one["text"], event)
                 self._queued[one["id"]] = self._tree.push(("messages",), queued)[-1]
 
-    def _steering(self, shown: ShownRun, event: SteeringQueued) -> None:
+    def _steering(self, shown_run: ShownRun, event: SteeringQueued) -> None:
         """Insert it before the messages that wait for another run."""
-        if shown.parent_call or event.id in self._queued:
+        if shown_run.parent_call or event.id in self._queued:
             return
         self._tree.push(("steering",), {"id": event.id, "text": event.text})
         follow_ups = {one["id"] for one in self._tree.at(("followUps",))}
@@ -200,44 +200,44 @@ class Conversation:
         place = self._messages.add_before(_waiting(event.id, event.text, event), later)
         self._queued[event.id] = place[-1]
 
-    def _briefed(self, shown: ShownRun, event: Briefed) -> None:
-        self._messages.notice(shown, "info", briefing_words(event), "briefing", event.timestamp_ms)
+    def _briefed(self, shown_run: ShownRun, event: Briefed) -> None:
+        self._messages.notice(shown_run, "info", briefing_words(event), "briefing", event.timestamp_ms)
 
-    def _signal(self, shown: ShownRun, event: Signal) -> None:
+    def _signal(self, shown_run: ShownRun, event: Signal) -> None:
         text = shapes.text_of(event.contents)
         if event.category == "user":
             self._messages.add_user_message(
-                shown, text, event.contents, message_id=event.id, at_ms=event.timestamp_ms
+                shown_run, text, event.contents, message_id=event.id, at_ms=event.timestamp_ms
             )
         elif text and event.category != "state":  # the state itself is shown elsewhere
-            self._messages.notice(shown, "info", text, event.tag_name, event.timestamp_ms)
+            self._messages.notice(shown_run, "info", text, event.tag_name, event.timestamp_ms)
 
-    def _compacted(self, shown: ShownRun, event: Compacted) -> None:
+    def _compacted(self, shown_run: ShownRun, event: Compacted) -> None:
         sizes = [str(size) for size in (event.before_tokens, event.after_tokens) if size is not None]
         change = f" ({' → '.join(sizes)} tokens)" if sizes else ""
         self._messages.notice(
-            shown, "info", f"the context was shortened{change}", "compacted", event.timestamp_ms
+            shown_run, "info", f"the context was shortened{change}", "compacted", event.timestamp_ms
         )
 
-    def _warning(self, shown: ShownRun, event: Warning) -> None:
-        self._messages.notice(shown, "warning", event.message, event.code, event.timestamp_ms)
+    def _warning(self, shown_run: ShownRun, event: Warning) -> None:
+        self._messages.notice(shown_run, "warning", event.message, event.code, event.timestamp_ms)
 
-    def _info(self, shown: ShownRun, event: Info) -> None:
+    def _info(self, shown_run: ShownRun, event: Info) -> None:
         if event.message:
-            self._messages.notice(shown, "info", event.message, event.code, event.timestamp_ms)
+            self._messages.notice(shown_run, "info", event.message, event.code, event.timestamp_ms)
 
-    def _unknown(self, shown: ShownRun, event: Unknown) -> None:
+    def _unknown(self, shown_run: ShownRun, event: Unknown) -> None:
         text = event.raw if isinstance(event.raw, str) else event.reason
         if text:
-            self._messages.notice(shown, "info", text[:_LONGEST_UNKNOWN], "unknown", event.timestamp_ms)
+            self._messages.notice(shown_run, "info", text[:_LONGEST_UNKNOWN], "unknown", event.timestamp_ms)
 
 
 def _waiting(message_id: str, text: str, event: Event) -> shapes.Data:
     """A user's message that is still queued."""
-    written = shapes.message(message_id, "user", status="pending", created_ms=event.timestamp_ms, run_id="")
-    written["content"] = text
-    written["parts"] = [{"type": "text", "text": text}]
-    return written
+    message = shapes.message(message_id, "user", status="pending", created_ms=event.timestamp_ms, run_id="")
+    message["content"] = text
+    message["parts"] = [{"type": "text", "text": text}]
+    return message
 
 
 _CALM = ("completed", "interrupted")
@@ -292,15 +292,19 @@ class StateFold:
         run = runs.feed(event)
         if runs.began or runs.ended:
             self._note_runs(event, run)
-        handler = self._handlers.get(type(event))
+        handler = self._handlers.get(type(event)) if runs.withdrawn is None else self._withdraw
         if handler is not None:
-            shown = self._shown_run(event.run_id)
-            if not shown.is_hidden or type(event) in _OF_HIDDEN_RUNS:
-                handler(shown, event)
-            if shown.is_ended:
-                self._close_late(shown)
+            shown_run = self._shown_run(event.run_id)
+            if not shown_run.is_hidden or type(event) in _OF_HIDDEN_RUNS:
+                handler(shown_run, event)
+            if shown_run.is_ended:
+                self._close_late(shown_run)
         self._tree.set(("seq",), event.seq + 1 if event.seq >= 0 else self.seq + 1)
         return self._tree.take_operations()
+
+    def _withdraw(self, shown_run: ShownRun, _event: Event) -> None:
+        if self._runs.withdrawn is not None:
+            self._messages.withdraw(shown_run, self._runs.withdrawn)
 
     def note(self, name: str, value: Any) -> list[Operation]:
         """Set something that the log does not say: the state shows `value` under `name`."""
@@ -344,7 +348,6 @@ class StateFold:
             Result: self._end,
             vocabulary.TextDelta: messages.text,
             vocabulary.ReasoningDelta: messages.reasoning,
-            vocabulary.TextRetracted: messages.retract,
             vocabulary.Message: self._message,
             vocabulary.ToolInputDelta: calls.writing,
             vocabulary.ToolStart: calls.start,
@@ -364,21 +367,21 @@ class StateFold:
         }
 
     def _shown_run(self, run_id: str) -> ShownRun:
-        shown = self._index.runs.get(run_id)
-        if shown is None:
-            shown = self._index.runs[run_id] = ShownRun(run_id)
-        return shown
+        shown_run = self._index.runs.get(run_id)
+        if shown_run is None:
+            shown_run = self._index.runs[run_id] = ShownRun(run_id)
+        return shown_run
 
     def _note_runs(self, event: Event, run: RunNode) -> None:
         """Handle runs that ended without a `Result`, and a run that begins without a start."""
         self._end_all(one for one in self._runs.ended if one is not run)
-        shown = self._shown_run(event.run_id)
-        if shown.is_hidden:
+        shown_run = self._shown_run(event.run_id)
+        if shown_run.is_hidden:
             self._relays.close()
         if self._runs.began:
-            shown.is_hidden = bool(run.depth) and not self._has_place(run)
-            if not shown.is_hidden and type(event) is not SessionStart:
-                self._begin(shown, SessionStart(run_id=run.id, timestamp_ms=event.timestamp_ms))
+            shown_run.is_hidden = bool(run.depth) and not self._has_place(run)
+            if not shown_run.is_hidden and type(event) is not SessionStart:
+                self._begin(shown_run, SessionStart(run_id=run.id, timestamp_ms=event.timestamp_ms))
 
     def _has_place(self, run: RunNode) -> bool:
         """Whether the call that started a sub-agent is known, and shown."""
@@ -387,56 +390,59 @@ class StateFold:
 
     def _end_all(self, runs: Iterable[RunNode]) -> None:
         for run in runs:
-            ended = Result(success=False, outcome="interrupted", run_id=run.id)
-            self._end(self._shown_run(run.id), ended)
+            result = Result(success=False, outcome="interrupted", run_id=run.id)
+            self._end(self._shown_run(run.id), result)
 
     def _new_id(self) -> str:
         self._index.messages += 1
         return f"message-{self._index.messages}"
 
-    def _begin(self, shown: ShownRun, event: SessionStart) -> None:
-        if shown.position >= 0:
-            self._continue(shown, event)
+    def _begin(self, shown_run: ShownRun, event: SessionStart) -> None:
+        if shown_run.position >= 0:
+            self._continue(shown_run, event)
             return
-        shown.is_ended = False
-        shown.position = len(self._tree.at(("runs",)))
+        shown_run.is_ended = False
+        shown_run.position = len(self._tree.at(("runs",)))
         self._tree.push(("runs",), shapes.run(event))
         run = self._runs.run
         if run.depth:
-            shown.parent_call = run.call_id
+            shown_run.parent_call = run.call_id
             caller = self._shown_run(run.parent)
-            shown.home = self._calls.home_below(caller, run.call_id, event.timestamp_ms)
+            shown_run.home = self._calls.home_below(caller, run.call_id, event.timestamp_ms)
             if caller.is_ended:
                 self._close_late(caller)
             return
-        if shown.used:
-            self._index.before = self._index.before.minus(shown.used)
+        if shown_run.used:
+            self._index.before = self._index.before.minus(shown_run.used)
         if not self._tree.at(("sessionId",)):
             self._tree.set(("sessionId",), event.run_id)
         self._describe((), agent=event.agent, model=event.model, cwd=event.cwd)
         self._show_running()
 
-    def _continue(self, shown: ShownRun, event: Event) -> None:
+    def _continue(self, shown_run: ShownRun, event: Event) -> None:
         """A run that is shown already has its start now, or is open again after it was suspended or had ended."""
-        run = ("runs", str(shown.position))
+        run = ("runs", str(shown_run.position))
+        if self._runs.restarted:
+            self._messages.leave_open_texts(shown_run)
         if isinstance(event, SessionStart):
             self._describe(run, agent=event.agent, model=event.model, name=event.name)
         self._tree.change((*run, "status"), "running")
-        if not shown.parent_call:
-            if shown.is_ended:
+        if not shown_run.parent_call:
+            if shown_run.is_ended:
                 if isinstance(event, SessionStart):
-                    shown.used_earlier = shown.used_earlier.plus(shown.used)
-                    shown.used = Usage()
+                    shown_run.used_earlier = shown_run.used_earlier.plus(shown_run.used)
+                    shown_run.used = shown_run.reported = Usage()
+                    shown_run.stated = shown_run.stated_usd = None
                 else:
-                    self._index.before = self._index.before.minus(shown.used)
+                    self._index.before = self._index.before.minus(shown_run.used)
                 # The run that this one has ended was shown first, with what this one had used counted twice.
                 self._tree.change(("usage",), shapes.usage(self._used()))
-            if self._messages.is_followed(shown):
-                self._messages.close(shown, "complete")
+            if self._messages.is_followed(shown_run):
+                self._messages.close(shown_run, "complete")
             if isinstance(event, SessionStart):
                 self._describe((), agent=event.agent, model=event.model, cwd=event.cwd)
             self._show_running()
-        shown.is_ended = False
+        shown_run.is_ended = False
 
     def _describe(self, place: Path, **values: str) -> None:
         for name, value in values.items():
@@ -448,76 +454,84 @@ class StateFold:
         if self._tree.at(()).get("error") is not None:
             self._tree.set(("error",), None)
 
-    def _end(self, shown: ShownRun, event: Result) -> None:
-        if shown.is_ended:
+    def _end(self, shown_run: ShownRun, event: Result) -> None:
+        if shown_run.is_ended:
             return
         is_error = not event.success and event.outcome not in _CALM
-        if self._runs.answer_in_result and not shown.is_hidden and shown.run_id == event.run_id:
-            answer = vocabulary.Message(role="assistant", text=event.text, timestamp_ms=event.timestamp_ms)
-            self._messages.message(shown, answer)
-        self._calls.close_all(shown)
-        if shown.message is None and shown.early_notices:
-            self._messages.current(shown, event.timestamp_ms)
-        self._messages.close(shown, "error" if is_error else "complete")
-        shown.streams.clear()
-        if shown.position >= 0:
-            run = ("runs", str(shown.position))
+        answer = self._runs.said
+        if (
+            answer is not None
+            and not shown_run.is_hidden
+            and shown_run.run_id == answer.run_id == event.run_id
+        ):
+            self._messages.message(shown_run, answer)
+        self._calls.close_all(shown_run)
+        if shown_run.message is None and shown_run.early_notices:
+            self._messages.current(shown_run, event.timestamp_ms)
+        self._messages.close(shown_run, "error" if is_error else "complete")
+        shown_run.streams.clear()
+        if shown_run.position >= 0:
+            run = ("runs", str(shown_run.position))
             self._tree.set((*run, "status"), event.outcome)
             self._tree.change((*run, "durationMs"), event.duration_ms)
         self._relays.close()
-        if not shown.parent_call and not shown.is_hidden:
-            shown.used = settled(shown.used, event.usage, event.total_cost_usd)
-            self._index.before = self._index.before.plus(shown.used)
-            self._show_usage(shown)
+        if not shown_run.parent_call and not shown_run.is_hidden:
+            shown_run.stated, shown_run.stated_usd = event.usage, event.total_cost_usd
+            shown_run.used = settled(shown_run.reported, shown_run.stated, shown_run.stated_usd)
+            self._index.before = self._index.before.plus(shown_run.used)
+            self._show_usage(shown_run)
             if is_error:
-                self._tree.set(("error",), shown.error or event.outcome.replace("_", " "))
+                self._tree.set(("error",), shown_run.error or event.outcome.replace("_", " "))
             if self._runs.open_top is None:
                 self._tree.change(("status",), "error" if is_error else "idle")
-        shown.is_ended = True
+        shown_run.is_ended = True
 
-    def _close_late(self, shown: ShownRun) -> None:
+    def _close_late(self, shown_run: ShownRun) -> None:
         """What comes after the end of its run is shown, but never as open."""
-        self._calls.close_all(shown)
-        if shown.message is not None:
-            self._tree.change((*shown.message, "status"), "complete")
+        self._calls.close_all(shown_run)
+        if shown_run.message is not None:
+            self._tree.change((*shown_run.message, "status"), "complete")
 
-    def _message(self, shown: ShownRun, event: vocabulary.Message) -> None:
-        if event.role != "user" or not self._conversation.was_queued(shown, event):
-            self._messages.message(shown, event)
+    def _message(self, shown_run: ShownRun, event: vocabulary.Message) -> None:
+        if event.role != "user" or not self._conversation.was_queued(shown_run, event):
+            self._messages.message(shown_run, event)
 
-    def _usage(self, shown: ShownRun, event: vocabulary.UsageDelta) -> None:
+    def _usage(self, shown_run: ShownRun, event: vocabulary.UsageDelta) -> None:
         """Add it to the run and to the top run above it; if the run is unknown, only to the latest top run."""
         top = self._shown_run(top_of(self._runs, event))
         is_known = self._runs.get(event.run_id) is not None
-        for one in (shown, top) if is_known and top is not shown else (top,):
-            one.used = one.used.plus(event.usage)
+        for one in (shown_run, top) if is_known and top is not shown_run else (top,):
+            before, one.reported = one.used, one.reported.plus(event.usage)
+            one.used = settled(
+                one.reported, one.stated, one.stated_usd
+            )  # a late report may be a part of the total
             if one is top and (one.is_ended or one.position < 0):
-                self._index.before = self._index.before.plus(event.usage)
+                self._index.before = self._index.before.minus(before).plus(one.used)
             self._show_usage(one)
 
-    def _show_usage(self, shown: ShownRun) -> None:
-        if shown.position >= 0:
-            used = shown.used_earlier.plus(shown.used)
-            self._tree.set(("runs", str(shown.position), "usage"), shapes.usage(used))
-        if not shown.parent_call:
+    def _show_usage(self, shown_run: ShownRun) -> None:
+        if shown_run.position >= 0:
+            total = shown_run.used_earlier.plus(shown_run.used)
+            self._tree.set(("runs", str(shown_run.position), "usage"), shapes.usage(total))
+        if not shown_run.parent_call:
             self._tree.set(("usage",), shapes.usage(self._used()))
 
     def _used(self) -> Usage:
         """Of all top runs together."""
-        used = self._index.before
+        total = self._index.before
         for run in self._runs.unfinished:
             if not run.depth:
-                used = used.plus(self._shown_run(run.id).used)
-        return used
+                total = total.plus(self._shown_run(run.id).used)
+        return total
 
-    def _error(self, shown: ShownRun, event: vocabulary.Error) -> None:
-        shown.error = event.message
-        self._messages.notice(shown, "error", event.message, event.code, event.timestamp_ms)
+    def _error(self, shown_run: ShownRun, event: vocabulary.Error) -> None:
+        shown_run.error = event.message
+        self._messages.notice(shown_run, "error", event.message, event.code, event.timestamp_ms)
 
-    def _suspended(self, shown: ShownRun, _event: vocabulary.Suspended) -> None:
-        if shown.position >= 0 and not shown.is_ended:
-            self._tree.change(("runs", str(shown.position), "status"), "suspended")
+    def _suspended(self, shown_run: ShownRun, _event: vocabulary.Suspended) -> None:
+        if shown_run.position >= 0 and not shown_run.is_ended:
+            self._tree.change(("runs", str(shown_run.position), "status"), "suspended")
 
-    def _resumed(self, shown: ShownRun, event: vocabulary.Resumed) -> None:
-        if shown.position >= 0 and not shown.is_ended:
-            self._continue(shown, event)
+    def _resumed(self, shown_run: ShownRun, event: vocabulary.Resumed) -> None:
+        if shown_run.position >= 0 and not shown_run.is_ended:
+            self._continue(shown_run, event)

@@ -62,20 +62,20 @@ def diff(before: Any, after: Any, path: Path = ()) -> list[Operation]:
         return _text_diff(before, after, path)
     if isinstance(before, dict) and before.keys() <= after.keys() and not _is_unsafe_change(before, after):
         keys: Iterable[Any] = after
-        known = before
+        mirror = before
     elif isinstance(before, list) and len(before) <= len(after):
         keys = range(len(after))
-        known = dict(enumerate(before))
+        mirror = dict(enumerate(before))
     else:
         return [] if _is_same(before, after) else [Operation("set", path, after)]
-    found: list[Operation] = []
+    operations: list[Operation] = []
     for key in keys:
         place = (*path, str(key))
-        if key in known:
-            found += diff(known[key], after[key], place)
+        if key in mirror:
+            operations += diff(mirror[key], after[key], place)
         else:
-            found.append(Operation("set", place, after[key]))
-    return found
+            operations.append(Operation("set", place, after[key]))
+    return operations
 
 
 def merge(operations: Iterable[Operation]) -> list[Operation]:

@@ -110,14 +110,14 @@ def run(event: SessionStart) -> Data:
     }
 
 
-def usage(used: Usage) -> Data:
+def usage(tokens: Usage) -> Data:
     return {
-        "input": used.input,
-        "output": used.output,
-        "cacheRead": used.cache_read,
-        "cacheWrite": used.cache_write,
-        "reasoning": used.reasoning,
-        "costUsd": used.cost_usd,
+        "input": tokens.input,
+        "output": tokens.output,
+        "cacheRead": tokens.cache_read,
+        "cacheWrite": tokens.cache_write,
+        "reasoning": tokens.reasoning,
+        "costUsd": tokens.cost_usd,
     }
 
 
@@ -186,10 +186,10 @@ class _Sent(msgspec.Struct):
 
 def operations_of(message: bytes) -> bytes:
     """One of these messages as a list of operations: a whole state is set at the empty path."""
-    sent = _read(message)
-    if isinstance(sent.state, msgspec.UnsetType):
-        return bytes(sent.operations)
-    return b'[{"type":"set","path":[],"value":%b}]' % bytes(sent.state)
+    frame = _decode(message)
+    if isinstance(frame.state, msgspec.UnsetType):
+        return bytes(frame.operations)
+    return b'[{"type":"set","path":[],"value":%b}]' % bytes(frame.state)
 
 
-_read = msgspec.json.Decoder(_Sent).decode
+_decode = msgspec.json.Decoder(_Sent).decode

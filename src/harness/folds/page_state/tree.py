@@ -60,12 +60,12 @@ class Tree:
 
     def set(self, path: Path, value: Any) -> None:
         """`value` may be anything that an event holds."""
-        recorded = value
+        plain = value
         if isinstance(value, str):
-            recorded = value = _plain(value)
+            plain = value = _plain(value)
         elif not isinstance(value, bool | int | float | None):
             data = encode(value)
-            recorded, value = msgspec.Raw(data), _decode(data)
+            plain, value = msgspec.Raw(data), _decode(data)
         parent, key = self.at(path[:-1]), path[-1]
         if type(parent) is not list:
             parent[key] = value
@@ -73,7 +73,7 @@ class Tree:
             parent.append(value)
         else:
             parent[int(key)] = value
-        self._operations.append(Operation("set", path, recorded))
+        self._operations.append(Operation("set", path, plain))
 
     def change(self, path: Path, value: Any) -> None:
         """Set a plain value; records nothing if it is unchanged."""

@@ -225,8 +225,8 @@ def question_of(relay: Relay) -> Any:
     """The arguments of a call that needs approval, else the question."""
     if relay.input is not None:
         return relay.input
-    asked = {"question": relay.question, "options": relay.options}
-    return {name: value for name, value in asked.items() if value}
+    fields = {"question": relay.question, "options": relay.options}
+    return {name: value for name, value in fields.items() if value}
 
 
 def denial(reason: str) -> dict[str, Any]:

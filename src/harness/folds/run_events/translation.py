@@ -31,7 +31,6 @@ from harness.events import (
     StepEnd,
     StepStart,
     TextDelta,
-    TextRetracted,
     ToolEnd,
     ToolProgress,
     ToolStart,
@@ -111,15 +110,15 @@ class OpenRun(msgspec.Struct):
             run_id=self.speaker_id, parent_id=self.speaker_parent_id, id=call_id, name=name, input=arguments
         )
 
-    def usage(self, used: Usage) -> wire.UsageEvent:
-        prompt, answer = prompt_and_answer(used)
+    def usage(self, tokens: Usage) -> wire.UsageEvent:
+        prompt, answer = prompt_and_answer(tokens)
         return wire.UsageEvent(
             run_id=self.speaker_id,
             parent_id=self.speaker_parent_id,
             input_tokens=prompt,
             output_tokens=answer,
-            cache_read_tokens=used.cache_read,
-            cache_creation_tokens=used.cache_write,
+            cache_read_tokens=tokens.cache_read,
+            cache_creation_tokens=tokens.cache_write,
         )
 
     def error(self, message: str) -> wire.RunErrorEvent:
@@ -148,10 +147,10 @@ class OpenRun(msgspec.Struct):
         )
 
 
-def prompt_and_answer(used: Usage) -> tuple[int, int]:
+def prompt_and_answer(tokens: Usage) -> tuple[int, int]:
     """Tokens of the whole prompt, cached or not, and of the whole answer."""
-    prompt = (used.input or 0) + (used.cache_read or 0) + (used.cache_write or 0)
-    return prompt, (used.output or 0) + (used.reasoning or 0)
+    prompt = (tokens.input or 0) + (tokens.cache_read or 0) + (tokens.cache_write or 0)
+    return prompt, (tokens.output or 0) + (tokens.reasoning or 0)
 
 
 class _State(msgspec.Struct):
@@ -174,7 +173,6 @@ class WireTranslation:
             StepEnd: self._on_step_end,
             TextDelta: self._on_text,
             ReasoningDelta: self._on_reasoning,
-            TextRetracted: self._on_retraction,
             Message: self._on_message,
             ToolStart: self._on_tool_start,
             ToolProgress: self._on_tool_progress,
@@ -190,7 +188,7 @@ class WireTranslation:
 
     def feed(self, event: Event, /) -> Sequence[WireEvent]:
         node = self._tree.feed(event)
-        handler = self._handlers.get(type(event))
+        handler = self._handlers.get(type(event)) if self._tree.withdrawn is None else self._on_withdrawal
         if handler is None:
             return ()
         run = self._run(event.run_id)
@@ -226,8 +224,8 @@ class WireTranslation:
         return wire.HarnessEnd(run_id=run.run_id, parent_id=run.parent_id, reason="aborted")
 
     def _on_result(self, run: OpenRun, event: Result) -> Sequence[WireEvent]:
-        answer = self._tree.answer_in_result
-        events = [self._whole_text(run, "", answer)] if answer else []
+        answer = self._tree.said
+        events = [] if answer is None else [self._whole_text(run, "", answer.text)]
         del self._state.runs[run.run_id]
         run.speak_as("")
         reason = "aborted" if event.outcome == "interrupted" else ""
@@ -273,7 +271,7 @@ class WireTranslation:
             stream = run.reasonings[event.id] = self._new_stream(run, event.id, "reasoning")
         return (run.reasoning(stream, event.text),)
 
-    def _on_retraction(self, run: OpenRun, event: TextRetracted) -> Sequence[WireEvent]:
+    def _on_withdrawal(self, run: OpenRun, event: Any) -> Sequence[WireEvent]:
         stream = run.texts.pop(event.id, None)
         return () if stream is None else (run.retracted(stream),)
 
@@ -329,8 +327,8 @@ class WireTranslation:
 
     def _on_relay_reply(self, run: OpenRun, event: RelayReply) -> Sequence[WireEvent]:
         # A refusal without an approval request has the id of the call itself.
-        asked = next(iter(self._tree.relays), None)
-        run_id, call_id = (run.run_id, event.id) if asked is None else (asked.run_id, asked.call_id)
+        question = next(iter(self._tree.relays), None)
+        run_id, call_id = (run.run_id, event.id) if question is None else (question.run_id, question.call_id)
         if call_id and not event.approved:
             self._run(run_id).refused[call_id] = denial(event.reason)
         return ()
@@ -384,8 +382,8 @@ class WireTranslation:
 
     def _new_stream(self, run: OpenRun, stream_id: str, kind: str) -> str:
         name = stream_id or f"{run.speaker_id}:{kind}"
-        given = self._state.streams
-        times = given[name] = given.get(name, 0) + 1
+        counts = self._state.streams
+        times = counts[name] = counts.get(name, 0) + 1
         return name if times == 1 else f"{name}:{times}"
 
 

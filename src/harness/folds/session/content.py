@@ -47,36 +47,40 @@ def parts_of_message(message: Message) -> list[Part]:
 
 def files_of(parts: Sequence[Any]) -> list[ImagePart | FilePart]:
     """The files and images among parts; other and unreadable parts are skipped."""
-    return [found for part in parts if (found := _file(_as_data(part))) is not None]
+    return [file for part in parts if (file := _file(_as_data(part))) is not None]
 
 
 def parts_of_contents(contents: Any) -> list[Part]:
     """The contents of a signal: text, or a list of text and files."""
     if isinstance(contents, str):
         return [TextPart(text=contents)] if contents else []
-    found: list[Part] = []
+    parts: list[Part] = []
     for part in contents if isinstance(contents, list | tuple) else ():
         data = {"type": "text", "text": part} if isinstance(part, str) else _as_data(part)
         text = data.get("text")
         if data.get("type") == "text" and isinstance(text, str):
-            found.append(TextPart(text=text))
+            parts.append(TextPart(text=text))
         elif (file := _file(data)) is not None:
-            found.append(file)
-    return found
+            parts.append(file)
+    return parts
 
 
 def part_of_signal(signal: Signal) -> SignalPart:
     """The part for any signal except a user's message."""
     words = "\n".join(part.text for part in parts_of_contents(signal.contents) if isinstance(part, TextPart))
     # Attributes are what the model sees; longer data may be in the metadata only.
-    known = {**(signal.metadata or {}), **(signal.attributes or {})}
+    attributes = {**(signal.metadata or {}), **(signal.attributes or {})}
     if signal.category == "state":
         return _state_signal(signal, words)
     if signal.category == "notification":
         summary = signal.tag_name == _SUMMARY
-        return _notification_summary(signal, words, known) if summary else _notification(signal, words, known)
+        return (
+            _notification_summary(signal, words, attributes)
+            if summary
+            else _notification(signal, words, attributes)
+        )
     if signal.tag_name == _REMINDER:
-        return _reminder(words, known)
+        return _reminder(words, attributes)
     return ReactiveSignalPart(
         id=signal.id or None,
         tag_name=signal.tag_name,
@@ -88,8 +92,8 @@ def part_of_signal(signal: Signal) -> SignalPart:
 
 def role_of_signal(signal: Signal) -> Role:
     """The role of a signal that is a message of its own: `user`, unless its metadata has another role."""
-    named: Any = (signal.metadata or {}).get("role")
-    role: Role = named if named in get_args(Role) else "user"
+    role_name: Any = (signal.metadata or {}).get("role")
+    role: Role = role_name if role_name in get_args(Role) else "user"
     return role
 
 
@@ -124,23 +128,23 @@ def task_items(event: TasksChanged) -> list[TaskItem]:
     ]
 
 
-def _reminder(words: str, known: Mapping[str, Any]) -> SystemReminderPart:
-    timestamp = known.get("timestamp")
+def _reminder(words: str, attributes: Mapping[str, Any]) -> SystemReminderPart:
+    timestamp = attributes.get("timestamp")
     return SystemReminderPart(
         message=words,
-        reminder_type=_first(str, known.get("type"), known.get("reminderType")),
-        path=_first(str, known.get("path")),
-        precedes_message_id=_first(str, known.get("precedesMessageId")),
-        gap_text=_first(str, known.get("gapText")),
-        gap_ms=_first(float, _number(known.get("gapMs"))),
+        reminder_type=_first(str, attributes.get("type"), attributes.get("reminderType")),
+        path=_first(str, attributes.get("path")),
+        precedes_message_id=_first(str, attributes.get("precedesMessageId")),
+        gap_text=_first(str, attributes.get("gapText")),
+        gap_ms=_first(float, _number(attributes.get("gapMs"))),
         timestamp=None
         if timestamp is None
         else timestamp
         if isinstance(timestamp, str)
         else compact(timestamp),
-        goal_max_turns=_count(known.get("goalMaxTurns")),
-        judge_model_id=_first(str, known.get("judgeModelId")),
-        goal_evaluation=known.get("goalEvaluation"),
+        goal_max_turns=_count(attributes.get("goalMaxTurns")),
+        judge_model_id=_first(str, attributes.get("judgeModelId")),
+        goal_evaluation=attributes.get("goalEvaluation"),
     )
 
 
@@ -156,34 +160,36 @@ def _state_signal(signal: Signal, words: str) -> StateSignalPart:
     )
 
 
-def _notification(signal: Signal, words: str, known: Mapping[str, Any]) -> NotificationPart:
-    record = known.get("notification")
+def _notification(signal: Signal, words: str, attributes: Mapping[str, Any]) -> NotificationPart:
+    record = attributes.get("notification")
     if isinstance(record, Mapping):
-        known = {**record, **known}
+        attributes = {**record, **attributes}
     return NotificationPart(
         id=signal.id or None,
-        notification_id=_first(str, known.get("notificationId"), known.get("id")),
+        notification_id=_first(str, attributes.get("notificationId"), attributes.get("id")),
         message=words,
-        source=_first(str, known.get("source")),
-        kind=_first(str, known.get("kind")),
-        priority=_first(str, known.get("priority")),
-        status=_first(str, known.get("status")),
+        source=_first(str, attributes.get("source")),
+        kind=_first(str, attributes.get("kind")),
+        priority=_first(str, attributes.get("priority")),
+        status=_first(str, attributes.get("status")),
         attributes=signal.attributes,
         metadata=signal.metadata,
     )
 
 
-def _notification_summary(signal: Signal, words: str, known: Mapping[str, Any]) -> NotificationSummaryPart:
-    inner = known.get("summary")
+def _notification_summary(
+    signal: Signal, words: str, attributes: Mapping[str, Any]
+) -> NotificationSummaryPart:
+    inner = attributes.get("summary")
     if isinstance(inner, Mapping):
-        known = {**inner, **known}
-    ids = known.get("notificationIds")
+        attributes = {**inner, **attributes}
+    ids = attributes.get("notificationIds")
     return NotificationSummaryPart(
         id=signal.id or None,
         message=words,
-        pending=_count(known.get("pending")) or 0,
-        by_source=_first(dict, known.get("bySource")) or {},
-        by_priority=_first(dict, known.get("byPriority")) or {},
+        pending=_count(attributes.get("pending")) or 0,
+        by_source=_first(dict, attributes.get("bySource")) or {},
+        by_priority=_first(dict, attributes.get("byPriority")) or {},
         notification_ids=[str(one) for one in ids] if isinstance(ids, list) else [],
     )
 

@@ -36,8 +36,10 @@ from harness.formatting.json_text import compact
 
 def _state(state: DisplayState, event: wire.StateChangedEvent) -> None:
     progress = state.om_progress
-    given = {key: event.state.get(key) for key in event.changed_keys}
-    threshold, reflection = (_number(given.get(f"{name}Threshold")) for name in ("observation", "reflection"))
+    changes = {key: event.state.get(key) for key in event.changed_keys}
+    threshold, reflection = (
+        _number(changes.get(f"{name}Threshold")) for name in ("observation", "reflection")
+    )
     if threshold is not None:
         progress.threshold = threshold
     if reflection is not None:
@@ -147,8 +149,8 @@ def _percent(tokens: int, threshold: float) -> float:
 
 
 def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = value.get(key)
-    return found if isinstance(found, Mapping) else {}
+    inner = value.get(key)
+    return inner if isinstance(inner, Mapping) else {}
 
 
 def _number(value: Any) -> int | float | None:
@@ -300,11 +302,11 @@ def _note_modified(state: DisplayState, event: Any, modifying_tools: Collection[
         path = tool.args.get("path")
         paths = [path] if isinstance(path, str) and path else []
     for path in paths:
-        known = state.modified_files.get(path)
-        if known is None:
-            known = ModifiedFile(operations=[], first_modified=event.timestamp or 0)
-            state.modified_files[path] = known
-        known.operations.append(tool.name)
+        file = state.modified_files.get(path)
+        if file is None:
+            file = ModifiedFile(operations=[], first_modified=event.timestamp or 0)
+            state.modified_files[path] = file
+        file.operations.append(tool.name)
 
 
 def _answered(state: DisplayState, tool_call_id: str) -> None:

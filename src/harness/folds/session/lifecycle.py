@@ -86,11 +86,13 @@ def _result(child: ChildRun, event: Result) -> Sequence[HarnessEvent]:
     duration_ms = event.duration_ms
     if duration_ms is None:
         duration_ms = max(0, event.timestamp_ms - child.started_ms)
-    left = [one for call_id in list(child.calls) for one in child.end_call(call_id, None, is_error=True)]
+    open_calls = [
+        one for call_id in list(child.calls) for one in child.end_call(call_id, None, is_error=True)
+    ]
     if event.outcome == "interrupted":
-        return [*left, *child.stop(event.text, duration_ms)]
+        return [*open_calls, *child.stop(event.text, duration_ms)]
     is_error = not event.success and event.outcome != "limit_exceeded"
-    return [*left, *child.end(event.text, duration_ms, is_error=is_error)]
+    return [*open_calls, *child.end(event.text, duration_ms, is_error=is_error)]
 
 
 _HANDLERS: Mapping[type[Event], Callable[[ChildRun, Any], Sequence[HarnessEvent]]] = {
@@ -161,6 +163,8 @@ class Lifecycle:
         node = self.tree.run
         if not node.depth:
             run = self.state.runs.get(event.run_id)
+            if run is not None and self.tree.restarted:
+                run.leave_open_texts()
             return self.begin(node)[0] if run is None else () if run.is_running else self.resume(event)
         if not self.tree.began or not node.call_id:
             return ()
@@ -189,7 +193,7 @@ class Lifecycle:
                 return ()
             events, run = self.begin(self.tree.run)
         answer: Sequence[HarnessEvent] = ()
-        if self.tree.answer_in_result and run.is_running:
+        if self.tree.said is not None and run.is_running:
             answer = [*run.begin_message(event), *run.complete("", event.text)]
         reason: Ending = "complete" if event.success else "error"
         if event.outcome == "interrupted":
@@ -200,8 +204,11 @@ class Lifecycle:
 
     def _end_run(self, run: TopRun, reason: Ending, outcome: str = "") -> list[HarnessEvent]:
         state = self.state
-        left = [relay for relay in self.tree.relays if relay.run_id == run.run_id]
-        events = [*(one for relay in left for one in _cancelled(relay, _ABORTED)), *tool_calls.abandoned(run)]
+        open_relays = [relay for relay in self.tree.relays if relay.run_id == run.run_id]
+        events = [
+            *(one for relay in open_relays for one in _cancelled(relay, _ABORTED)),
+            *tool_calls.abandoned(run),
+        ]
         if len(state.runs) == 1:
             for fork in state.forks.values():
                 events += fork.cut_off(is_stopped=reason == "aborted")
@@ -340,7 +347,7 @@ def _cancelled(relay: Relay, reason: str) -> list[HarnessEvent]:
 
 def _question(relay: Relay) -> dict[str, Any]:
     """The payload of a question that has none of its own."""
-    asked: dict[str, Any] = {"question": relay.question}
+    fields: dict[str, Any] = {"question": relay.question}
     if relay.options:
-        asked["options"] = [{"label": option} for option in relay.options]
-    return asked
+        fields["options"] = [{"label": option} for option in relay.options]
+    return fields

@@ -157,13 +157,13 @@ class MessageDraft:
     @classmethod
     def from_data(cls, data: Any) -> MessageDraft:
         """Raises msgspec.ValidationError."""
-        known = msgspec.convert(data, DraftData)
-        draft = cls(known.id, known.created_at)
-        for part in known.parts:
+        draft_data = msgspec.convert(data, DraftData)
+        draft = cls(draft_data.id, draft_data.created_at)
+        for part in draft_data.parts:
             place = draft.begin(TextPart(text="") if part is None else part)
             if part is None:
                 draft.rewrite(place, None)
-        draft.writing, draft.size = -1, known.size
+        draft.writing, draft.size = -1, draft_data.size
         return draft
 
     def _at(self, version: int) -> _Slots:
@@ -262,8 +262,8 @@ class HarnessMessage:
     @classmethod
     def from_data(cls, data: Any) -> HarnessMessage:
         """Raises msgspec.ValidationError."""
-        known = data if isinstance(data, MessageData) else msgspec.convert(data, MessageData)
-        return cls.of(**{name: getattr(known, name) for name in known.__struct_fields__})
+        message_data = data if isinstance(data, MessageData) else msgspec.convert(data, MessageData)
+        return cls.of(**{name: getattr(message_data, name) for name in message_data.__struct_fields__})
 
     @property
     def id(self) -> str:

@@ -14,7 +14,6 @@ from harness.events import (
     StepEnd,
     StepStart,
     TextDelta,
-    TextRetracted,
     ToolEnd,
     ToolStart,
 )
@@ -154,12 +153,16 @@ class TopRun(msgspec.Struct):
         draft.write(place, text)
         return [ThinkingPart(thinking=text), *self.update()]
 
-    def retract(self, stream_id: str) -> list[HarnessEvent]:
+    def withdraw(self, stream_id: str) -> list[HarnessEvent]:
         stream = self.texts.pop(stream_id, None)
         if stream is None or self.draft is None:
             return []
         self.draft.rewrite(stream.place, None)
         return self.update()
+
+    def leave_open_texts(self) -> None:
+        """What is written next is new, also under an id that was used before."""
+        self.texts, self.streamed = {}, {}
 
     def not_streamed(self, stream_id: str, text: str) -> str:
         """The part of a complete text that is not in a message that has ended."""
@@ -170,14 +173,14 @@ class TopRun(msgspec.Struct):
         self.thoughts.pop("", None)
         stream = self.texts.pop(stream_id, None)
         if stream is not None:
-            shown = "".join(stream.pieces)
-            if text.startswith(shown):
-                rest = text[len(shown) :]
+            streamed_text = "".join(stream.pieces)
+            if text.startswith(streamed_text):
+                rest = text[len(streamed_text) :]
                 self.texts[stream_id] = stream
                 events = self.say(stream_id, rest) if rest else []
                 self.texts.pop(stream_id, None)
                 return events
-            if stream_id or shown.strip() == text.strip():
+            if stream_id or streamed_text.strip() == text.strip():
                 # The same text, with its end trimmed or redacted differently.
                 if self.draft is not None:
                     self.draft.rewrite(stream.place, text)
@@ -189,8 +192,8 @@ class TopRun(msgspec.Struct):
 
     def end_inputs(self) -> list[HarnessEvent]:
         """End all arguments that are being streamed."""
-        ended, self.inputs = self.inputs, {}
-        return [wire.ToolInputEndEvent(tool_call_id=call_id) for call_id in ended]
+        open_inputs, self.inputs = self.inputs, {}
+        return [wire.ToolInputEndEvent(tool_call_id=call_id) for call_id in open_inputs]
 
 
 class ChildRun(msgspec.Struct):
@@ -272,10 +275,6 @@ def _reasoning(run: TopRun, event: ReasoningDelta) -> Sequence[HarnessEvent]:
     return [*run.begin_message(event), *run.think(event.id, event.text)] if event.text else ()
 
 
-def _retraction(run: TopRun, event: TextRetracted) -> Sequence[HarnessEvent]:
-    return run.retract(event.id)
-
-
 def _message(run: TopRun, event: Message) -> Sequence[HarnessEvent]:
     files, text = files_of(event.parts or ()), run.not_streamed(event.id, event.text)
     events = run.begin_message(event) if text or files else []
@@ -300,7 +299,6 @@ def _step_end(run: TopRun, event: StepEnd) -> Sequence[HarnessEvent]:
 SPEECH: Mapping[type[Event], Callable[[TopRun, Any], Sequence[HarnessEvent]]] = {
     TextDelta: _text,
     ReasoningDelta: _reasoning,
-    TextRetracted: _retraction,
     Message: _message,
     StepStart: _step_start,
     StepEnd: _step_end,

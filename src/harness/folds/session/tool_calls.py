@@ -79,8 +79,8 @@ def _end(run: TopRun, event: ToolEnd) -> Sequence[HarnessEvent]:
         success = event.success is not False
         exited = wire.CommandExitEvent(tool_call_id=event.call_id, exit_code=event.exit_code, success=success)
         events.append(exited)
-    given = result_of(event)
-    result = ToolResultPart(id=event.call_id, name=call.name, result=given, is_error=event.has_failed)
+    value = result_of(event)
+    result = ToolResultPart(id=event.call_id, name=call.name, result=value, is_error=event.has_failed)
     files = files_of(event.parts or ())
     size = len(event.output or "") + sum(len(file.data) for file in files)
     return [*events, *_result(run, event, result, size, call.written(event), files)]

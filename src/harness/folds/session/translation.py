@@ -15,7 +15,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from harness.events import (
     BufferingFailed,
@@ -71,7 +71,8 @@ from harness.folds.session.tool_calls import TOOLS
 from harness.folds.session.usage import NOTHING_USED, TokenUsage, read_usage, token_usage
 from harness.log.run_tree import RunTree
 
-_OF_RUNS: Mapping[type[Event], Callable[[TopRun, Any], Sequence[HarnessEvent]]] = {**SPEECH, **TOOLS}
+_OfRun: TypeAlias = Callable[[TopRun, Any], Sequence[HarnessEvent]]
+_OF_RUNS: Mapping[type[Event], _OfRun] = {**SPEECH, **TOOLS}
 
 
 class SessionTranslation:
@@ -166,7 +167,8 @@ class SessionTranslation:
         fact = FACTS.get(kind)
         if fact is not None:
             return () if self._is_below() else fact(event)
-        return self._of_run(event) if kind in _OF_RUNS else ()
+        of_run = _OF_RUNS.get(kind) if self.tree.withdrawn is None else self._withdraw
+        return () if of_run is None else self._of_run(event, of_run)
 
     def feed_fork(self, call_id: str, event: Event) -> Sequence[HarnessEvent]:
         """Feed an event of a forked sub-agent's own log. `call_id`: the call that started the fork."""
@@ -193,7 +195,11 @@ class SessionTranslation:
         self.tree.restore(snapshot["tree"])
         self._runs.restore(read(snapshot["state"], State))
 
-    def _of_run(self, event: Event) -> Sequence[HarnessEvent]:
+    def _withdraw(self, run: TopRun, event: Event) -> Sequence[HarnessEvent]:
+        del event
+        return () if self.tree.withdrawn is None else run.withdraw(self.tree.withdrawn)
+
+    def _of_run(self, event: Event, handler: _OfRun) -> Sequence[HarnessEvent]:
         state = self._runs.state
         child = state.children.get(event.run_id)
         if child is not None:
@@ -209,8 +215,8 @@ class SessionTranslation:
             emitted, run = self._runs.begin(node)
         if not run.is_running and not isinstance(event, ToolEnd):
             return emitted
-        done = self._runs.end_fork(event) if isinstance(event, ToolEnd) else ()
-        return [*emitted, *done, *_OF_RUNS[type(event)](run, event)]
+        fork_events = self._runs.end_fork(event) if isinstance(event, ToolEnd) else ()
+        return [*emitted, *fork_events, *handler(run, event)]
 
     def _is_below(self) -> bool:
         """Whether the current event is of a sub-agent."""
@@ -220,16 +226,16 @@ class SessionTranslation:
         if event.counted is not None:
             self._runs.state.usage = total = read_usage(event.counted)
             return (wire.UsageUpdateEvent(usage=TokenUsage(), total=total),)
-        used = token_usage(event.usage)
-        self._runs.state.usage = self._runs.state.usage.plus(used)
-        return (wire.UsageUpdateEvent(usage=used),)
+        tokens = token_usage(event.usage)
+        self._runs.state.usage = self._runs.state.usage.plus(tokens)
+        return (wire.UsageUpdateEvent(usage=tokens),)
 
     def _on_error(self, event: Error) -> Sequence[HarnessEvent]:
         state = self._runs.state
         if self._is_below() or self.tree.run.status == "ended":
             return ()
-        known, state.emitted_failure = state.emitted_failure, ""
-        if event.message == known:
+        earlier_message, state.emitted_failure = state.emitted_failure, ""
+        if event.message == earlier_message:
             return ()
         run = state.runs.get(event.run_id)
         if run is not None and run.cut_off and event.message == run.failure:

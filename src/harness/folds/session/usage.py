@@ -66,30 +66,30 @@ def token_usage(usage: Usage) -> TokenUsage:
     )
 
 
-def usage_of(used: TokenUsage | Mapping[str, Any]) -> Usage:
+def usage_of(source: TokenUsage | Mapping[str, Any]) -> Usage:
     """The inverse of `token_usage`; accepts either spelling of the keys."""
-    given = used if isinstance(used, TokenUsage) else read_usage(used)
-    reasoning, cached = _plain(given.reasoning_tokens), _plain(given.cached_input_tokens)
-    written = _plain(given.cache_creation_input_tokens)
+    counts = source if isinstance(source, TokenUsage) else read_usage(source)
+    reasoning, cached = _plain(counts.reasoning_tokens), _plain(counts.cached_input_tokens)
+    cache_write = _plain(counts.cache_creation_input_tokens)
     return Usage(
-        input=max(0, given.prompt_tokens - (cached or 0) - (written or 0)),
-        output=max(0, given.completion_tokens - (reasoning or 0)),
+        input=max(0, counts.prompt_tokens - (cached or 0) - (cache_write or 0)),
+        output=max(0, counts.completion_tokens - (reasoning or 0)),
         cache_read=cached,
-        cache_write=written,
+        cache_write=cache_write,
         reasoning=reasoning,
     )
 
 
 def read_usage(data: Any) -> TokenUsage:
     """From foreign data, in either spelling of the keys; numbers may be text. A given total is used as it is."""
-    given = data if isinstance(data, Mapping) else {}
+    fields = data if isinstance(data, Mapping) else {}
     counts: dict[str, Any] = {}
     for name, spellings in _SPELLINGS.items():
-        found = next((_count(given[key]) for key in spellings if _count(given.get(key)) is not None), None)
-        if found is not None:
-            counts[name] = found
+        count = next((_count(fields[key]) for key in spellings if _count(fields.get(key)) is not None), None)
+        if count is not None:
+            counts[name] = count
     prompt, completion = counts.get("prompt_tokens", 0), counts.get("completion_tokens", 0)
-    return TokenUsage(**{"total_tokens": prompt + completion, **counts}, raw=given.get("raw", UNSET))
+    return TokenUsage(**{"total_tokens": prompt + completion, **counts}, raw=fields.get("raw", UNSET))
 
 
 def _count(value: Any) -> int | None:
@@ -109,7 +109,7 @@ def _known(count: int | None) -> int | UnsetType:
     return UNSET if count is None else count
 
 
-def _sum(left: int | UnsetType, right: int | UnsetType) -> int | UnsetType:
-    if isinstance(left, UnsetType):
+def _sum(first: int | UnsetType, right: int | UnsetType) -> int | UnsetType:
+    if isinstance(first, UnsetType):
         return right
-    return left if isinstance(right, UnsetType) else left + right
+    return first if isinstance(right, UnsetType) else first + right

@@ -14,7 +14,7 @@ from __future__ import annotations
 import difflib
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from harness.events import (
     Compacted,
@@ -30,7 +30,6 @@ from harness.events import (
     SessionStart,
     TasksChanged,
     TextDelta,
-    TextRetracted,
     ThreadRenamed,
     ToolEnd,
     ToolProgress,
@@ -89,6 +88,9 @@ def stop_reason(result: Result) -> str:
     return reason or _STOPS.get(result.outcome, "end_turn")
 
 
+Handler: TypeAlias = "Callable[[AcpFold, Any, RunNode, list[Update]], None]"
+
+
 class AcpFold:
     def __init__(self, options: AcpOptions | None = None) -> None:
         self.options = options or AcpOptions()
@@ -99,7 +101,7 @@ class AcpFold:
         self._rows: dict[tuple[str, str], str] = {}
         self._progress: dict[str, str] = {}
         self._cwd = ""
-        self._used = 0
+        self._context_tokens = 0
         self._cost: float | None = None
         self._state = "idle"
 
@@ -129,9 +131,11 @@ class AcpFold:
         out: list[Update] = []
         if self.options.version == 2:
             self._follow_state(event, run, out)
-        handler = _HANDLERS.get(kind)
+        handler = self._HANDLERS.get(kind)
         if handler is not None:
             handler(self, event, run, out)
+        if self._tree.withdrawn is not None:
+            self._withdraw(self._tree.withdrawn, run, out)
         if kind is Result and isinstance(event, Result) and not run.depth and self._tree.ended:
             self._turn_ended(event, out)
         return out
@@ -201,8 +205,8 @@ class AcpFold:
             {"sessionUpdate": "user_message_chunk", "content": block, "messageId": name} for block in blocks
         ]
 
-    def _on_retraction(self, event: TextRetracted, run: RunNode, out: list[Update]) -> None:
-        name = self._texts.pop((run.id, event.id), None)
+    def _withdraw(self, stream_id: str, run: RunNode, out: list[Update]) -> None:
+        name = self._texts.pop((run.id, stream_id), None)
         if name is not None and self.options.version == 2 and not run.depth:
             out.append({"sessionUpdate": "agent_message", "messageId": name, "content": []})
 
@@ -244,8 +248,8 @@ class AcpFold:
         if is_new:
             self._rows[key] = self._name(call_id or f"c{event.seq}", event)
         kind = "tool_call" if is_new and self.options.version == 1 else "tool_call_update"
-        named = {"name": tool_name} if tool_name else {}
-        out.append({"sessionUpdate": kind, "toolCallId": self._rows[key], **named, **about})
+        names = {"name": tool_name} if tool_name else {}
+        out.append({"sessionUpdate": kind, "toolCallId": self._rows[key], **names, **about})
 
     def _on_progress(self, event: ToolProgress, run: RunNode, out: list[Update]) -> None:
         row = self._rows.get((run.id, event.call_id))
@@ -287,13 +291,13 @@ class AcpFold:
         out.append(update)
 
     def _locations(self, operations: Sequence[Operation]) -> list[Update]:
-        found = []
+        locations = []
         for operation in operations:
             path = self._absolute(getattr(operation, "path", ""))
             if path:
                 line = getattr(operation, "start_line", None)
-                found.append({"path": path, **({"line": line} if line and line > 0 else {})})
-        return found
+                locations.append({"path": path, **({"line": line} if line and line > 0 else {})})
+        return locations
 
     def _absolute(self, path: str) -> str:
         if not path or path.startswith("/"):
@@ -301,13 +305,13 @@ class AcpFold:
         return posixpath.normpath(posixpath.join(self._cwd, path)) if self._cwd.startswith("/") else ""
 
     def _diffs(self, changes: Sequence[FileTexts]) -> list[Update]:
-        named = [(path, change) for change in changes if (path := self._absolute(change.path))]
+        paths = [(path, change) for change in changes if (path := self._absolute(change.path))]
         if self.options.version == 1:
             return [
                 {"type": "diff", "path": path, "oldText": change.before, "newText": change.after}
-                for path, change in named
+                for path, change in paths
             ]
-        return [_patch(path, change) for path, change in named]
+        return [_patch(path, change) for path, change in paths]
 
     # Questions
 
@@ -344,10 +348,10 @@ class AcpFold:
             self._cost = (self._cost or 0.0) + usage.cost_usd
         if run.depth:
             return
-        self._used = (tokens.prompt or 0) + (tokens.completion or 0) or self._used
+        self._context_tokens = (tokens.prompt or 0) + (tokens.completion or 0) or self._context_tokens
         cost = {} if self._cost is None else {"cost": {"amount": self._cost, "currency": "USD"}}
-        size = max(self.options.context_size, self._used)
-        out.append({"sessionUpdate": "usage_update", "used": self._used, "size": size, **cost})
+        size = max(self.options.context_size, self._context_tokens)
+        out.append({"sessionUpdate": "usage_update", "used": self._context_tokens, "size": size, **cost})
 
     def _on_title(self, event: ThreadRenamed, run: RunNode, out: list[Update]) -> None:
         del run
@@ -377,17 +381,37 @@ class AcpFold:
             self._cwd = event.cwd
 
     def _on_result(self, event: Result, run: RunNode, out: list[Update]) -> None:
-        answer = self._tree.answer_in_result
-        if answer:
-            out += self._chunk(run, "agent_message_chunk", self._name(f"m{event.seq}", event), answer)
+        answer = self._tree.said
+        if answer is not None:
+            out += self._chunk(run, "agent_message_chunk", self._name(f"m{event.seq}", event), answer.text)
 
-    def _name(self, wanted: str, event: Event) -> str:
+    def _name(self, stem: str, event: Event) -> str:
         """An id that names nothing else in this log."""
-        name = wanted if wanted not in self._names else f"{wanted}#{event.seq}"
+        name = stem if stem not in self._names else f"{stem}#{event.seq}"
         while name in self._names:
             name += "+"
         self._names.add(name)
         return name
+
+    _HANDLERS: ClassVar[Mapping[type[Event], Handler]] = {
+        TextDelta: _on_text,
+        Message: _on_message,
+        ReasoningDelta: _on_reasoning,
+        ToolStart: _on_start,
+        ToolProgress: _on_progress,
+        ToolEnd: _on_end,
+        TasksChanged: _on_tasks,
+        UsageDelta: _on_usage,
+        Relay: _on_relay,
+        ThreadRenamed: _on_title,
+        ModeChanged: _on_mode,
+        Compacted: _on_compaction,
+        Error: _on_notice,
+        Warning: _on_notice,
+        Info: _on_notice,
+        SessionStart: _on_session,
+        Result: _on_result,
+    }
 
 
 def _text(text: str) -> Update:
@@ -423,27 +447,3 @@ def _patch(path: str, change: FileTexts) -> Update:
         {"patch": {"format": "git_patch", "text": f"diff --git a/{name} b/{name}\n{text}"}} if text else {}
     )
     return {"type": "diff", "changes": [{"operation": operation, "path": path}], **patch}
-
-
-Handler = Callable[[AcpFold, Any, RunNode, list[Update]], None]
-# ruff: noqa: SLF001 its own handlers
-_HANDLERS: Mapping[type[Event], Handler] = {
-    TextDelta: AcpFold._on_text,
-    Message: AcpFold._on_message,
-    TextRetracted: AcpFold._on_retraction,
-    ReasoningDelta: AcpFold._on_reasoning,
-    ToolStart: AcpFold._on_start,
-    ToolProgress: AcpFold._on_progress,
-    ToolEnd: AcpFold._on_end,
-    TasksChanged: AcpFold._on_tasks,
-    UsageDelta: AcpFold._on_usage,
-    Relay: AcpFold._on_relay,
-    ThreadRenamed: AcpFold._on_title,
-    ModeChanged: AcpFold._on_mode,
-    Compacted: AcpFold._on_compaction,
-    Error: AcpFold._on_notice,
-    Warning: AcpFold._on_notice,
-    Info: AcpFold._on_notice,
-    SessionStart: AcpFold._on_session,
-    Result: AcpFold._on_result,
-}

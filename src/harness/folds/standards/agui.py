@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -30,7 +30,6 @@ from harness.events import (
     StepStart,
     TasksChanged,
     TextDelta,
-    TextRetracted,
     ThreadCreated,
     ToolEnd,
     ToolInputDelta,
@@ -61,15 +60,17 @@ class _Item(NamedTuple):
     ended: Sequence[RunNode]
     rest: str | None
     """Of a message: what is not shown of it yet."""
-    answer: str
+    answer: Message | None
     """Of a result: what nobody has said before."""
 
 
+Handler: TypeAlias = "Callable[[AgUiFold, Any, RunNode, list[Wire]], None]"
+
+
 class AgUiFold:
-    def __init__(self, thread_id: str = "", run_id: str = "") -> None:
-        """`thread_id`, `run_id`: what the client calls the thread and its next run; else the log's own ids."""
+    def __init__(self) -> None:
         self._tree = RunTree()
-        self._thread, self._next_id = thread_id, run_id
+        self._thread = self._next_id = ""
         self._top = self._run_id = ""
         self._part = 0
         self._is_live = False
@@ -85,10 +86,18 @@ class AgUiFold:
         """The sub-agents that are at work, as they were announced."""
         self._usage: dict[str, dict[str, int]] = {}
         self._questions: dict[str, Relay] = {}
-        self._held: list[_Item] = []
+        self._waiting: list[_Item] = []
         self._early: list[_Item] = []
         self._rest: str | None = None
-        self._answer = ""
+        self._answer: Message | None = None
+
+    def name_next(self, thread_id: str, run_id: str) -> None:
+        """What the client calls the thread, and the run that begins next."""
+        self._thread, self._next_id = thread_id, run_id
+
+    @property
+    def open_questions(self) -> Mapping[str, Relay]:
+        return self._tree.open_relays
 
     def feed(self, event: Event, /) -> list[Wire]:
         kind = type(event)
@@ -99,18 +108,18 @@ class AgUiFold:
         run = tree.feed(event)
         if kind is ThreadCreated and isinstance(event, ThreadCreated):
             self._thread = self._thread or event.id
-        handler = _HANDLERS.get(kind)
+        handler = self._HANDLERS.get(kind) if tree.withdrawn is None else AgUiFold._on_withdrawal
         out: list[Wire] = []
-        if self._is_live and any(ended.id == self._top != event.run_id for ended in tree.ended):
+        if self._is_live and any(run_at_end.id == self._top != event.run_id for run_at_end in tree.ended):
             out += self._end(event, "interrupted")
         if handler is None:
             return out
         rest = tree.rest(event) if kind is Message and isinstance(event, Message) else None
-        item = _Item(event, run, handler, tuple(tree.ended), rest, tree.answer_in_result)
+        item = _Item(event, run, handler, tuple(tree.ended), rest, tree.said if kind is Result else None)
         if self._questions and self._is_held(item):
             return out
         if self._has_begun(item, out):
-            if self._held and isinstance(event, RelayReply):
+            if self._waiting and isinstance(event, RelayReply):
                 self._take(item, out)
                 self._release(out)
             else:
@@ -131,23 +140,23 @@ class AgUiFold:
             out += self._announce(event, run)
         self._rest, self._answer = item.rest, item.answer
         item.handler(self, event, run, out)
-        for ended in item.ended:
-            result = event if isinstance(event, Result) and ended.id == event.run_id else None
-            if ended.depth:
-                out += self._end_agent(event, ended.id, result)
-            elif ended.id == self._top and self._is_live and result is not None:
+        for run_at_end in item.ended:
+            result = event if isinstance(event, Result) and run_at_end.id == event.run_id else None
+            if run_at_end.depth:
+                out += self._end_agent(event, run_at_end.id, result)
+            elif run_at_end.id == self._top and self._is_live and result is not None:
                 out += self._end(event, result.outcome, result)
 
     def _release(self, out: list[Wire], *, asks: bool = True) -> None:
         """Tell what was held back, up to the next question that is still open."""
-        held, self._held = self._held, []
-        answered = {item.event.id for item in held if isinstance(item.event, RelayReply)}
-        for number, item in enumerate(held):
+        waiting, self._waiting = self._waiting, []
+        answered = {item.event.id for item in waiting if isinstance(item.event, RelayReply)}
+        for number, item in enumerate(waiting):
             if isinstance(item.event, Relay) and (item.event.id in answered or not asks):
                 continue
             self._take(item, out)
             if not self._is_live:
-                self._held = held[number + 1 :]
+                self._waiting = waiting[number + 1 :]
                 return
 
     # Runs and their parts
@@ -161,12 +170,12 @@ class AgUiFold:
         top = self._tree.latest if run.depth else run.top
         if top != self._top:
             self._questions.clear()
-            self._held.clear()
+            self._waiting.clear()
             return False
-        if any(ended.id == self._top for ended in item.ended):
+        if any(run_at_end.id == self._top for run_at_end in item.ended):
             self._questions.clear()
             return False
-        self._held.append(item)
+        self._waiting.append(item)
         return True
 
     def _has_begun(self, item: _Item, out: list[Wire]) -> bool:
@@ -232,7 +241,7 @@ class AgUiFold:
         return out
 
     def _spent(self) -> Wire:
-        usage = [{**({"model": model} if model else {}), **spent} for model, spent in self._usage.items()]
+        usage = [{**({"model": model} if model else {}), **counts} for model, counts in self._usage.items()]
         self._usage = {}
         return {"usage": usage} if usage else {}
 
@@ -333,7 +342,7 @@ class AgUiFold:
             value = {"messageId": name or f"m{event.seq}", "files": files}
             out.append(self._say("CUSTOM", event, run, name="harness.files", value=value))
 
-    def _on_retraction(self, event: TextRetracted, run: RunNode, out: list[Wire]) -> None:
+    def _on_withdrawal(self, event: Any, run: RunNode, out: list[Wire]) -> None:
         name = self._texts.get((run.id, event.id), event.id)
         out += self._quiet(event, run.id)
         value = {"messageId": name}
@@ -364,8 +373,8 @@ class AgUiFold:
         name = self._calls.get((run.id, event.call_id))
         if name is None:
             name = self._open_call(event, run, event.call_id, event.tool_name, out)
-            given = compact(event.input)
-            out.append(self._say("TOOL_CALL_ARGS", event, run, toolCallId=name, delta=given))
+            arguments = compact(event.input)
+            out.append(self._say("TOOL_CALL_ARGS", event, run, toolCallId=name, delta=arguments))
         if self._unfinished_calls.pop(name, None) is not None:
             out.append(self._say("TOOL_CALL_END", event, run, toolCallId=name))
 
@@ -453,10 +462,9 @@ class AgUiFold:
 
     def _on_boundary(self, event: Event, run: RunNode, out: list[Wire]) -> None:
         """Starts and results are told as those of the runs."""
-        if self._answer and isinstance(event, Result):
-            at_ms = event.timestamp_ms
-            said = Message(role="assistant", text=self._answer, seq=event.seq, timestamp_ms=at_ms)
-            self._on_message(said, run, out)
+        del event
+        if self._answer is not None:
+            self._on_message(self._answer, run, out)
 
     # What is open
 
@@ -485,9 +493,9 @@ class AgUiFold:
             out.append(self._wire("STEP_FINISHED", event, **about))
         return out
 
-    def _name(self, wanted: str, event: Event) -> str:
+    def _name(self, stem: str, event: Event) -> str:
         """An id that names nothing else in this log."""
-        name = wanted if wanted not in self._names else f"{wanted}#{event.seq}"
+        name = stem if stem not in self._names else f"{stem}#{event.seq}"
         while name in self._names:
             name += "+"
         self._names.add(name)
@@ -510,6 +518,30 @@ class AgUiFold:
             wire["timestamp"] = event.timestamp_ms
         return wire
 
+    _HANDLERS: ClassVar[Mapping[type[Event], Handler]] = {
+        TextDelta: _on_text,
+        Message: _on_message,
+        ReasoningDelta: _on_reasoning,
+        ToolInputDelta: _on_input,
+        ToolStart: _on_start,
+        ToolProgress: _on_progress,
+        ToolEnd: _on_end,
+        TasksChanged: _on_tasks,
+        StepStart: _on_step,
+        StepEnd: _on_step_end,
+        UsageDelta: _on_usage,
+        Relay: _on_relay,
+        RelayReply: _on_reply,
+        Unknown: _on_unknown,
+        Unrecognized: _on_unknown,
+        Compacted: _on_other,
+        Error: _on_other,
+        Warning: _on_other,
+        Info: _on_other,
+        SessionStart: _on_boundary,
+        Result: _on_boundary,
+    }
+
 
 def _schema(event: Relay) -> Wire:
     """Of the answer that a question wants."""
@@ -528,31 +560,3 @@ def _schema(event: Relay) -> Wire:
 def _about_question(event: Relay) -> Wire:
     fields = ("tool_name", "input", "choices", "preview", "options", "why", "payload", "subagent")
     return vocabulary.without_nothing({field: msgspec.to_builtins(getattr(event, field)) for field in fields})
-
-
-Handler = Callable[[AgUiFold, Any, RunNode, list[Wire]], None]
-# ruff: noqa: SLF001 its own handlers
-_HANDLERS: Mapping[type[Event], Handler] = {
-    TextDelta: AgUiFold._on_text,
-    Message: AgUiFold._on_message,
-    TextRetracted: AgUiFold._on_retraction,
-    ReasoningDelta: AgUiFold._on_reasoning,
-    ToolInputDelta: AgUiFold._on_input,
-    ToolStart: AgUiFold._on_start,
-    ToolProgress: AgUiFold._on_progress,
-    ToolEnd: AgUiFold._on_end,
-    TasksChanged: AgUiFold._on_tasks,
-    StepStart: AgUiFold._on_step,
-    StepEnd: AgUiFold._on_step_end,
-    UsageDelta: AgUiFold._on_usage,
-    Relay: AgUiFold._on_relay,
-    RelayReply: AgUiFold._on_reply,
-    Unknown: AgUiFold._on_unknown,
-    Unrecognized: AgUiFold._on_unknown,
-    Compacted: AgUiFold._on_other,
-    Error: AgUiFold._on_other,
-    Warning: AgUiFold._on_other,
-    Info: AgUiFold._on_other,
-    SessionStart: AgUiFold._on_boundary,
-    Result: AgUiFold._on_boundary,
-}

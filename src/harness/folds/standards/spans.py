@@ -14,7 +14,7 @@ import hashlib
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
@@ -83,6 +83,9 @@ class _Run(msgspec.Struct, gc=False):
     """Whether the model call is going on; else it only waits for its usage."""
 
 
+Handler: TypeAlias = "Callable[[SpanFold, Any, _Run], None]"
+
+
 class SpanFold:
     def __init__(self, *, content: bool = False, trace: str = "", parent: str = "") -> None:
         """`trace`, `parent`: of the span, recorded elsewhere, in which all of this happens."""
@@ -103,7 +106,7 @@ class SpanFold:
         node = tree.feed(event)
         if kind is ThreadCreated and isinstance(event, ThreadCreated):
             self._conversation = event.id
-        handler = _HANDLERS.get(kind)
+        handler = self._HANDLERS.get(kind)
         run = self._runs.get(node.id)
         if handler is not None or tree.began:
             run = self._run(event, node, run)
@@ -111,8 +114,8 @@ class SpanFold:
             self._name_session(event, run)
             handler(self, event, run)
             run.span.end_ms = max(run.span.end_ms, event.timestamp_ms)
-        for ended in tree.ended:
-            self._end_run(event, ended)
+        for run_at_end in tree.ended:
+            self._end_run(event, run_at_end)
         if not self._out:
             return ()
         out, self._out = self._out, []
@@ -182,8 +185,8 @@ class SpanFold:
         if result is not None:
             span.end_ms = max(span.start_ms, event.timestamp_ms)
         if result is None or not result.success:
-            said = result.text if result is not None and self._has_content else ""
-            span.error = said or node.outcome or "interrupted"
+            text = result.text if result is not None and self._has_content else ""
+            span.error = text or node.outcome or "interrupted"
             span.attributes["error.type"] = node.outcome or "interrupted"
         if result is not None and self._has_content and result.text:
             span.attributes["output.value"] = result.text
@@ -319,8 +322,8 @@ class SpanFold:
         )
         span.attributes |= _special(event.operations)
         if self._has_content:
-            given = compact(event.input)
-            span.attributes |= {"gen_ai.tool.call.arguments": given, "input.value": given}
+            arguments = compact(event.input)
+            span.attributes |= {"gen_ai.tool.call.arguments": arguments, "input.value": arguments}
 
     def _on_call_end(self, event: ToolEnd, run: _Run) -> None:
         span = self._calls.pop((event.run_id, event.call_id), None)
@@ -362,6 +365,26 @@ class SpanFold:
         attributes = {key: value for key, value in about.items() if value not in (None, "")}
         return TraceSpan(trace, id, parent, name, kind, at_ms, at_ms, attributes)
 
+    _HANDLERS: ClassVar[Mapping[type[Event], Handler]] = {
+        SessionStart: _on_start,
+        StepStart: _on_step,
+        StepEnd: _on_step_end,
+        TextDelta: _on_piece,
+        ReasoningDelta: _on_piece,
+        ToolInputDelta: _on_piece,
+        Message: _on_message,
+        UsageDelta: _on_usage,
+        ToolStart: _on_call,
+        ToolEnd: _on_call_end,
+        Relay: _on_notice,
+        RelayReply: _on_notice,
+        Error: _on_notice,
+        Warning: _on_notice,
+        Compacted: _on_notice,
+        Suspended: _on_notice,
+        Resumed: _on_notice,
+    }
+
 
 def _digest(size: int, *names: str) -> str:
     joined = "\0".join(names).encode("utf-8", "surrogatepass")
@@ -370,8 +393,8 @@ def _digest(size: int, *names: str) -> str:
 
 def _provider(model: str) -> str:
     name = model.rsplit("/", 1)[-1].lower()
-    known = next((provider for prefix, provider in _PROVIDERS if name.startswith(prefix)), "")
-    return known or (model.split("/", 1)[0] if "/" in model else "")
+    provider = next((provider for prefix, provider in _PROVIDERS if name.startswith(prefix)), "")
+    return provider or (model.split("/", 1)[0] if "/" in model else "")
 
 
 def _messages(role: str, text: str, finish_reason: str = "") -> str:
@@ -414,26 +437,3 @@ def _program(line: str) -> str:
 
 def is_number(value: Any) -> bool:
     return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
-
-
-Handler = Callable[[SpanFold, Any, _Run], None]
-# ruff: noqa: SLF001 its own handlers
-_HANDLERS: Mapping[type[Event], Handler] = {
-    SessionStart: SpanFold._on_start,
-    StepStart: SpanFold._on_step,
-    StepEnd: SpanFold._on_step_end,
-    TextDelta: SpanFold._on_piece,
-    ReasoningDelta: SpanFold._on_piece,
-    ToolInputDelta: SpanFold._on_piece,
-    Message: SpanFold._on_message,
-    UsageDelta: SpanFold._on_usage,
-    ToolStart: SpanFold._on_call,
-    ToolEnd: SpanFold._on_call_end,
-    Relay: SpanFold._on_notice,
-    RelayReply: SpanFold._on_notice,
-    Error: SpanFold._on_notice,
-    Warning: SpanFold._on_notice,
-    Compacted: SpanFold._on_notice,
-    Suspended: SpanFold._on_notice,
-    Resumed: SpanFold._on_notice,
-}

@@ -40,8 +40,8 @@ def counted_tokens(usage: Usage) -> CountedTokens:
 
 def sum_known(*counts: int | None) -> int | None:
     """None if none of them is known."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    numbers = [count for count in counts if count is not None]
+    return sum(numbers) if numbers else None
 
 
 def as_call(event: Event) -> Event:
@@ -93,7 +93,7 @@ class MessageFile(NamedTuple):
 
 def file_parts(parts: Sequence[Any] | None, family: str = "") -> list[MessageFile]:
     """The images and files among the parts of a message. `family`: only those, such as `image/`."""
-    found = []
+    parts_of_files = []
     for part in parts or ():
         if not isinstance(part, dict):
             continue
@@ -102,8 +102,8 @@ def file_parts(parts: Sequence[Any] | None, family: str = "") -> list[MessageFil
         if not (isinstance(media, str) and isinstance(data, str) and isinstance(url, str)):
             continue
         if media.startswith(family) and media and (data or url):
-            found.append(MessageFile(media, data, url, str(part.get("name") or "")))
-    return found
+            parts_of_files.append(MessageFile(media, data, url, str(part.get("name") or "")))
+    return parts_of_files
 
 
 def without_nothing(fields: dict[str, Any]) -> dict[str, Any]:

@@ -170,20 +170,20 @@ def _sed(options: CommandOptions) -> list[LineWindow] | None:
 
 def _sed_scripts(options: CommandOptions) -> list[str]:
     """Its scripts; removed from the operands where they are among them."""
-    given = options.values("-e", "--expression")
-    if not given and options.operands:
-        given = [options.operands.pop(0)]
-    return [part.strip() for script in given for part in re.split(r"[;\n]", script) if part.strip()]
+    scripts = options.values("-e", "--expression")
+    if not scripts and options.operands:
+        scripts = [options.operands.pop(0)]
+    return [part.strip() for script in scripts for part in re.split(r"[;\n]", script) if part.strip()]
 
 
 def _sed_windows(script: str) -> list[LineWindow | None]:
     if _SED_QUIT.fullmatch(script):
         return []
-    found = _SED_PRINT.fullmatch(script)
-    if found is None or (found["end"] is None and found["start"].startswith("/")):
+    match = _SED_PRINT.fullmatch(script)
+    if match is None or (match["end"] is None and match["start"].startswith("/")):
         return [None]
-    start, end = _sed_line(found["start"]), _sed_line(found["end"] or found["start"])
-    if start is not None and end is not None and (found["end"] or "").startswith("+"):
+    start, end = _sed_line(match["start"]), _sed_line(match["end"] or match["start"])
+    if start is not None and end is not None and (match["end"] or "").startswith("+"):
         end += start
     return [LineWindow(start=start, end=end)]
 

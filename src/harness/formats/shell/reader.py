@@ -41,29 +41,29 @@ class ShellReader:
             pipelines = pipelines_of(text)
         except Unreadable:
             return None
-        found: list[Operation] = []
+        operations_so_far: list[Operation] = []
         for pipeline in pipelines:
             operations = self._pipeline(pipeline)
             if operations is None:
                 return None
-            found.extend(operations)
-        return found
+            operations_so_far.extend(operations)
+        return operations_so_far
 
     def _pipeline(self, pipeline: Pipeline) -> list[Operation] | None:
         first, *later = pipeline
-        found = self._simple(first)
+        operations = self._simple(first)
         is_positional = True
         for stage in later:
             words = _without_prefixes(stage.words)
-            if found is None or not words or not is_filter(words):
+            if operations is None or not words or not is_filter(words):
                 return None
-            windows = windows_of(words) if is_positional and len(found) == 1 else None
+            windows = windows_of(words) if is_positional and len(operations) == 1 else None
             if windows is None:
                 is_positional = False
             else:
-                found = [window.of(each) for each in found for window in windows]
-            found.extend(self._writes([*stage.outputs, *_tee_files(words)]))
-        return found
+                operations = [window.of(each) for each in operations for window in windows]
+            operations.extend(self._writes([*stage.outputs, *_tee_files(words)]))
+        return operations
 
     def _simple(self, simple: Simple) -> list[Operation] | None:
         words = _without_prefixes(simple.words)
@@ -83,8 +83,8 @@ class ShellReader:
         if name == "apply_patch" and simple.documents:
             return [*operations_of_patch(simple.documents[-1], self.directory)] or None
         mapping = FILE_COMMANDS.get(name)
-        found = mapping(words, simple.inputs) if mapping is not None else None
-        return None if found is None else [*(self._placed(each) for each in found), *writes]
+        operations = mapping(words, simple.inputs) if mapping is not None else None
+        return None if operations is None else [*(self._placed(each) for each in operations), *writes]
 
     def _inner_shell(self, arguments: Sequence[str]) -> list[Operation] | None:
         script = _script_of(arguments)

@@ -229,7 +229,7 @@ def _unquoted(kind: str, text: str) -> str:
         case "double":
             if _SUBSTITUTION.search(text):
                 raise Unreadable
-            return _ESCAPED_IN_DOUBLE.sub(lambda found: "" if found[1] == "\n" else found[1], text[1:-1])
+            return _ESCAPED_IN_DOUBLE.sub(lambda match: "" if match[1] == "\n" else match[1], text[1:-1])
         case "ansi":
             return _ESCAPED_IN_ANSI.sub(_ansi_character, text[2:-1])
         case "escaped":
@@ -238,9 +238,9 @@ def _unquoted(kind: str, text: str) -> str:
             return text
 
 
-def _ansi_character(found: re.Match[str]) -> str:
-    for digits, base in ((found[1] or found[2] or found[3], 16), (found[4], 8)):
+def _ansi_character(match: re.Match[str]) -> str:
+    for digits, base in ((match[1] or match[2] or match[3], 16), (match[4], 8)):
         if digits:
             code = int(digits, base)
-            return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else found[0]
-    return _ANSI_LETTERS.get(found[5], found[5])
+            return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else match[0]
+    return _ANSI_LETTERS.get(match[5], match[5])

@@ -25,7 +25,6 @@ from harness.contracts.conversation import (
     HandedConversation,
     HandedPrompt,
     HandedTurn,
-    conversation_of,
     with_texts,
 )
 from harness.contracts.history import Home, StoredSession
@@ -38,6 +37,7 @@ from harness.contracts.writer import (
     origin_note,
 )
 from harness.errors import HarnessError, StoreError, UsageError
+from harness.folds.handed_conversation import conversation_of
 from harness.histories.registry import load
 from harness.histories.stored_log import StoredLog
 from harness.log.ids import is_log_id, new_run_id
@@ -54,42 +54,48 @@ from harness.process.invocation import Invocation
 _SHOWN = 80
 
 
-def stored_conversation(writer: HandoverWriter, place: HandoverPlace, made: Delivered) -> HandedConversation:
+def stored_conversation(
+    writer: HandoverWriter, place: HandoverPlace, delivered: Delivered
+) -> HandedConversation:
     """The session that was written, read back as any session of its agent. Raises StoreError if there is none."""
     history = load(writer.agent)
     assert history is not None, f"the sessions of {writer.agent} can be read"
     session: StoredSession | None
     if writer.importing:
-        session = next((one for one in history.find(place.home) if one.session_id == made.session_id), None)
+        session = next(
+            (one for one in history.find(place.home) if one.session_id == delivered.session_id), None
+        )
     elif writer.as_text:  # its ids are made of where a file is
-        home = replace(place.home, projects=(os.path.dirname(made.file),))
+        home = replace(place.home, projects=(os.path.dirname(delivered.file),))
         session = next(history.find(home), None)
     else:
         session = StoredSession(
-            agent=writer.agent, session_id=made.session_id, path=made.file, mark="", changed_ms=0
+            agent=writer.agent, session_id=delivered.session_id, path=delivered.file, mark="", changed_ms=0
         )
     if session is None:
-        raise StoreError(f"{writer.agent} has no session {made.session_id}")
+        raise StoreError(f"{writer.agent} has no session {delivered.session_id}")
     return conversation_of(StoredLog(history, session, redact=False).events())
 
 
-def differences(expected: HandedConversation, found: HandedConversation, writer: HandoverWriter) -> list[str]:
+def differences(
+    expected: HandedConversation, actual: HandedConversation, writer: HandoverWriter
+) -> list[str]:
     """A line for each part that is not the same; empty if all parts are."""
     if writer.as_text:
-        return _as_text(expected, found)
-    pairs = zip_longest(_parts(expected, writer), _parts(found, writer))
+        return _as_text(expected, actual)
+    pairs = zip_longest(_parts(expected, writer), _parts(actual, writer))
     return [
-        f"{_shown(wanted)} became {_shown(given)}"
-        for wanted, given in pairs
-        if wanted is None or given is None or not _is_same(wanted, given, writer)
+        f"{_shown(expected_part)} became {_shown(actual_part)}"
+        for expected_part, actual_part in pairs
+        if expected_part is None or actual_part is None or not _is_same(expected_part, actual_part, writer)
     ]
 
 
-def _is_same(wanted: tuple[str, str], given: tuple[str, str], writer: HandoverWriter) -> bool:
-    if wanted == given:
+def _is_same(expected: tuple[str, str], actual: tuple[str, str], writer: HandoverWriter) -> bool:
+    if expected == actual:
         return True
-    is_alike = given[1] in wanted[1] or wanted[1] in given[1] or given[1] == NO_OUTPUT
-    return not writer.keeps_outputs and wanted[0] == given[0] and wanted[0].endswith("call") and is_alike
+    is_alike = actual[1] in expected[1] or expected[1] in actual[1] or actual[1] == NO_OUTPUT
+    return not writer.keeps_outputs and expected[0] == actual[0] and expected[0].endswith("call") and is_alike
 
 
 def _parts(conversation: HandedConversation, writer: HandoverWriter) -> Iterator[tuple[str, str]]:
@@ -106,10 +112,10 @@ def _kind(call: HandedCall, writer: HandoverWriter) -> str:
     return "failed call" if call.has_failed and writer.keeps_failures else "call"
 
 
-def _as_text(expected: HandedConversation, found: HandedConversation) -> list[str]:
+def _as_text(expected: HandedConversation, actual: HandedConversation) -> list[str]:
     """Calls are text there: each output must be part of it, in order."""
-    text = _folded("\n".join(turn.text for turn in found.turns))
-    wanted = [
+    text = _folded("\n".join(turn.text for turn in actual.turns))
+    missing_parts = [
         part
         for turn in expected.turns
         for part in (
@@ -118,7 +124,7 @@ def _as_text(expected: HandedConversation, found: HandedConversation) -> list[st
         )
     ]
     position, missing = 0, list[str]()
-    for part in filter(None, map(_folded, wanted)):
+    for part in filter(None, map(_folded, missing_parts)):
         at = text.find(part, position)
         if at < 0:
             missing.append(f"{_shown(('text', part))} is missing")
@@ -213,23 +219,23 @@ class HandoverFolder:
             note=origin_note(conversation),
         )
         files = writer.files(conversation, place)
-        made = tuple(MadeFile(file.path, sha256(file.data).hexdigest()) for file in files)
-        manifest = replace(manifest, files=made, is_imported=bool(writer.importing))
+        files_of_manifest = tuple(MadeFile(file.path, sha256(file.data).hexdigest()) for file in files)
+        manifest = replace(manifest, files=files_of_manifest, is_imported=bool(writer.importing))
         if there := [file.path for file in files if os.path.lexists(file.path)]:
             raise HandoverFailed(f"cannot write the session: {there[0]} exists")
-        written: list[MadeFile] = []
+        files_so_far: list[MadeFile] = []
         try:
             self._save(manifest)
-            for file, note in zip(files, made, strict=True):
+            for file, note in zip(files, files_of_manifest, strict=True):
                 _write_new(file)
-                written.append(note)
+                files_so_far.append(note)
             delivered = Delivered(session_id=place.session_id, file=files[0].path)
             if writer.importing:
                 delivered = _import(writer, delivered, place, target.binary)
                 self._save(replace(manifest, session_id=delivered.session_id))
             _require_same(writer, conversation, place, delivered)
         except (OSError, HandoverFailed) as error:
-            self._remove_files(replace(manifest, files=tuple(written)), is_forced=True)
+            self._remove_files(replace(manifest, files=tuple(files_so_far)), is_forced=True)
             if isinstance(error, HandoverFailed):
                 raise
             where = f" {error.filename}" if error.filename else ""
@@ -242,21 +248,19 @@ class HandoverFolder:
             names = os.listdir(self._directory)
         except OSError:
             return []
-        found = [manifest for name in names if (manifest := self._load(name)) is not None]
-        return sorted(found, key=lambda one: one.at_ms, reverse=True)
+        manifests = [manifest for name in names if (manifest := self._load(name)) is not None]
+        return sorted(manifests, key=lambda one: one.at_ms, reverse=True)
 
     def find(self, text: str) -> Manifest:
         """By its id, or the new session's, or a beginning of them. Raises UsageError."""
-        wanted = text.strip()
-        found = [
-            one
-            for one in self.all()
-            if wanted and (one.id.startswith(wanted) or one.session_id.startswith(wanted))
+        name = text.strip()
+        manifests = [
+            one for one in self.all() if name and (one.id.startswith(name) or one.session_id.startswith(name))
         ]
-        if len(found) != 1:
-            what = f"{len(found)} hand-overs begin with" if found else "there is no hand-over"
-            raise UsageError(f"{what} {wanted[:60]!r}", hint="`harness hand-over --list` lists them")
-        return found[0]
+        if len(manifests) != 1:
+            what = f"{len(manifests)} hand-overs begin with" if manifests else "there is no hand-over"
+            raise UsageError(f"{what} {name[:60]!r}", hint="`harness hand-over --list` lists them")
+        return manifests[0]
 
     def remove(self, manifest: Manifest, *, is_forced: bool) -> list[str]:
         """Returns the files that were changed since, and are still there unless it is forced."""
@@ -324,25 +328,25 @@ def _write_new(file: NewFile) -> None:
 
 def _is_changed(file: MadeFile) -> bool:
     try:
-        with open(file.path, "rb") as opened:
-            return sha256(opened.read()).hexdigest() != file.sha256
+        with open(file.path, "rb") as stream:
+            return sha256(stream.read()).hexdigest() != file.sha256
     except OSError:
         return False
 
 
-def _import(writer: HandoverWriter, made: Delivered, place: HandoverPlace, binary: str) -> Delivered:
+def _import(writer: HandoverWriter, delivered: Delivered, place: HandoverPlace, binary: str) -> Delivered:
     """By the agent's own program, in the directory of the conversation."""
-    args = [argument.replace("{file}", made.file) for argument in writer.importing]
+    args = [argument.replace("{file}", delivered.file) for argument in writer.importing]
     env = {**place.home.environment, "HOME": place.home.directory, "PWD": place.cwd}
     code, output = _run((binary, *args), env, place.cwd)
     if code != 0:
         raise HandoverFailed(f"{writer.agent} has not imported the session: {_last(output)}")
     if not writer.imported_id:
-        return made
-    found = re.search(writer.imported_id, output)
-    if found is None:
+        return delivered
+    match = re.search(writer.imported_id, output)
+    if match is None:
         raise HandoverFailed(f"{writer.agent} does not say what it has imported: {_last(output)}")
-    return replace(made, session_id=found[1])
+    return replace(delivered, session_id=match[1])
 
 
 def _run(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> tuple[int | None, str]:
@@ -361,14 +365,14 @@ def _last(output: str) -> str:
 
 
 def _require_same(
-    writer: HandoverWriter, conversation: HandedConversation, place: HandoverPlace, made: Delivered
+    writer: HandoverWriter, conversation: HandedConversation, place: HandoverPlace, delivered: Delivered
 ) -> None:
     """Read it back as any session of that agent is read, and compare."""
     try:
-        found = stored_conversation(writer, place, made)
+        actual = stored_conversation(writer, place, delivered)
     except StoreError as error:
         raise HandoverFailed(error.message) from error
-    if different := differences(conversation, found, writer):
+    if different := differences(conversation, actual, writer):
         raise HandoverFailed(f"the session of {writer.agent} reads back differently: {different[0]}")
 
 

@@ -59,24 +59,24 @@ class TextSearch:
 
     def candidates(self, words: Sequence[str]) -> set[int] | None:
         """The logs that may say all of these words; None: very many may."""
-        found: set[int] | None = None
+        log_ids: set[int] | None = None
         for word in words:
             if not self.has_table or len(word) < _LETTERS or "\0" in word:
                 continue
-            wanted = _pieces(word)
-            if self._is_frequent(wanted):
+            pieces = _pieces(word)
+            if self._is_frequent(pieces):
                 continue
-            some = self._with_pieces(wanted)
-            found = some if found is None else found & some
-        return found
+            some = self._with_pieces(pieces)
+            log_ids = some if log_ids is None else log_ids & some
+        return log_ids
 
     def head(self, log: int, text: str) -> None:
         """What can be found of it besides its messages; instead of what it was before."""
         rows = self._connection.execute("SELECT text FROM texts WHERE log = ? AND is_heading", (log,))
-        known = [before for (before,) in rows]
-        if known == [text]:
+        heads = [before for (before,) in rows]
+        if heads == [text]:
             return
-        if known:
+        if heads:
             self.remove(log, only_heading=True)
         if text.strip():
             self.add(log, text, is_heading=True)
@@ -100,14 +100,14 @@ class TextSearch:
             )
         self._connection.execute(f"DELETE FROM texts WHERE {those}", (log,))
 
-    def _is_frequent(self, wanted: str) -> bool:
+    def _is_frequent(self, piece: str) -> bool:
         count = "SELECT count(*) FROM (SELECT 1 FROM search WHERE search MATCH ? LIMIT ?)"
-        return bool(self._connection.execute(count, (wanted, _MANY + 1)).fetchone()[0] > _MANY)
+        return bool(self._connection.execute(count, (piece, _MANY + 1)).fetchone()[0] > _MANY)
 
-    def _with_pieces(self, wanted: str) -> set[int]:
+    def _with_pieces(self, pieces: str) -> set[int]:
         rows = self._connection.execute(
             "SELECT DISTINCT log FROM texts WHERE number IN (SELECT rowid FROM search WHERE search MATCH ?)",
-            (wanted,),
+            (pieces,),
         )
         return {log for (log,) in rows}
 
@@ -187,17 +187,17 @@ class Index:
         if log_ids is None:
             there = scan(self._directory)
         else:
-            there = {log_id: found for log_id in log_ids if (found := look(self._directory, log_id))}
+            there = {log_id: log for log_id in log_ids if (log := look(self._directory, log_id))}
         deleted = [row.number for log_id, row in rows.items() if log_id not in there]
-        new = [found for log_id, found in there.items() if not _is_known(found, rows.get(log_id))]
-        new.sort(key=lambda found: found.written_ns, reverse=True)
+        new = [log for log_id, log in there.items() if not _is_known(log, rows.get(log_id))]
+        new.sort(key=lambda log: log.written_ns, reverse=True)
         batch: list[_Change] = []
         size = 0
-        for found in new:
-            row = rows.get(found.log_id)
-            if (change := self._change(found, row)) is not None:
+        for log in new:
+            row = rows.get(log.log_id)
+            if (change := self._change(log, row)) is not None:
                 batch.append(change)
-                size += found.size - (row.read_bytes if row else 0)
+                size += log.size - (row.read_bytes if row else 0)
             if len(batch) >= _LOGS_IN_A_BATCH or size >= _BYTES_IN_A_BATCH:
                 self._enter(batch, ())
                 batch, size = [], 0
@@ -217,8 +217,8 @@ class Index:
             f"SELECT metadata, updated_ms FROM {source}{_IN_ORDER} LIMIT ? OFFSET ?",
             (*values, *((-1 if query.limit is None else query.limit, query.offset) if is_cut else (-1, 0))),
         )
-        found = map(_metadata, rows)
-        return list(found) if is_cut else select(found, query, is_live)
+        matches = map(_metadata, rows)
+        return list(matches) if is_cut else select(matches, query, is_live)
 
     def total(self, query: Query) -> int:
         if is_sifted(query):
@@ -327,9 +327,9 @@ class Index:
         )
         return dict(rows)
 
-    def save_snapshots(self, name: str, found: Iterable[tuple[str, int, bytes]]) -> None:
+    def save_snapshots(self, name: str, snapshots: Iterable[tuple[str, int, bytes]]) -> None:
         with _Transaction(self._connection):
-            for log_id, seq, data in found:
+            for log_id, seq, data in snapshots:
                 self._save_snapshot(log_id, name, seq, data)
 
     def save_snapshot(self, log_id: str, name: str, seq: int, data: bytes) -> None:
@@ -352,32 +352,32 @@ class Index:
             rows = self._connection.execute(f"{columns} WHERE log_id IN ({places})", tuple(log_ids))
         return {log_id: _Row(*values) for log_id, *values in rows}
 
-    def _change(self, found: FoundLog, row: _Row | None) -> _Change | None:
-        metadata = read_metadata(found)
+    def _change(self, log: FoundLog, row: _Row | None) -> _Change | None:
+        metadata = read_metadata(log)
         is_same = (
             row is not None
-            and (row.created_ms, row.inode) == (metadata.created_ms, found.inode)
-            and row.read_bytes <= found.size
+            and (row.created_ms, row.inode) == (metadata.created_ms, log.inode)
+            and row.read_bytes <= log.size
         )
         base = 0 if metadata.fork is None else metadata.fork.seq
         empty = LogSummary(next_seq=base, answer_seq=base)
         try:
             if row is not None and is_same:
                 try:
-                    addition = read_new(found, self.digest(found.log_id), row.read_bytes)
-                    return _Change(found, row, metadata, True, addition)
+                    addition = read_new(log, self.digest(log.log_id), row.read_bytes)
+                    return _Change(log, row, metadata, True, addition)
                 except Rewritten:
                     pass
-            return _Change(found, row, metadata, False, read_new(found, empty, 0))
+            return _Change(log, row, metadata, False, read_new(log, empty, 0))
         except OSError:  # it was deleted meanwhile, or may not be read
             return None
 
     def _enter(self, changes: Sequence[_Change], deleted: Iterable[int]) -> None:
         self._asked_for = (), 0, None
         with _Transaction(self._connection):
-            known = self._rows([change.found.log_id for change in changes])
+            rows = self._rows([change.found.log_id for change in changes])
             for change in changes:
-                if known.get(change.found.log_id) == change.row:
+                if rows.get(change.found.log_id) == change.row:
                     self._write(change)
             for number in deleted:
                 self._remove(number)
@@ -403,7 +403,7 @@ class Index:
         }
         number = row.number if row is not None and is_same else None
         rows = self._connection.execute("SELECT knows_operations FROM logs WHERE number = ?", (number,))
-        values["knows_operations"] = next((known for (known,) in rows), 1)
+        values["knows_operations"] = next((version for (version,) in rows), 1)
         cursor = self._connection.execute(
             f"INSERT OR REPLACE INTO logs (number, {', '.join(values)}) VALUES (?{', ?' * len(values)})",
             (number, *values.values()),
@@ -476,9 +476,9 @@ def _metadata(row: tuple[bytes, int]) -> Metadata:
     return latest(msgspec.json.decode(data, type=Metadata), updated_ms)
 
 
-def _is_known(found: FoundLog, row: _Row | None) -> bool:
+def _is_known(log: FoundLog, row: _Row | None) -> bool:
     return row is not None and (row.sidecar_mark, row.inode, row.read_bytes) == (
-        found.sidecar_mark,
-        found.inode,
-        found.size,
+        log.sidecar_mark,
+        log.inode,
+        log.size,
     )

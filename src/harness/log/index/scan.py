@@ -107,22 +107,22 @@ def look(directory: str, log_id: str) -> FoundLog | None:
     return None
 
 
-def read_metadata(found: FoundLog) -> Metadata:
+def read_metadata(log: FoundLog) -> Metadata:
     """Of a damaged sidecar nothing but the id is known."""
     try:
-        with os.fdopen(open_private(found.sidecar_path, os.O_RDONLY), "rb") as file:
-            metadata = metadata_file.decode(file.read(), found.log_id)
+        with os.fdopen(open_private(log.sidecar_path, os.O_RDONLY), "rb") as file:
+            metadata = metadata_file.decode(file.read(), log.log_id)
     except OSError:
-        metadata = Metadata(session_id=found.log_id)
-    metadata.deleted = found.path.endswith(HIDDEN)
+        metadata = Metadata(session_id=log.log_id)
+    metadata.deleted = log.path.endswith(HIDDEN)
     return metadata
 
 
-def read_new(found: FoundLog, digest: LogSummary, read_bytes: int) -> Addition:
+def read_new(log: FoundLog, digest: LogSummary, read_bytes: int) -> Addition:
     """Read on where it was left, up to the last whole line. Raises Rewritten, OSError."""
     gain, places, operations = Gain([], []), list[LinePosition](), dict[str, None]()
     first_seq, start = digest.next_seq, read_bytes
-    fd = open_private(found.path, os.O_RDONLY)
+    fd = open_private(log.path, os.O_RDONLY)
     try:
         if read_bytes and os.pread(fd, 1, read_bytes - 1) != b"\n":
             raise Rewritten

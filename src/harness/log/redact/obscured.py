@@ -84,14 +84,14 @@ def plain_text(text: bytes) -> PlainText:
             sources.append(source)
             length += len(part)
 
-    for found in compiled(_OBSCURING).finditer(text):
-        add(text[end : found.start()], (end, found.start()))
-        end = found.end()
-        add(_character(found), found.span())
+    for match in compiled(_OBSCURING).finditer(text):
+        add(text[end : match.start()], (end, match.start()))
+        end = match.end()
+        add(_character(match), match.span())
     add(text[end:], (end, len(text)))
     return PlainText(b"".join(parts), places, sources)
 
 
-def _character(found: re.Match[bytes]) -> bytes:
-    code = found["percent"] or found["unit"]
+def _character(match: re.Match[bytes]) -> bytes:
+    code = match["percent"] or match["unit"]
     return bytes([int(code, 16)]) if code else b""

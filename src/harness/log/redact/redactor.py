@@ -125,11 +125,11 @@ class Redactor:
             return b""
         offset = self._offset
         self._offset += len(block)
-        found = self._finder.scan(block)
-        edits = self._line_edits(block, offset, found.spans)
+        findings = self._finder.scan(block)
+        edits = self._line_edits(block, offset, findings.spans)
         waiting = None
         if self._split:
-            edits += self._split.feed(found.keys, block, offset, offset - len(self._pending))
+            edits += self._split.feed(findings.keys, block, offset, offset - len(self._pending))
             waiting = self._split.waiting
         if not edits and waiting is None and not self._pending:
             return block
@@ -201,8 +201,8 @@ class _PrivateKeyLines:
             place, length = length, lines.end()
         rest = compiled(KEY_FINISHED).match(block, length)
         length = rest.end() if rest else length
-        ended = rest is not None and (rest["last"] is not None or rest["end"] is not None)
-        self._open = 0 < length == len(block) and not ended
+        has_ended = rest is not None and (rest["last"] is not None or rest["end"] is not None)
+        self._open = 0 < length == len(block) and not has_ended
         return SecretSpan(0, length, PRIVATE_KEY.name) if length else None
 
 
@@ -240,11 +240,11 @@ class _OpaqueStrings:
         return compiled(_BINARY_NEIGHBOUR).search(before + after) is not None
 
     def _in_data_url(self, span: SecretSpan) -> bool:
-        while (found := self._block.find(b";base64,", self._searched, span.start)) >= 0:
-            self._searched = found + 8
-            if compiled(_DATA_URL).search(self._block, max(0, found - 105), found):
-                run = compiled(_BASE64_RUN).match(self._block, found + 8)
-                self._searched = self._data_url_end = run.end() if run else found + 8
+        while (position := self._block.find(b";base64,", self._searched, span.start)) >= 0:
+            self._searched = position + 8
+            if compiled(_DATA_URL).search(self._block, max(0, position - 105), position):
+                run = compiled(_BASE64_RUN).match(self._block, position + 8)
+                self._searched = self._data_url_end = run.end() if run else position + 8
         return span.start < self._data_url_end
 
 

@@ -84,10 +84,10 @@ def _encoded(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-def _percent_encoded(raw: bytes, kept: bytes, escape: bytes = b"%%%02X") -> bytes:
-    if not raw.strip(kept):
+def _percent_encoded(raw: bytes, unescaped: bytes, escape: bytes = b"%%%02X") -> bytes:
+    if not raw.strip(unescaped):
         return raw
-    return b"".join(bytes([byte]) if byte in kept else escape % byte for byte in raw)
+    return b"".join(bytes([byte]) if byte in unescaped else escape % byte for byte in raw)
 
 
 def _ascii_escaped(text: str) -> str:
@@ -223,13 +223,13 @@ class SecretFinder:
         return self.scan(text).spans
 
     def scan(self, text: bytes) -> Findings:
-        found, is_obscured = self._scan_written(text)
+        findings, is_obscured = self._scan_written(text)
         if not is_obscured or not self._scan_written(resolved(text))[0].spans:
-            return found
+            return findings
         plain = plain_text(text)
         hidden, _ = self._scan_written(plain.text)
-        seen = [SecretSpan(*plain.source(span.start, span.end), span.name) for span in hidden.spans]
-        return found._replace(spans=united([*found.spans, *seen]))
+        hidden_spans = [SecretSpan(*plain.source(span.start, span.end), span.name) for span in hidden.spans]
+        return findings._replace(spans=united([*findings.spans, *hidden_spans]))
 
     def _scan_written(self, text: bytes) -> tuple[Findings, bool]:
         """Secrets in one of their spellings, and whether there may be more of them in the plain text."""
@@ -244,9 +244,9 @@ class SecretFinder:
         keys = []
         while hits and hits[-1][0] >= self._keys_from:
             keys.append(self._keys[hits.pop()[0] - self._keys_from])
-        found = [span for number, end in hits if (span := self._verified(text, number, end))]
+        spans = [span for number, end in hits if (span := self._verified(text, number, end))]
         has_heads = bool(hits) and hits[0][0] < self._shapes_from
-        return Findings(united(found) if len(found) > 1 else found, has_heads, keys), is_obscured
+        return Findings(united(spans) if len(spans) > 1 else spans, has_heads, keys), is_obscured
 
     def _verified(self, text: bytes, number: int, end: int) -> SecretSpan | None:
         """What stands where a literal was found, if it is a secret."""
@@ -372,8 +372,12 @@ def _forms(secrets: tuple[tuple[str, str], ...]) -> list[Form]:
         for spelling in spellings(value):
             if len(spelling) >= SHORTEST_VALUE:
                 names.setdefault(spelling, name)
-    known = {*names.values(), *(shape.name for shape in KEY_SHAPES), *(phrase.name for phrase in PHRASES)}
-    marks = b" ".join(mark(name) for name in known)
+    names_of_forms = {
+        *names.values(),
+        *(shape.name for shape in KEY_SHAPES),
+        *(phrase.name for phrase in PHRASES),
+    }
+    marks = b" ".join(mark(name) for name in names_of_forms)
     forms = (
         # A value that stands in a mark is public, and masking it would never end.
         Form(spelling, _public_length(spelling), name)

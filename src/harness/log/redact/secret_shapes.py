@@ -48,7 +48,6 @@ _SEGMENT = rb"[A-Za-z0-9_-]{8,8192}"
 _GROWING_SEGMENT = rb"[A-Za-z0-9_-]{0,8192}"
 
 KEY_SHAPES: tuple[KeyShape, ...] = (
-    _token("gateway-token", b"hgw-", TOKEN, 16),
     _token("anthropic-key", b"sk-ant-", TOKEN, 16),
     _token("openrouter-key", b"sk-or-", TOKEN, 20),
     _token("openai-key", b"sk-proj- sk-svcacct- sk-admin- sk-None-", TOKEN, 20),
@@ -199,9 +198,9 @@ class LiteralSearch:
             if LiteralSearch.seen_bytes <= _FIRST_BYTES:
                 return self._one_by_one(text)
             self._build()
-        found: list[Hit] = []
-        self._database.scan(text, _collect, context=found.append, scratch=self._own_scratch())
-        return found
+        hits: list[Hit] = []
+        self._database.scan(text, _collect, context=hits.append, scratch=self._own_scratch())
+        return hits
 
     def _one_by_one(self, text: bytes) -> list[Hit]:
         hits: list[Hit] = []

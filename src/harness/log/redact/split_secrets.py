@@ -112,11 +112,11 @@ class SplitSecrets:
         self._finder = finder
         self._patterns = {key: _piece_patterns(key) for key in delta_keys}
         self._streams: dict[tuple[str, bytes], _Stream] = {}
-        self._held: dict[_Stream, int] = {}
+        self._kept_back: dict[_Stream, int] = {}
 
     @property
     def waiting(self) -> int | None:
-        return min(self._held.values(), default=None)
+        return min(self._kept_back.values(), default=None)
 
     def feed(self, keys: Sequence[str], block: bytes, offset: int, released: int) -> list[Replacement]:
         """Take whole lines that begin at `offset` and have these keys in them.
@@ -133,20 +133,20 @@ class SplitSecrets:
     def flush(self, released: int) -> list[Replacement]:
         """Nothing can wait any longer: mask what shows too much of a secret."""
         edits: list[Replacement] = []
-        for stream in self._held:
+        for stream in self._kept_back:
             beginning = stream.beginning
             if beginning and beginning.visible >= TELLING_BEGINNING:
                 span = SecretSpan(beginning.secret, len(stream.memory), beginning.name)
                 edits += _masked(span, stream.segments, released, marked=span.start < stream.masked_until)
                 stream.masked_until = len(stream.memory)
-        self._held.clear()
+        self._kept_back.clear()
         return edits
 
     def _stream(self, key: str, context: bytes) -> _Stream:
         stream = self._streams.pop((key, context), None) or _Stream()
         if len(self._streams) >= MOST_STREAMS:
             forgotten = self._streams.pop(next(iter(self._streams)))
-            self._held.pop(forgotten, None)
+            self._kept_back.pop(forgotten, None)
         # Put last, so that the first is the one that has been silent longest.
         self._streams[key, context] = stream
         return stream
@@ -154,15 +154,15 @@ class SplitSecrets:
     def _advance(
         self, stream: _Stream, pieces: _Pieces, numbers: Sequence[int], released: int
     ) -> list[Replacement]:
-        known = len(stream.memory)
+        length = len(stream.memory)
         if len(numbers) == len(pieces.texts):
             texts, text = pieces.texts, stream.memory + pieces.joined
         else:
             texts = [pieces.texts[number] for number in numbers]
             text = b"".join((stream.memory, *texts))
         beginning = self._finder.beginning(text)
-        spans = [span for span in self._all_spans(texts, known, text) if span.end > stream.masked_until]
-        if stream.masked and beginning and beginning.secret < known:
+        spans = [span for span in self._all_spans(texts, length, text) if span.end > stream.masked_until]
+        if stream.masked and beginning and beginning.secret < length:
             # What continues a masked beginning is the same secret: it need not wait to be judged again.
             spans.append(SecretSpan(beginning.secret, len(text), beginning.name))
         edits: list[Replacement] = []
@@ -176,7 +176,7 @@ class SplitSecrets:
         self._hold(stream, released)
         return edits
 
-    def _all_spans(self, texts: Sequence[bytes], known: int, text: bytes) -> list[SecretSpan]:
+    def _all_spans(self, texts: Sequence[bytes], length: int, text: bytes) -> list[SecretSpan]:
         """Secrets, and known values that a piece shows but for their last part, as snapshots of a growing text do."""
         spans, has_heads, _keys = self._finder.scan(text)
         if not has_heads:
@@ -184,7 +184,7 @@ class SplitSecrets:
         endings = self._finder.cut_endings
         if endings.keys().isdisjoint(map(_last_characters, texts)) and text[-TELLING_CUT:] not in endings:
             return spans
-        place = known
+        place = length
         for piece in texts:
             place += len(piece)
             if piece[-TELLING_CUT:] in endings and (span := self._finder.cut_off(text[:place])):
@@ -194,14 +194,14 @@ class SplitSecrets:
         return spans
 
     def _hold(self, stream: _Stream, released: int) -> None:
-        self._held.pop(stream, None)
+        self._kept_back.pop(stream, None)
         beginning = stream.beginning
         if not beginning or not beginning.significant or stream.masked:
             return
         span = SecretSpan(beginning.secret, len(stream.memory), beginning.name)
         for segment in _parts(span, stream.segments):
             if segment.line >= released:
-                self._held[stream] = segment.line
+                self._kept_back[stream] = segment.line
                 return
 
 
@@ -215,9 +215,9 @@ class _Pieces:
         self.texts: Sequence[bytes] = ()
         self._patterns = patterns
         self._exact: list[_Place] | None = None
-        found: list[tuple[bytes, bytes]] = compiled(patterns.quick).findall(block)
-        if found:
-            self._contexts, self.texts = zip(*found, strict=True)
+        pieces: list[tuple[bytes, bytes]] = compiled(patterns.quick).findall(block)
+        if pieces:
+            self._contexts, self.texts = zip(*pieces, strict=True)
         self.joined = b"".join(self.texts)
         # A line that is no JSON has an open quote; and a backslash may escape the quote at which the piece ended.
         if b"\n" in self.joined or b"\\" in map(_last_byte, self.texts):
@@ -283,10 +283,10 @@ def _piece_patterns(key: str) -> _PiecePatterns:
 def _exact_pieces(head: bytes, block: bytes) -> Iterator[tuple[bytes, _Place]]:
     """The strings of JSON behind a key, each with what stands before that key."""
     end = 0
-    while found := compiled(head).search(block, end):
-        start, end = found.end(), _string_end(block, found.end())
+    while match := compiled(head).search(block, end):
+        start, end = match.end(), _string_end(block, match.end())
         if block[end : end + 1] == b'"':
-            yield found[1] or b"", _Place(found.start(), start, end)
+            yield match[1] or b"", _Place(match.start(), start, end)
 
 
 def _string_end(block: bytes, start: int) -> int:

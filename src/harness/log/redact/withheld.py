@@ -128,7 +128,7 @@ def withheld_from_tools(environ: Mapping[str, str]) -> frozenset[str]:
 def _withheld(variables: tuple[tuple[str, str], ...]) -> frozenset[str]:
     environ = dict(variables)
     finder = _shape_finder()
-    named = {
+    by_name = {
         name for name, value in environ.items() if _is_telling(name.upper()) and _may_be_secret(name, value)
     }
     shaped = {
@@ -136,7 +136,7 @@ def _withheld(variables: tuple[tuple[str, str], ...]) -> frozenset[str]:
         for name, value in environ.items()
         if _is_random(value) or finder.spans(value.encode("utf-8", "surrogateescape"))
     }
-    return frozenset({*secrets_in(environ), *named, *shaped})
+    return frozenset({*secrets_in(environ), *by_name, *shaped})
 
 
 @cache

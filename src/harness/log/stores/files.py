@@ -97,12 +97,12 @@ class _Watched:
     def __init__(self, paths: Sequence[str], wake: Callable[[], object]) -> None:
         self._paths = paths
         self._wake = wake
-        self._seen = [_mark(path) for path in paths]
+        self._marks = [_mark(path) for path in paths]
 
     def look(self) -> None:
         now = [_mark(path) for path in self._paths]
-        if now != self._seen:
-            self._seen = now
+        if now != self._marks:
+            self._marks = now
             try:
                 self._wake()
             except Exception:  # one that fails must not keep the others from being notified
@@ -194,8 +194,8 @@ class FileStore(Store):
         except OSError as error:
             raise StoreError(f"cannot list {self.directory}: {error.strerror}") from error
         ids = (name.removesuffix(LOG) for name in names if name.endswith(LOG))
-        found = [metadata for log_id in ids if (metadata := self._known(log_id)) is not None]
-        return iter(sorted(found, key=age, reverse=True))
+        all_metadata = [metadata for log_id in ids if (metadata := self._known(log_id)) is not None]
+        return iter(sorted(all_metadata, key=age, reverse=True))
 
     def delete(self, log_id: str) -> None:
         try:
@@ -251,9 +251,9 @@ class FileStore(Store):
         """The snapshots of this name of all logs, by log id; of a fork only its own."""
         return self._asking().ask(lambda index: index.snapshots(name), ())
 
-    def save_snapshots(self, name: str, found: Sequence[tuple[str, int, bytes]]) -> None:
+    def save_snapshots(self, name: str, snapshots: Sequence[tuple[str, int, bytes]]) -> None:
         """Save many snapshots at once: log id, `seq` and data of each."""
-        self._asking().ask(lambda index: index.save_snapshots(name, found), ())
+        self._asking().ask(lambda index: index.save_snapshots(name, snapshots), ())
 
     def watch(self, log_id: str, wake: Callable[[], object]) -> Callable[[], None]:
         self.metadata(log_id)

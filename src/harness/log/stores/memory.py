@@ -96,9 +96,9 @@ class MemoryStore(Store):
         words = words_of(query)
         with self._lock:
             logs = [log for log in self._logs.values() if all(map(log.mentions, words))]
-        found = [latest(log.metadata, log.digest.updated_ms) for log in logs]
-        found.sort(key=in_order, reverse=True)
-        return [_copy(one) for one in select(found, query, lambda log_id: self._logs[log_id].is_live)]
+        all_metadata = [latest(log.metadata, log.digest.updated_ms) for log in logs]
+        all_metadata.sort(key=in_order, reverse=True)
+        return [_copy(one) for one in select(all_metadata, query, lambda log_id: self._logs[log_id].is_live)]
 
     def total(self, query: Query) -> int:
         return len(self.find(replace(query, limit=None, offset=0)))
@@ -125,9 +125,9 @@ class MemoryStore(Store):
     def snapshot(self, log_id: str, name: str) -> tuple[int, bytes] | None:
         self._log(log_id)
         for part in reversed(self._stretches(log_id)):
-            found = self._logs[part.log_id].snapshots.get(name)
-            if found is not None and (part.end is None or found[0] <= part.end):
-                return found
+            snapshot = self._logs[part.log_id].snapshots.get(name)
+            if snapshot is not None and (part.end is None or snapshot[0] <= part.end):
+                return snapshot
         return None
 
     def save_snapshot(self, log_id: str, name: str, seq: int, data: bytes) -> None:

@@ -6,6 +6,7 @@ Claude Code asks once more without streaming after two streams that broke, so bo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from harness.events import Usage
@@ -123,34 +124,34 @@ def _block(part: AnswerText | AnswerReasoning | AnswerCall) -> Record:
             return {"type": "thinking", "thinking": part.text, "signature": _SIGNATURE}
         case AnswerCall():
             # What is malformed cannot be an object here: the client gets the text.
-            given = part.arguments if part.is_malformed else part.input
-            return {"type": "tool_use", "id": f"toolu_{part.id}", "name": part.name, "input": given}
+            arguments = part.arguments if part.is_malformed else part.input
+            return {"type": "tool_use", "id": f"toolu_{part.id}", "name": part.name, "input": arguments}
 
 
-def stream(answer: WireAnswer, asked: ModelRequest) -> Iterator[StreamFrame]:
-    del asked
-    usage = _usage(answer)
-    started = _message(answer, [], None, usage | {"output_tokens": 1})
-    yield _event("message_start", message=started)
+def stream(answer: WireAnswer, request: ModelRequest) -> Iterator[StreamFrame]:
+    del request
+    message = _message(answer, [], None, _usage(answer) | {"output_tokens": 1})
+    yield _event("message_start", message=message)
     for index, part in enumerate(answer.parts):
         match part:
             case AnswerText():
-                opened: Record = {"type": "text", "text": ""}
-                deltas = [_delta("text", piece) for piece in pieces(part.text, part.piece_count)]
+                block: Record = {"type": "text", "text": ""}
+                deltas: Iterable[Record] = (_delta("text", piece) for piece in part.pieces())
             case AnswerReasoning():
-                opened = {"type": "thinking", "thinking": "", "signature": ""}
-                deltas = [_delta("thinking", piece) for piece in pieces(part.text, part.piece_count)]
-                deltas.append({"type": "signature_delta", "signature": _SIGNATURE})
+                block = {"type": "thinking", "thinking": "", "signature": ""}
+                signature = {"type": "signature_delta", "signature": _SIGNATURE}
+                deltas = chain((_delta("thinking", piece) for piece in part.pieces()), (signature,))
             case AnswerCall():
-                opened = _block(part) | {"input": {}}
+                block = _block(part) | {"input": {}}
                 deltas = [
                     {"type": "input_json_delta", "partial_json": piece} for piece in pieces(part.arguments)
                 ]
-        yield _event("content_block_start", index=index, content_block=opened)
+        yield _event("content_block_start", index=index, content_block=block)
         for delta in deltas:
             yield _event("content_block_delta", index, index=index, delta=delta)
         yield _event("content_block_stop", index=index)
-    yield _event("message_delta", delta={"stop_reason": _stop(answer), "stop_sequence": None}, usage=usage)
+    stopped = {"stop_reason": _stop(answer), "stop_sequence": None}
+    yield _event("message_delta", delta=stopped, usage=_usage(answer))
     yield _event("message_stop")
 
 
@@ -200,16 +201,16 @@ def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_lab"}
 
 
-def failed(failing: StreamFailure, asked: ModelRequest) -> bytes:
-    del asked
+def failed(failing: StreamFailure, request: ModelRequest) -> bytes:
+    del request
     return sse(refusal(failing.status, failing.message, None), "error")
 
 
 def models(arrived: HttpRequest) -> Record:
     if name := named_model(arrived):
         return _model(name)
-    listed = [_model(name) for name in MODELS]
-    return {"data": listed, "has_more": False, "first_id": MODELS[0], "last_id": MODELS[-1]}
+    entries = [_model(name) for name in MODELS]
+    return {"data": entries, "has_more": False, "first_id": MODELS[0], "last_id": MODELS[-1]}
 
 
 def _model(name: str) -> Record:
@@ -254,7 +255,8 @@ def _said_block(role: str, block: Any) -> SaidItem:
             role, "call", block.get("input"), text_of(block.get("id")), text_of(block.get("name"))
         )
     if kind.endswith("tool_result"):
-        return SaidItem("tool", "result", block.get("content"), text_of(block.get("tool_use_id")))
+        call_id, is_error = text_of(block.get("tool_use_id")), block.get("is_error") is True
+        return SaidItem("tool", "result", block.get("content"), call_id, is_error=is_error)
     if kind in ("thinking", "redacted_thinking"):
         return SaidItem(role, "reasoning", block.get("thinking") or block.get("data"))
     if kind in ("image", "document"):
@@ -278,15 +280,18 @@ def end(events: Iterable[Record]) -> AnswerEnd:
 
 
 def _stated(usage: Record) -> Usage:
-    written, made = record_of(usage.get("cache_creation")), usage.get("output_tokens_details")
-    thinking = count_in(made, "thinking_tokens")
+    cache_creation, output_details = (
+        record_of(usage.get("cache_creation")),
+        usage.get("output_tokens_details"),
+    )
+    thinking = count_in(output_details, "thinking_tokens")
     return Usage(
         input=count_in(usage, "input_tokens"),
         output=besides(count_in(usage, "output_tokens"), thinking),
         reasoning=thinking,
         cache_read=count_in(usage, "cache_read_input_tokens"),
         cache_write=count_in(usage, "cache_creation_input_tokens"),
-        cache_write_1h=count_in(written, "ephemeral_1h_input_tokens") or None,
+        cache_write_1h=count_in(cache_creation, "ephemeral_1h_input_tokens") or None,
     )
 
 

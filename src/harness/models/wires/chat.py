@@ -109,24 +109,26 @@ def whole(answer: WireAnswer) -> Record:
     return _completion(answer, "chat.completion", [choice]) | {"usage": _usage(answer)}
 
 
-def stream(answer: WireAnswer, asked: ModelRequest) -> Iterator[StreamFrame]:
+def stream(answer: WireAnswer, request: ModelRequest) -> Iterator[StreamFrame]:
     yield _chunk(answer, {"role": "assistant", "content": ""})
     calls = 0
     for index, part in enumerate(answer.parts):
         match part:
             case AnswerText():
-                deltas: list[Record] = [{"content": piece} for piece in pieces(part.text, part.piece_count)]
+                deltas: Iterable[Record] = ({"content": piece} for piece in part.pieces())
             case AnswerReasoning():
-                deltas = [{"reasoning_content": piece} for piece in pieces(part.text, part.piece_count)]
+                deltas = ({"reasoning_content": piece} for piece in part.pieces())
             case AnswerCall():
-                deltas = [{"tool_calls": [{"index": calls, **_call(part, "")}]}]
-                for piece in pieces(part.arguments):
-                    deltas.append({"tool_calls": [{"index": calls, "function": {"arguments": piece}}]})
+                begun: Record = {"index": calls, **_call(part, "")}
+                rest = [
+                    {"index": calls, "function": {"arguments": piece}} for piece in pieces(part.arguments)
+                ]
+                deltas = ({"tool_calls": [one]} for one in (begun, *rest))
                 calls += 1
         for delta in deltas:
             yield _chunk(answer, delta, index)
     yield _chunk(answer, {}, finish=_stop(answer))
-    if asked.wants_usage:
+    if request.wants_usage:
         yield StreamFrame(sse(_completion(answer, "chat.completion.chunk", []) | {"usage": _usage(answer)}))
     yield StreamFrame(b"data: [DONE]\n\n")
 
@@ -179,8 +181,8 @@ def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
     return openai_error(_ERROR_KINDS, status, message)
 
 
-def failed(failing: StreamFailure, asked: ModelRequest) -> bytes:
-    del asked
+def failed(failing: StreamFailure, request: ModelRequest) -> bytes:
+    del request
     return sse(refusal(failing.status, failing.message, None))
 
 

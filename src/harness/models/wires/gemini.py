@@ -111,18 +111,25 @@ def whole(answer: WireAnswer) -> Record:
     return _chunk(answer, parts or [{"text": ""}], is_last=True)
 
 
-def stream(answer: WireAnswer, asked: ModelRequest) -> Iterator[StreamFrame]:
+def stream(answer: WireAnswer, request: ModelRequest) -> Iterator[StreamFrame]:
     frames = _events(answer)
-    return frames if asked.content_type == "text/event-stream" else _elements(frames)
+    return frames if request.content_type == "text/event-stream" else _elements(frames)
 
 
 def _events(answer: WireAnswer) -> Iterator[StreamFrame]:
-    groups = list(_groups(answer)) or [(-1, [{"text": ""}])]
-    for number, (index, parts) in enumerate(groups):
-        data = sse(_chunk(answer, parts, is_last=number == len(groups) - 1))
-        for separator, escape in _SEPARATORS:
-            data = data.replace(separator, escape)
-        yield StreamFrame(data, index)
+    held: tuple[int, list[Record]] | None = None
+    for group in _groups(answer):
+        if held is not None:
+            yield _event(answer, *held, is_last=False)
+        held = group
+    yield _event(answer, *(held or (-1, [{"text": ""}])), is_last=True)
+
+
+def _event(answer: WireAnswer, index: int, parts: list[Record], *, is_last: bool) -> StreamFrame:
+    data = sse(_chunk(answer, parts, is_last=is_last))
+    for separator, escape in _SEPARATORS:
+        data = data.replace(separator, escape)
+    return StreamFrame(data, index)
 
 
 def _elements(frames: Iterator[StreamFrame]) -> Iterator[StreamFrame]:
@@ -137,22 +144,27 @@ def _elements(frames: Iterator[StreamFrame]) -> Iterator[StreamFrame]:
 def _groups(answer: WireAnswer, *, is_whole: bool = False) -> Iterator[tuple[int, list[Record]]]:
     """The parts of each chunk; calls that follow one another come together, as the API sends them."""
     calls: list[Record] = []
+    latest = -1
     for index, part in enumerate(answer.parts):
+        if calls and not isinstance(part, AnswerCall):
+            yield latest, calls
+            calls = []
         match part:
             case AnswerText():
-                count = 1 if is_whole else part.piece_count
-                yield from ((index, [{"text": piece}]) for piece in pieces(part.text, count))
+                said = pieces(part.text, 1) if is_whole else part.pieces()
+                yield from ((index, [{"text": piece}]) for piece in said)
             case AnswerReasoning():
-                count = 1 if is_whole else part.piece_count
-                yield from ((index, [{"text": piece, "thought": True}]) for piece in pieces(part.text, count))
+                said = pieces(part.text, 1) if is_whole else part.pieces()
+                yield from ((index, [{"text": piece, "thought": True}]) for piece in said)
             case AnswerCall(is_malformed=False):
-                given = part.input if isinstance(part.input, dict) else {"input": part.input}
-                call: Record = {"functionCall": {"name": part.name, "args": given}}
+                arguments = part.input if isinstance(part.input, dict) else {"input": part.input}
+                call: Record = {"functionCall": {"name": part.name, "args": arguments}}
                 calls.append(call if calls else call | {"thoughtSignature": _SIGNATURE})
-                if index + 1 == len(answer.parts) or not isinstance(answer.parts[index + 1], AnswerCall):
-                    yield index, calls
+                latest = index
             case AnswerCall():
                 continue
+    if calls:
+        yield latest, calls
 
 
 def _chunk(answer: WireAnswer, parts: list[Record], *, is_last: bool) -> Record:
@@ -196,9 +208,9 @@ def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
     return {"error": error}
 
 
-def failed(failing: StreamFailure, asked: ModelRequest) -> bytes:
+def failed(failing: StreamFailure, request: ModelRequest) -> bytes:
     body = refusal(failing.status, failing.message, None)
-    if asked.content_type == "text/event-stream":
+    if request.content_type == "text/event-stream":
         return sse(body)
     return (b",\r\n" if failing.sent else b"[") + encode(body) + b"]"
 
@@ -234,7 +246,8 @@ def _said_part(role: str, part: Record) -> SaidItem:
     if call := record_of(part.get("functionCall")):
         return SaidItem(role, "call", call.get("args"), text_of(call.get("id")), text_of(call.get("name")))
     if result := record_of(part.get("functionResponse")):
-        return SaidItem("tool", "result", result.get("response"), text_of(result.get("id")))
+        response, call_id = result.get("response"), text_of(result.get("id"))
+        return SaidItem("tool", "result", response, call_id, is_error="error" in record_of(response))
     if part.get("thought"):
         return SaidItem(role, "reasoning", part.get("text"))
     if "inlineData" in part or "fileData" in part:

@@ -71,8 +71,8 @@ def endpoint(arrived: HttpRequest) -> Endpoint | None:
 
 def read(arrived: HttpRequest) -> ModelRequest:
     body = arrived.record
-    given = body.get("input")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else records(given)
+    prompt = body.get("input")
+    items = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else records(prompt)
     conversation = divide(items, _is_answer, lambda item: [item.get("call_id")])
     tools = records(body.get("tools"))
     for item in items:
@@ -116,8 +116,8 @@ def whole(answer: WireAnswer) -> Record:
     return _response(answer, items, is_done=True)
 
 
-def stream(answer: WireAnswer, asked: ModelRequest) -> Iterator[StreamFrame]:
-    del asked
+def stream(answer: WireAnswer, request: ModelRequest) -> Iterator[StreamFrame]:
+    del request
     numbers = itertools.count()
 
     def event(kind: str, part: int = -1, /, **fields: Any) -> StreamFrame:
@@ -136,8 +136,8 @@ def stream(answer: WireAnswer, asked: ModelRequest) -> Iterator[StreamFrame]:
         item = _item(answer, index, part, is_done=True)
         yield event("response.output_item.done", output_index=index, item=item)
         items.append(item)
-    done = _response(answer, items, is_done=True)
-    yield event(f"response.{done['status']}", response=done)
+    whole_response = _response(answer, items, is_done=True)
+    yield event(f"response.{whole_response['status']}", response=whole_response)
 
 
 def _steps(part: AnswerText | AnswerReasoning | AnswerCall) -> Iterator[tuple[str, Record]]:
@@ -146,14 +146,14 @@ def _steps(part: AnswerText | AnswerReasoning | AnswerCall) -> Iterator[tuple[st
         case AnswerText():
             place: Record = {"content_index": 0}
             yield "content_part.added", place | {"part": _text("")}
-            for piece in pieces(part.text, part.piece_count):
+            for piece in part.pieces():
                 yield "output_text.delta", place | {"delta": piece}
             yield "output_text.done", place | {"text": part.text}
             yield "content_part.done", place | {"part": _text(part.text)}
         case AnswerReasoning():
             place = {"summary_index": 0}
             yield "reasoning_summary_part.added", place | {"part": _summary("")}
-            for piece in pieces(part.text, part.piece_count):
+            for piece in part.pieces():
                 yield "reasoning_summary_text.delta", place | {"delta": piece}
             yield "reasoning_summary_text.done", place | {"text": part.text}
             yield "reasoning_summary_part.done", place | {"part": _summary(part.text)}
@@ -234,17 +234,17 @@ def _response(answer: WireAnswer, items: list[Record], *, is_done: bool) -> Reco
 
 def _usage(answer: WireAnswer) -> Record:
     tokens = answer.tokens
-    given = tokens.input + tokens.cache_read + tokens.cache_write
-    made = tokens.output + tokens.reasoning
+    input_tokens = tokens.input + tokens.cache_read + tokens.cache_write
+    output_tokens = tokens.output + tokens.reasoning
     return {
-        "input_tokens": given,
+        "input_tokens": input_tokens,
         "input_tokens_details": {
             "cached_tokens": tokens.cache_read,
             "cache_write_tokens": tokens.cache_write,
         },
-        "output_tokens": made,
+        "output_tokens": output_tokens,
         "output_tokens_details": {"reasoning_tokens": tokens.reasoning},
-        "total_tokens": given + made,
+        "total_tokens": input_tokens + output_tokens,
     }
 
 
@@ -253,8 +253,8 @@ def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
     return openai_error(_ERROR_KINDS, status, message)
 
 
-def failed(failing: StreamFailure, asked: ModelRequest) -> bytes:
-    del asked
+def failed(failing: StreamFailure, request: ModelRequest) -> bytes:
+    del request
     error = refusal(failing.status, failing.message, None)["error"]
     response = _response(failing.answer, [], is_done=False) | {
         "status": "failed",
@@ -279,17 +279,17 @@ _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "tool_search_
 def said(body: Record) -> SaidConversation:
     system = [as_text(body.get("instructions") or "")]
     items: list[SaidItem] = []
-    offered = records(body.get("tools"))
+    tool_records = records(body.get("tools"))
     for item in parts_of(body.get("input")):
         if not isinstance(item, dict):
             items.append(SaidItem("user", "text", as_text(item)))
         elif item.get("type") == "additional_tools":
-            offered += records(item.get("tools"))
+            tool_records += records(item.get("tools"))
         elif item.get("role") in ("developer", "system"):
             system += [as_text(record_of(part).get("text", part)) for part in parts_of(item.get("content"))]
         else:
             items += _said_item(item)
-    tools = {text_of(tool.get("name") or tool.get("type")): tool for tool in offered}
+    tools = {text_of(tool.get("name") or tool.get("type")): tool for tool in tool_records}
     return SaidConversation(system, items, tools, kept_options(body, *_OPTIONS))
 
 

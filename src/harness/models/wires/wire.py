@@ -97,6 +97,8 @@ class SaidItem(NamedTuple):
     """Of a call and of its result."""
     name: str = ""
     """Of a call: the tool."""
+    is_error: bool = False
+    """Of a result: the tool failed."""
 
 
 class SaidConversation(NamedTuple):
@@ -131,14 +133,30 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: int = 0
 
 
-class AnswerText(msgspec.Struct, frozen=True):
+class _Spoken(msgspec.Struct):
     text: str
     piece_count: int | None = None
+    coming: Iterator[str] | None = None
+    """Pieces that have not arrived yet. The text is whole when they have."""
+
+    def pieces(self) -> Iterator[str]:
+        """As it is streamed: what has still to come, as it comes."""
+        if self.coming is None:
+            yield from pieces(self.text, self.piece_count)
+            return
+        arrived: list[str] = []
+        for piece in self.coming:
+            arrived.append(piece)
+            yield piece
+        self.text, self.coming = "".join(arrived), None
 
 
-class AnswerReasoning(msgspec.Struct, frozen=True):
-    text: str
-    piece_count: int | None = None
+class AnswerText(_Spoken):
+    """What is said."""
+
+
+class AnswerReasoning(_Spoken):
+    """What is thought before."""
 
 
 class AnswerCall(msgspec.Struct, frozen=True):
@@ -155,11 +173,12 @@ class AnswerCall(msgspec.Struct, frozen=True):
 AnswerPart: TypeAlias = AnswerText | AnswerReasoning | AnswerCall
 
 
-class WireAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class WireAnswer(msgspec.Struct, kw_only=True):
     id: str
     """Without the prefix that an API gives it."""
     model: str
-    parts: tuple[AnswerPart, ...]
+    parts: Iterable[AnswerPart]
+    """They may still be arriving. Tokens and stop are then known after the last."""
     tokens: Tokens
     stop: Stop | None = None
 
@@ -261,8 +280,8 @@ def plain_text(content: Any) -> str:
 
 def texts_of_roles(roles: tuple[str | None, ...], messages: list[Record]) -> str:
     """The texts of the messages that have one of these roles."""
-    found = (message.get("content") for message in messages if message.get("role") in roles)
-    return "\n".join(map(plain_text, found))
+    contents = (message.get("content") for message in messages if message.get("role") in roles)
+    return "\n".join(map(plain_text, contents))
 
 
 def openai_error(kinds: Mapping[int, tuple[str, str]], status: int, message: str) -> Record:
@@ -355,18 +374,18 @@ def divide(
     first = marks.index(True) if True in marks else len(marks)
     last = len(marks) - marks[::-1].index(True) if True in marks else 0
     count = 0
-    seen: set[str] = set()
+    ids_so_far: set[str] = set()
     leading: list[tuple[str, list[Record]]] = []
     for is_group, pairs in itertools.groupby(zip(marks, messages, strict=True), lambda pair: pair[0]):
         group = [message for _, message in pairs]
         if is_group:
             ids = [id for message in group for id in call_ids(message) if isinstance(id, str)]
-            named = {found[1] for id in ids if (found := _CALL_ID.match(id))}
-            count += not named or not named <= seen
-            seen |= named
-            if not seen:
+            ids_of_calls = {match[1] for id in ids if (match := _CALL_ID.match(id))}
+            count += not ids_of_calls or not ids_of_calls <= ids_so_far
+            ids_so_far |= ids_of_calls
+            if not ids_so_far:
                 leading.append((plain_text([*_texts(group, content)]), []))
-        elif leading and not seen:
+        elif leading and not ids_so_far:
             leading[-1][1].extend(group)
     return DividedMessages(messages[:first], count, messages[last:], leading)
 

@@ -24,6 +24,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.contracts.model import Attachment, SystemTurn, Turn
+from harness.contracts.subagent import SubagentWish
 from harness.conversation.inbox import Inbox, InboxMessage
 from harness.conversation.suspended_run import Resumption, SuspendedRun
 from harness.events import (
@@ -42,7 +43,7 @@ from harness.native.loop.agent_loop import AgentLoop, Ending
 from harness.native.loop.cancellation import GRACE_S, stoppable
 from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.native.loop.run_recorder import RunRecorder
-from harness.native.loop.subagent import spawn
+from harness.native.loop.subagent import options_of, spawn
 from harness.native.loop.tool_calls import Resources, ToolExecutor
 from harness.native.loop.transcript import KnownTalk, LoopTranscript
 
@@ -149,9 +150,9 @@ class AgentRun:
         """Leave the run suspended in the log, if all it does is wait for a permission."""
         return self._tools.leave()
 
-    def child(self, call_id: str, name: str) -> AgentRun:
+    def child(self, call_id: str, name: str, wish: SubagentWish | None = None) -> AgentRun:
         """A sub-agent for the call of that id."""
-        options = self.options
+        options = options_of(self.options, wish, self.context)
         if options.before_step or options.after_answer or options.stop_when or options.schema:
             options = replace(options, before_step=None, after_answer=None, stop_when=None, schema=None)
         child = AgentRun(self.context, options, parent_id=call_id, depth=self.depth + 1, name=name)

@@ -20,6 +20,7 @@ from harness.events import (
     Event,
     Message,
     Outcome,
+    RateLimits,
     Result,
     StepEnd,
     StepStart,
@@ -90,6 +91,7 @@ class ModelSteps:
             Error: self._take_error,
             ToolInputDelta: self._take_input,
             TextRetracted: _take_retraction,
+            RateLimits: self._take_limits,
         }
 
     async def ask(
@@ -206,6 +208,10 @@ class ModelSteps:
         step.message = message
         step.place = self._transcript.expect_answer()
         return message
+
+    def _take_limits(self, _step: ModelStep, limits: RateLimits) -> None:
+        """They are no part of the answer."""
+        self._put(limits)
 
     def _take_input(self, _step: ModelStep, event: ToolInputDelta) -> Event:
         return replace(event, call_id=f"{self._run_id}/{event.call_id}")

@@ -26,10 +26,14 @@ from harness.errors import UnknownSession, UsageError
 from harness.events import Event, Info, Result, SessionStart, Warning
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
+from harness.models.fallback import with_fallbacks
+from harness.models.registry import TOY, WHAT_IT_IS, open_model
+from harness.models.served_window import with_text_tools
 from harness.native.loop.agent_run import AgentRun
 from harness.native.loop.instructions import find_instructions, names_of
 from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.native.loop.loop_worker import Job, LoopWorker
+from harness.native.loop.own_models import own_models
 from harness.native.loop.system_prompt import facts, given_prompt, news, own_prompt
 from harness.native.loop.transcript import KnownTalk
 from harness.questions.open_questions import answering
@@ -37,6 +41,9 @@ from harness.questions.permissions import permissions_for
 from harness.runs.launch import Launch
 
 if TYPE_CHECKING:
+    from harness.native.additions.checks import AroundCalls
+    from harness.native.additions.hooks import CallHook
+    from harness.native.additions.places import Additions
     from harness.native.loop.loop_gate import LoopGate
     from harness.native.mcp.servers import Servers
 
@@ -52,21 +59,32 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
     """The worker of a run."""
 
     def open_job(context: LoopContext, inbox: Inbox) -> Job:
+        from harness.native.additions.places import find_additions
+
+        request = launch.request
+        additions = find_additions(request.cwd, request.folder_settings, request.copy_of)
         put = context.outbox.channel(launch.run_id or hub.log_id).put
         before = earlier_session(launch.request, hub)
         options = replace(
-            _options(launch, redact=redact),
+            _options(launch, additions, redact=redact),
             system_prompt=given_prompt(launch.request),
             news=news,
             conversation_id=before.session_id or hub.log_id,
             on_ask=answering(launch.request.on_ask, put),
             gate=gate_of(launch, context),
         )
+        if options.model.name == TOY:
+            options = replace(options, tools=())
+            put(Info(message=WHAT_IT_IS, code="toy_model"))
+        for note in additions.notes:
+            put(Info(message=note, code="additions"))
+        around = around_calls(additions.hooks, launch.request.cwd, lambda: context.env)
+        options = replace(options, before_call=around.before_call, after_call=around.after_call)
         if not launch.request.system_prompt:
             options = replace(options, lasting_prompt=_own_prompt(launch, options, hub.clock(), put))
 
         def open_run(more: MoreTools) -> AgentRun:
-            equipped = replace(options, more_tools=more)
+            equipped = replace(options, more_tools=None if options.model.name == TOY else more)
             return AgentRun(
                 context,
                 equipped,
@@ -101,12 +119,26 @@ def gate_of(launch: Launch, context: LoopContext) -> LoopGate | None:
     return LoopGate(launch.budget, context)
 
 
-def _options(launch: Launch, *, redact: bool) -> AgentOptions:
+def around_calls(hooks: Sequence[CallHook], cwd: str, env: Callable[[], Mapping[str, str]]) -> AroundCalls:
+    """What is asked before and after each call: hooks, and checks of files that were changed. Raises BadConfig."""
+    from harness.native.additions.checks import AroundCalls, CheckRunner, checks_of
+    from harness.native.additions.hooks import HookRunner
+
+    return AroundCalls(
+        [HookRunner(hooks, cwd, env) if hooks else None, CheckRunner(checks_of(cwd), cwd, env)]
+    )
+
+
+def _options(launch: Launch, additions: Additions, *, redact: bool) -> AgentOptions:
     from harness.native.tools.registry import default_tools
 
     request = launch.request
     environ = launch.invocation.env
-    model = chosen_model(request.model, environ)
+    models = own_models(request.cwd, environ)
+    model = with_fallbacks(
+        with_text_tools(chosen_model(request.model, environ), environ),
+        [open_model(name, environ) for name in models.fallbacks],
+    )
     return AgentOptions(
         model=model,
         context_window=window_for(model.name, request.context_window, request.cwd, environ),
@@ -118,6 +150,8 @@ def _options(launch: Launch, *, redact: bool) -> AgentOptions:
                 hidden=request.hidden,
                 redact=redact,
                 environ=environ,
+                kinds=tuple(additions.kinds.values()),
+                models=models,
             )
         ),
         permissions=permissions_for(
@@ -153,7 +187,7 @@ def window_for(model: str, given: int | None, cwd: str, environ: Mapping[str, st
 
 def chosen_model(name: str, environ: Mapping[str, str]) -> Model:
     """The model of that name; without one, the one that can be asked here without a choice. Raises UsageError."""
-    from harness.models.registry import open_model, usual_model
+    from harness.models.registry import usual_model
 
     name = name or usual_model(environ)
     if not name:
@@ -168,7 +202,7 @@ class RunWithMcp:
     """Contract: that of `Job`."""
 
     def __init__(
-        self, launch: Launch, context: LoopContext, open_run: Callable[[MoreTools], Job], *, redact: bool
+        self, launch: Launch, context: LoopContext, open_run: Callable[[MoreTools], AgentRun], *, redact: bool
     ) -> None:
         """`open_run`: opens the run, given a function that returns the current tools of the servers."""
         self._launch = launch
@@ -183,7 +217,7 @@ class RunWithMcp:
                 more = (await stack.enter_async_context(self._servers())).tools
             except asyncio.CancelledError:
                 pass  # the run itself sees that it was stopped, and says so in the log
-            return await self._open_run(more).run(prompt)
+            return await self._open_run(more).run(prompt, self._launch.request.attachments)
 
     def _servers(self) -> AbstractAsyncContextManager[Servers]:
         from harness.native.tools.registry import mcp_tools

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from harness.conversation.inbox import InboxMessage, queued_event
 from harness.events import Event, SessionStart
@@ -109,6 +110,20 @@ class Outbox:
     def _tick(self) -> None:
         self._is_scheduled = False
         self.flush()
+
+
+class EventChannel(Protocol):
+    """Where the events of one run go."""
+
+    run_id: str
+
+    def put(self, event: Event) -> bool:
+        """True when others should have their turn."""
+        ...
+
+    def close(self) -> None:
+        """Nothing is written from now on."""
+        ...
 
 
 class LogChannel:

@@ -3,30 +3,61 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from harness.contracts.tool import ToolFailure
+from msgspec.structs import replace
+
+from harness.contracts.subagent import SubagentKind, SubagentWish
+from harness.contracts.tool import Tool, ToolFailure
 from harness.events import Result
-from harness.native.loop.loop_context import LoopContext
+from harness.native.loop.instructions import find_instructions, in_words
+from harness.native.loop.loop_context import AgentOptions, LoopContext
+from harness.native.loop.system_prompt import facts
 
 if TYPE_CHECKING:
     from harness.native.loop.agent_run import AgentRun
 
 
-async def spawn(parent: AgentRun, call_id: str, task: str, name: str = "") -> str:
+async def spawn(
+    parent: AgentRun, call_id: str, task: str, name: str = "", wish: SubagentWish | None = None
+) -> str:
     """Run a sub-agent to its end; its last message. Raises ToolFailure when it has none."""
     if parent.depth >= parent.options.max_depth:
         raise ToolFailure(
             f"sub-agents may not nest deeper than {parent.options.max_depth}: do this task yourself"
         )
-    child = parent.child(call_id, name)
+    child = parent.child(call_id, name, wish)
     result = await ended(
         parent.context, child.run_id, child.run(task), if_stopped="the sub-agent was stopped"
     )
     if result.outcome not in ("completed", "limit_exceeded"):
         raise ToolFailure(f"the sub-agent failed: {child.failure or result.outcome}")
     return result.text
+
+
+def options_of(options: AgentOptions, wish: SubagentWish | None, context: LoopContext) -> AgentOptions:
+    """Those of a sub-agent, from those of whoever starts it."""
+    kind, model = wish or SubagentWish()
+    if model is not None:
+        options = replace(options, model=model, context_window=None)
+    if kind is None:
+        return options
+    more, now_ms = options.more_tools, context.hub.clock()
+    prompt = [kind.prompt, facts(context.cwd, context.env, now_ms), in_words(find_instructions(context.cwd))]
+    return replace(
+        options,
+        tools=tuple(tool for tool in options.tools if kind.has(tool.spec.name)),
+        more_tools=None if more is None else partial(_those_of, kind, more),
+        lasting_prompt="",
+        system_prompt="\n\n".join(part for part in prompt if part),
+        max_iterations=kind.most_steps or options.max_iterations,
+    )
+
+
+def _those_of(kind: SubagentKind, more: Callable[[], Sequence[Tool]]) -> list[Tool]:
+    return [tool for tool in more() if kind.has(tool.spec.name)]
 
 
 async def ended(

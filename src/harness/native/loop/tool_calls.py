@@ -14,6 +14,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from harness.approvals.call import ProposedCall
@@ -47,7 +48,7 @@ from harness.native.loop.cancellation import settled
 from harness.native.loop.instructions import in_words, names_of, nested_instructions
 from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.native.loop.loop_guard import LoopGuard
-from harness.native.loop.outbox import LogChannel
+from harness.native.loop.outbox import EventChannel
 from harness.native.loop.tool_messages import bounded, data_of, failure_words, problem_of
 from harness.native.tools.function_tool import is_quick, output_of
 from harness.native.tools.spellings import in_our_words
@@ -75,9 +76,9 @@ class Resources:
         return self._made[make]
 
     @property
-    def has_running(self) -> bool:
-        """Whether something goes on."""
-        return any(getattr(resource, "has_running", False) for resource in self._made.values())
+    def running(self) -> list[str]:
+        """What goes on, for people."""
+        return [name for resource in self._made.values() for name in getattr(resource, "running", ())]
 
     def kill(self) -> None:
         """End everything without waiting for it; nothing is made any more."""
@@ -118,8 +119,8 @@ class ToolExecutor:
         self,
         context: LoopContext,
         options: AgentOptions,
-        channel: LogChannel,
-        spawn: Callable[[str, str, str], Awaitable[str]],
+        channel: EventChannel,
+        spawn: Callable[..., Awaitable[str]],
         *,
         can_suspend: bool = False,
         depth: int = 0,
@@ -127,7 +128,7 @@ class ToolExecutor:
         resources: Resources | None = None,
         told: set[str] | None = None,
     ) -> None:
-        """`spawn`: (call id, task, name) → the answer of a sub-agent. `asker`: of a sub-agent, its name and the call
+        """`spawn`: (call id, task, name, and a wish where there is one) → the answer of a sub-agent. `asker`: of a sub-agent, its name and the call
         that began it. `resources`: those of a conversation, which last longer than the run. `told`: folders whose
         instructions the model has.
         """
@@ -333,7 +334,9 @@ class ToolExecutor:
             call_id=call_id,
             tool_name=call.name,
             input=call.input,
-            choices=choices_of(tool, dict(arguments), operations, permissions.folder),
+            choices=choices_of(
+                tool, dict(arguments), operations, permissions.folder, is_lasting=verdict.is_lasting
+            ),
             category=verdict.category,
             why=verdict.reason,
             preview=preview,
@@ -536,7 +539,7 @@ class ToolExecutor:
             files=self._context.files,
             on_progress=lambda text: self._progress(call_id, text, ""),
             on_stream=lambda text, stream: self._progress(call_id, text, stream),
-            on_spawn=lambda task, name: self._spawn(call_id, task, name),
+            on_spawn=partial(self._spawn, call_id),
             on_suspend=lambda question: self._suspend(admitted, question),
             on_ask=lambda question: self._wait_here(admitted, question),
             on_resource=self.resources.get,

@@ -31,7 +31,7 @@ _KINDS = {
 }
 
 
-class McpServer(msgspec.Struct, kw_only=True):
+class ServerEntry(msgspec.Struct, kw_only=True):
     """One entry of the file; unknown keys are ignored."""
 
     type: str = ""
@@ -56,12 +56,12 @@ def load_servers(
     on_warning: Callable[[str], object],
     *,
     with_users_own: bool = True,
-) -> dict[str, McpServer]:
+) -> dict[str, ServerEntry]:
     """The servers of these files, and of the user's own; invalid entries are reported and left out.
 
     Of several with one name, the first counts.
     """
-    servers: dict[str, McpServer] = {}
+    servers: dict[str, ServerEntry] = {}
     own = [user_file()] if with_users_own and os.path.isfile(user_file()) else []
     for path in (*paths, *own):
         for name, entry in _entries(path, on_warning).items():
@@ -75,9 +75,9 @@ def load_servers(
     return servers
 
 
-def server_of(entry: Any, environ: Mapping[str, str]) -> McpServer:
+def server_of(entry: Any, environ: Mapping[str, str]) -> ServerEntry:
     """One entry, with variables filled in. Raises ValueError."""
-    return _resolved(msgspec.convert(entry, McpServer), environ)
+    return _resolved(msgspec.convert(entry, ServerEntry), environ)
 
 
 def _entries(path: str, on_warning: Callable[[str], object]) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def _entries(path: str, on_warning: Callable[[str], object]) -> dict[str, Any]:
     return entries
 
 
-def _resolved(server: McpServer, environ: Mapping[str, str]) -> McpServer:
+def _resolved(server: ServerEntry, environ: Mapping[str, str]) -> ServerEntry:
     """With variables filled in. Raises ValueError."""
 
     def filled(text: str) -> str:
@@ -115,7 +115,7 @@ def _resolved(server: McpServer, environ: Mapping[str, str]) -> McpServer:
     kind = kind or ("stdio" if server.command else "http")
     if not (server.command if kind == "stdio" else server.url):
         raise ValueError(f"it has no {'command' if kind == 'stdio' else 'url'}")
-    return McpServer(
+    return ServerEntry(
         type=kind,
         command=filled(server.command),
         args=list(map(filled, server.args)),

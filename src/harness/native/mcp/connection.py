@@ -19,7 +19,7 @@ from harness.contracts import elicitation
 from harness.contracts.tool import ToolContext, ToolFailure
 from harness.errors import HarnessError
 from harness.formats.json_lines import LineBlocks
-from harness.native.mcp.config import McpServer
+from harness.native.mcp.config import ServerEntry
 from harness.process.child import Child
 from harness.process.invocation import Invocation
 
@@ -241,13 +241,15 @@ class Connection:
     def __init__(
         self,
         name: str,
-        server: McpServer,
+        server: ServerEntry,
         *,
         cwd: str,
         env: Mapping[str, str],
         on_warning: Callable[[str], object],
         confine: Callable[[Invocation], Invocation] | None = None,
+        headers: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
+        """`headers`: called for every request, for those that change."""
         self.name = name
         self.tools: list[Any] = []
         """As the server listed them last; another list when they have changed."""
@@ -256,6 +258,7 @@ class Connection:
         self._env = env
         self._on_warning = on_warning
         self._confine = confine
+        self._headers = headers
         self._warned: set[str] = set()
         """Bad tools that were warned of."""
         self._process: ServerProcess | None = None
@@ -290,6 +293,10 @@ class Connection:
         if not self._listed.done() or self._listed.cancelled() or (error := self._listed.exception()) is None:
             return ""
         return self._message_of(error)
+
+    @property
+    def is_connected(self) -> bool:
+        return self._client is not None
 
     async def _answered(self) -> None:
         """Raises ToolFailure: why there is no connection."""
@@ -484,7 +491,11 @@ class Connection:
                 is_refused = response.status_code >= 400
                 self._refusal = f"HTTP {response.status_code} {response.reason_phrase}" if is_refused else ""
 
-        hooks = {"response": [on_response]}
+        async def on_request(request: Any) -> None:
+            if self._headers is not None:
+                request.headers.update(self._headers())
+
+        hooks = {"request": [on_request], "response": [on_response]}
         return import_module("httpx2").AsyncClient(
             headers=headers, timeout=timeout, auth=auth, event_hooks=hooks
         )

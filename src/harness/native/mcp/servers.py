@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import Any
+
+import msgspec
 
 from harness.contracts.model import ToolSpec
 from harness.contracts.tool import Attachment, Tool, ToolContext, ToolOutput, ToolPermission
 from harness.errors import how_to_install
-from harness.native.mcp.config import McpServer
+from harness.native.mcp.config import ServerEntry
 from harness.native.mcp.connection import Connection
 from harness.process.invocation import Invocation
 from harness.workspace.commands import HeadAndTail, OutputFolder
@@ -28,44 +31,96 @@ _UNUSABLE = re.compile(r"[^A-Za-z0-9_-]")
 _ATTACHED = re.compile(r"image/(?:png|jpeg|gif|webp)|application/pdf")
 
 
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """Which tools of a server are offered, and as what."""
+
+    allow: tuple[str, ...] = ("*",)
+    """Globs of the names that the server gives them."""
+    deny: tuple[str, ...] = ()
+    prefix: str | None = None
+    """Before `__` and the tool's name; empty: the name alone. None: the name of the server."""
+    category: str = "mcp"
+    headers: Callable[[], Mapping[str, str]] | None = None
+    """Called for every request to an address: headers that change, such as a token."""
+
+    def takes(self, tool: str) -> bool:
+        return any(fnmatchcase(tool, glob) for glob in self.allow) and not any(
+            fnmatchcase(tool, glob) for glob in self.deny
+        )
+
+    def name_of(self, server: str, tool: str) -> str:
+        return usable_name(server if self.prefix is None else self.prefix, tool)
+
+
+_WHOLE = Offer()
+
+
 class Servers:
     """Contract: started, asked and closed in one event loop."""
 
     def __init__(
         self,
-        servers: Mapping[str, McpServer],
+        servers: Mapping[str, ServerEntry],
         *,
         cwd: str,
         env: Mapping[str, str],
         outputs: OutputFolder,
         on_warning: Callable[[str], object],
         confine: Callable[[Invocation], Invocation] | None = None,
+        offers: Mapping[str, Offer] | None = None,
     ) -> None:
         self._on_warning = on_warning
         self._outputs = outputs
-        self._connections = {
-            Connection(
-                name, server, cwd=cwd, env=env, on_warning=on_warning, confine=confine
-            ): server.startup_timeout_s
-            for name, server in servers.items()
-        }
-        self._seen: list[list[Any]] = []
-        self._tools: list[Tool] = []
+        self._cwd, self._env, self._confine = cwd, env, confine
+        self._servers = dict(servers)
+        self._offers = dict(offers or {})
+        self._connections: dict[str, Connection] = {}
+        self._offered: dict[tuple[str, ...] | None, tuple[list[list[Any]], list[Tool]]] = {}
+        """Names of servers → what these had listed, and the tools that were made of it."""
         self._warned: set[str] = set()
         self._is_closing = False
 
     async def start(self) -> None:
         """Connect to all of them, without waiting for servers that do not answer soon."""
-        if not self._connections:
+        if not self._servers:
             return
         if not _is_installed():
-            self._connections = {}
             self._on_warning(f"MCP servers are left out, the extra `mcp` is missing: {how_to_install('mcp')}")
             return
-        for connection in self._connections:
-            connection.open()
-        waiting = [self._wait(connection, timeout_s) for connection, timeout_s in self._connections.items()]
-        await asyncio.gather(*waiting)
+        await asyncio.gather(*(self._connect(name) for name in list(self._servers)))
+
+    async def add(self, name: str, server: ServerEntry, offer: Offer = _WHOLE) -> None:
+        """Connect to one more, in place of one of that name."""
+        await self.remove(name)
+        self._servers[name], self._offers[name] = server, offer
+        if not _is_installed():
+            self._on_warning(
+                f"MCP server {name} is left out, the extra `mcp` is missing: {how_to_install('mcp')}"
+            )
+            return
+        await self._connect(name)
+
+    async def remove(self, name: str) -> bool:
+        """End one; false when there is none of that name."""
+        connection = self._connections.pop(name, None)
+        self._offered.clear()
+        if connection is not None:
+            await connection.close()
+        return self._servers.pop(name, None) is not None
+
+    async def _connect(self, name: str) -> None:
+        server, offer = self._servers[name], self._offers.get(name, _WHOLE)
+        connection = self._connections[name] = Connection(
+            name,
+            server,
+            cwd=self._cwd,
+            env=self._env,
+            on_warning=self._on_warning,
+            confine=self._confine,
+            headers=offer.headers,
+        )
+        connection.open()
+        await self._wait(connection, server.startup_timeout_s)
 
     async def _wait(self, connection: Connection, timeout_s: float) -> None:
         await asyncio.wait([connection.answered], timeout=timeout_s)
@@ -77,29 +132,45 @@ class Servers:
         )
         connection.answered.add_done_callback(lambda _: self._report_failure(connection))
 
-    def tools(self) -> list[Tool]:
-        """Of all servers that have answered, as `server__tool`; the same objects until something changes."""
-        seen = [connection.tools for connection in self._connections]
-        if len(seen) == len(self._seen) and all(map(_is, seen, self._seen)):
-            return self._tools
+    def names(self) -> list[str]:
+        return list(self._servers)
+
+    def connection(self, name: str) -> Connection | None:
+        """None where nothing was tried: the extra is missing."""
+        return self._connections.get(name)
+
+    def tools(self, names: Sequence[str] | None = None) -> list[Tool]:
+        """Of all servers that have answered, or of those named; the same objects until something changes."""
+        key = None if names is None else tuple(names)
+        connections = [one for name, one in self._connections.items() if key is None or name in key]
+        seen = [connection.tools for connection in connections]
+        known = self._offered.get(key)
+        if known is not None and len(seen) == len(known[0]) and all(map(_is, seen, known[0])):
+            return known[1]
+        tools = self._tools_of(connections)
+        self._offered[key] = (seen, tools)
+        return tools
+
+    def _tools_of(self, connections: Sequence[Connection]) -> list[Tool]:
         found: dict[str, Tool] = {}
-        for connection in self._connections:
-            for tool in connection.tools:
-                name = usable_name(connection.name, tool.name)
+        for connection in connections:
+            offer = self._offers.get(connection.name, _WHOLE)
+            for tool in [tool for tool in connection.tools if offer.takes(tool.name)]:
+                name = offer.name_of(connection.name, tool.name)
                 if name not in found:
-                    found[name] = McpTool(name, tool, connection, self._outputs)
+                    found[name] = McpTool(name, tool, connection, self._outputs, offer.category)
                 elif name not in self._warned:
                     self._warned.add(name)
                     self._on_warning(f"server {connection.name}: another tool is called {name} already")
-        self._seen, self._tools = seen, list(found.values())
-        return self._tools
+        return list(found.values())
 
     async def close(self) -> None:
         self._is_closing = True
-        await asyncio.gather(*(connection.close() for connection in self._connections))
+        await asyncio.gather(*(connection.close() for connection in self._connections.values()))
 
     def _report_failure(self, connection: Connection) -> None:
-        if not self._is_closing and (failure := connection.failure()):
+        is_known = self._connections.get(connection.name) is connection
+        if is_known and not self._is_closing and (failure := connection.failure()):
             self._on_warning(f"MCP server {connection.name} is left out: {failure}")
 
 
@@ -109,7 +180,7 @@ def _is(one: object, other: object) -> bool:
 
 @asynccontextmanager
 async def connected(
-    servers: Mapping[str, McpServer],
+    servers: Mapping[str, ServerEntry],
     *,
     cwd: str,
     env: Mapping[str, str],
@@ -128,7 +199,7 @@ async def connected(
 
 def usable_name(server: str, tool: str) -> str:
     """Model APIs take letters, digits, `_` and `-`, and only so many of them."""
-    name = _UNUSABLE.sub("_", f"{server}__{tool}")
+    name = _UNUSABLE.sub("_", f"{server}__{tool}" if server else tool)
     if len(name) <= LONGEST_NAME:
         return name
     from hashlib import sha256
@@ -151,9 +222,10 @@ def _is_installed() -> bool:
 class McpTool(Tool):
     """One tool of a server. What it does is unknown, so it has no operations."""
 
-    category = "mcp"
-
-    def __init__(self, name: str, tool: Any, connection: Connection, outputs: OutputFolder) -> None:
+    def __init__(
+        self, name: str, tool: Any, connection: Connection, outputs: OutputFolder, category: str = "mcp"
+    ) -> None:
+        self.category = category
         schema = dict(tool.input_schema or {})
         if schema.get("type") != "object":
             schema = {"type": "object", "properties": {}}

@@ -146,8 +146,9 @@ class BackgroundCommands:
         return "\n".join(lines) or "there are no background commands"
 
     @property
-    def has_running(self) -> bool:
-        return any(command.is_running for command in self._commands.values())
+    def running(self) -> list[str]:
+        """Id and command line of each that goes on."""
+        return [f"{one.id} {one.command}" for one in self._commands.values() if one.is_running]
 
     def kill(self) -> None:
         self._is_closed = True

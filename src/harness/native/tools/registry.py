@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from harness.contracts.request import Permissions
+from harness.contracts.subagent import SubagentKind
 from harness.contracts.tool import Tool
 from harness.log.redact.redactor import secrets_in
-from harness.native.tools.agent import AgentTool
+from harness.models.registry import open_model
+from harness.native.loop.own_models import NO_MODELS, OwnModels, resolved
+from harness.native.tools.agent import AgentTool, KindModels
 from harness.native.tools.apply_patch import ApplyPatchTool
 from harness.native.tools.bash import BashTool
 from harness.native.tools.bash_output import BashOutputTool
@@ -42,12 +48,14 @@ def default_tools(
     hidden: Sequence[str] = (),
     redact: bool = True,
     environ: Mapping[str, str] | None = None,
+    kinds: Sequence[SubagentKind] = (),
+    models: OwnModels = NO_MODELS,
 ) -> list[Tool]:
     """All tools; read-only runs are not offered tools that change something.
 
     `readable` and `writable` are directories outside `cwd` that are also allowed. With `sandbox`, commands
     are confined, and nothing is fetched. `hidden` is not seen by commands, where that can be done. Raises UsageError when
-    there is no sandbox here.
+    there is no sandbox here. `kinds`: of sub-agents, and `models`, what those ask.
     """
     environ = os.environ if environ is None else environ
     confinement = find_sandbox(environ) if sandbox else None
@@ -65,10 +73,17 @@ def default_tools(
         tools += [BashTool(workspace, outputs, confinement, _to_hide(hidden, environ)), BashOutputTool()]
         if not sandbox:
             tools.append(FetchTool(outputs))
-    tools += [AgentTool(), TodoTool()]
+    opener = KindModels(partial(open_model, environ=environ), models.subagents, models.small)
+    tools += [AgentTool([_with_known_model(kind, cwd) for kind in kinds], opener), TodoTool()]
     if skills := find_skills(workspace):
         tools.append(SkillTool(skills, workspace))
     return tools
+
+
+def _with_known_model(kind: SubagentKind, cwd: str) -> SubagentKind:
+    """What other agents call a model (`sonnet`) may be none here: then it is the usual one."""
+    name = resolved(kind.model, cwd)
+    return replace(kind, model=name if "/" in name else "")
 
 
 def names_of(*, sandbox: bool) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from harness.contracts.tool import Tool, ToolContext, ToolFailure, ToolOutput, T
 from harness.contracts.tool_arguments import Arguments, spec, take
 from harness.events import Operation
 from harness.events.operation import Skill
+from harness.native.additions.front_matter import front_matter, text_of
 from harness.workspace.files import as_tool_failure, decode, lines_of, read_all
 from harness.workspace.roots import ToolWorkspace
 
@@ -32,7 +33,6 @@ LONGEST_DESCRIPTION = 1024
 FILE_NAME = "SKILL.md"
 _PROJECT_FOLDERS = (".claude/skills", ".harness/skills")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_FIELD = re.compile(r"([A-Za-z][\w-]*):(?:[ \t]+(.*))?")
 _DESCRIPTION = (
     "Load the instructions of a skill when the task is one of those it is described for. Paths in them are "
     "relative to its folder."
@@ -83,36 +83,11 @@ def _read(path: str) -> FoundSkill | None:
         text = decode(read_all(path, MOST_BYTES), path).text
     except (OSError, ValueError, ToolFailure):
         return None
-    fields = _front_matter(text)
-    name, description = fields.get("name", ""), fields.get("description", "")
+    fields, _ = front_matter(text)
+    name, description = text_of(fields, "name"), text_of(fields, "description")
     if not _NAME.fullmatch(name) or not description or len(description) > LONGEST_DESCRIPTION:
         return None
     return FoundSkill(name, description.encode("utf-8", "replace").decode(), path)
-
-
-def _front_matter(text: str) -> dict[str, str]:
-    """The plain `key: value` lines between the first two `---`; a value may continue in indented lines."""
-    first, *lines = lines_of(text) or [""]
-    if first.rstrip() != "---":
-        return {}
-    fields: dict[str, str] = {}
-    key = ""
-    for line in lines:
-        if line.rstrip() == "---":
-            return {name: _unquoted(value) for name, value in fields.items()}
-        field = _FIELD.fullmatch(line.rstrip())
-        if field is not None:
-            key, value = field[1], field[2] or ""
-            fields[key] = "" if value in ("|", ">", "|-", ">-") else value.strip()
-        elif key and line[:1] in (" ", "\t"):
-            fields[key] = f"{fields[key]} {line.strip()}".strip()
-    return {}
-
-
-def _unquoted(value: str) -> str:
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
-        return value[1:-1]
-    return value
 
 
 class SkillArguments(Arguments, frozen=True, kw_only=True):

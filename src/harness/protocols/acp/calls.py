@@ -101,82 +101,82 @@ def text_of_content(content: list[Any]) -> str:
 
 def diffs_of(call: AcpCall, cwd: str) -> list[Operation]:
     """The files that a call changes, from the differences that it shows."""
-    found: list[Operation] = []
+    operations: list[Operation] = []
     for item in map(record_of, call.content):
         path = absolute(text_of(item.get("path")), cwd)
         if item.get("type") == "diff" and path:
             is_new = not item.get("oldText")
             start, end = lines_of(text_of(item.get("newText"))) if is_new else (None, None)
-            found.append(
+            operations.append(
                 Write(path=path, change="create" if is_new else "update", start_line=start, end_line=end)
             )
-    return found
+    return operations
 
 
 def texts_of(call: AcpCall, cwd: str) -> list[FileTexts] | None:
     """What a call without arguments changed, from the differences that it shows; None: it shows none, or too much."""
-    shown = [record_of(item) for item in call.content if record_of(item).get("type") == "diff"]
-    found = [
+    diffs = [record_of(item) for item in call.content if record_of(item).get("type") == "diff"]
+    texts = [
         FileTexts(
             path=absolute(text_of(item.get("path")), cwd),
             before=text_of(item.get("oldText")) or None,
             after=text_of(item.get("newText")),
         )
-        for item in shown
+        for item in diffs
         if text_of(item.get("path"))
     ]
-    length = sum(len(each.before or "") + len(each.after) for each in found)
-    return found if found and not call.input and length <= _MOST_SHOWN_CHARACTERS else None
+    length = sum(len(each.before or "") + len(each.after) for each in texts)
+    return texts if texts and not call.input and length <= _MOST_SHOWN_CHARACTERS else None
 
 
 def written(call: AcpCall, operations: list[Operation], cwd: str) -> list[Operation] | None:
     """The operations of a call with what its differences say of new files; None: they say nothing."""
-    made = {
+    writes = {
         each.path: each for each in diffs_of(call, cwd) if isinstance(each, Write) and each.change == "create"
     }
-    found = [
+    merged = [
         replace(each, change=each.change or "create", start_line=new.start_line, end_line=new.end_line)
-        if isinstance(each, Write) and (new := made.get(each.path)) is not None
+        if isinstance(each, Write) and (new := writes.get(each.path)) is not None
         else each
         for each in operations
     ]
-    return None if found == operations else found
+    return None if merged == operations else merged
 
 
-def named_by_input(tools: Mapping[str, tuple[str, ...]], asked: Any) -> str:
+def named_by_input(tools: Mapping[str, tuple[str, ...]], tool_input: Any) -> str:
     """The tool whose arguments these are, for agents that never say its name: the first of which all are there."""
-    given = record_of(asked)
-    return next((name for name, keys in tools.items() if all(key in given for key in keys)), "")
+    fields = record_of(tool_input)
+    return next((name for name, keys in tools.items() if all(key in fields for key in keys)), "")
 
 
-def _execute(asked: Input, cwd: str) -> list[Operation] | None:
+def _execute(arguments: Input, cwd: str) -> list[Operation] | None:
     # Imported on first use: only agents without a table of their own come here.
     from harness.formats.shell import operations_of
 
-    command = asked.get("command", asked.get("cmd"))
+    command = arguments.get("command", arguments.get("cmd"))
     text = " ".join(map(text_of, command)) if isinstance(command, list) else text_of(command)
     return [*operations_of(text, cwd)] or [Command(command=text)] if text else None
 
 
-def _read(asked: Input, cwd: str) -> list[Operation] | None:
-    path = absolute(first_text(asked, *PATHS), cwd)
+def _read(arguments: Input, cwd: str) -> list[Operation] | None:
+    path = absolute(first_text(arguments, *PATHS), cwd)
     return [Read(path=path)] if path else None
 
 
-def _write(asked: Input, cwd: str) -> list[Operation] | None:
-    path = absolute(first_text(asked, *PATHS), cwd)
+def _write(arguments: Input, cwd: str) -> list[Operation] | None:
+    path = absolute(first_text(arguments, *PATHS), cwd)
     return [Write(path=path)] if path else None
 
 
-def _search(asked: Input, cwd: str) -> list[Operation] | None:
-    query, path = first_text(asked, *QUERIES), absolute(first_text(asked, *DIRECTORIES), cwd)
+def _search(arguments: Input, cwd: str) -> list[Operation] | None:
+    query, path = first_text(arguments, *QUERIES), absolute(first_text(arguments, *DIRECTORIES), cwd)
     if query:
         return [Search(query=query, path=path)]
     return [List(path=path)] if path else None
 
 
-def _fetch(asked: Input, _cwd: str) -> list[Operation] | None:
-    url, query = text_of(asked.get("url")), text_of(asked.get("query"))
+def _fetch(arguments: Input, _cwd: str) -> list[Operation] | None:
+    url, query = text_of(arguments.get("url")), text_of(arguments.get("query"))
     return [Fetch(url=url, query=query)] if url or query else None
 
 
@@ -197,5 +197,5 @@ BY_KIND = Toolset(tools=_KINDS, shells=frozenset({"execute"}))
 def exit_code_in(output: Any) -> int | None:
     """The exit code in a result as data, under the names that agents use for it."""
     data = record_of(output)
-    found = next((data[key] for key in ("exit_code", "exitCode") if data.get(key) is not None), None)
-    return count_of(found)
+    code = next((data[key] for key in ("exit_code", "exitCode") if data.get(key) is not None), None)
+    return count_of(code)

@@ -53,6 +53,7 @@ from harness.protocols.acp.questions import (
     refusal_of,
 )
 from harness.protocols.acp.stream import AWAITS_HISTORY, ENDS_HISTORY, AcpTranslator, config_option
+from harness.protocols.acp.tool_servers import as_servers, notices
 from harness.protocols.json_rpc import JsonRpcDriver, RpcRequest, RpcResponse
 from harness.version import __version__
 
@@ -156,7 +157,7 @@ class AcpDriver(JsonRpcDriver):
         self._has_history = False
         self._is_interrupted = self._is_final = False
         self._model = request.model
-        self._held: Prompt | None = None
+        self._waiting_prompt: Prompt | None = None
         self._calls: dict[str, AcpCall] = {}
         self._questioned: set[str] = set()
         """Calls of this turn that were asked about."""
@@ -203,12 +204,11 @@ class AcpDriver(JsonRpcDriver):
             self.capabilities -= {"files"}
         if record_of(record_of(response.result.get("_meta")).get("steering")).get("supported") is True:
             self.capabilities |= {"steer"}
-        return [self._open_session()]
+        return [*notices(self.request.tool_servers, self._agent), self._open_session()]
 
     def _open_session(self) -> Send:
-        params: Record = {"cwd": self.request.cwd}
-        if not self._is_v2:
-            params["mcpServers"] = []
+        servers = as_servers(self.request.tool_servers, self._agent)
+        params: Record = {"cwd": self.request.cwd} | ({} if self._is_v2 else {"mcpServers": servers})
         if not self.request.resume:
             return self._call("session/new", params, self._opened)
         can_resume = self._is_v2 or "resume" in record_of(self._can("sessionCapabilities"))
@@ -268,12 +268,12 @@ class AcpDriver(JsonRpcDriver):
 
     def _ready(self) -> list[Move]:
         self.is_ready = True
-        held, self._held = self._held, None
-        return [SessionKnown(self.session_id), *(self._prompted(held) if held is not None else ())]
+        prompt, self._waiting_prompt = self._waiting_prompt, None
+        return [SessionKnown(self.session_id), *(self._prompted(prompt) if prompt is not None else ())]
 
     def _failed(self, what: str, response: RpcResponse) -> Moves:
         """The agent refused a part of the handshake: no prompt can be sent."""
-        self.is_busy, self._held = False, None
+        self.is_busy, self._waiting_prompt = False, None
         data = response.data
         detail = data if isinstance(data, str) else first_text(record_of(data), "details", "message", "error")
         reason = ": ".join(filter(None, (response.error, detail)))
@@ -289,7 +289,7 @@ class AcpDriver(JsonRpcDriver):
     def prompt(self, prompt: Prompt) -> Moves:
         self.is_busy = True
         if not self.is_ready:
-            self._held = prompt
+            self._waiting_prompt = prompt
             return ()
         return self._prompted(prompt)
 
@@ -354,7 +354,7 @@ class AcpDriver(JsonRpcDriver):
             return ()
         self._reasons = []
         if not self.is_ready:
-            self._held, self.is_busy = None, False
+            self._waiting_prompt, self.is_busy = None, False
             return [TurnEnded("interrupted")]
         self._is_interrupted = True
         self._is_final = self.program.leaves_commands and bool(self._calls)
@@ -403,10 +403,10 @@ class AcpDriver(JsonRpcDriver):
         self._reasons.append(prompt.text)
         return ()
 
-    def _drain(self, asked: RpcRequest) -> Moves:
+    def _drain(self, request: RpcRequest) -> Moves:
         """It asks for new messages of the user. After an error it would never ask again."""
         queued, self._queued = self._queued, []
-        answer = self._respond(asked, {"messages": [prompt.text for prompt in queued]})
+        answer = self._respond(request, {"messages": [prompt.text for prompt in queued]})
         return [answer, *(Taken(prompt.id) for prompt in queued if prompt.id)]
 
     # What the agent says
@@ -422,8 +422,8 @@ class AcpDriver(JsonRpcDriver):
                 if "activeRunId" in meta:
                     self._run_id = text_of(meta["activeRunId"])
             case "user_message_chunk":
-                taken = self._steers.pop(text_of(update.get("messageId")), None)
-                return [Taken(taken.id)] if taken is not None and taken.id else ()
+                steer = self._steers.pop(text_of(update.get("messageId")), None)
+                return [Taken(steer.id)] if steer is not None and steer.id else ()
             case "state_update" if params.get("sessionId") == self.session_id:
                 return self._state(update)
         return ()
@@ -445,33 +445,33 @@ class AcpDriver(JsonRpcDriver):
 
     # Questions
 
-    def _permission(self, asked: RpcRequest) -> Moves:
-        questions = disguised_questions(asked.params)
-        called = called_in(asked.params)
-        call_id = text_of(called.get("toolCallId"))
+    def _permission(self, request: RpcRequest) -> Moves:
+        questions = disguised_questions(request.params)
+        tool_call = called_in(request.params)
+        call_id = text_of(tool_call.get("toolCallId"))
         if questions:
-            native = DisguisedQuestion(asked.id, asked.method, asked.params, questions)
+            native = DisguisedQuestion(request.id, request.method, request.params, questions)
             return [self._ask(native, question_relay(questions, call_id=call_id))]
         call = self._calls.get(call_id) or AcpCall(call_id)
         announced, content = copy(call), call.content
-        call.update(called)
+        call.update(tool_call)
         call.content = content or call.content
         names = self.program.translator
-        relay = permission_relay(asked.params, call, names, self._calls)
+        relay = permission_relay(request.params, call, names, self._calls)
         if relay.kind != "permission":
-            return [self._ask(asked, relay)]
-        calls = [self._asked_call(called, announced, call)]
+            return [self._ask(request, relay)]
+        calls = [self._asked_call(tool_call, announced, call)]
         if self.program.asks_for_all:
             calls = [*self._others(call_id), *calls]
-            if len(calls) == 1 and is_for_several(asked.params):
+            if len(calls) == 1 and is_for_several(request.params):
                 calls = [replace(calls[0], doubt=_SEVERAL)]
         self._questioned.update(each.id for each in calls)
-        return [self._ask(asked, relay, *calls)]
+        return [self._ask(request, relay, *calls)]
 
-    def _asked_call(self, called: Record, announced: AcpCall, merged: AcpCall) -> AskedCall:
+    def _asked_call(self, tool_call: Record, announced: AcpCall, merged: AcpCall) -> AskedCall:
         """The call of a question, as the question states it."""
         names = self.program.translator
-        name, given = names.stated_name(called, announced), names.stated_input(called)
+        name, has_input = names.stated_name(tool_call, announced), names.stated_input(tool_call)
         if not name:
             return AskedCall(
                 tool=names.name_of(merged),
@@ -480,9 +480,12 @@ class AcpDriver(JsonRpcDriver):
                 doubt=_NO_NAME,
                 is_guess=True,
             )
-        doubt = "" if given is not None else _NO_ARGUMENTS
+        doubt = "" if has_input is not None else _NO_ARGUMENTS
         return AskedCall(
-            tool=name, input=names.input_of(merged) if given is None else given, id=merged.id, doubt=doubt
+            tool=name,
+            input=names.input_of(merged) if has_input is None else has_input,
+            id=merged.id,
+            doubt=doubt,
         )
 
     def _others(self, call_id: str) -> list[AskedCall]:
@@ -500,8 +503,8 @@ class AcpDriver(JsonRpcDriver):
             if call.id != call_id and call.id not in self._questioned
         ]
 
-    def _form(self, asked: RpcRequest) -> Moves:
-        native, relay = form_relay(asked)
+    def _form(self, request: RpcRequest) -> Moves:
+        native, relay = form_relay(request)
         return [self._ask(native, relay)]
 
     def _request_cancelled(self, params: Record) -> Moves:
@@ -557,8 +560,10 @@ class AcpDriver(JsonRpcDriver):
             return None
         moves: list[Move] = []
         if mode:
-            wanted = _MODES.get(mode, mode)
-            moves.append(self._call(*self._mode_call(self.program.modes.get(wanted, mode)), self._configured))
+            mode_name = _MODES.get(mode, mode)
+            moves.append(
+                self._call(*self._mode_call(self.program.modes.get(mode_name, mode)), self._configured)
+            )
         if model and model != self._model:
             self._model = model
             moves.append(self._call(*self._model_call(model), self._configured))

@@ -62,12 +62,12 @@ def permission_relay(
     params: Record, call: AcpCall, names: type[AcpTranslator], calls: Mapping[str, AcpCall]
 ) -> Relay:
     """`calls`: those that were announced and have not ended."""
-    called, name, asked = called_in(params), names.name_of(call), names.input_of(call)
-    title = first_text(params, "title") or text_of(called.get("title")) or call.title
+    tool_call, name, tool_input = called_in(params), names.name_of(call), names.input_of(call)
+    title = first_text(params, "title") or text_of(tool_call.get("title")) or call.title
     if title in ("", name):
-        title = text_of_content(items_of(called.get("content"))) or title
+        title = text_of_content(items_of(tool_call.get("content"))) or title
     if call.kind == PLAN:
-        plan = text_of(record_of(asked).get("plan")) or call.text
+        plan = text_of(record_of(tool_input).get("plan")) or call.text
         return Relay(id="", kind="plan", call_id=call.id, question=title, payload={"plan": plan})
     text = text_of(_option(params, "allow_once").get("name"))
     if text and text.lower() not in _PLAIN_WORDS:
@@ -78,7 +78,7 @@ def permission_relay(
         kind="permission",
         call_id=call.id,
         tool_name=name,
-        input=asked,
+        input=tool_input,
         question=title,
         subagent=subagent,
         spawn_call_id=spawn_call_id,
@@ -91,12 +91,12 @@ def _asker(call: AcpCall, names: type[AcpTranslator], calls: Mapping[str, AcpCal
         return name, text_of(call.meta.get("parentToolCallId"))
     if not names.is_of_subagent(call, is_announced=call.id in calls):
         return "", ""
-    started = (
+    begun = (
         (each.id, names.tools.start(each.id, names.name_of(each), names.input_of(each), "", {})[0].operation)
         for each in calls.values()
         if not names.is_of_subagent(each, is_announced=True)
     )
-    spawns = [(id, spawn) for id, spawn in started if isinstance(spawn, Spawn)]
+    spawns = [(id, spawn) for id, spawn in begun if isinstance(spawn, Spawn)]
     if len(spawns) != 1:
         return "sub-agent", ""
     ((id, spawn),) = spawns
@@ -111,13 +111,13 @@ def is_for_several(params: Record) -> bool:
     return any({"both", "all"} & {*words} for words in texts)
 
 
-def refusal_of(asked: RpcRequest, reason: str) -> str:
+def refusal_of(request: RpcRequest, reason: str) -> str:
     """A refusal in words, for the model."""
-    called = called_in(asked.params)
-    title = text_of(called.get("title"))
-    if called.get("kind") == PLAN:
+    tool_call = called_in(request.params)
+    title = text_of(tool_call.get("title"))
+    if tool_call.get("kind") == PLAN:
         return f"The plan was not approved: {reason}"
-    if isinstance(asked, AskedForm | DisguisedQuestion):
+    if isinstance(request, AskedForm | DisguisedQuestion):
         return f"The question was not answered: {reason}"
     return f"This was not allowed: {title}\nReason: {reason}" if title else f"Not allowed: {reason}"
 
@@ -125,9 +125,9 @@ def refusal_of(asked: RpcRequest, reason: str) -> str:
 def permission_answer(params: Record, *, approved: bool) -> Record | None:
     """The outcome of a question for permission; None where it cannot be allowed for this once."""
     kinds = ("allow_once",) if approved else ("reject_once", "reject_always")
-    chosen = next((found for kind in kinds if (found := _option(params, kind))), {})
-    if "optionId" in chosen:
-        return {"outcome": {"outcome": "selected", "optionId": chosen["optionId"]}}
+    option = next((match for kind in kinds if (match := _option(params, kind))), {})
+    if "optionId" in option:
+        return {"outcome": {"outcome": "selected", "optionId": option["optionId"]}}
     return None if approved else CANCELLED
 
 
@@ -141,7 +141,7 @@ def disguised_questions(params: Record) -> tuple[AskedQuestion, ...]:
     meta = record_of(called_in(params).get("_meta"))
     if meta.get("qwenInteractionKind") != "user_question":
         return ()
-    asked = items_of(meta.get("qwenQuestions")) or items_of(
+    questions = items_of(meta.get("qwenQuestions")) or items_of(
         record_of(called_in(params).get("rawInput")).get("questions")
     )
     return tuple(
@@ -152,67 +152,67 @@ def disguised_questions(params: Record) -> tuple[AskedQuestion, ...]:
             options=[_choice(option, "label") for option in items_of(one.get("options"))],
             multiple=one.get("multiSelect") is True,
         )
-        for number, one in enumerate(map(record_of, asked))
+        for number, one in enumerate(map(record_of, questions))
     )
 
 
-def disguised_answer(asked: DisguisedQuestion, reply: RelayReply) -> Record:
-    outcome = permission_answer(asked.params, approved=reply.approved) or CANCELLED
+def disguised_answer(form: DisguisedQuestion, reply: RelayReply) -> Record:
+    outcome = permission_answer(form.params, approved=reply.approved) or CANCELLED
     if not reply.approved:
         return outcome
-    given = answers_of(asked.questions, reply.answer)
-    return {**outcome, "answers": {key: ", ".join(values) for key, values in given.items()}}
+    answers = answers_of(form.questions, reply.answer)
+    return {**outcome, "answers": {key: ", ".join(values) for key, values in answers.items()}}
 
 
-def form_relay(asked: RpcRequest) -> tuple[AskedForm, Relay]:
+def form_relay(request: RpcRequest) -> tuple[AskedForm, Relay]:
     """A form as questions. One without any fields, or a link to open, is a question to be answered with yes."""
-    params, schema = asked.params, record_of(asked.params.get("requestedSchema"))
+    params, schema = request.params, record_of(request.params.get("requestedSchema"))
     message, call_id = text_of(params.get("message")), text_of(params.get("toolCallId"))
     fields = {key: record_of(field) for key, field in record_of(schema.get("properties")).items()}
-    shown = {key: field for key, field in fields.items() if not _is_own_words(key, fields)}
+    visible = {key: field for key, field in fields.items() if not _is_own_words(key, fields)}
     questions = tuple(
         AskedQuestion(
             id=key,
-            question=message if len(shown) == 1 else first_text(field, "description", "title") or key,
+            question=message if len(visible) == 1 else first_text(field, "description", "title") or key,
             header=text_of(field.get("title")),
             options=_choices(field),
             multiple=field.get("type") == "array",
         )
-        for key, field in shown.items()
+        for key, field in visible.items()
     )
-    native = AskedForm(asked.id, asked.method, params, questions)
+    native = AskedForm(request.id, request.method, params, questions)
     if not questions:
         text = "\n".join(filter(None, (message, text_of(params.get("url")))))
         return native, Relay(id="", kind="question", call_id=call_id, question=text)
     return native, question_relay(questions, call_id=call_id)
 
 
-def own_words(asked: AskedForm, reply: RelayReply) -> str:
+def own_words(form: AskedForm, reply: RelayReply) -> str:
     """An answer that the form has no place for, as a message: it takes its options alone, and something else was said."""
-    fields = record_of(record_of(asked.params.get("requestedSchema")).get("properties"))
-    given = answers_of(asked.questions, reply.answer)
+    fields = record_of(record_of(form.params.get("requestedSchema")).get("properties"))
+    answers = answers_of(form.questions, reply.answer)
     is_lost = any(
-        not option_labels.issuperset(given[one.id]) and f"{one.id}{_OWN_WORDS}" not in fields
-        for one in asked.questions
+        not option_labels.issuperset(answers[one.id]) and f"{one.id}{_OWN_WORDS}" not in fields
+        for one in form.questions
         if (option_labels := {option.label for option in one.options})
         and record_of(fields.get(one.id)).get("type") != "boolean"
     )
     if not is_lost:
         return ""
-    answered = [(one.question, ", ".join(given[one.id])) for one in asked.questions if given[one.id]]
+    answered = [(one.question, ", ".join(answers[one.id])) for one in form.questions if answers[one.id]]
     return "\n".join(f"Your question: {question}\nMy answer: {answer}" for question, answer in answered)
 
 
-def form_answer(asked: AskedForm, reply: RelayReply) -> Record:
+def form_answer(form: AskedForm, reply: RelayReply) -> Record:
     if not reply.approved:
         return {"action": "decline"}
-    fields = record_of(record_of(asked.params.get("requestedSchema")).get("properties"))
+    fields = record_of(record_of(form.params.get("requestedSchema")).get("properties"))
     content: Record = {}
-    for question in asked.questions:
-        values = answers_of(asked.questions, reply.answer)[question.id]
+    for question in form.questions:
+        values = answers_of(form.questions, reply.answer)[question.id]
         own = f"{question.id}{_OWN_WORDS}"
-        offered = {option.label for option in question.options}
-        if values and own in fields and offered and not offered.issuperset(values):
+        labels = {option.label for option in question.options}
+        if values and own in fields and labels and not labels.issuperset(values):
             content[own] = ", ".join(values)
         elif values:
             content[question.id] = _typed(values, record_of(fields.get(question.id)))
@@ -225,9 +225,9 @@ def _is_own_words(key: str, fields: Record) -> bool:
 
 def _choices(field: Record) -> list[Choice]:
     items = record_of(field.get("items")) if field.get("type") == "array" else field
-    offered = items_of(items.get("oneOf")) or items_of(items.get("anyOf"))
-    if offered:
-        return [_choice(option, "const") for option in offered]
+    options = items_of(items.get("oneOf")) or items_of(items.get("anyOf"))
+    if options:
+        return [_choice(option, "const") for option in options]
     if field.get("type") == "boolean":
         return [Choice(label="true"), Choice(label="false")]
     return [Choice(label=value) for value in items_of(items.get("enum")) if isinstance(value, str)]

@@ -169,9 +169,13 @@ class AcpTranslator(Translator):
     def kind(self, record: Record) -> str:
         method = record.get("method")
         if not isinstance(method, str):
-            asked = text_of(record.get("id")).partition("#")[0]
+            request_id = text_of(record.get("id")).partition("#")[0]
             return (
-                f"answer/{asked}" if f"answer/{asked}" in self.rules else "answer" if "id" in record else ""
+                f"answer/{request_id}"
+                if f"answer/{request_id}" in self.rules
+                else "answer"
+                if "id" in record
+                else ""
             )
         if method == "session/update":
             return f"update/{text_of(record_of(record_of(record.get('params')).get('update')).get('sessionUpdate'))}"
@@ -213,14 +217,14 @@ class AcpTranslator(Translator):
         return call.input
 
     @staticmethod
-    def stated_name(called: Record, announced: AcpCall) -> str:
+    def stated_name(tool_call: Record, announced: AcpCall) -> str:
         """The exact name of the tool that a question is about, as the program itself states it; empty: it does not.
 
         `called` is the question's own record. What was announced under the same id counts only where it is the
         program's own word, and the question repeats the same arguments. Titles and kinds are for people.
         """
         del announced
-        return text_of(called.get("name"))
+        return text_of(tool_call.get("name"))
 
     @staticmethod
     def is_of_subagent(call: AcpCall, *, is_announced: bool) -> bool:
@@ -229,9 +233,9 @@ class AcpTranslator(Translator):
         return False
 
     @staticmethod
-    def stated_input(called: Record) -> Any:
+    def stated_input(tool_call: Record) -> Any:
         """The arguments in a question, as the tool takes them; None: it does not repeat them."""
-        return called.get("rawInput")
+        return tool_call.get("rawInput")
 
     def is_announced(self, call: AcpCall) -> bool:
         """Whether what a call is to do is known, so that its `ToolStart` can be emitted."""
@@ -407,30 +411,30 @@ class AcpTranslator(Translator):
     def _asked(self, record: Record) -> Sequence[Event]:
         """A question for permission: some agents announce a call with nothing else."""
         params = record_of(record.get("params"))
-        asked = record_of(params.get("toolCall")) or record_of(
+        tool_call = record_of(params.get("toolCall")) or record_of(
             record_of(params.get("subject")).get("toolCall")
         )
-        call_id = text_of(asked.get("toolCallId"))
+        call_id = text_of(tool_call.get("toolCallId"))
         call = self.calls.get(call_id)
         if not call_id or call_id in self._ended_calls or (call is None and not self.announces_by_asking):
             return ()
         if call is not None and call.pending is not None:
             return ()
         if call is None:
-            call = self.calls[call_id] = AcpCall(call_id, run_id=self.run_of(params, asked))
+            call = self.calls[call_id] = AcpCall(call_id, run_id=self.run_of(params, tool_call))
         before = call.content
-        call.update(asked)
+        call.update(tool_call)
         call.content = before or call.content
         return self._start(call, record)
 
     def _start(self, call: AcpCall, record: Record) -> list[Event]:
-        name, asked = self.name_of(call), self.input_of(call)
+        name, tool_input = self.name_of(call), self.input_of(call)
         pending, start = self.tools.start(
-            call.id, name, asked, self.working_directory, record, run_id=call.run_id
+            call.id, name, tool_input, self.working_directory, record, run_id=call.run_id
         )
-        if not pending.operations and (shown := diffs_of(call, self.working_directory)):
-            pending.operations = shown
-            start = msgspec.structs.replace(start, operations=shown, raw=None)
+        if not pending.operations and (diffs := diffs_of(call, self.working_directory)):
+            pending.operations = diffs
+            start = msgspec.structs.replace(start, operations=diffs, raw=None)
         call.pending = pending
         out: list[Event] = [*self.flush(call.run_id), start]
         spawn = pending.operation
@@ -440,9 +444,9 @@ class AcpTranslator(Translator):
         return out
 
     def _progress(self, call: AcpCall, update: Record) -> list[Event]:
-        shown = self.progress_of(call, update) if call.pending is not None else ""
-        new = continuation(call.shown, shown) if shown else ""
-        call.shown = shown or call.shown
+        progress = self.progress_of(call, update) if call.pending is not None else ""
+        new = continuation(call.shown, progress) if progress else ""
+        call.shown = progress or call.shown
         return [ToolProgress(call_id=call.id, text=new, run_id=call.run_id)] if new else []
 
     def _call_content(self, record: Record) -> Sequence[Event]:
@@ -556,22 +560,24 @@ class AcpTranslator(Translator):
 def usage_of(data: Record) -> Usage:
     """`inputTokens` includes what came from the cache, unless the total says otherwise."""
     prompt, output, total = (count_of(data.get(f"{key}Tokens")) for key in ("input", "output", "total"))
-    read, written = count_of(data.get("cachedReadTokens")), count_of(data.get("cachedWriteTokens"))
+    cache_read, cache_write = count_of(data.get("cachedReadTokens")), count_of(data.get("cachedWriteTokens"))
     thought = count_of(data.get("thoughtTokens"))
-    is_apart = total is not None and total == sum(part or 0 for part in (prompt, output, read, written))
+    is_apart = total is not None and total == sum(
+        part or 0 for part in (prompt, output, cache_read, cache_write)
+    )
     return Usage(
-        input=prompt if is_apart else besides(prompt, read, written),
+        input=prompt if is_apart else besides(prompt, cache_read, cache_write),
         output=besides(output, thought),
-        cache_read=read,
-        cache_write=written,
+        cache_read=cache_read,
+        cache_write=cache_write,
         reasoning=thought,
     )
 
 
 def model_of(session: Record) -> str:
     """The model of a session, as the answer that opens it says."""
-    stated = text_of(record_of(session.get("models")).get("currentModelId"))
-    return stated or text_of(config_option(session, "model").get("currentValue"))
+    model_id = text_of(record_of(session.get("models")).get("currentModelId"))
+    return model_id or text_of(config_option(session, "model").get("currentValue"))
 
 
 def config_option(session: Record, name: str) -> Record:
@@ -584,8 +590,8 @@ def failure_of(error: Record) -> Error:
     """The error of a turn: what the data of it says, where its message is only JSON-RPC's own."""
     message, data = text_of(error.get("message")), error.get("data")
     detail = data if isinstance(data, str) else first_text(record_of(data), "details", "message", "error")
-    shown = detail if detail and message.partition(":")[0] in _VAGUE else message
-    shown = plain(shown) or "the agent reports an error without a word"
+    text = detail if detail and message.partition(":")[0] in _VAGUE else message
+    text = plain(text) or "the agent reports an error without a word"
     number = error.get("code")
-    known = f"http_{number}" if isinstance(number, int) and 400 <= number < 600 else ""
-    return Error(message=shown, code=known or code_of(shown, "agent_error"))
+    http_code = f"http_{number}" if isinstance(number, int) and 400 <= number < 600 else ""
+    return Error(message=text, code=http_code or code_of(text, "agent_error"))

@@ -19,6 +19,7 @@ missed while the stream was interrupted is requested: messages, then questions, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -44,10 +45,12 @@ from harness.contracts.driver import (
     question_relay,
 )
 from harness.contracts.request import Request
+from harness.contracts.tool_servers import ServedTools
 from harness.contracts.translator import Record
 from harness.events import Relay, RelayReply
 from harness.formats.fields import count_of, first_text, items_of, record_of, text_of
 from harness.protocols.opencode.stream import without_project
+from harness.protocols.opencode.tool_servers import added
 
 Answered: TypeAlias = Callable[[int, Any], Moves]
 """(status, body) of an answer → moves."""
@@ -136,7 +139,7 @@ class OpencodeServe(Driver):
         """Number of a request → the turn in which it was sent, and what takes its answer."""
         self._turn = 0
         self._sent = 0
-        self._held: Prompt | None = None
+        self._waiting_prompt: Prompt | None = None
         """The prompt that waits for the handshake."""
         self._sent_prompts: list[Prompt] = []
         """What was sent and has not come back as a message of the user."""
@@ -177,9 +180,16 @@ class OpencodeServe(Driver):
     # What is wanted of the server
 
     def begin(self) -> Moves:
+        return self._hand_over(self.request.tool_servers)
+
+    def _hand_over(self, servers: tuple[ServedTools, ...], status: int = 200, body: Any = None) -> Moves:
+        if not 200 <= status < 300 or not servers:
+            return self._open_session() if 200 <= status < 300 else self._on_begun(status, body)
+        return [self._send("POST", "/mcp", added(servers[0]), partial(self._hand_over, servers[1:]))]
+
+    def _open_session(self) -> Moves:
         if self.request.resume and self.request.fork:
-            path = f"/session/{_name(self.request.resume)}/fork"
-            return [self._send("POST", path, {}, self._on_copied)]
+            return [self._send("POST", f"/session/{_name(self.request.resume)}/fork", {}, self._on_copied)]
         if self.request.resume:
             return self._resume(self.request.resume)
         if self.request.continue_last:
@@ -203,7 +213,7 @@ class OpencodeServe(Driver):
         self._steered.clear()
         self._sent_prompts.clear()
         if not self.is_ready:
-            self._held = prompt
+            self._waiting_prompt = prompt
             return ()
         return [self._speak(prompt, is_steering=False)]
 
@@ -222,7 +232,7 @@ class OpencodeServe(Driver):
     def interrupt(self) -> Moves:
         self._is_interrupted = True
         if not self.is_ready:
-            self._held = None
+            self._waiting_prompt = None
             return self._ended()
         return [self._abort()]
 
@@ -329,8 +339,8 @@ class OpencodeServe(Driver):
             return self._ended(is_final=True)
         self.is_ready = True
         moves: list[Move] = [SessionKnown(self.session_id)]
-        if self._held is not None:
-            prompt, self._held = self._held, None
+        if self._waiting_prompt is not None:
+            prompt, self._waiting_prompt = self._waiting_prompt, None
             moves.append(self._speak(prompt, is_steering=False))
         return moves
 
@@ -345,9 +355,9 @@ class OpencodeServe(Driver):
 
     def _on_left_over(self, status: int, body: Any) -> Moves:
         del status
-        known = {native.id for native in self.open.values()}
-        found = (_asked_of(record_of(item)) for item in items_of(body) if self._is_ours(record_of(item)))
-        return [move for each in found if each.id not in known for move in self._cancelled(each)]
+        open_ids = {native.id for native in self.open.values()}
+        questions = (_asked_of(record_of(item)) for item in items_of(body) if self._is_ours(record_of(item)))
+        return [move for each in questions if each.id not in open_ids for move in self._cancelled(each)]
 
     def _on_session_status(self, status: int, body: Any) -> Moves:
         """It was asked whether it rests. Sessions that do are not in the list."""
@@ -450,8 +460,8 @@ class OpencodeServe(Driver):
             return ()
         is_complete = "completed" in record_of(info.get("time")) or "error" in info
         self._answering = "" if is_complete else text_of(info.get("id"))
-        taken = self._steered.pop(text_of(info.get("parentID")), None)
-        moves: list[Move] = [] if taken is None else [Taken(taken)]
+        message_id = self._steered.pop(text_of(info.get("parentID")), None)
+        moves: list[Move] = [] if message_id is None else [Taken(message_id)]
         return [*moves, self._check()] if is_complete and self._rested_early else moves
 
     def _on_part(self, data: Record) -> Moves:
@@ -461,10 +471,10 @@ class OpencodeServe(Driver):
                 self._take_call(part)
             case "text" if data.get("sessionID", part.get("sessionID")) == self.session_id:
                 text = part.get("text")
-                found = next((prompt for prompt in self._sent_prompts if prompt.text == text), None)
-                if found is not None and "time" not in part:
-                    self._sent_prompts.remove(found)
-                    self._steered[text_of(part.get("messageID"))] = found.id
+                prompt_of_part = next((prompt for prompt in self._sent_prompts if prompt.text == text), None)
+                if prompt_of_part is not None and "time" not in part:
+                    self._sent_prompts.remove(prompt_of_part)
+                    self._steered[text_of(part.get("messageID"))] = prompt_of_part.id
         return ()
 
     def _take_call(self, part: Record) -> None:
@@ -473,7 +483,7 @@ class OpencodeServe(Driver):
         if child in self._children:
             self._children[child] = (self._children[child][0], call_id)
         key, part_id = (text_of(part.get("messageID")), call_id), text_of(part.get("id"))
-        others = [known for known in self._calls.pop(key, []) if known[0] != part_id]
+        others = [other for other in self._calls.pop(key, []) if other[0] != part_id]
         if state.get("status") in ("pending", "running"):
             others.append((part_id, text_of(part.get("tool")), state.get("input")))
         if others:
@@ -502,9 +512,9 @@ class OpencodeServe(Driver):
             return [self._send("POST", f"/permission/{_name(native.id)}/reply", {"reply": "once"})]
         call = self._asked_call(data, call_id)
         tool_name, input = call.tool, call.input
-        wanted = ", ".join(filter(None, map(text_of, items_of(data.get("patterns")))))
+        patterns = ", ".join(filter(None, map(text_of, items_of(data.get("patterns")))))
         question = (
-            f"{text_of(data.get('permission'))}: {wanted}" if wanted else text_of(data.get("permission"))
+            f"{text_of(data.get('permission'))}: {patterns}" if patterns else text_of(data.get("permission"))
         )
         payload = {key: data[key] for key in ("permission", "patterns", "metadata") if key in data}
         relay = Relay(id="", tool_name=tool_name, input=input, question=question, payload=payload, **about)
@@ -512,22 +522,22 @@ class OpencodeServe(Driver):
 
     def _asked_call(self, data: Record, call_id: str) -> AskedCall:
         """The call that a question names by its message and its id; before its part came, as the question has it."""
-        permission, stated = text_of(data.get("permission")), record_of(data.get("metadata"))
+        permission, metadata = text_of(data.get("permission")), record_of(data.get("metadata"))
         message_id = text_of(record_of(data.get("tool")).get("messageID"))
-        known = self._calls.get((message_id, call_id), [])
-        if not known or not known[-1][2]:
-            return AskedCall(tool=permission, input=stated, id=call_id, doubt=_TOO_EARLY)
-        part_id, tool, given = known[-1]
+        calls = self._calls.get((message_id, call_id), [])
+        if not calls or not calls[-1][2]:
+            return AskedCall(tool=permission, input=metadata, id=call_id, doubt=_TOO_EARLY)
+        part_id, tool, tool_input = calls[-1]
         doubt = ""
-        if any(other != part_id for other, _, _ in known):
+        if any(other != part_id for other, _, _ in calls):
             doubt = _TWICE
         elif permission == _LOOP:
             doubt = "it repeats the same call again and again"
         elif permission not in (_OUTSIDE, *_PERMISSIONS_OF.get(tool, (tool,))):
             doubt = f"it asks for the permission {permission!r} for a call of {tool!r}"
-        elif stated.get("command", "") not in ("", record_of(given).get("command", "")):
+        elif metadata.get("command", "") not in ("", record_of(tool_input).get("command", "")):
             doubt = "the command that it asks about is not the one of the call"
-        return AskedCall(tool=tool, input=given, id=call_id, doubt=doubt)
+        return AskedCall(tool=tool, input=tool_input, id=call_id, doubt=doubt)
 
     def _on_replied(self, data: Record) -> Moves:
         """Ours are not open any more: another client has answered, or one rejection has ended several."""
@@ -563,17 +573,17 @@ def _asked_of(data: Record) -> AskedPermission:
     return AskedPermission(text_of(data.get("id")), tuple(questions))
 
 
-def _question_of(number: int, asked: Record) -> AskedQuestion:
-    options = [record_of(option) for option in items_of(asked.get("options"))]
+def _question_of(number: int, question: Record) -> AskedQuestion:
+    options = [record_of(option) for option in items_of(question.get("options"))]
     return AskedQuestion(
         id=str(number),
-        question=text_of(asked.get("question")),
-        header=text_of(asked.get("header")),
+        question=text_of(question.get("question")),
+        header=text_of(question.get("header")),
         options=[
             Choice(label=text_of(option.get("label")), description=text_of(option.get("description")))
             for option in options
         ],
-        multiple=asked.get("multiple") is True,
+        multiple=question.get("multiple") is True,
     )
 
 

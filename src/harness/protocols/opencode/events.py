@@ -188,7 +188,7 @@ class OpencodeEvents(Translator):
 
     def _released(self, session_id: str) -> list[Event]:
         """What came too early of this session."""
-        return [event for held in self._early.pop(session_id, ()) for event in self.record(held)]
+        return [event for early in self._early.pop(session_id, ()) for event in self.record(early)]
 
     # Messages
 
@@ -236,8 +236,8 @@ class OpencodeEvents(Translator):
             part = {**part, "text": continuation(streamed, text_of(part.get("text")))} if streamed else part
         record = {"type": _RECORD_OF_PART[part["type"]], "part": part}
         events = [*conversation.mark(conversation.stream.record(record))]
-        known = [each for each in self._early if conversation.stream.child_run(each)]
-        return [*events, *(event for each in known for event in self._released(each))]
+        early_events = [each for each in self._early if conversation.stream.child_run(each)]
+        return [*events, *(event for each in early_events for event in self._released(each))]
 
     def _delta(self, record: Record) -> Sequence[Event]:
         data = _properties_of(record)
@@ -285,9 +285,9 @@ class OpencodeEvents(Translator):
     def _missed(self, messages: list[Record]) -> list[Event]:
         """Messages since the first that this run knows, or since the last of the user; the rest is older."""
         infos = [record_of(message.get("info")) for message in messages]
-        known = [at for at, info in enumerate(infos) if text_of(info.get("id")) in self._root.roles]
-        asked = [at for at, info in enumerate(infos) if info.get("role") == "user"]
-        first = known[0] if known else asked[-1] if asked else len(infos)
+        roles_at = [at for at, info in enumerate(infos) if text_of(info.get("id")) in self._root.roles]
+        users_at = [at for at, info in enumerate(infos) if info.get("role") == "user"]
+        first = roles_at[0] if roles_at else users_at[-1] if users_at else len(infos)
         out: list[Event] = []
         for message in messages[first:]:
             out += self._message({"data": {"properties": {"info": message.get("info")}}})

@@ -265,12 +265,12 @@ def _usage_of(part: Record) -> Usage:
     tokens = record_of(part.get("tokens"))
     cache = record_of(tokens.get("cache"))
     input, output = count_of(tokens.get("input")), count_of(tokens.get("output"))
-    read, write = count_of(cache.get("read")), count_of(cache.get("write"))
+    cache_read, write = count_of(cache.get("read")), count_of(cache.get("write"))
     reasoning = count_of(tokens.get("reasoning"))
     if (
         reasoning
         and output
-        and count_of(tokens.get("total")) == sum(filter(None, (input, output, read, write)))
+        and count_of(tokens.get("total")) == sum(filter(None, (input, output, cache_read, write)))
     ):
         output = max(0, output - reasoning)  # the total shows that reasoning was counted as output as well
     # Zero is also what it says of a model whose price it does not know.
@@ -278,7 +278,7 @@ def _usage_of(part: Record) -> Usage:
     return Usage(
         input=input,
         output=output,
-        cache_read=read,
+        cache_read=cache_read,
         cache_write=write,
         reasoning=reasoning,
         cost_usd=cost,

@@ -73,13 +73,13 @@ _SYMBOL_LOOKUPS = ("symbol", "reference", "definition", "implementation", "call"
 
 def _read(input: Input, cwd: str) -> list[Operation] | None:
     metadata = record_of(input.get(_METADATA))
-    shown = record_of(metadata.get("display"))
-    path = absolute(text_of(shown.get("path")) or first_text(input, *PATHS), cwd)
+    display = record_of(metadata.get("display"))
+    path = absolute(text_of(display.get("path")) or first_text(input, *PATHS), cwd)
     if not path:
         return None
-    if shown.get("type") == "directory":
+    if display.get("type") == "directory":
         return [List(path=path)]
-    start, end = count_of(shown.get("lineStart")) or None, count_of(shown.get("lineEnd")) or None
+    start, end = count_of(display.get("lineStart")) or None, count_of(display.get("lineEnd")) or None
     if start is None:
         start, end = lines_asked(input)
     return [Read(path=path, start_line=start, end_line=end)]
@@ -141,9 +141,9 @@ def _recall(input: Input, _cwd: str) -> list[Operation]:
 
 def _look_up(input: Input, cwd: str) -> list[Operation] | None:
     """A language server was asked; only some of the questions are searches."""
-    asked = text_of(input.get("operation"))
-    is_search = any(word in asked.lower() for word in _SYMBOL_LOOKUPS)
-    query = first_text(input, "query", "symbol") or (asked if is_search else "")
+    operation_name = text_of(input.get("operation"))
+    is_search = any(word in operation_name.lower() for word in _SYMBOL_LOOKUPS)
+    query = first_text(input, "query", "symbol") or (operation_name if is_search else "")
     return [Search(query=query, path=absolute(first_text(input, *PATHS), cwd))] if query else None
 
 
@@ -215,12 +215,12 @@ OPENCODE = Toolset(
 
 def shown_by(name: str, state: Input, metadata: Input) -> Input:
     """The metadata of a record; until 1.15 only its text shows that a directory was read."""
-    listed = (
+    match = (
         _LISTED.match(text_of(state.get("output"))) if name == "read" and "display" not in metadata else None
     )
-    if listed is None:
+    if match is None:
         return metadata
-    return {**metadata, "display": {"type": "directory", "path": listed[1]}}
+    return {**metadata, "display": {"type": "directory", "path": match[1]}}
 
 
 def agent_id_of(input: Input, metadata: Input) -> str:
@@ -281,12 +281,14 @@ class OpenCodeCalls:
         if call_id in self._ended:
             return []
         input, metadata = state.get("input", state.get("arguments")), record_of(state.get("metadata"))
-        asked = {**input, _METADATA: shown_by(name, state, metadata)} if isinstance(input, dict) else input
-        operations = OPENCODE.operations(name, asked, cwd)
-        wanted = text_of(record_of(input).get("tool")) if name == _INVALID else ""
+        call_input = (
+            {**input, _METADATA: shown_by(name, state, metadata)} if isinstance(input, dict) else input
+        )
+        operations = OPENCODE.operations(name, call_input, cwd)
+        tool = text_of(record_of(input).get("tool")) if name == _INVALID else ""
         start = ToolStart(
             call_id=call_id,
-            tool_name=wanted or name,
+            tool_name=tool or name,
             input=input,
             operations=operations or [],
             raw=part if operations is None else None,
@@ -323,10 +325,10 @@ class OpenCodeCalls:
             exit_code=exit_code_of(metadata.get("exit")) if name in SHELLS else None,
             duration_ms=_duration_ms(state),
         )
-        asked = self._open.pop(start.call_id, None)
-        if asked is not None and asked != start.operations:
+        call = self._open.pop(start.call_id, None)
+        if call is not None and call != start.operations:
             end = replace(end, operations=start.operations)
-        out: list[Event] = [start] if asked is None else []
+        out: list[Event] = [start] if call is None else []
         if name in SPAWNERS:
             out += self._child(start, end, metadata, cwd)
         out.append(end)

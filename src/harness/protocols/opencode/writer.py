@@ -62,8 +62,8 @@ class _Session:
             info["finish"] = "tool-calls" if turn.calls else "stop"
             parts = self._parts(turn)
         about = {"sessionID": self._place.session_id, "messageID": message_id}
-        given = [{"id": self._id("prt", self._last_ms), **about, **part} for part in parts]
-        self.messages.append({"info": info, "parts": given})
+        full_parts = [{"id": self._id("prt", self._last_ms), **about, **part} for part in parts]
+        self.messages.append({"info": info, "parts": full_parts})
 
     def _parts(self, turn: HandedAnswer) -> list[dict[str, Any]]:
         times = {"start": self._last_ms, "end": self._last_ms}
@@ -73,9 +73,9 @@ class _Session:
         return parts + [self._call(call) for call in turn.calls]
 
     def _call(self, call: HandedCall) -> dict[str, Any]:
-        name, asked = self._text.object_call(call)
+        name, arguments = self._text.object_call(call)
         times = {"start": call.at_ms, "end": call.ended_ms}
-        state: dict[str, Any] = {"input": asked, "time": times}
+        state: dict[str, Any] = {"input": arguments, "time": times}
         if call.has_failed:
             state |= {"status": "error", "error": call.output}
         else:

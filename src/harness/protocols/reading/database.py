@@ -68,8 +68,8 @@ def problem_of(path: str, tables: Mapping[str, Collection[str]]) -> str:
         if database is None:
             return f"{path} cannot be read"
         try:
-            for table, needed in tables.items():
-                database.ask(f"SELECT {', '.join(needed)} FROM {table} LIMIT 1")  # noqa: S608 names of ours
+            for table, columns in tables.items():
+                database.ask(f"SELECT {', '.join(columns)} FROM {table} LIMIT 1")  # noqa: S608 names of ours
         except sqlite3.Error as error:
             if "locked" in str(error) or "busy" in str(error):
                 return ""
@@ -79,8 +79,8 @@ def problem_of(path: str, tables: Mapping[str, Collection[str]]) -> str:
 
 def mark_of(path: str) -> str:
     """Changes when the database or its journal is written."""
-    found = (look_at(path), look_at(f"{path}-wal"))
-    return " / ".join(file.mark for file in found if file is not None)
+    files = (look_at(path), look_at(f"{path}-wal"))
+    return " / ".join(file.mark for file in files if file is not None)
 
 
 def _needs_a_copy(path: str) -> bool:

@@ -97,21 +97,21 @@ def _tail(fd: int, offset: int) -> str:
 
 def _blocks(fd: int, inode: int, offset: int) -> Iterator[LineBlock]:
     parts: list[bytes] = []
-    held, is_skipping, read = 0, False, offset
-    while piece := os.pread(fd, _BLOCK_BYTES, read):
-        read += len(piece)
+    size, is_skipping, position = 0, False, offset
+    while piece := os.pread(fd, _BLOCK_BYTES, position):
+        position += len(piece)
         end = piece.rfind(b"\n") + 1
         if not end:
-            held += len(piece)
-            is_skipping = is_skipping or held > LONGEST_LINE_BYTES
+            size += len(piece)
+            is_skipping = is_skipping or size > LONGEST_LINE_BYTES
             parts = [] if is_skipping else [*parts, piece]
             continue
         if is_skipping:
             first = piece.index(b"\n") + 1
-            offset, piece, end, is_skipping = read - len(piece) + first, piece[first:], end - first, False
+            offset, piece, end, is_skipping = position - len(piece) + first, piece[first:], end - first, False
         data = b"".join((*parts, piece[:end]))
         parts = [piece[end:]]
-        held = len(parts[0])
+        size = len(parts[0])
         if data:
             start, offset = offset, offset + len(data)
             yield LineBlock(start, data, FilePosition(inode, offset, _tail(fd, offset)))
@@ -145,19 +145,19 @@ def decoded_lines(
     Raises CannotScan.
     """
     try:
-        found = decoder.decode_lines(data)
-        if len(found) == data.count(b"\n"):  # else a record may have swallowed others
-            return found
+        lines = decoder.decode_lines(data)
+        if len(lines) == data.count(b"\n"):  # else a record may have swallowed others
+            return lines
     except DECODE_ERRORS:
         pass
-    found = []
+    lines = []
     for line in data.split(b"\n"):
         try:
-            found.append(decoder.decode(line))
+            lines.append(decoder.decode(line))
         except DECODE_ERRORS as error:
             if matters(line[:HEAD_BYTES]):
                 raise CannotScan from error
-    return found
+    return lines
 
 
 @lru_cache(maxsize=256)
@@ -230,9 +230,9 @@ class FileScan(ABC, Generic[State]):
         yield self._reading(documents, is_more=is_more)
 
     def _reading(self, documents: list[Document], *, is_more: bool) -> Reading:
-        used = self.used()
+        tokens = self.used()
         runs, self.runs = self.runs, []
-        return Reading(self.summary, documents, used, msgspec.json.encode(self.state), is_more, runs)
+        return Reading(self.summary, documents, tokens, msgspec.json.encode(self.state), is_more, runs)
 
 
 def scanned(

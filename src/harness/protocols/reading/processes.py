@@ -24,5 +24,5 @@ def is_same_process(pid: int | None, start: Any) -> bool:
     """`start`: when it began, in ticks as the system counts them. Where that differs, the number was given again."""
     if pid is None or not is_running(pid):
         return False
-    known = system.process_start(pid)
-    return not known or start is None or str(start) == known
+    started_at = system.process_start(pid)
+    return not started_at or start is None or str(start) == started_at

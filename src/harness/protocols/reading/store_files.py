@@ -196,8 +196,8 @@ def _salvaged(line: bytes) -> object:
 
 def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
     try:
-        with os.scandir(folder) as found:
-            yield from found
+        with os.scandir(folder) as entries:
+            yield from entries
     except (OSError, ValueError):
         return
 

@@ -122,6 +122,7 @@ class RequestGuard:
                 watching.cancel()
             return
         began_s = time.monotonic()
+        scope = {**scope, "path": self._names.own_path(scope["path"])}
         self.connections.asked(scope["client"])
         outgoing = _Outgoing(scope, send)
         if scope["type"] == "http" and scope["path"] in (LIVENESS, READINESS) and scope["method"] in _READING:

@@ -12,6 +12,7 @@ from harness.errors import UsageError
 
 OWN_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _NAME = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?)(?::(\d{1,5}))?")
+_PATH = re.compile(r"(?:/[A-Za-z0-9_-]+)*")
 _USUAL_PORTS = (80, 443)
 
 
@@ -24,6 +25,12 @@ class HostNames(msgspec.Struct, frozen=True, kw_only=True):
     """The address of the page, for links."""
     local_url: str
     """The address for programs of this machine."""
+    path: str = ""
+    """What the address of the page has before every path, such as `/harness`. A proxy may take it off or leave it."""
+
+    def own_path(self, path: str) -> str:
+        """The path of a request as the routes know it."""
+        return path[len(self.path) :] if self.path and path.startswith(f"{self.path}/") else path
 
 
 def names_of(port: int, remote: Iterable[str] = (), public_url: str = "") -> HostNames:
@@ -39,10 +46,16 @@ def names_of(port: int, remote: Iterable[str] = (), public_url: str = "") -> Hos
         origins.update(f"{scheme}://{host}" for host in reached for scheme in ("http", "https"))
     local = f"http://{OWN_NAMES[0]}:{port}"
     if public_url:
-        url, host, also = _public(public_url)
+        origin, host, also, path = _public(public_url)
         hosts.update((host, also))
-        origins.add(url)
-        return HostNames(hosts=frozenset(hosts), origins=frozenset(origins), url=url, local_url=local)
+        origins.add(origin)
+        return HostNames(
+            hosts=frozenset(hosts),
+            origins=frozenset(origins),
+            url=origin + path,
+            local_url=local,
+            path=path,
+        )
     return HostNames(hosts=frozenset(hosts), origins=frozenset(origins), url=local, local_url=local)
 
 
@@ -57,8 +70,8 @@ def _parsed(text: str) -> tuple[str, int]:
     return found[1].lower(), port
 
 
-def _public(url: str) -> tuple[str, str, str]:
-    """The origin, the host as browsers write it, and with its port."""
+def _public(url: str) -> tuple[str, str, str, str]:
+    """The origin, the host as browsers write it, the same with its port, and the path without a slash at its end."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -68,11 +81,12 @@ def _public(url: str) -> tuple[str, str, str]:
     name = (parts.netloc.rpartition("@")[2] or "").lower()
     if not usual or not _NAME.fullmatch(name) or "@" in parts.netloc or parts.query or parts.fragment:
         raise UsageError(f"not the address of a page: {url!r}", hint="write https://harness.example.com")
-    if parts.path not in ("", "/"):
+    path = parts.path.rstrip("/")
+    if not _PATH.fullmatch(path):
         raise UsageError(
-            f"the page cannot be below a path: {url!r}",
-            hint="give it a host name of its own, or another port",
+            f"not a path for the page: {url!r}",
+            hint="use letters, digits, `-` and `_`: https://example.com/harness",
         )
     bare = name.rpartition(":")[0] if port is not None else name
     host = bare if port in (None, usual) else name
-    return f"{parts.scheme}://{host}", host, f"{bare}:{port or usual}"
+    return f"{parts.scheme}://{host}", host, f"{bare}:{port or usual}", path

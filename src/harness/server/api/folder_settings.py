@@ -70,7 +70,9 @@ class FolderSettingsApi:
 
     def _judged(self, cwd: str, agent_name: str) -> FolderTrust:
         agent = registry.load(agent_name or OWN_AGENT)
-        if agent.work is not None:  # a part of Harness, which obeys nothing of them
+        if (
+            agent.work is not None and agent.name != OWN_AGENT
+        ):  # a part of Harness, which obeys nothing of them
             return judge(os.sep, agent.name)
         return judge(self._checked(cwd), agent.name, agent.obeys)
 

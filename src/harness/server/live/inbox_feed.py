@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from itertools import islice
@@ -39,6 +40,7 @@ _LOOK_EVERY_S = 1.0
 _TODAY_EVERY_S = 10.0
 _OTHERS_EVERY_S = 2.0
 _COMMITS_EVERY_S = 3.0
+_PARKED_EVERY_S = 30.0
 _OTHERS_SHARE = 20
 """Looking for sessions that agents have stored takes at most one part in so many of the time."""
 
@@ -91,7 +93,13 @@ class InboxFeed:
 
     def open(self) -> None:
         self._watch = StoreWatch(self._store, self._notified)
-        for work in (self._load(), self._look(), self._refresh_today_now_and_then(), self._follow_commits()):
+        for work in (
+            self._load(),
+            self._look(),
+            self._refresh_today_now_and_then(),
+            self._follow_commits(),
+            self._wake_parked(),
+        ):
             self._do(work)
         if isinstance(self._store, MachineStore):
             self._do(self._follow_histories(self._store.histories))
@@ -256,6 +264,20 @@ class InboxFeed:
             take(packet)
 
     # What is not notified, and is looked for.
+
+    async def _wake_parked(self) -> None:
+        """Load each conversation whose window should be open again and that nobody has: it then continues by itself."""
+        seen: set[tuple[str, int]] = set()
+        await self.is_loaded.wait()
+        while True:
+            for row in list(self.rows.rows.values()):
+                at_ms = row.limit.continues_at_ms if row.limit is not None else None
+                is_due = row.state == "parked" and at_ms is not None and at_ms <= time.time() * 1000
+                if at_ms is not None and is_due and not row.is_live and (row.id, at_ms) not in seen:
+                    seen.add((row.id, at_ms))
+                    with suppress(HarnessError):
+                        await self._backend.load(row.id)
+            await asyncio.sleep(_PARKED_EVERY_S)
 
     async def _look(self) -> None:
         """Whether processes that write logs elsewhere still live."""

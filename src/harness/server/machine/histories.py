@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
+from harness.clients.inbox.listing import known_prices
 from harness.clients.inbox.projects import Projects
 from harness.clients.sessions.filters import SessionChoice
 from harness.clients.sessions.histories import (
@@ -34,6 +35,7 @@ from harness.histories.registry import load
 from harness.histories.stored_follow import QUIET_S
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
+from harness.usage.ledger import Amount
 
 _NAME = re.compile(r"(?P<agent>[A-Za-z0-9_-]{1,64}):(?P<id>[A-Za-z0-9_-]{1,128})")
 HISTORY = "history"
@@ -110,7 +112,8 @@ class Histories:
     def metadata(self, name: str) -> Metadata:
         """Raises UnknownSession."""
         session = self.session(name)
-        return _described(session, self._activity(session))
+        amounts = self.ask(lambda sessions: sessions.amounts([session], known_prices()))
+        return _described(session, self._activity(session), amounts.get(session.session_id))
 
     def is_open(self, name: str) -> bool:
         """Whether its agent has it open: as the agent reports, or else when the session has changed a moment ago."""
@@ -130,9 +133,13 @@ class Histories:
     def listed(self, choice: SessionChoice, ours: RecordedSessions, limit: int) -> tuple[list[Metadata], int]:
         """The last changed first, and how many there may be in all."""
         live = self.live()
-        found, rest = self.ask(lambda sessions: sessions.matching(choice, ours, live, limit))
+        found, rest = self.ask(lambda sessions: sessions.matching(choice, ours, live, limit, with_mixed=True))
         self._known |= {name_of(one): one for one in found if name_of(one) in self._known}
-        shown = [_described(one, live.get((one.agent, one.session_id))) for one in found]
+        amounts = self._amounts(found, ours)
+        shown = [
+            _described(one, live.get((one.agent, one.session_id)), amounts.get(one.session_id))
+            for one in found
+        ]
         return shown, len(shown) + rest
 
     def refresh(self) -> bool:
@@ -165,13 +172,20 @@ class Histories:
             return self._rows[1]
         chosen = SessionFilter(with_children=False, with_deleted=False)
         found = self.ask(lambda sessions: sessions.sessions(chosen))
-        theirs = (one for one in found if one.runs and one not in ours)
+        wanted = (one for one in found if one.runs and (one not in ours or ours.is_exceeded(one)))
+        theirs = list(islice(wanted, _MOST_ROWS))
+        amounts = self._amounts(theirs, ours)
         rows = {
-            name_of(one): self._row(one, live.get((one.agent, one.session_id)))
-            for one in islice(theirs, _MOST_ROWS)
+            name_of(one): self._row(one, live.get((one.agent, one.session_id)), amounts.get(one.session_id))
+            for one in theirs
         }
         self._rows = state, rows
         return rows
+
+    def _amounts(self, found: list[CataloguedSession], ours: RecordedSessions) -> dict[str, Amount]:
+        """Not of those that are partly ours: rows of our own say what a part of it cost."""
+        alone = [one for one in found if one not in ours]
+        return self.ask(lambda sessions: sessions.amounts(alone, known_prices()))
 
     def _sessions(self) -> HistorySessions:
         if self._found is None:
@@ -181,7 +195,7 @@ class Histories:
     def _activity(self, session: CataloguedSession) -> Activity | None:
         return self.live().get((session.agent, session.session_id))
 
-    def _row(self, session: CataloguedSession, activity: Activity | None) -> InboxRow:
+    def _row(self, session: CataloguedSession, activity: Activity | None, amount: Amount | None) -> InboxRow:
         outcome = session.outcome if activity is None else live_outcome(session, activity)
         lines = (line.strip() for line in (session.title or session.prompt).split("\n"))
         title = history_of(session).title
@@ -196,7 +210,8 @@ class Histories:
             state=_STATES.get(outcome, "idle"),
             state_since_ms=session.ended_ms or session.changed_ms,
             is_live=activity is not None,
-            is_cost_complete=False,
+            cost_usd=None if amount is None else amount.cost_usd,
+            is_cost_complete=amount is not None and amount.is_cost_complete,
             started_ms=session.started_ms or session.changed_ms,
             updated_ms=session.ended_ms or session.changed_ms,
             history=title,
@@ -228,9 +243,10 @@ class HistoryKeeper:
             self._is_over.wait(_COPIED_SOON_S if copied else _COPIED_EVERY_S)
 
 
-def _described(session: CataloguedSession, activity: Activity | None) -> Metadata:
+def _described(session: CataloguedSession, activity: Activity | None, amount: Amount | None) -> Metadata:
     """As a run that can only be watched."""
     metadata = as_metadata(session, activity)
+    metadata.total_cost_usd = None if amount is None else amount.cost_usd
     metadata.session_id, metadata.kind = name_of(session), "run"
     metadata.settings = {HISTORY: metadata.agent}
     return metadata

@@ -68,6 +68,10 @@ class SubagentParent(ForkParent, Protocol):
         """The tools that the harness was configured with."""
         ...
 
+    def server_tools(self, names: Sequence[str]) -> Sequence[Tool]:
+        """The tools of these MCP servers."""
+        ...
+
     def workspace_tools(self) -> Sequence[Tool]: ...
 
     def may_have(self, tool_name: str) -> bool:
@@ -192,6 +196,8 @@ class SubagentTool(Tool):
         for name in definition.allowed_harness_tools:
             if name in shared:
                 found.setdefault(name, shared[name])
+        for tool in parent.server_tools(definition.mcp_servers):
+            found.setdefault(tool.spec.name, tool)
         allowed = definition.allowed_workspace_tools
         for tool in parent.workspace_tools():
             if allowed is None or tool.spec.name in allowed:

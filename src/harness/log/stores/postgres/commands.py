@@ -98,13 +98,13 @@ class PostgresCommands:
                 "DELETE FROM harness_commands WHERE expires_at < clock_timestamp() - make_interval(secs => %s)",
                 (_KEPT_S,),
             )
-            done = connection.execute(
+            cursor = connection.execute(
                 "INSERT INTO harness_commands (log, key, asked_by, command, expires_at, seen_seq)"
                 " SELECT number, %s, %s, %b, clock_timestamp() + make_interval(secs => %s), %s"
                 " FROM harness_logs WHERE log_id = %s AND NOT is_deleted",
                 values,
             )
-            if not done.rowcount:
+            if not cursor.rowcount:
                 raise UnknownSession(f"unknown session: {log_id!r}")
         self.remind()
 

@@ -103,6 +103,6 @@ def prepare(connection: Connection[Any]) -> None:
 
 
 def _version(connection: Connection[Any]) -> int:
-    (known,) = connection.execute("SELECT to_regclass('harness_schema') IS NOT NULL").fetchone() or (False,)
-    row = connection.execute("SELECT max(version) FROM harness_schema").fetchone() if known else None
+    (exists,) = connection.execute("SELECT to_regclass('harness_schema') IS NOT NULL").fetchone() or (False,)
+    row = connection.execute("SELECT max(version) FROM harness_schema").fetchone() if exists else None
     return int(row[0]) if row and row[0] is not None else 0

@@ -60,7 +60,7 @@ class PostgresStore(Store):
         self._reading = PostgresConnection(url)
         self._writing = PostgresConnection(url, durable=durable)
         self._watch = PostgresWatch(url)
-        self._held: dict[int, int] = {}
+        self._epochs: dict[int, int] = {}
         self.commands = PostgresCommands(self._reading, self._writing, self._watch)
         """For the process that has a log open, from those that have not."""
 
@@ -70,7 +70,7 @@ class PostgresStore(Store):
         try:
             with self._writing.use() as connection, connection.transaction():
                 number = self._insert(connection, stamped(metadata))
-                writer = PostgresWriter(self._writing, number, metadata.session_id, self._held)
+                writer = PostgresWriter(self._writing, number, metadata.session_id, self._epochs)
         except StoreError:
             if writer is not None:
                 writer.close()
@@ -78,7 +78,7 @@ class PostgresStore(Store):
         return writer
 
     def open(self, log_id: str) -> PostgresWriter:
-        return PostgresWriter(self._writing, self._number(log_id), log_id, self._held)
+        return PostgresWriter(self._writing, self._number(log_id), log_id, self._epochs)
 
     def reader(self, log_id: str, cursor: int = 0) -> LogReader:
         parts = self._stretches(log_id)
@@ -97,19 +97,19 @@ class PostgresStore(Store):
         log_id = _checked(metadata.session_id)
         signed = _signed(metadata)
         with self._reading.use() as connection:
-            done = connection.execute(
+            cursor = connection.execute(
                 "WITH log AS (UPDATE harness_logs SET kind = %s, resource_id = %s, heading = %s, metadata = %s,"
                 " saved_ms = %s WHERE log_id = %s AND NOT is_deleted RETURNING log_id)"
                 f" SELECT pg_notify('{CHANNEL}', log_id) FROM log",
                 (*_columns(signed), signed.updated_ms, log_id),
             )
-            if not done.rowcount:
+            if not cursor.rowcount:
                 raise _unknown(log_id)
 
     def list(self) -> Iterator[Metadata]:
         rows = self._rows("SELECT log_id, metadata FROM harness_logs WHERE NOT is_deleted")
-        found = [metadata_file.decode(data, log_id) for log_id, data in rows]
-        return iter(sorted(found, key=age, reverse=True))
+        all_metadata = [metadata_file.decode(data, log_id) for log_id, data in rows]
+        return iter(sorted(all_metadata, key=age, reverse=True))
 
     def delete(self, log_id: str) -> None:
         # On the connection that holds no locks, so that our own locks count like those of others.
@@ -140,10 +140,10 @@ class PostgresStore(Store):
         )
         live = self._live() if query.live_first else set()
         live_ids = {log_id for number, log_id, _data, _ms in rows if number in live}
-        found = (
+        matches = (
             latest(metadata_file.decode(data, log_id), event_ms) for _number, log_id, data, event_ms in rows
         )
-        return builtins.list(found) if is_cut else select(found, query, live_ids.__contains__)
+        return builtins.list(matches) if is_cut else select(matches, query, live_ids.__contains__)
 
     def total(self, query: Query) -> int:
         if is_sifted(query):
@@ -207,16 +207,16 @@ class PostgresStore(Store):
         """Logs that are open here although another process has opened them since: our connection broke, and the
         lock was lost with it. What is written to them from here is in no log.
         """
-        if not self._held:
+        if not self._epochs:
             return []
-        known = dict(self._held)
-        rows = self._rows("SELECT number, log_id, epoch FROM harness_logs WHERE number = ANY(%s)", [*known])
-        return [log_id for number, log_id, epoch in rows if epoch != known[number]]
+        epochs = dict(self._epochs)
+        rows = self._rows("SELECT number, log_id, epoch FROM harness_logs WHERE number = ANY(%s)", [*epochs])
+        return [log_id for number, log_id, epoch in rows if epoch != epochs[number]]
 
     def close(self) -> None:
         self._watch.close()
         self._reading.close()
-        if not self._held:
+        if not self._epochs:
             self._writing.close()
 
     def _insert(self, connection: Connection[Any], metadata: Metadata) -> int:

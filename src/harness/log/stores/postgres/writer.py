@@ -46,13 +46,13 @@ _NOTIFY: LiteralString = f" SELECT pg_notify('{CHANNEL}', log_id) FROM log"
 class PostgresWriter:
     """`number` is the log's; the lock is taken here. `held`: the epoch of each log that this process has open. Raises LogLocked, UnknownSession, StoreError."""
 
-    def __init__(self, line: PostgresConnection, number: int, log_id: str, held: dict[int, int]) -> None:
+    def __init__(self, line: PostgresConnection, number: int, log_id: str, epochs: dict[int, int]) -> None:
         self._line = line
         self._number = number
         self._log_id = log_id
-        self._held = held
+        self._epochs = epochs
         with line.use() as connection:
-            if number in held or not self._locked(connection):
+            if number in epochs or not self._locked(connection):
                 raise self._refused(connection)
             row = connection.execute(
                 "UPDATE harness_logs SET epoch = epoch + 1, writer = %s WHERE number = %s AND NOT is_deleted"
@@ -66,7 +66,7 @@ class PostgresWriter:
         self._epoch, self.next_seq, digest = row
         self._stored_seq = self.next_seq
         self._digest: bytes = digest
-        held[number] = self._epoch
+        epochs[number] = self._epoch
 
     def append(self, events: Sequence[Event]) -> int:
         try:
@@ -79,7 +79,7 @@ class PostgresWriter:
             raise OSError(error.message) from error
 
     def close(self) -> None:
-        self._held.pop(self._number, None)
+        self._epochs.pop(self._number, None)
         if self._generation != self._line.generation:
             return  # the lock went with its connection
         try:

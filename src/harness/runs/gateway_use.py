@@ -1,0 +1,69 @@
+"""Whether the settings put a gateway between an agent program and its model (`[gateway]`), where nobody said so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from harness.agents.registry import load_part
+from harness.config.files import load
+from harness.contracts.agent import Agent
+from harness.contracts.pointing import Pointing
+from harness.contracts.request import GatewayOptions, Request
+from harness.models.registry import PROVIDERS
+from harness.process.version_probe import parse_version
+
+if TYPE_CHECKING:
+    from harness.runs.gateway_plan import GatewayPlan
+
+
+def with_settings(agent: Agent, request: Request, environ: Mapping[str, str]) -> Request:
+    """The request with what the settings say of gateways; what it says itself comes first.
+
+    Raises BadConfig for a setting that is wrong.
+    """
+    if request.recording or agent.work is not None:
+        return request
+    settings = load(request.cwd, environ)
+    use = settings.value("gateway.use")
+    is_wanted = request.gateway is not None or bool(request.sealed)
+    if not is_wanted and (use == "never" or (use == "keys" and not _has_key(agent, request, environ))):
+        return request
+    options = request.gateway or GatewayOptions()
+    if not options.recording and settings.value("gateway.bodies") == "none":
+        options = replace(options, keeps_bodies=False)
+    sealed = request.sealed or ("write" if settings.value("gateway.seal") and not is_wanted else "")
+    if sealed and not options.allow_hosts:
+        options = replace(options, allow_hosts=tuple(settings.value("gateway.allow") or ()))
+    return replace(request, gateway=options, sealed=sealed)
+
+
+def through_gateway(
+    agent: Agent, request: Request, version: str, environ: Mapping[str, str]
+) -> tuple[Request, GatewayPlan | None, Mapping[str, str]]:
+    """The request, pointed at a gateway, and an environment without keys; where one is wanted.
+
+    Raises UsageError where that cannot be done.
+    """
+    if request.gateway is None and not request.sealed:
+        return request, None, environ
+    from harness.runs.gateway_plan import plan_gateway, without_keys  # only here: most runs have none
+
+    request = replace(request, gateway=request.gateway or GatewayOptions())
+    request, plan = plan_gateway(agent, request, parse_version(version), {**environ, **request.env})
+    # What the caller sets by name is the agent's; what points it at the gateway is not to be undone.
+    request = replace(request, env={**request.env, **plan.config.env})
+    return request, plan, without_keys(environ, plan, agent)
+
+
+def _has_key(agent: Agent, request: Request, environ: Mapping[str, str]) -> bool:
+    """Whether it can be run through a gateway beside the user's own settings, with a key that is there."""
+    pointing: Pointing | None = load_part(agent.name, "gateway")
+    if pointing is None or pointing.not_beside or (pointing.needs_model and not request.model):
+        return False
+    provider, slash, _ = request.model.partition("/")
+    known = PROVIDERS.get(provider if slash and provider in PROVIDERS else pointing.provider)
+    keys = known.keys if known is not None else ()
+    return any(environ.get(name, "").strip() for name in keys)

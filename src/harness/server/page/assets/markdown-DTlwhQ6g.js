@@ -1,0 +1,1 @@
+export{t as Markdown}from"./markdown-Daxc6c12.js";

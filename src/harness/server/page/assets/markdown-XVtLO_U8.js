@@ -1,1 +1,0 @@
-export{t as Markdown}from"./markdown-91DBV8px.js";

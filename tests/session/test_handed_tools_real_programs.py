@@ -1,0 +1,80 @@
+"""End to end: real agent programs, answered by the lab, call the tools of the harness, which asks a person as always."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.events import ToolEnd
+from harness.lab import OfflineAgent, parse_script
+from harness.log.stores.files import FileStore
+from harness.session.config import CommandAgent, Mode
+from harness.session.handed_tools import server_name
+from harness_kit import Model, log_of, opened
+from lacking import lacking
+from running_kit import NO_MODEL, check, ends, in_loop, started
+
+pytestmark = pytest.mark.timeout(300)
+PROGRAMS = ("claude", "codex", "gemini", "opencode")
+
+
+def count_lines(text: str) -> str:
+    """How many lines a text has."""
+    return f"{len(text.splitlines())} lines"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@in_loop
+async def test_a_real_program_calls_tools_of_this_process_and_asks_through_them(
+    name: str, tmp_path: Path
+) -> None:
+    program = shutil.which(name)
+    if program is None:
+        pytest.skip(lacking("real agent", name))
+    cwd = tmp_path / "project"
+    cwd.mkdir()
+    store = FileStore(str(tmp_path / "data"))
+    async with opened(Model(), storage=store, initial_state=NO_MODEL) as (harness, _record):
+        await harness.select_or_create_thread()
+        thread = harness.session.internals.thread.current
+        assert thread is not None
+        server = server_name(thread.id, thread.metadata.created_ms)
+    turns = [
+        {"call": "mcp", "server": server, "tool": "count_lines", "input": {"text": "a\nb"}},
+        {"call": "mcp", "server": server, "tool": "ask_the_user", "input": {"question": "Which colour?"}},
+        {"text": "All done."},
+    ]
+    script = parse_script({"turns": turns})
+    with OfflineAgent(script, name, home=str(tmp_path / "home"), cwd=str(cwd)) as offline:
+        request = offline.request("", binary=program)
+        agent = CommandAgent(
+            name=name,
+            binary=program,
+            env=request.env,
+            extra_args=request.extra_args,
+            permissions="ask",
+            tools=True,
+        )
+        modes = [Mode(id="build", agent=agent, default_model_id=request.model)]
+        options: dict[str, Any] = {"modes": modes, "tools": [count_lines], "storage": store}
+        async with opened(cwd=str(cwd), initial_state=NO_MODEL, **options) as (harness, record):
+            await harness.select_or_create_thread()
+            session = harness.session
+            sending = started(harness.send_message(content="Go."))
+            await record.until(lambda: bool(session.approval.all()) or ends(record), 200)
+            [asked] = session.approval.all()
+            assert (asked.tool_name, asked.args) == ("count_lines", {"text": "a\nb"})
+            assert asked.approve()
+            await record.until(lambda: bool(session.suspensions.all()) or ends(record))
+            [question] = session.suspensions.all()
+            assert question.tool_name == "ask_user"
+            question.answer("blue")
+            outcome = await sending
+            assert (outcome.success, outcome.text) == (True, "All done.")
+            outputs = [event.output for event in log_of(harness) if isinstance(event, ToolEnd)]
+            assert any("2 lines" in output for output in outputs)
+            assert any("User answered: blue" in output for output in outputs)
+            check(harness, log_of(harness))
