@@ -125,12 +125,18 @@ class Sequence:
         elif kind == "scheduler":
             found = [self._random.choice(self._programs).pid] if self._programs else []
         elif self._workers():
-            found = [int(line.split()[0]) for line in small_fleet.descendants_with(str(self._folder))]
-        for pid in found:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            found = self._everything()
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # none may notice that another is gone
+            for pid in found:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
         self.killed[kind] += bool(found)
         return bool(found)
+
+    def _everything(self) -> list[int]:
+        here = [int(line.split()[0]) for line in small_fleet.descendants_with(str(self._folder))]
+        programs = [one.pid for one in self._programs]
+        return sorted(small_fleet.with_descendants([*programs, *self._workers(), *here]))
 
     def _workers(self) -> list[int]:
         """Those that run now; a note may be of one that is gone."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -109,17 +110,35 @@ def command_of(pid: int) -> str:
 
 
 def descendants_with(text: str) -> list[str]:
-    """Processes of this machine whose command line, environment or working folder contains a text."""
+    """Processes of this machine whose command line, environment or working folder contains a text. Of one that lets
+    nobody look into it, as Harness does, an ordinary user may read only the command line.
+    """
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            env = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
-            where = os.readlink(f"/proc/{pid}/cwd")
-        except OSError:
-            continue
-        command = command_of(int(pid))
-        if (text in command or text in where or text in env) and int(pid) != os.getpid():
+        process = Path("/proc", pid)
+        command, where, env = command_of(int(pid)), "", ""
+        with suppress(OSError):
+            where = os.readlink(process / "cwd")
+        with suppress(OSError):
+            env = (process / "environ").read_bytes().decode(errors="replace")
+        if any(text in one for one in (command, where, env)) and int(pid) != os.getpid():
             found.append(f"{pid} {command[:100]} in {where}")
+    return found
+
+
+def with_descendants(pids: Iterable[int]) -> set[int]:
+    """These processes and all that they have started, as far as it was not orphaned."""
+    children: dict[int, list[int]] = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            stat = Path("/proc", pid, "stat").read_bytes()
+            parent = int(stat.rpartition(b")")[2].split()[1])
+            children.setdefault(parent, []).append(int(pid))
+    found, unvisited = set(pids), list(pids)
+    while unvisited:
+        below = children.get(unvisited.pop(), [])
+        found.update(below)
+        unvisited.extend(below)
     return found
 
 
