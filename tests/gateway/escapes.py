@@ -102,7 +102,6 @@ TRIED |= {
     "attributes outside": lambda: os.setxattr(f"{OUTSIDE}/there", "user.x", b"1") is None,
     "a hook of another repository": lambda: write(f"{OUTSIDE}/.git/hooks/post-checkout"),
     "the sessions of harness": lambda: write(f"{PLACES['sessions']}/planted.ndjson"),
-    "a file of the user's home": lambda: write(f"{PLACES['home']}/.bashrc", "a"),
     "the system": lambda: write("/etc/hostname", "a"),
     "a device": lambda: os.mknod(f"{WORK}/device", 0o060600, os.makedev(254, 0)) is None,
     "a disk": lambda: os.open("/dev/sda", os.O_WRONLY),
@@ -153,6 +152,15 @@ def _hard_link() -> bool:
 def _through_link() -> bool:
     os.symlink(OUTSIDE, f"{WORK}/way-out")
     return write(f"{WORK}/way-out/through")
+
+
+@attempt("a file of the user's home")
+def _file_of_home() -> bool:
+    """Where the home is hidden, a file of its name can be made: what is written into it is thrown away."""
+    with open(f"{PLACES['home']}/.bashrc", "a+", encoding="utf-8") as file:
+        file.write("x")
+        file.seek(0)
+        return file.read().startswith("# mine")
 
 
 @attempt("moved out of the workspace")

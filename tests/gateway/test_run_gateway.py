@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ from gateway_place import KEY, TURNS, Place, calls_of
 from harness.contracts.request import GatewayOptions, Request
 from harness.errors import UsageError
 from harness.events import Error, ToolEnd, UsageDelta
+from harness.runs import run_gateway
+from harness.runs.audit import check
 from harness.runs.replay_request import recorded_run
 from harness.runs.run import start
 
@@ -49,6 +53,32 @@ def test_no_file_of_the_run_has_the_key_or_the_token(place: Place) -> None:
     assert all(KEY not in repr(entry.body) for entry in place.lab.requests)
 
 
+def test_the_token_is_masked_by_its_name(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_gateway, "TOKEN_PREFIX", "of no known shape ")
+    place.script([{"call": "run", "command": "echo $ANTHROPIC_API_KEY"}, {"text": "Done."}])
+    _, events = place.run()
+    outputs = [event.output for event in events if isinstance(event, ToolEnd)]
+    assert outputs == ["[REDACTED:gateway_token]\n"]
+
+
+@pytest.mark.parametrize("two_way", [False, True])
+def test_a_gateway_that_cannot_be_set_up_is_a_failed_start(
+    place: Place, monkeypatch: pytest.MonkeyPatch, two_way: bool
+) -> None:
+    request = Request(
+        agent="claude", prompt="Go.", cwd=str(place.cwd), gateway=GatewayOptions(), two_way=two_way
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr(tempfile, "tempdir", str(place.folder / "is not there"))
+        run = start(request, store=place.store)
+        events = list(run)
+    assert run.wait().outcome == "spawn_failed"
+    [error] = [event for event in events if isinstance(event, Error)]
+    assert "the gateway of this run cannot be set up: No such file or directory" in error.message
+    assert "TMPDIR" in error.message
+    assert not check(place.store, run.id).problems
+
+
 def test_a_replay_asks_nobody_and_says_nothing_where_nothing_differs(place: Place) -> None:
     run, _ = place.run()
     asked = len(place.lab.requests)
@@ -85,7 +115,9 @@ def test_a_replay_parts_from_the_recording_where_something_else_is_said(place: P
 
 
 def test_a_replay_may_be_in_another_folder(place: Place) -> None:
-    place.script([{"call": "run", "command": f"cat {place.cwd}/data.txt"}, {"text": "Done."}])
+    place.script(
+        [{"call": "run", "command": f"cat {shlex.quote(str(place.cwd))}/data.txt"}, {"text": "Done."}]
+    )
     run, _ = place.run()
     elsewhere = place.folder / "elsewhere"
     elsewhere.mkdir()

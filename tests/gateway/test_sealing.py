@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -125,7 +126,27 @@ def test_nothing_gets_out_of_a_sealed_run(
     allowed = ALLOWED_BY_LANDLOCK if rung is LANDLOCK else set()
     assert set(said["escaped"]) <= allowed, said
     assert Path(outside, "there").read_text() == "as it was"
+    assert Path(place["home"], ".bashrc").read_text() == "# mine\n"
     assert sorted(os.listdir(outside)) == [".git", "there"]
+
+
+@pytest.mark.needs_linux_calls("namespaces, Landlock and seccomp")
+@pytest.mark.parametrize("rung", [NAMESPACES, LANDLOCK], ids=lambda rung: rung.name)
+def test_a_run_is_sealed_however_long_the_path_of_the_temporary_folder_is(
+    place: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rung: Rung
+) -> None:
+    _require(rung)
+    monkeypatch.setattr(sealing, "best_wall", lambda: rung)
+    far = tmp_path / "a clöne" / ("x" * 120)
+    far.mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(far))
+    lab: LabServer = place["lab"]
+    lab.script_run = ScriptRun(parse_script({"turns": [{"text": "Done."}]}))
+    request = Request(agent="claude", prompt="Go.", cwd=place["work"], sealed="write")
+    run = start(request, store=FileStore(place["sessions"]))
+    events = list(run)
+    assert run.wait().outcome == "completed", "\n".join(map(repr, events))
+    assert not os.listdir(far)
 
 
 def test_a_seal_that_cannot_be_had_is_never_replaced_by_none(

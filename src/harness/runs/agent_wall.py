@@ -10,13 +10,13 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from tempfile import gettempdir
 
 from msgspec.structs import replace
 
 from harness.approvals.protected import OBEYED
 from harness.config import config_directory, data_directory
 from harness.contracts.agent import Agent
+from harness.sandbox.rungs import TEMPORARY
 from harness.sandbox.wall import Wall
 
 _BASES = {
@@ -65,7 +65,7 @@ def agent_wall(agent: Agent, argv: Sequence[str], cwd: str, env: Mapping[str, st
         *(path for path in (*argv[1:], *named) if os.path.isabs(path)),
         *_program_roots(argv[0], env, home),
     ]
-    covered = (*hidden, os.path.realpath(gettempdir()))
+    covered = (*hidden, TEMPORARY)
     return Wall(
         workspaces=(cwd,),
         writable=tuple(own),

@@ -88,7 +88,7 @@ class Dialogue:
         self._recorder = recorder
         self._on_end = on_end
         self._conversation = conversation
-        recorder.hide(*(server.token for server in launch.request.tool_servers))
+        recorder.hide({f"tool token {n}": one.token for n, one in enumerate(launch.request.tool_servers)})
         self._log = TranslatedRun(launch, hub, recorder)
         own = conversation.approver if conversation is not None else None
         self._approver = own or approver_of(launch)
@@ -180,10 +180,14 @@ class Dialogue:
     def work(self) -> None:
         try:
             line, switches = self._line_before()
-            self._gateway = line.gateway if line is not None else open_gateway(self._launch, self._recorder)
+            try:
+                self._gateway = (
+                    line.gateway if line is not None else open_gateway(self._launch, self._recorder)
+                )
+            finally:
+                self._begin(line)
             if self._gateway is not None:
                 self._gateway.spending = self._spending
-            self._begin(line)
             exit = self._converse(line, switches) if self._is_admitted(line) else self._not_begun()
         except HarnessError as error:
             exit = RawExit(
@@ -216,7 +220,7 @@ class Dialogue:
         entry = replace(self._recorder.start_entry(self._hub.clock(), start), two_way=True)
         if line is not None:
             if self._gateway is not None:  # it knows its own token, which this run does not yet
-                self._recorder.hide(*self._gateway.secrets)
+                self._recorder.hide(self._gateway.secrets)
             entry = replace(entry, session_id=line.driver.session_id, carried=dict(line.carried))
         self._log.take(entry)
 

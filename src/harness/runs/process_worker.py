@@ -187,10 +187,12 @@ class ProcessWorker:
         return is_taken
 
     def work(self) -> None:
-        self._gateway = open_gateway(self._launch, self._recorder, self._spending)
-        start = self._gateway.start if self._gateway is not None else None
-        self._log.take(self._recorder.start_entry(self._hub.clock(), start))
         try:
+            try:
+                self._gateway = open_gateway(self._launch, self._recorder, self._spending)
+            finally:
+                start = self._gateway.start if self._gateway is not None else None
+                self._log.take(self._recorder.start_entry(self._hub.clock(), start))
             exit = self._run_child() if self._is_admitted() else RawExit(at_ms=self._hub.clock())
         except HarnessError as error:
             exit = RawExit(
@@ -388,13 +390,13 @@ def spending_of(launch: Launch, cost: CostMeter) -> CallSpending | None:
 def open_gateway(
     launch: Launch, recorder: Recorder, spending: CallSpending | None = None
 ) -> RunGateway | None:
-    """The gateway of a run; None where it has none. Raises UsageError for a recording that cannot be read."""
+    """The gateway of a run; None where it has none. Raises UsageError for a recording that cannot be read, SpawnFailed."""
     if launch.gateway is None:
         return None
     from harness.runs.run_gateway import RunGateway  # only here: most runs have none
 
     gateway = RunGateway(launch.gateway, launch.invocation.cwd, recorder.masked_bytes, spending)
-    recorder.hide(*gateway.secrets)
+    recorder.hide(gateway.secrets)
     return gateway
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -54,14 +54,13 @@ class Recorder:
         self.failure: OSError | None = None
         """Set once the raw file could not be written."""
 
-    def hide(self, *secrets: str) -> None:
-        """Mask these as well. Only before anything was recorded."""
+    def hide(self, secrets: Mapping[str, str]) -> None:
+        """Mask these as well, each by its name. Only before anything was recorded."""
         if not self._redactors:
             return
         from harness.log.redact.redactor import Redactor
 
-        count = len(self._secrets)
-        self._secrets |= {f"token {number}": secret for number, secret in enumerate(secrets, count) if secret}
+        self._secrets |= {name: secret for name, secret in secrets.items() if secret}
         self._redactors = {
             "stdout": Redactor(self._secrets, self._launch.delta_keys),
             "stderr": Redactor(self._secrets),

@@ -9,11 +9,14 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
 
+from harness.errors import SpawnFailed
 from harness.events import Warning
 from harness.gateway.call import Answerer, GatewayCall
 from harness.gateway.call_inlet import CallInlet
@@ -31,8 +34,10 @@ from harness.log.raw import RawCall, RawControl, RawEntry, RawEvent, RawGateway,
 from harness.process.invocation import Invocation
 from harness.runs.gateway_plan import GatewayPlan, filled
 from harness.runs.sealing import proxy_environment, seal_around
+from harness.system.contract import system
 
 _SHORTEST_KEY = 8
+_LISTENER = "listener"
 TOKEN_PREFIX = "hgw-"  # noqa: S105
 """The dummy key of a run begins with it."""
 
@@ -54,10 +59,14 @@ class RunGateway:
         self._plan = plan
         self._cwd = cwd
         self._token = TOKEN_PREFIX + secrets.token_urlsafe(24)
-        self._folder = tempfile.mkdtemp(prefix="harness-gateway-")
-        self._outside = tempfile.mkdtemp(prefix="harness-gateway-")
-        """Not seen by a sealed program."""
         self._closers: list[Callable[[], object]] = []
+        with _said_as_failed_start():
+            self._folder = tempfile.mkdtemp(prefix="harness-gateway-")
+            self._closers.append(partial(shutil.rmtree, self._folder, ignore_errors=True))
+            self._open(mask)
+
+    def _open(self, mask: Callable[[bytes], bytes]) -> None:
+        plan = self._plan
         try:
             self.home = os.path.join(self._folder, "home") if plan.has_own_home else plan.start.home
             recording = _recording(plan)
@@ -71,7 +80,7 @@ class RunGateway:
             )
             tunnel = Tunnels(plan.options.allow_hosts) if plan.options.allow_hosts else None
             self._gateway = ModelGateway(answerer, token=self._token, records=self._records, tunnel=tunnel)
-            self._closers.insert(0, self._gateway.close)
+            self._closers.append(self._gateway.close)
         except BaseException:
             self._clean_up()
             raise
@@ -90,7 +99,14 @@ class RunGateway:
         return self._gateway.faults
 
     def pointed(self, invocation: Invocation) -> Invocation:
-        """The same command, with this gateway in place of the marks. Writes the files that the agent needs."""
+        """The same command, with this gateway in place of the marks. Writes the files that the agent needs.
+
+        Raises SpawnFailed.
+        """
+        with _said_as_failed_start():
+            return self._pointed(invocation)
+
+    def _pointed(self, invocation: Invocation) -> Invocation:
         config = filled(self._plan.config, self._gateway.url, self._token, self._folder)
         base = self.home if self._plan.has_own_home else self._folder
         folders = [
@@ -114,15 +130,21 @@ class RunGateway:
 
     def _sealed(self, invocation: Invocation) -> Invocation:
         assert self._plan.seal is not None
-        path = os.path.join(self._outside, "listener")
+        outside = tempfile.mkdtemp(prefix="harness-gateway-")  # not seen by the program
+        self._closers.append(partial(shutil.rmtree, outside, ignore_errors=True))
         waiting = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        waiting.bind(path)
-        waiting.listen(1)
         self._closers.append(waiting.close)
+        folder = os.open(outside, os.O_RDONLY)
+        try:  # the folder's own path may be longer than that of a socket can be
+            waiting.bind(f"{system.descriptor_path(folder)}/{_LISTENER}")
+        finally:
+            os.close(folder)
+        waiting.listen(1)
         threading.Thread(
             target=self._take_listener, args=(waiting,), name="gateway-handout", daemon=True
         ).start()
         own = (self.home,) if self._plan.has_own_home else (self._folder,)
+        path = os.path.join(outside, _LISTENER)
         return seal_around(
             self._plan.seal, self._plan.agent, invocation, port=self.port, listener_path=path, own=own
         )
@@ -159,20 +181,20 @@ class RunGateway:
 
     def _clean_up(self) -> None:
         closers, self._closers = self._closers, []
-        for close in closers:
+        for close in reversed(closers):
             close()
-        for folder in (self._folder, self._outside):
-            shutil.rmtree(folder, ignore_errors=True)
 
     @property
-    def secrets(self) -> list[str]:
-        """The token, and the key: neither is ever written."""
+    def secrets(self) -> dict[str, str]:
+        """The token, and the key, by what they are called where they are masked: neither is ever written."""
         headers = self._plan.upstream.key_headers if self._plan.upstream is not None else ()
         keys = [value.removeprefix("Bearer ") for _, value in headers] + [self._plan.model_key]
-        return [self._token, *(key for key in keys if len(key) >= _SHORTEST_KEY)]
+        long = [key for key in dict.fromkeys(keys) if len(key) >= _SHORTEST_KEY]
+        numbered = {f"provider key {number}": key for number, key in enumerate(long, 1)}
+        return {"gateway token": self._token, **numbered}
 
     def _masking(self, mask: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-        hidden = [secret.encode() for secret in self.secrets]
+        hidden = [secret.encode() for secret in self.secrets.values()]
 
         def masked(data: bytes) -> bytes:
             for secret in hidden:
@@ -235,6 +257,18 @@ class RunGateway:
     def _stop(self, action: str, detail: str) -> None:
         at_ms = time.time_ns() // 1_000_000
         self.inlet.put([RawControl(at_ms=at_ms, action=action, detail=detail)])  # type: ignore[arg-type]
+
+
+@contextmanager
+def _said_as_failed_start() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SpawnFailed(
+            f"the gateway of this run cannot be set up: {reason}",
+            hint=f"check that files can be made in {tempfile.gettempdir()}, the folder for temporary files (TMPDIR)",
+        ) from error
 
 
 def _recording(plan: GatewayPlan) -> Recording | None:

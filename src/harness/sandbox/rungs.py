@@ -41,7 +41,8 @@ _NAMESPACES = ("--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgr
 _KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger")
 """Root may write to them without any capability, and bubblewrap does not always cover them."""
 _OF_ROOT = ("--cap-drop", "ALL", "--cap-add", "CAP_DAC_OVERRIDE")
-_TEMPORARY = "/tmp"  # noqa: S108 # of a wall's own
+TEMPORARY = "/tmp"  # noqa: S108
+"""Behind a wall of namespaces it is one of its own, wherever the folder for temporary files is."""
 
 
 class Rung(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +72,7 @@ def _with_namespaces(invocation: Invocation, wall: Wall, surveyed: Survey, _temp
     return replace(
         invocation,
         wall=None,
-        env=_with_temporary(invocation.env, _TEMPORARY) if wall.confines else invocation.env,
+        env=_with_temporary(invocation.env, TEMPORARY) if wall.confines else invocation.env,
         confinement=_policy(wall, writable=None, locks=locks, guarded=guarded, view=view),
     )
 
@@ -108,7 +109,7 @@ def bubblewrap(program: str) -> Rung:
             *(program, "--die-with-parent", *_NAMESPACES),
             *(("--unshare-net",) if wall.network == "none" else ()),
             *(_OF_ROOT if os.geteuid() == 0 else ()),
-            *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", _TEMPORARY),
+            *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", TEMPORARY),
             *(*switches, *binds, *covers, *(("--tmpfs", locks) if locks else ())),
             *("--chdir", invocation.cwd, "--", *invocation.argv),
         )
@@ -116,7 +117,7 @@ def bubblewrap(program: str) -> Rung:
             invocation,
             wall=None,
             argv=argv,
-            env=_with_temporary(invocation.env, _TEMPORARY),
+            env=_with_temporary(invocation.env, TEMPORARY),
             confinement=_policy(wall, writable=None, locks=locks, guarded=guarded),
         )
 

@@ -158,7 +158,11 @@ def _enter(*, own_network: bool) -> None:
 
 
 def _hand_out_listener(path: str, port: int) -> None:
-    """A socket belongs to the network that it was made in, whoever holds it: so the outside answers in here."""
+    """A socket belongs to the network that it was made in, whoever holds it: so the outside answers in here.
+
+    `path` may be longer than that of a socket can be.
+    """
+    folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY)
     with (
         socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listening,
         socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as outside,
@@ -166,10 +170,11 @@ def _hand_out_listener(path: str, port: int) -> None:
         listening.bind(("127.0.0.1", port))
         listening.listen(64)
         outside.settimeout(_HAND_OUT_S)
-        outside.connect(path)
+        outside.connect(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
         socket.send_fds(outside, [b"listener"], [listening.fileno()])
         if outside.recv(1) != b"y":
             raise OSError(errno.ECONNREFUSED, "the gateway did not take its listener")
+    os.close(folder)
 
 
 def _die_with(parent: int) -> None:

@@ -48,6 +48,7 @@ _SEGMENT = rb"[A-Za-z0-9_-]{8,8192}"
 _GROWING_SEGMENT = rb"[A-Za-z0-9_-]{0,8192}"
 
 KEY_SHAPES: tuple[KeyShape, ...] = (
+    _token("gateway-token", b"hgw-", TOKEN, 16),
     _token("anthropic-key", b"sk-ant-", TOKEN, 16),
     _token("openrouter-key", b"sk-or-", TOKEN, 20),
     _token("openai-key", b"sk-proj- sk-svcacct- sk-admin- sk-None-", TOKEN, 20),
