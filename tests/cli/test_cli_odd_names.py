@@ -10,6 +10,7 @@ import pytest
 from cli_machine import CliMachine
 
 ODD = os.fsdecode(b"a\xe9b")
+STORED = "22222222-2222-4222-8222-222222222222"
 LINES: list[list[str]] = [
     ["run", "-a", "claude", "-p", "hi"],
     *[
@@ -23,6 +24,11 @@ LINES: list[list[str]] = [
     ["sessions", "search", "--file", ODD],
     ["budget", "set", "--day", "5", "--project", "."],
     ["usage", "--by", "project"],
+    ["histories", "--json"],
+    ["config", "set", "default_model", ODD],
+    ["permissions", "add", "deny", "--path", ODD],
+    ["permissions", "test", ODD, "--json"],
+    ["fleet", "list", "--json"],
 ]
 
 
@@ -55,12 +61,49 @@ def test_a_run_in_such_a_folder_is_recorded_listed_and_proved(cli: CliMachine, o
     assert cli.call("sessions", "check", listed["session_id"]).code == 0
 
 
-def test_such_a_folder_is_not_called_deleted(cli: CliMachine, odd_folder: Path) -> None:
-    cli.install("claude")
+def test_a_session_of_such_a_folder_is_continued_there(cli: CliMachine, odd_folder: Path) -> None:
+    cli.install("claude", after="echo more >> made.txt")
     assert cli.call("run", "-a", "claude", "-p", "hi").code == 0
+    os.chdir(cli.project)
+    assert cli.call("resume", "last", "and now?").code == 0
+    assert (odd_folder / "made.txt").read_text() == "more\nmore\n"
+    (cli.root / os.fsdecode(b"caf\xe8 dir")).mkdir()  # now two could be meant
     answer = cli.call("resume", "last", "and now?")
     assert (answer.code, "not UTF-8" in answer.err, "deleted" in answer.err) == (2, True, False)
-    assert cli.call("resume", "last", "and now?", "--cwd", ".").code == 0
+    assert cli.call("resume", "last", "and now?", "--cwd", str(odd_folder)).code == 0
+
+
+def test_a_turn_in_such_a_folder_is_taken_back(cli: CliMachine, odd_folder: Path) -> None:
+    cli.install("codex", after="echo made > made.txt")
+    assert cli.call("run", "-a", "codex", "-p", "hi").code == 0
+    assert "1 file" in cli.call("undo", "--list").out
+    assert cli.call("undo", "--yes").code == 0
+    assert not (odd_folder / "made.txt").exists()
+
+
+def test_a_run_without_undo_says_why_in_one_line(cli: CliMachine) -> None:
+    cli.install("claude")
+    data = cli.home / ".local/share/harness"
+    data.mkdir(parents=True)
+    (data / "undo").write_text("a file stands where the folder would be")
+    answer = cli.call("run", "-a", "claude", "-p", "hi")
+    assert answer.code == 0
+    (line,) = [one for one in answer.err.split("\n") if "undo" in one]
+    assert line.startswith("harness: warning: no undo for this turn: ")
+    assert "Errno" not in line
+
+
+def test_a_copy_that_could_not_be_made_is_a_failure(cli: CliMachine) -> None:
+    store = cli.home / ".claude/projects/-work"
+    store.mkdir(parents=True)
+    (store / f"{STORED}.jsonl").write_text(
+        '{"type":"user","uuid":"u1","parentUuid":null,"sessionId":"%s","timestamp":"2026-11-18T10:00:00.000Z",'
+        '"cwd":"/work","version":"2.1.325","message":{"role":"user","content":"hello"}}\n' % STORED
+    )
+    cli.sessions.parent.mkdir(parents=True)
+    cli.sessions.write_text("a file stands where the folder would be")
+    answer = cli.call("sessions", "keep", STORED)
+    assert (answer.code, "bug" in answer.err) == (1, False), answer.err
 
 
 def test_a_limit_for_such_a_folder_holds_there(cli: CliMachine, odd_folder: Path) -> None:

@@ -53,3 +53,16 @@ def test_what_cannot_be_a_rule_is_refused(home: Path) -> None:
     assert harness(home, "add", "deny", "--command", "x", "--agent", "cladue").returncode == 2
     assert harness(home, "remove", "7").returncode == 2
     assert harness(home, "test").returncode == 2
+
+
+def test_settings_that_are_a_link_stay_one_and_keep_their_rights(home: Path) -> None:
+    elsewhere = home / "settings.toml"
+    elsewhere.write_text("# mine\n")
+    elsewhere.chmod(0o640)
+    (home.parent / "config/harness").mkdir(parents=True)
+    link = home.parent / "config/harness/config.toml"
+    link.symlink_to(elsewhere)
+    assert harness(home, "add", "deny", "--command", "rm").returncode == 0
+    assert link.is_symlink()
+    assert elsewhere.read_text().startswith("# mine\n")
+    assert (elsewhere.stat().st_mode & 0o777) == 0o640

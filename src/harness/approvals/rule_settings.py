@@ -19,6 +19,7 @@ from harness.approvals.call import CATEGORIES
 from harness.approvals.globs import problem_of
 from harness.approvals.rules import Rule
 from harness.config.files import Layer, Settings, load, user_file
+from harness.config.own_file import write_own_file
 from harness.config.settings import key_to_toml, to_toml
 from harness.errors import BadConfig, UsageError
 
@@ -121,18 +122,11 @@ def _text_of(path: str) -> str:
 
 
 def _store(path: str, text: str) -> None:
-    """Checked first, then written beside the file and renamed: an interrupted change leaves it as it was."""
+    """Checked first."""
     import tomllib
 
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} would not be valid TOML: {error}", hint="write the rule by hand") from error
-    temporary = f"{path}.new-{os.getpid()}"
-    try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}", hint="check its rights") from error
+    write_own_file(text)

@@ -14,6 +14,7 @@ import msgspec
 
 from harness.cli.console import Console, can_answer, is_terminal
 from harness.cli.interruption import Interruption
+from harness.cli.log_notes import LogNotes
 from harness.cli.output import OutputWriter, ReaderGone, watch_reader
 from harness.clients import exit_codes, formats
 from harness.contracts.request import Request
@@ -75,7 +76,7 @@ def run_and_show(
     if record:
         _prepare_recording(record)
     view = formats.open_view(showing.view_name, showing.options)
-    with Interruption() as interruption:
+    with LogNotes(showing.console), Interruption() as interruption:
         run = start(request, store=store, redact=redact)
         interruption.watch(run)
         _print_command(run, showing.console)

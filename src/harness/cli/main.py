@@ -201,32 +201,14 @@ def _report_refusal(error: Exception, console: Console) -> int:
 
 def _report_bug(error: Exception, console: Console) -> int:
     """A traceback helps developers, not users: it goes into a file."""
+    from harness.cli.crash_report import write_traceback
     from harness.clients.exit_codes import BUG
 
     summary = f"{type(error).__name__}: {error}".split("\n", 1)[0][:300]
     console.say(f"harness: this is a bug in harness: {summary}")
-    try:
-        path = _write_traceback(error)
-    except OSError:
-        return BUG
-    console.say(f"  please report it with the details in {path}")
+    if path := write_traceback(error):
+        console.say(f"  please report it with the details in {path}")
     return BUG
-
-
-def _write_traceback(error: Exception) -> str:
-    import time
-    import traceback
-
-    from harness.config import cache_directory
-    from harness.log.private_files import make_private_directory, replace_private
-    from harness.version import __version__
-
-    directory = os.path.join(cache_directory(), "crashes")
-    make_private_directory(directory)
-    path = os.path.join(directory, time.strftime(f"%Y%m%d-%H%M%S-{os.getpid()}.txt"))
-    head = f"harness {__version__}, python {sys.version}\narguments: {len(sys.argv) - 1}\n\n"
-    replace_private(path, (head + "".join(traceback.format_exception(error))).encode("utf-8", "replace"))
-    return path
 
 
 if __name__ == "__main__":

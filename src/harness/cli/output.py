@@ -103,10 +103,16 @@ def write_text(text: str, *, is_styled: bool = False) -> None:
 
 
 def write_json(value: Any) -> None:
-    """One value, indented, for programs."""
+    """One value, indented, for programs. What no JSON can hold, such as a name that is not UTF-8, is shown as in a log."""
     import msgspec
 
-    write_json_lines(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+    try:
+        data = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        from harness.log.codec import storable
+
+        data = msgspec.json.encode(storable(msgspec.to_builtins(value)))
+    write_json_lines(msgspec.json.format(data, indent=2) + b"\n")
 
 
 def write_json_lines(data: bytes) -> None:

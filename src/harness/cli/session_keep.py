@@ -37,11 +37,11 @@ def keep(arguments: argparse.Namespace, store: FileStore, console: Console) -> i
     if not (arguments.ids or arguments.agent or arguments.older_than is not None or arguments.all):
         raise UsageError("nothing to copy", hint="give an ID, --agent NAME, --older-than 20d or --all")
     histories = HistorySessions(say=console.warning)
-    counts = {"copied": 0, "current": 0, "empty": 0}
+    counts = {"copied": 0, "current": 0, "empty": 0, "failed": 0}
     for session in histories.read(_chosen(arguments, histories, store)):
         counts["current" if session.gone_ms else copied(session, store, console.warning)] += 1
     console.say(f"{counts['copied']} copied, {counts['current']} were there already, in {store.directory}")
-    return 0
+    return 1 if counts["failed"] else 0
 
 
 def keep_expiring(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from harness.config.files import read_file, user_file
 from harness.config.settings import key_to_toml, to_toml
 from harness.errors import BadConfig
+from harness.system.plain_text import plain_text
 
 
 class OwnChange(NamedTuple):
@@ -40,12 +42,17 @@ def changed(text: str, changes: Sequence[OwnChange]) -> str:
 
 def change_own_file(changes: Sequence[OwnChange]) -> str:
     """Write these values into the user's file; returns its path. Raises BadConfig."""
+    return write_own_file(changed(_own_text(), changes))
+
+
+def write_own_file(text: str) -> str:
+    """Replace the user's file; returns its path. Raises BadConfig, and then it is as it was."""
     path = user_file()
-    data = changed(_own_text(), changes).encode()
     # A link is followed: people have their settings elsewhere, and link them.
     target = os.path.realpath(path)
     temporary = f"{target}.{os.getpid()}"
     try:
+        data = text.encode()
         os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
         mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o600
         with open(
@@ -54,8 +61,13 @@ def change_own_file(changes: Sequence[OwnChange]) -> str:
             file.write(data)
             os.fsync(file.fileno())
         os.replace(temporary, target)
+    except UnicodeEncodeError as error:
+        what = plain_text(next(line for line in text.split("\n") if plain_text(line) != line))
+        raise BadConfig(f"settings are UTF-8 text, and this would not be: {what}") from error
     except OSError as error:
-        raise BadConfig(f"{path} cannot be written: {error.strerror}") from error
+        with suppress(OSError):
+            os.unlink(temporary)  # a full disk needs the space
+        raise BadConfig(f"{path} cannot be written: {error.strerror}", hint="check its rights") from error
     return path
 
 

@@ -19,7 +19,7 @@ from harness.events import Event, ToolEnd, ToolStart
 from harness.events.operation import List, Read, Search, Skill, Tasks
 from harness.log.hub import Hub
 from harness.undo.checkpoints import Moment, note_missing, take, why_off
-from harness.undo.store import Checkpoint, Phase, UndoStore
+from harness.undo.store import Checkpoint, Phase, UndoStore, folder_of
 from harness.undo.upkeep import make_room, remove_unused, sweep
 
 LONGEST_WAIT_S = 0.3
@@ -76,7 +76,9 @@ class TurnRecorder:
         try:
             store = UndoStore(self._root)
         except (OSError, sqlite3.Error, HarnessError) as error:
-            _logger.warning("no undo for this turn: %s", error)
+            _logger.warning(
+                "no undo for this turn: %s cannot be written: %s", folder_of(self._root), _reason(error)
+            )
             self._has_begun.set()
             return
         try:
@@ -90,6 +92,8 @@ class TurnRecorder:
                 self._follow_calls(store, most_bytes)
             self._take(store, "after", most_bytes)
             sweep(store)
+        except (OSError, sqlite3.Error) as error:
+            _logger.warning("the undo of this turn may be incomplete: %s: %s", store.folder, _reason(error))
         except Exception:  # a turn must never fail because of its undo
             _logger.exception("the undo of this turn broke")
         finally:
@@ -107,7 +111,7 @@ class TurnRecorder:
                 except (OSError, sqlite3.Error, HarnessError) as error:
                     self._last = note_missing(store, moment, error)
         except (OSError, sqlite3.Error, HarnessError) as error:
-            _logger.warning("no checkpoint of %s: %s", self._root, error)
+            _logger.warning("no checkpoint of %s: %s", self._root, _reason(error))
         self._last_s = time.monotonic()
 
     def _follow_calls(self, store: UndoStore, most_bytes: int) -> None:
@@ -130,6 +134,11 @@ class TurnRecorder:
     def _is_cheap(self) -> bool:
         is_quick = self._last is not None and self._last.took_ms <= _LONGEST_CALL_CHECKPOINT_MS
         return is_quick and time.monotonic() - self._last_s >= _CALL_PAUSE_S
+
+
+def _reason(error: Exception) -> str:
+    """Without the path of a temporary file, which says nothing."""
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _may_have_written(events: Sequence[Event]) -> bool:

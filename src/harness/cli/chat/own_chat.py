@@ -25,6 +25,7 @@ from harness.cli.console import (
 )
 from harness.cli.folder_question import settle
 from harness.cli.gateway_options import hosts_of
+from harness.cli.log_notes import LogNotes
 from harness.cli.output import STDOUT
 from harness.cli.run_request import agent_of, model_of
 from harness.clients import exit_codes
@@ -133,6 +134,7 @@ class OwnChat:
         )
         with ExitStack() as stack:
             terminal = stack.enter_context(ChatTerminal(os.environ))
+            stack.enter_context(LogNotes(self._console))
             link = LocalLink(self._store, setup, terminal.wake)
             stack.callback(link.close)
             conversation = TerminalConversation(

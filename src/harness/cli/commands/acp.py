@@ -47,12 +47,14 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     import asyncio
 
     from harness.cli import preferences
+    from harness.cli.log_notes import LogNotes
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     settings.require_valid()
     store = preferences.open_store(settings)
     default = _default(arguments, settings)
-    asyncio.run(_serve(store, default, settings, console, has_histories=not arguments.no_histories))
+    with LogNotes(console):
+        asyncio.run(_serve(store, default, settings, console, has_histories=not arguments.no_histories))
     return 0
 
 

@@ -117,7 +117,12 @@ def _erase(folders: list[str], store: FileStore, console: Console) -> int:
         if os.path.islink(folder):
             failures.append(f"{folder} is a link: delete what it points to yourself")
             continue
-        shutil.rmtree(folder, onerror=lambda _call, path, error: failures.append(f"{path}: {error[1]}"))
+        shutil.rmtree(
+            folder,
+            onerror=lambda _call, path, error: failures.append(
+                f"{path}: {getattr(error[1], 'strerror', None) or error[1]}"
+            ),
+        )
     for failure in failures:
         console.warning(failure)
     console.say("What agents have stored themselves is still there; `harness histories` says where.")

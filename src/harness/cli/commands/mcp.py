@@ -66,6 +66,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from importlib.resources import files
 
     from harness.cli import preferences
+    from harness.cli.log_notes import LogNotes
     from harness.cli.output import write_text
     from harness.clients.conversations.presets import checked_directory
     from harness.clients.mcp.limits import BUDGET, Reach, budget_here
@@ -86,7 +87,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         folders=(default.cwd, *map(checked_directory, arguments.folder)),
         lets_agents_allow=arguments.let_agents_allow,
     )
-    asyncio.run(_serve(store, default, settings, console, reach, has_histories=not arguments.no_histories))
+    with LogNotes(console):
+        asyncio.run(_serve(store, default, settings, console, reach, has_histories=not arguments.no_histories))
     return 0
 
 

@@ -113,6 +113,7 @@ def _do_instead(arguments: argparse.Namespace, console: Console) -> int:
 def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console: Console) -> int:
     from harness.cli import preferences
     from harness.cli.interruption import raise_on_interrupt
+    from harness.cli.log_notes import LogNotes
     from harness.clients.conversations.presets import MODES
     from harness.clients.conversations.shared_backend import open_backend
     from harness.clients.server_address import forget_address
@@ -144,12 +145,14 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
         endpoints=_endpoints(arguments, settings),
     )
     raise_on_interrupt()
+    serving = Serving(
+        ServerApp(plan).guarded(),
+        listening,
+        lambda: _announce(arguments, plan, console, has_token=bool(token)),
+    )
     try:
-        Serving(
-            ServerApp(plan).guarded(),
-            listening,
-            lambda: _announce(arguments, plan, console, has_token=bool(token)),
-        ).run()
+        with LogNotes(console):
+            serving.run()
     finally:
         listening.close()
         forget_address(plan.names.local_url)

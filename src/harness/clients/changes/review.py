@@ -27,6 +27,7 @@ from harness.clients.changes.shapes import (
     Pictures,
     TurnSummary,
 )
+from harness.clients.recorded_folder import recorded_folder
 from harness.errors import UsageError
 from harness.folds.changes.edits import Edit
 from harness.folds.changes.fold import ChangedFile, ChangeHistory, totals_of
@@ -177,7 +178,8 @@ class Review:
         """`folder`: where the files are, if not in the folder of the log."""
         self.history = history
         root = folder or ("" if history.runner else history.cwd)
-        self.folder = RunFolder(root) if root and os.path.isdir(root) else None
+        here = recorded_folder(root) if root else ""
+        self.folder = RunFolder(here) if here else None
         self.why_no_git = ""
         self._repository: Repository | None = None
         self._is_sought = False

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from harness.clients.recorded_folder import recorded_folder
 from harness.errors import StoreError, UnknownSession, UsageError
 from harness.events import ToolEnd, ToolStart
 from harness.folds.changes.fold import ChangeHistory, EditFinder, Turn
@@ -254,9 +255,10 @@ def open_undo(store: Store, log_id: str, history: ChangeHistory | None = None) -
         history = ChangeHistory()
         for event in read_all(store, log_id):
             history.feed(event)
-    root = history.cwd or store.metadata(log_id).cwd
-    if history.runner or not root or not os.path.isdir(root):
-        raise NothingToUndo(f"the folder of this session is not on this machine: {root or 'unknown'}")
+    shown = history.cwd or store.metadata(log_id).cwd
+    root = recorded_folder(shown) if shown and not history.runner else ""
+    if not root:
+        raise NothingToUndo(f"the folder of this session is not on this machine: {shown or 'unknown'}")
     if not os.path.isdir(folder_of(root)):
         why = why_not_recorded(root)
         raise NothingToUndo(f"no turn in {root} was recorded{f': {why}' if why else ''}")

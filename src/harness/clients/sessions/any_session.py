@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from harness.clients.recorded_folder import has_odd_name, recorded_folder
 from harness.clients.sessions.ids import find_ours, may_be_of_history, unknown
 from harness.clients.sessions.named_logs import find_named
 from harness.errors import UnknownSession, UsageError
@@ -196,15 +197,11 @@ def require_folder(session: AnySession, given: str) -> str:
     """Where a session is continued: its own directory, or the given one. Raises UsageError."""
     if given:
         return given
-    if session.cwd and not os.path.isdir(session.cwd):
-        # A log is UTF-8, and shows other bytes of a name as this sign: the folder itself may well be there.
-        if "\ufffd" in session.cwd:
-            raise UsageError(
-                f"the directory of this session has a name that is not UTF-8: {session.cwd}",
-                hint="name it with --cwd DIR",
-            )
+    folder = recorded_folder(session.cwd) if session.cwd else ""
+    if session.cwd and not folder:
+        is_odd = has_odd_name(session.cwd)  # then it may well be there
+        what = "has a name that is not UTF-8, and was not found" if is_odd else "was deleted"
         raise UsageError(
-            f"the directory of this session was deleted: {session.cwd}",
-            hint="name another one with --cwd DIR",
+            f"the directory of this session {what}: {session.cwd}", hint="name another one with --cwd DIR"
         )
-    return session.cwd
+    return folder

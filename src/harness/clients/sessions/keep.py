@@ -49,7 +49,7 @@ def expiring_sessions(histories: HistorySessions, store: FileStore) -> list[Cata
 
 
 def copied(session: CataloguedSession, store: FileStore, warn: Callable[[str], object]) -> str:
-    """Copy it: `copied`, `current` if there is one of the same, or `empty`; what fails is warned of."""
+    """Copy it: `copied`, `current` if there is one of the same, `empty`, or `failed`, which is warned of."""
     from harness.clients.sessions.histories import history_of
     from harness.errors import StoreError
     from harness.histories.session_copy import keep as keep_one
@@ -58,4 +58,4 @@ def copied(session: CataloguedSession, store: FileStore, warn: Callable[[str], o
         return keep_one(history_of(session), session, store).status
     except (StoreError, OSError) as error:
         warn(f"{session.agent}:{session.session_id} cannot be copied: {error}")
-        return "empty"
+        return "failed"

@@ -447,7 +447,8 @@ class FileStore(Store):
             return UnknownSession(
                 f"unknown session: {log_id}", hint="`harness sessions list` shows what there is"
             )
-        return StoreError(f"cannot open session {log_id}: {error}", hint=f"look at {self.path(log_id)}")
+        why = getattr(error, "strerror", None) or error
+        return StoreError(f"cannot open session {log_id}: {why}", hint=f"look at {self.path(log_id)}")
 
 
 def _holder(metadata: Metadata) -> str:
