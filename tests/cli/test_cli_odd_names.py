@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -96,10 +97,10 @@ def test_a_run_without_undo_says_why_in_one_line(cli: CliMachine) -> None:
 def test_a_copy_that_could_not_be_made_is_a_failure(cli: CliMachine) -> None:
     store = cli.home / ".claude/projects/-work"
     store.mkdir(parents=True)
-    (store / f"{STORED}.jsonl").write_text(
-        '{"type":"user","uuid":"u1","parentUuid":null,"sessionId":"%s","timestamp":"2026-11-18T10:00:00.000Z",'
-        '"cwd":"/work","version":"2.1.325","message":{"role":"user","content":"hello"}}\n' % STORED
-    )
+    prompt = {"type": "user", "uuid": "u1", "parentUuid": None, "sessionId": STORED, "cwd": "/work"}
+    prompt |= {"timestamp": "2026-11-18T10:00:00.000Z", "version": "2.1.325"}
+    prompt["message"] = {"role": "user", "content": "hello"}
+    (store / f"{STORED}.jsonl").write_text(json.dumps(prompt) + "\n")
     cli.sessions.parent.mkdir(parents=True)
     cli.sessions.write_text("a file stands where the folder would be")
     answer = cli.call("sessions", "keep", STORED)

@@ -17,15 +17,17 @@ def test_a_traceback_is_in_a_file_and_the_line_names_it(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with LogNotes(Console()):
         try:
-            raise ValueError("of \x1b[31mred")
+            int("red")
         except ValueError:
-            logging.getLogger("harness.session").exception("a run broke")
+            logging.getLogger("harness.session").exception("a run of %s broke", "\x1b[31mred")
         logging.getLogger("any.library").info("too little to say")
     logging.getLogger("any.library").warning("after the end")
     (report,) = (tmp_path / "harness/crashes").iterdir()
     assert "Traceback" in report.read_text()
     said = capfd.readouterr().err
-    assert said.startswith("harness: warning: a run broke: ValueError: of ")
+    assert said.startswith("harness: warning: a run of ")
+    assert "broke: ValueError: invalid literal" in said
+    assert "red" in said
     assert str(report) in said
     assert "Traceback" not in said
     assert "\x1b" not in said

@@ -24,6 +24,7 @@ from typing import Any
 
 from harness.agents.registry import load, load_part
 from harness.contracts.agent import Agent
+from harness.contracts.command_line import numbers_of
 from harness.contracts.pointing import Pointing
 from harness.contracts.request import Request
 from harness.contracts.script import Script
@@ -32,7 +33,7 @@ from harness.events.usage import CLASSES
 from harness.lab.offline_agent import OfflineAgent
 from harness.models.registry import PROVIDERS
 from harness.models.script_file import parse_script
-from harness.runs.launch import find_binary
+from harness.runs.launch import find_binary, installed_version
 
 AGENTS = (
     "claude",
@@ -132,6 +133,7 @@ class MixedWalk:
             "HOME": str(self._home),
             "PATH": os.pathsep.join([os.path.dirname(binary), os.environ["PATH"]]),
         }
+        self._version = numbers_of(installed_version(self._agent, binary, self._env))
         self._session = ""
         self._said: list[str] = []
         self._seen, self.truth = 0, 0
@@ -208,7 +210,7 @@ class MixedWalk:
             resume=self._session,
             fork=is_fork,
         )
-        command = self._agent.command(request, (999,))
+        command = self._agent.command(request, self._version)
         return self._call(
             [self._binary, *command.args, *self._offline.config.args],
             {**self._env, **command.env},

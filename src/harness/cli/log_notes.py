@@ -29,7 +29,9 @@ class LogNotes(logging.Handler):
         self._console.warning(text)
         if isinstance(error, Exception):
             path = write_traceback(error)
-            self._console.say(f"  the details are in {path}" if path else "  the details could not be written")
+            self._console.say(
+                f"  the details are in {path}" if path else "  the details could not be written"
+            )
 
     def __enter__(self) -> Self:
         logging.getLogger().addHandler(self)

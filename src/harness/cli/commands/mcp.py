@@ -88,7 +88,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         lets_agents_allow=arguments.let_agents_allow,
     )
     with LogNotes(console):
-        asyncio.run(_serve(store, default, settings, console, reach, has_histories=not arguments.no_histories))
+        asyncio.run(
+            _serve(store, default, settings, console, reach, has_histories=not arguments.no_histories)
+        )
     return 0
 
 
