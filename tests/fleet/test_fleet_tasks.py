@@ -96,6 +96,10 @@ IMAGE = '[environment]\ndocker_image = "x:1"\n'
         (f"{IMAGE}mcp_servers = [{{ name = 'x' }}]\n", "MCP servers"),
         (f"{IMAGE}healthcheck = {{ command = 'x' }}\n", "health check"),
         (f"{IMAGE}network_mode = 'allowlist'\n", "a network that is limited"),
+        (f"{IMAGE}[agent]\nallowed_hosts = ['a.example']\n", "some hosts alone"),
+        (f"{IMAGE}[verifier]\nnetwork_mode = 'allowlist'\n", "a network that is limited"),
+        (f"{IMAGE}[agent]\nnetwork_mode = 'no-network'\n", "another network for the agent"),
+        (f"{IMAGE}[[verifier.collect]]\ncommand = 'x'\n", "commands in services"),
         (f"{IMAGE}os = 'windows'\n", "windows"),
         (f"{IMAGE}[verifier.environment]\ndocker_image = 'y'\n", "an environment of its own"),
         (f"{IMAGE}[verifier]\nuser = 'grader'\n", "the user grader"),
@@ -115,6 +119,19 @@ def test_what_a_harbor_task_demands_and_cannot_have_is_refused(
     made = FleetPlan(name="x", tasks=tasks, variants=(Variant(name="c", agent="claude", binary="/bin/true"),))
     with pytest.raises(UsageError, match=reason):
         completed(made, lambda one: one, is_local=True)
+
+
+@pytest.mark.parametrize(
+    ("said", "megabytes"), [("'2G'", 2048.0), ("'512 MB'", 512.0), ("'1.5g'", 1536.0), ("'4096MiB'", 4096.0)]
+)
+def test_memory_as_older_harbor_tasks_say_it_is_kept(tmp_path: Path, said: str, megabytes: float) -> None:
+    (task,) = load_tasks(str(_harbor(tmp_path, "one", f"{IMAGE}memory = {said}\n")), "")
+    assert (task.memory_mb, task.refusal) == (megabytes, "")
+
+
+def test_an_amount_of_memory_that_is_none_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no amount of memory: 'much'"):
+        load_tasks(str(_harbor(tmp_path, "one", f"{IMAGE}memory = 'much'\n")), "")
 
 
 def test_a_harbor_task_with_services_or_a_verdict_in_a_container_is_refused(tmp_path: Path) -> None:

@@ -24,11 +24,12 @@ _REFUSED: dict[str, str] = {
     "mcp_servers": "MCP servers",
     "healthcheck": "a health check",
     "skills_dir": "skills of its own",
-    "allowed_hosts": "a network with some hosts alone",
 }
 """What an environment may demand that is not kept here."""
 _NO_NETWORK, _ANY_NETWORK = ("no-network", "none"), ("", "public", "default", "bridge")
-_COMPOSE = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml")
+_COMPOSE = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT])I?B?", re.IGNORECASE)
+_MB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 
 
 def read(folder: str) -> FleetTask:
@@ -54,7 +55,7 @@ def read(folder: str) -> FleetTask:
         check_timeout_s=_seconds(verifier.get("timeout_sec")) or 600.0,
         workdir=text_of(environment.get("workdir")) if has_container else "",
         cpus=_seconds(environment.get("cpus")) or 0.0,
-        memory_mb=_seconds(environment.get("memory_mb")) or 0.0,
+        memory_mb=_seconds(environment.get("memory_mb")) or _megabytes(environment.get("memory")),
         needs_no_network=environment.get("allow_internet") is False
         or environment.get("network_mode") in _NO_NETWORK,
         refusal=_refusal(folder, about, has_container=has_container),
@@ -91,12 +92,39 @@ def _refusal(folder: str, about: dict[str, Any], *, has_container: bool) -> str:
     users = {text_of(record_of(about.get(part)).get("user")) for part in ("agent", "verifier")}
     if users - {"", "root"}:
         return f"it must be run as the user {min(users - {'', 'root'})}"
-    network = text_of(environment.get("network_mode"))
-    if network not in (*_NO_NETWORK, *_ANY_NETWORK):
-        return f"it needs a network that is limited (`{network}`)"
+    if verifier.get("collect"):
+        return "its check needs commands in services (`collect`)"
+    if limited := _limited_network(about):
+        return limited
     if not has_container and (needed := _needs_container(folder, environment)):
         return f"it needs a container, since {needed}, and names no image"
     return ""
+
+
+def _limited_network(about: dict[str, Any]) -> str:
+    """A container has one network, or none, for the agent and for the check."""
+    parts = [record_of(about.get(part)) for part in ("environment", "agent", "verifier")]
+    if any(part.get("allowed_hosts") for part in (about, *parts)):
+        return "it needs a network with some hosts alone (`allowed_hosts`)"
+    networks = [text_of(part.get("network_mode")) for part in parts]
+    for network in networks:
+        if network not in (*_NO_NETWORK, *_ANY_NETWORK):
+            return f"it needs a network that is limited (`{network}`)"
+    of_container, *of_phases = (network in _NO_NETWORK for network in networks)
+    given = [has_none for has_none, network in zip(of_phases, networks[1:], strict=True) if network]
+    if any(has_none is not of_container for has_none in given):
+        return "it needs another network for the agent than for the check (`network_mode`)"
+    return ""
+
+
+def _megabytes(value: Any) -> float:
+    """As older tasks say it: `2G`. Raises UsageError."""
+    if value in (None, ""):
+        return 0.0
+    match = _SIZE.fullmatch(str(value).strip())
+    if match is None:
+        raise UsageError(f"this is no amount of memory: {value!r}", hint="such as memory_mb = 2048")
+    return float(match[1]) * _MB[match[2].upper()]
 
 
 def _needs_container(folder: str, environment: dict[str, Any]) -> str:
