@@ -179,13 +179,13 @@ class MixedWalk:
 
     def _settle(self, size: int) -> None:
         """What was answered since the last step, without what an agent asks besides, for a title or a status line: no
-        agent stores that.
+        agent stores that. Some first look whether anybody is there, with a request that has no body.
         """
         requests = self._offline.server.requests
         answered = [
             one
             for one in requests[self._seen :]
-            if one.outcome == "answered" and not self._is_beside(one.body)
+            if one.outcome == "answered" and one.body and not self._is_beside(one.body)
         ]
         self._seen = len(requests)
         self.truth += len(answered) * (size + _OUTPUT)

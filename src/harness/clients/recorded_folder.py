@@ -10,21 +10,21 @@ _SIGN = "\ufffd"
 """Stands in a log for what is no text in a name."""
 
 
-def recorded_folder(shown: str) -> str:
+def recorded_folder(path: str) -> str:
     """The folder that is shown so in a log; empty where there is none, or more than one that could be meant."""
-    if os.path.isdir(shown):
-        return shown
-    if not has_odd_name(shown):
+    if os.path.isdir(path):
+        return path
+    if not has_odd_name(path):
         return ""
-    found = [os.sep]
-    for part in filter(None, shown.split(os.sep)):
-        found = [os.path.join(above, name) for above in found for name in _names(above, part)]
-    return found[0] if len(found) == 1 else ""
+    places = [os.sep]
+    for part in filter(None, path.split(os.sep)):
+        places = [os.path.join(above, name) for above in places for name in _names(above, part)]
+    return places[0] if len(places) == 1 else ""
 
 
-def has_odd_name(shown: str) -> bool:
+def has_odd_name(path: str) -> bool:
     """Whether the real name has bytes that the log could not hold."""
-    return os.path.isabs(shown) and _SIGN in shown
+    return os.path.isabs(path) and _SIGN in path
 
 
 def _names(above: str, part: str) -> list[str]:

@@ -255,10 +255,10 @@ def open_undo(store: Store, log_id: str, history: ChangeHistory | None = None) -
         history = ChangeHistory()
         for event in read_all(store, log_id):
             history.feed(event)
-    shown = history.cwd or store.metadata(log_id).cwd
-    root = recorded_folder(shown) if shown and not history.runner else ""
+    place = history.cwd or store.metadata(log_id).cwd
+    root = recorded_folder(place) if place and not history.runner else ""
     if not root:
-        raise NothingToUndo(f"the folder of this session is not on this machine: {shown or 'unknown'}")
+        raise NothingToUndo(f"the folder of this session is not on this machine: {place or 'unknown'}")
     if not os.path.isdir(folder_of(root)):
         why = why_not_recorded(root)
         raise NothingToUndo(f"no turn in {root} was recorded{f': {why}' if why else ''}")
