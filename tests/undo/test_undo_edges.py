@@ -156,11 +156,18 @@ def test_a_workspace_that_is_gone_is_not_one_in_which_all_was_deleted(workspace:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder: run the tests as an ordinary user")
-def test_a_folder_that_cannot_be_listed_counts_as_unchanged(workspace: Path) -> None:
+@pytest.mark.parametrize("age_s", [0, 3600], ids=["just made", "long made"])
+@pytest.mark.parametrize("mode", [0, 0o400], ids=["shut", "only listed"])
+def test_a_folder_that_cannot_be_looked_into_counts_as_unchanged(
+    workspace: Path, age_s: int, mode: int
+) -> None:
+    """Also where the names in it are remembered, since it has not changed for long."""
     (workspace / "shut").mkdir()
     (workspace / "shut/f").write_text("x")
+    changed_s = time.time() - age_s
+    os.utime(workspace / "shut", (changed_s, changed_s))
     before = checkpoint(workspace)
-    (workspace / "shut").chmod(0)
+    (workspace / "shut").chmod(mode)
     try:
         after = checkpoint(workspace)
         assert after.not_taken == ["shut"]

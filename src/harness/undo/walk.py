@@ -67,31 +67,42 @@ class Walk:
     def entries(self) -> Iterator[WalkedPath]:
         waiting = [("", IgnoreRules(()), False)]
         while waiting:
-            relative, inherited, is_ignored = waiting.pop()
+            folder = waiting.pop()
             try:
-                names, rules = self._listing(relative, inherited, is_ignored=is_ignored)
+                yield from self._entries_of(*folder, waiting)
             except OSError:
-                if not relative:
+                if not folder[0]:
                     raise
-                self.unlisted.append(f"{relative}/")
+                self.unlisted.append(f"{folder[0]}/")
+
+    def _entries_of(
+        self,
+        relative: str,
+        inherited: IgnoreRules,
+        is_ignored: bool,
+        waiting: list[tuple[str, IgnoreRules, bool]],
+    ) -> Iterator[WalkedPath]:
+        """Raises OSError if they cannot be seen: one may list a folder and not look at what is in it, or remember what
+        was in one that is shut now.
+        """
+        names, rules = self._listing(relative, inherited, is_ignored=is_ignored)
+        prefix = f"{relative}/" if relative else ""
+        for name, ignored in names:
+            path = prefix + name
+            full = f"{self._root}/{path}"
+            try:
+                status = os.lstat(full)
+            except (FileNotFoundError, NotADirectoryError):
                 continue
-            prefix = f"{relative}/" if relative else ""
-            for name, ignored in names:
-                path = prefix + name
-                full = f"{self._root}/{path}"
-                try:
-                    status = os.lstat(full)
-                except OSError:
-                    continue
-                if not stat.S_ISDIR(status.st_mode):
-                    yield WalkedPath(path, status, status.st_size <= self._room(path, ignored), ignored)
-                elif full in self._excluded:
-                    continue
-                elif ignored and not is_ignored and not self._has_room(path):
-                    yield WalkedPath(path, status, is_taken=False, is_ignored=True)
-                else:
-                    yield WalkedPath(path, status, is_taken=True, is_ignored=ignored)
-                    waiting.append((path, rules, ignored))
+            if not stat.S_ISDIR(status.st_mode):
+                yield WalkedPath(path, status, status.st_size <= self._room(path, ignored), ignored)
+            elif full in self._excluded:
+                continue
+            elif ignored and not is_ignored and not self._has_room(path):
+                yield WalkedPath(path, status, is_taken=False, is_ignored=True)
+            else:
+                yield WalkedPath(path, status, is_taken=True, is_ignored=ignored)
+                waiting.append((path, rules, ignored))
 
     def _listing(
         self, relative: str, inherited: IgnoreRules, *, is_ignored: bool
