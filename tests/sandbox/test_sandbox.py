@@ -106,7 +106,7 @@ def test_ordinary_work_continues_in_the_sandbox(engine: str, places: Path) -> No
         pytest.skip(lacking(engine))
     top = "sub" if engine == "landlock" else "."
     commands = {
-        "files": f"cd {top}; echo a > new && mkdir d && mv new d/ && rm -r d && echo done > x && cat x && rm x",
+        "files": f"(cd {top}; echo a > new && mkdir d && mv new d/ && rm -r d && echo done > x && cat x && rm x)",
         "temporary": "python3 -c 'import tempfile; tempfile.TemporaryFile().write(bytes(9)); print(1)' || mktemp",
         "devices": "head -c 3 /dev/urandom > /dev/null && echo ok > /dev/null",
         "pipes": "seq 1000 | sort -rn | head -n 1",

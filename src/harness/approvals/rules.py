@@ -138,9 +138,24 @@ def covering(rules: Sequence[Rule], call: ProposedCall, workspace: WorkFolder) -
     by_forms = _covering_commands(forms, call) if forms else None
     if by_forms is not None:
         return by_forms
-    by_arguments = [rule for rule in candidates if (rule.params or rule.closed) and not rule.command]
+    by_arguments = [rule for rule in candidates if _is_about_arguments(rule, call, workspace)]
     places = CallArguments(call).fitting([ArgumentRule(one.params, one.closed) for one in by_arguments])
     return None if places is None else [by_arguments[place] for place in sorted(places)]
+
+
+ENVIRONMENT = "environment"
+"""An argument of a command: which variables earlier commands have changed. It never comes from a model."""
+
+
+def _is_about_arguments(rule: Rule, call: ProposedCall, workspace: WorkFolder) -> bool:
+    """The same line is another command elsewhere, or with other variables: a rule that does not name them is not of it."""
+    if rule.command or not (rule.params or rule.closed):
+        return False
+    if call.category != "execute" or not call.command:
+        return True
+    arguments = call.input if isinstance(call.input, dict) else {}
+    is_told = ENVIRONMENT not in arguments or ENVIRONMENT in (rule.params or {})
+    return is_told and (not call.cwd or workspace.holds(call.cwd))
 
 
 def _is_named(rule: Rule, call: ProposedCall) -> bool:
@@ -178,7 +193,8 @@ def _covers(rule: Rule, call: ProposedCall, workspace: WorkFolder) -> bool:
 
 DESCRIPTIVE = frozenset({"description", "explanation", "justification", "reason", "title"})
 """Arguments of a shell tool with which a model says why it makes a call: they change nothing."""
-_BOUNDS = names("cwd directory max_output_tokens timeout timeout_ms timeoutMs workdir yield_time_ms")
+PLACES = names("cwd directory workdir")
+_BOUNDS = PLACES | names("max_output_tokens timeout timeout_ms timeoutMs yield_time_ms")
 """Arguments of a shell tool that say where it runs, which `ProposedCall.cwd` has, and how long it may take."""
 
 

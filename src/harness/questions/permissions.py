@@ -29,7 +29,7 @@ from harness.approvals.call import (
 from harness.approvals.decide import Decision, decide, denial_of
 from harness.approvals.free_commands import free_programs
 from harness.approvals.globs import escaped, literal
-from harness.approvals.rules import Rule, RuleSource, covering
+from harness.approvals.rules import PLACES, Rule, RuleSource, covering
 from harness.approvals.work_folder import WorkFolder
 from harness.contracts.request import Permissions as Mode
 from harness.contracts.tool import ToolPermission
@@ -67,12 +67,14 @@ def proposed_call(
         if any(isinstance(operation, kinds) for operation in operations):
             commands = [each for each in operations if isinstance(each, Command)]
             files = [each for each in operations if isinstance(each, _FILES)]
+            place = commands[0].cwd if len(commands) == 1 else ""
             return ProposedCall(
                 tool=tool,
                 category=found,
                 input=dict(arguments),
                 command=commands[0].command if len(commands) == 1 else "",
-                place=commands[0].cwd if len(commands) == 1 else "",
+                cwd=place if any(isinstance(arguments.get(name), str) for name in PLACES) else "",
+                place=place,
                 paths=tuple(each.path for each in files if each.path),
                 lists=all(isinstance(each, List) for each in files),
                 is_confined=is_confined and found in ("read", "edit"),

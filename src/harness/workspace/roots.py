@@ -67,6 +67,10 @@ class ToolWorkspace:
         """A path for people and models: relative if it is in the workspace."""
         return os.path.relpath(path, self.root) if _is_below(path, self.root) else path
 
+    def holds(self, folder: str) -> bool:
+        """Whether a real path is below the root, or another directory that may be written to."""
+        return any(_is_below(folder, root) for root in self.writable_roots)
+
     def readable(self, path: str) -> str:
         """The real path. Raises ToolFailure when it may not be read."""
         real = self._real(path)

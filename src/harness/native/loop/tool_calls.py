@@ -244,7 +244,7 @@ class ToolExecutor:
         call_id = f"{self._channel.run_id}/{call.id}"
         if (turn := self.ended.get(call_id)) is not None:
             return turn
-        call = in_our_words(call, self._tools)
+        call = in_our_words(call, self._tools, self.resources.get)
         if call.id not in resumption.pending.started:
             relay = resumption.pending.relay_of(call_id)
             reply = resumption.replies.get(relay.id) if relay is not None else None
@@ -277,7 +277,8 @@ class ToolExecutor:
     ) -> ToolTurn | AdmittedCall:
         """`relay`: the question, if it was asked already; `reply`: its answer, if there is one."""
         call_id = f"{self._channel.run_id}/{call.id}"
-        call = in_our_words(call, self._tools)
+        question = relay.input if relay is not None else None
+        call = in_our_words(call, self._tools, self.resources.get, question)
         tool = self._tools.get(call.name)
         problem = problem_of(call) or getattr(tool, "refusal", "")
         refusal: str | None = None

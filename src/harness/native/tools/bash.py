@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
-import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import groupby
 from operator import itemgetter
-from typing import Annotated, Any, ClassVar
+from typing import Any, TypeAlias, cast
 
-from msgspec import Meta
 from msgspec.structs import replace
 
 from harness.approvals.globs import escaped
@@ -21,15 +19,24 @@ from harness.contracts.tool import (
     Stream,
     Tool,
     ToolContext,
+    ToolFailure,
     ToolOutput,
     ToolPermission,
 )
-from harness.contracts.tool_arguments import Arguments, spec, take
+from harness.contracts.tool_arguments import spec
 from harness.events import Operation
 from harness.events.operation import Command
 from harness.formats.shell import operations_of
+from harness.native.tools.bash_arguments import (
+    DEFAULT_TIMEOUT_S,
+    ENVIRONMENT,
+    WORKDIR,
+    BashArguments,
+    taken,
+)
 from harness.native.tools.bash_output import Around, BackgroundCommands, exit_code_of
-from harness.process.child import OutputChunk
+from harness.native.tools.kept_shell import KeptShell, ShellEnd
+from harness.process.child import OutputChunk, StreamName
 from harness.process.invocation import Invocation
 from harness.runs.agent_wall import hiding_wall
 from harness.sandbox.rungs import Rung
@@ -45,8 +52,6 @@ from harness.workspace.commands import (
 from harness.workspace.roots import ToolWorkspace
 from harness.workspace.terminal_text import as_seen
 
-DEFAULT_TIMEOUT_S = 120.0
-LONGEST_TIMEOUT_S = 3600.0
 SHOWN_BYTES: dict[Stream, int] = {"stdout": 30_000, "stderr": 10_000}
 MOST_PROGRESS_BYTES = 64 * 1024
 PROGRESS_EVERY_S = 0.1
@@ -57,8 +62,10 @@ EARLY_END_S = 0.3
 TIMED_OUT = -1
 """The exit code of a command that was stopped."""
 
+_KEPT = "The directory it changes to and the variables it exports last for the next calls."
+_NOT_KEPT = "Each call begins there anew."
 _DESCRIPTION = (
-    "Run a shell command in the workspace; each call begins there anew. Standard input is empty. What the "
+    "Run a shell command in the workspace. {} Standard input is empty. What the "
     "command leaves running ends with it. Long output is cut in the middle and kept in a file. For a server, or "
     "whatever else has to go on, set background instead of writing &: bash_output then shows what it writes."
 )
@@ -75,26 +82,8 @@ _SANDBOXED = {
         "create files directly in the workspace, where the write tool can, nor commit with git."
     ),
 }
+GetResource: TypeAlias = Callable[[Callable[[], Any]], Any]
 _SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")
-
-
-class BashArguments(Arguments, frozen=True, kw_only=True):
-    aliases: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("cmd", "script", "code", "command_line", "commandLine", "input"), "command"),
-        **dict.fromkeys(
-            ("run_in_background", "is_background", "isBackground", "runInBackground"), "background"
-        ),
-    }
-    command: Annotated[str, Meta(min_length=1, description="the command line")]
-    timeout: Annotated[
-        float, Meta(gt=0, le=LONGEST_TIMEOUT_S, description="seconds after which it is ended")
-    ] = DEFAULT_TIMEOUT_S
-    background: Annotated[
-        bool,
-        Meta(
-            description="return at once; it goes on, without a timeout, until it is stopped or this conversation ends"
-        ),
-    ] = False
 
 
 class BashTool(Tool):
@@ -108,48 +97,87 @@ class BashTool(Tool):
         hidden: Sequence[str] = (),
     ) -> None:
         """`hidden`: what commands must not see, where a wall can hide something."""
-        description = _DESCRIPTION + (_SANDBOXED[sandbox.name] if sandbox else "")
+        self._shell = next((path for path in _SHELLS if os.access(path, os.X_OK)), "sh")
+        self._keeps = os.path.basename(self._shell) == "bash"
+        description = _DESCRIPTION.format(_KEPT if self._keeps else _NOT_KEPT)
+        description += _SANDBOXED[sandbox.name] if sandbox else ""
         self.spec = spec("bash", description, BashArguments)
         self._workspace = workspace
         self._outputs = outputs
         self._sandbox = sandbox
         self._hidden = tuple(hidden)
-        self._shell = next((path for path in _SHELLS if os.access(path, os.X_OK)), "sh")
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
         """Always a command, even if it seems only to read: its effects are known only after running it."""
-        asked = _taken(arguments)
-        return [Command(command=asked.command, cwd=self._workspace.root)]
+        asked = taken(arguments)
+        return [Command(command=asked.command, cwd=self._place(asked))]
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
-        """Exactly this command line: one with the same beginning may do anything (`ls; rm -r ~`)."""
-        asked = _taken(arguments)
-        return ToolPermission("bash", {"command": escaped(asked.command)})
+        """Exactly this command line, here: one with the same beginning may do anything (`ls; rm -r ~`)."""
+        asked = taken(arguments)
+        where = {name: arguments[name] for name in (WORKDIR, ENVIRONMENT) if arguments.get(name)}
+        return ToolPermission("bash", {"command": escaped(asked.command), **_escaped(where)})
 
-    def plain(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def plain(
+        self, arguments: dict[str, Any], resource: GetResource, question: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
         """A call in our own words, before anybody decides about it: what will run is what is shown and allowed."""
-        asked = _taken(arguments)
+        asked, shell = taken(arguments), _shell_of(resource)
         plain: dict[str, Any] = {"command": asked.command}
-        folder = next((arguments[name] for name in _FOLDERS if isinstance(arguments.get(name), str)), "")
-        if folder and os.path.realpath(os.path.join(self._workspace.root, folder)) != self._workspace.root:
-            plain["command"] = f"cd {shlex.quote(folder)} || exit\n{asked.command}"
+        if question is not None:
+            plain |= {name: question[name] for name in (WORKDIR, ENVIRONMENT) if name in question}
+        else:
+            place = self._place(asked) if asked.workdir else shell.place()
+            if place and os.path.realpath(place) != self._workspace.root:
+                plain[WORKDIR] = self._workspace.shown(place)
+            plain |= {ENVIRONMENT: shell.environment} if shell.environment else {}
         if asked.timeout != DEFAULT_TIMEOUT_S:
             plain["timeout"] = asked.timeout
         return {**plain, "background": True} if asked.background else plain
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        asked = _taken(arguments)
-        invocation = Invocation((self._shell, "-c", asked.command), context.env, self._workspace.root)
+        asked, shell = taken(arguments), _shell_of(context.resource)
+        if (environment := arguments.get(ENVIRONMENT)) not in (None, "", shell.environment):
+            raise ToolFailure(f"what was exported before is gone: {environment}; export it again")
+        env = shell.around(context.env) if environment else context.env
+        invocation = Invocation((self._shell, "-c", asked.command), env, self._place(asked))
         if asked.background:
             return await self._begin(asked, invocation, context)
-        listener = _Listener(context, self._outputs.new(context.call_id or "bash", SHOWN_BYTES["stdout"]))
+        end = ShellEnd() if self._keeps else None
+        if end is not None:
+            invocation = replace(invocation, argv=(self._shell, "-c", end.script(asked.command)))
+        kept = self._outputs.new(context.call_id or "bash", SHOWN_BYTES["stdout"])
+        listener = _Listener(context, kept, end)
         try:
             async with self._around(invocation) as (wanted, refused):
                 ending = await run_command(wanted, listener.take, asked.timeout)
             listener.refused = refused
         finally:
             listener.close()
-        return self._output(asked, ending, listener)
+        notice = self._keep(shell, end, context.env, invocation.cwd) if end is not None else ""
+        return self._output(asked, ending, listener, notice)
+
+    def _place(self, asked: BashArguments) -> str:
+        return self._workspace.named(asked.workdir)
+
+    def _keep(self, shell: KeptShell, end: ShellEnd, env: Mapping[str, str], began_in: str) -> str:
+        """Keep what the shell has told; returns what the model has to know of it.
+
+        A folder that was only said for one call is left with it, and one outside of the workspace always.
+        """
+        if (told := end.state()) is None:
+            return ""
+        has_moved = told.cwd != os.path.realpath(began_in)
+        is_inside = self._workspace.holds(told.cwd)
+        cwd = told.cwd if is_inside else ""
+        shell.keep(told.env, env, cwd if has_moved else shell.cwd)
+        if not has_moved:
+            return ""
+        if not is_inside:
+            return (
+                f"[{told.cwd} is outside of the workspace: the next command begins in {self._workspace.root}]"
+            )
+        return f"[the next command begins in {told.cwd}]"
 
     def _around(self, invocation: Invocation) -> Around:
         if self._sandbox is None:
@@ -183,10 +211,12 @@ class BashTool(Tool):
             text="\n".join(part.removesuffix("\n") for part in parts),
             success=not exit_code and not command.refused,
             exit_code=exit_code,
-            operations=_meaning(asked.command, self._workspace.root),
+            operations=_meaning(asked.command, self._place(asked)),
         )
 
-    def _output(self, asked: BashArguments, ending: CommandEnd, listener: _Listener) -> ToolOutput:
+    def _output(
+        self, asked: BashArguments, ending: CommandEnd, listener: _Listener, place: str
+    ) -> ToolOutput:
         signal = ending.exit.signal
         exit_code = ending.exit.code if signal is None else 128 + signal
         if ending.is_timeout or exit_code is None:
@@ -198,52 +228,25 @@ class BashTool(Tool):
         elif ending.exit.survivors:
             parts.append(f"[{ending.exit.survivors} processes were still running, and were ended]")
         parts += [f"error: {text}" for text in listener.refused]
+        parts += [place] if place else []
         return ToolOutput(
             text="\n".join(part.removesuffix("\n") for part in [*parts, f"exit code: {exit_code}"]),
             success=exit_code == 0 and not listener.refused,
             exit_code=exit_code,
-            operations=_meaning(asked.command, self._workspace.root),
+            operations=_meaning(asked.command, self._place(asked)),
         )
 
 
-def _taken(arguments: dict[str, Any]) -> BashArguments:
-    """Models write milliseconds, or a command as a list of words."""
-    for name in ("command", *BashArguments.aliases):
-        words = arguments.get(name)
-        if isinstance(words, list) and words and all(isinstance(word, str) for word in words):
-            is_shell = (
-                len(words) == 3 and words[1] in ("-c", "-lc") and os.path.basename(words[0]) in _SHELL_NAMES
-            )
-            arguments = {**arguments, name: words[2] if is_shell else shlex.join(words)}
-    if "timeout" not in arguments:
-        in_ms = next((arguments[name] for name in _IN_MS if name in arguments), None)
-        in_s = next((arguments[name] for name in _IN_S if name in arguments), None)
-        if (value := _number(in_ms)) is not None:
-            arguments = {**arguments, "timeout": value / 1000}
-        elif (value := _number(in_s)) is not None:
-            arguments = {**arguments, "timeout": value}
-    elif (value := _number(arguments["timeout"])) is not None:
-        # No command may take that many seconds: it is milliseconds, as most agents count.
-        wanted_s = value / 1000 if value > LONGEST_TIMEOUT_S else value
-        arguments = {
-            **arguments,
-            "timeout": min(wanted_s, LONGEST_TIMEOUT_S) if wanted_s > 0 else DEFAULT_TIMEOUT_S,
-        }
-    return take(BashArguments, arguments, "bash")
-
-
-_FOLDERS = ("workdir", "cwd", "dir", "directory", "dir_path", "working_directory", "workingDirectory")
-"""What models call the folder in which a command is to run."""
-_IN_MS = ("timeout_ms", "timeoutMs", "yield_time_ms")
-_IN_S = ("timeout_secs", "timeout_s", "timeoutSeconds", "timeout_seconds")
-_SHELL_NAMES = ("bash", "sh", "zsh", "dash")
-
-
-def _number(value: Any) -> float | None:
+def _shell_of(resource: GetResource) -> KeptShell:
+    """A new one where nothing outlives a call."""
     try:
-        return None if value is None or isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        return None
+        return cast("KeptShell", resource(KeptShell))
+    except ToolFailure:
+        return KeptShell()
+
+
+def _escaped(params: Mapping[str, Any]) -> dict[str, str]:
+    return {name: escaped(str(value)) for name, value in params.items()}
 
 
 def _meaning(command: str, cwd: str) -> list[Operation]:
@@ -256,8 +259,9 @@ def _meaning(command: str, cwd: str) -> list[Operation]:
 class _Listener:
     """Receives the output of a command, in the command's thread: streams it and stores it."""
 
-    def __init__(self, context: ToolContext, kept: KeptOutput) -> None:
+    def __init__(self, context: ToolContext, kept: KeptOutput, end: ShellEnd | None) -> None:
         self.kept = kept
+        self._end = end
         self.shown = {name: HeadAndTail(most_bytes) for name, most_bytes in SHOWN_BYTES.items()}
         self._context = context
         self.refused: list[str] = []
@@ -268,9 +272,9 @@ class _Listener:
         self._next_s = 0.0
 
     def take(self, chunks: Sequence[OutputChunk]) -> float | None:
-        for stream, data in chunks:
-            self.shown[stream].feed(data)
-            self.kept.feed(data)
+        for stream, raw in chunks:
+            data = raw if self._end is None else self._end.output(stream, raw)
+            self._feed(stream, data)
             room = MOST_PROGRESS_BYTES - self._said_bytes
             if room > 0:
                 self._unsaid.append((stream, self._decoders[stream].decode(data[:room])))
@@ -287,7 +291,13 @@ class _Listener:
 
     def close(self) -> None:
         self._say()
+        if self._end is not None:
+            self._feed("stderr", self._end.rest())
         self.kept.close()
+
+    def _feed(self, stream: StreamName, data: bytes) -> None:
+        self.shown[stream].feed(data)
+        self.kept.feed(data)
 
     def _say(self) -> None:
         for stream, pieces in groupby(self._unsaid, itemgetter(0)):

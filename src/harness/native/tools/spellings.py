@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from harness.contracts.model import Call
-from harness.contracts.tool import Tool
+from harness.contracts.tool import Tool, ToolFailure
 
 _SPELLINGS = {
     "bash": "shell run_shell_command execute_command local_shell exec_command run_command terminal run_terminal_cmd execute "
@@ -26,8 +27,22 @@ _SPELLINGS = {
 _OURS = {spelling: name for name, spellings in _SPELLINGS.items() for spelling in spellings.split()}
 
 
-def in_our_words(call: Call, tools: Mapping[str, Tool]) -> Call:
-    """The call of a tool that there is, with arguments that say what will be done; unchanged where there is none."""
+def _no_resource(make: Callable[[], Any]) -> Any:
+    del make
+    raise ToolFailure("nothing outlives a call here")
+
+
+def in_our_words(
+    call: Call,
+    tools: Mapping[str, Tool],
+    resource: Callable[[Callable[[], Any]], Any] = _no_resource,
+    question: Any = None,
+) -> Call:
+    """The call of a tool that there is, with arguments that say what will be done; unchanged where there is none.
+
+    `resource`: what earlier calls have left (`ToolContext.resource`). `question`: the arguments that a person was asked
+    about, when the answer comes in another process: where it runs is then what they say.
+    """
     name = call.name
     if name not in tools:
         spelled = name.lower().replace("-", "_")
@@ -36,7 +51,7 @@ def in_our_words(call: Call, tools: Mapping[str, Tool]) -> Call:
     arguments = call.input
     if plain is not None and isinstance(arguments, dict):
         try:
-            arguments = plain(arguments)
+            arguments = plain(arguments, resource, question if isinstance(question, dict) else None)
         except Exception:  # arguments are as the model wrote them: the tool itself says what is wrong
             arguments = call.input
     return call if name == call.name and arguments == call.input else Call(call.id, name, arguments)
