@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import postgres_server
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+PAGES = [EXAMPLES.parent / "docs" / "harness.md"]
 
 
 def _run(name: str, *arguments: str, said: str = "", folder: Path = EXAMPLES) -> str:
@@ -97,10 +99,20 @@ def test_a_review_is_data(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (1, "a.py:3: no test\n", "")
 
 
-def test_the_examples_are_strictly_typed_without_any() -> None:
+def test_the_examples_and_those_of_documents_are_strictly_typed_without_any(tmp_path: Path) -> None:
     from mypy import api
 
     programs = [str(path) for path in EXAMPLES.glob("*.py")]
+    for page in PAGES:
+        blocks = re.findall(
+            r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        )
+        for number, block in enumerate(
+            block for block in blocks if "import" in block
+        ):  # the others are fragments
+            program = tmp_path / f"{page.stem}_{number}.py"
+            program.write_text(block)
+            programs.append(str(program))
     options = ["--strict", "--no-error-summary"]
     assert api.run([*programs, *options])[0] == ""
-    assert not [path for path in programs if "Any" in Path(path).read_text(encoding="utf-8")]
+    assert not [path for path in programs if re.search(r"\bAny\b", Path(path).read_text(encoding="utf-8"))]

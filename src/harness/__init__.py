@@ -18,9 +18,10 @@ from harness.version import __version__
 # False for granted and would complete none of these names.
 TYPE_CHECKING: bool = False
 if TYPE_CHECKING:
-    from harness.contracts.model import Ask, Model, ToolSpec
-    from harness.contracts.request import Limits, Request
+    from harness.contracts.model import Ask, Model, ToolSpec, Turn, UserTurn
+    from harness.contracts.request import GatewayOptions, Limits, Request
     from harness.contracts.tool import Tool, ToolContext, ToolFailure, ToolOutput
+    from harness.conversation.turns import StepContext
     from harness.errors import HarnessError, LogLocked, UsageError
     from harness.events import AnyEvent, Event
     from harness.folds.session.events import (
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
         RequestContext,
         Subagent,
     )
-    from harness.session.goals import GoalOptions
+    from harness.session.goals import GoalContext, GoalOptions, Score
     from harness.session.guards import GuardContext, Guards, HookedCall, Hooks, Replace, Stop
     from harness.session.harness import Harness
     from harness.session.mcp_servers import McpServer
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from harness.session.run_stream import RunStream
     from harness.session.session import Session
     from harness.session.signals import File
+    from harness.session.sync_harness import SyncHarness
     from harness.session.thread_memory import Memory
     from harness.session.workspaces import WorkspaceConfig
 
@@ -67,6 +69,8 @@ __all__ = [
     "Event",
     "File",
     "FileStore",
+    "GatewayOptions",
+    "GoalContext",
     "GoalOptions",
     "GuardContext",
     "Guards",
@@ -91,12 +95,15 @@ __all__ = [
     "Run",
     "RunOutcome",
     "RunStream",
+    "Score",
     "Scripted",
     "Session",
     "SessionEvent",
+    "StepContext",
     "Stop",
     "Store",
     "Subagent",
+    "SyncHarness",
     "TextPart",
     "Tool",
     "ToolApprovalRequiredEvent",
@@ -105,7 +112,9 @@ __all__ = [
     "ToolOutput",
     "ToolSpec",
     "ToolSuspendedEvent",
+    "Turn",
     "UsageError",
+    "UserTurn",
     "WorkspaceConfig",
     "__version__",
     "open_model",
@@ -123,6 +132,8 @@ _HOMES = {
     "Event": "harness.events",
     "File": "harness.session.signals",
     "FileStore": "harness.log.stores.files",
+    "GatewayOptions": "harness.contracts.request",
+    "GoalContext": "harness.session.goals",
     "GoalOptions": "harness.session.goals",
     "GuardContext": "harness.session.guards",
     "Guards": "harness.session.guards",
@@ -147,12 +158,15 @@ _HOMES = {
     "Run": "harness.runs.run",
     "RunOutcome": "harness.session.run_outcomes",
     "RunStream": "harness.session.run_stream",
+    "Score": "harness.session.goals",
     "Scripted": "harness.models.scripted",
     "Session": "harness.session.session",
     "SessionEvent": "harness.folds.session.events",
+    "StepContext": "harness.conversation.turns",
     "Stop": "harness.session.guards",
     "Store": "harness.log.store",
     "Subagent": "harness.session.config",
+    "SyncHarness": "harness.session.sync_harness",
     "TextPart": "harness.folds.session.events",
     "Tool": "harness.contracts.tool",
     "ToolApprovalRequiredEvent": "harness.folds.session.events",
@@ -161,7 +175,9 @@ _HOMES = {
     "ToolOutput": "harness.contracts.tool",
     "ToolSpec": "harness.contracts.model",
     "ToolSuspendedEvent": "harness.folds.session.events",
+    "Turn": "harness.contracts.model",
     "UsageError": "harness.errors",
+    "UserTurn": "harness.contracts.model",
     "WorkspaceConfig": "harness.session.workspaces",
     "open_model": "harness.models.registry",
     "open_store": "harness.log.stores.open_store",

@@ -23,8 +23,8 @@ from running_kit import in_loop, started
 
 PAGE = (Path(__file__).parents[2] / "docs" / "harness.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-PROGRAMS = [block for block in BLOCKS if "asyncio.run(" in block]
-FRAGMENTS = [block for block in BLOCKS if "asyncio.run(" not in block]
+PROGRAMS = [block for block in BLOCKS if "asyncio.run(" in block or ".sync() as" in block]
+FRAGMENTS = [block for block in BLOCKS if block not in PROGRAMS]
 
 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))

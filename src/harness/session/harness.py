@@ -1,10 +1,8 @@
 """`Harness`, the base of an application: modes, threads, state, permissions and memory for any agent.
 
     harness = Harness(id="my-agent", storage=FileStore("./data"), modes=[Mode(id="build")])
-    harness.subscribe(print)
-    await harness.init()
-    await harness.select_or_create_thread()
-    await harness.send_message(content="Hello!")
+    async with harness:
+        outcome = await harness.send_message(content="Hello!")
 
 A harness can have many sessions, one per user and scope. Its own is `harness.session`; methods that name no
 session work on that one.
@@ -62,6 +60,7 @@ from harness.session.session import Session
 from harness.session.session_core import SessionCore
 from harness.session.session_methods import SessionMethods
 from harness.session.state import State
+from harness.session.sync_harness import SyncHarness
 from harness.session.thread_memory import Memory
 from harness.session.watching import watch_thread
 from harness.session.workspaces import WorkspaceInput
@@ -116,7 +115,8 @@ class MemoryThreads(ThreadMethods):
 class Harness(SessionMethods[State], ThreadMethods):
     """Agents of any kind with threads, modes, state, permissions and memory around them.
 
-    Call `init()` before anything else and `destroy()` at the end, all within one event loop.
+    Open it with `async with`, or call `init()` before anything else and `destroy()` at the end, all within one event
+    loop. `sync()` is for programs without one.
 
     Args:
         id: A name; also the resource of the harness's own session.
@@ -230,10 +230,22 @@ class Harness(SessionMethods[State], ThreadMethods):
 
     # Lifecycle
 
+    async def __aenter__(self) -> Harness[State]:
+        await self.init()
+        return self
+
+    async def __aexit__(self, *problem: object) -> None:
+        await self.destroy()
+
+    def sync(self) -> SyncHarness[State]:
+        """For programs without an event loop: `with harness.sync() as app: app.send_message(content="Hello!")`."""
+        return SyncHarness(self)
+
     async def init(self) -> None:
         """Open what was configured: browser, workspace, MCP servers, heartbeats. Call this first.
 
-        A workspace or an MCP server that fails is reported as an event and left out; everything else works.
+        A workspace or an MCP server that fails is reported as an event and left out; everything else works. What a
+        function of yours raises that makes a browser is raised here, and nothing is open then.
         """
         parts = self.internals
         if parts.services is not None:
@@ -245,10 +257,14 @@ class Harness(SessionMethods[State], ThreadMethods):
             pubsub=parts.pubsub,
             observability=parts.observability,
         )
-        if self._browser_input is not None:
-            self.set_browser(await _made(self._browser_input))
-        await parts.workspaces.init()
-        await parts.mcp.start()
+        try:
+            if self._browser_input is not None:
+                self.set_browser(await _made(self._browser_input))
+            await parts.workspaces.init()
+            await parts.mcp.start()
+        except BaseException:  # also when it was cancelled: a later `init` begins afresh
+            await self.destroy()
+            raise
         parts.heartbeats.start((*self._heartbeat_handlers, _dispatcher(parts)))
 
     def reconfigure(

@@ -13,10 +13,10 @@ One that was read from the wire, or that another process asks, knows no session:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from harness.errors import UsageError
 from harness.folds.session.event import HarnessEvent
@@ -153,3 +153,9 @@ def bind(question: Question, session: QuestionAnswers) -> Question:
     """Let the question be answered through that session."""
     force_setattr(question, "_answers", session)
     return question
+
+
+def bound_again(question: Question, around: Callable[[QuestionAnswers], QuestionAnswers]) -> Question:
+    """The same question, answered through what `around` makes of its session; the one that listeners have stays."""
+    session: QuestionAnswers | None = question.__dict__.get("_answers")
+    return question if session is None else bind(replace(question), around(session))
