@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +12,7 @@ from harness.cli.output import write_text
 from harness.errors import UsageError
 from harness.formatting.escapes import revealed
 from harness.gateway.bodies import BodyReader
-from harness.gateway.recorded import stored_of
+from harness.gateway.recorded import content_of, stored_of
 from harness.gateway.tape import tape_lines
 from harness.log.raw import RawRequest, RawResponse, read_raw
 from harness.log.stores.files import FileStore
@@ -86,7 +85,8 @@ def _lines(request: RawRequest, response: RawResponse, body: bytes, before: list
     for item in said.items[same:]:
         yield f"\n[{item.role} {item.name or item.kind}]\n{_cut(as_text(item.value))}"
     yield f"\n[answer {response.status}{', cut off' if response.is_cut else ''}]"
-    yield _cut((zlib.decompress(response.data) if response.data else b"").decode("utf-8", "replace"))
+    content = content_of(response)
+    yield "(damaged)" if content is None else _cut(content.decode("utf-8", "replace"))
 
 
 def _cut(text: str) -> str:

@@ -18,6 +18,8 @@ _LONGEST_CHAIN = 64
 _LARGEST_CHAIN_BYTES = 4 * 1024 * 1024
 """So much is read at most to get one body back, before a whole one is stored again."""
 _LEVEL = 6
+_LONGEST_BODY = 256 * 1024 * 1024
+"""Of what is unpacked: a gateway takes less, so that more is no recording but an attack with one."""
 _BEFORE_BYTES, _AFTER_BYTES = 8_000, 24_768
 """Of the dictionary, which zlib uses up to 32 kB of."""
 
@@ -70,7 +72,7 @@ class BodyWriter:
 
 
 class BodyReader:
-    """The way back. Contract: `read` is called in the order of the record."""
+    """The way back. Contract: `read` is called in the order of the record. Holds no more bodies than the writer looks at."""
 
     def __init__(self) -> None:
         self._bodies: dict[int, bytes] = {}
@@ -81,15 +83,27 @@ class BodyReader:
         if stored.of and (not base or stored.prefix + stored.suffix > len(base)):
             return None
         try:
-            if stored.of:
-                between = zlib.decompressobj(zdict=_dictionary(base, stored.prefix)).decompress(stored.data)
-            else:
-                between = zlib.decompress(stored.data) if stored.data else b""
+            dictionary = _dictionary(base, stored.prefix) if stored.of else b""
+            between = inflated(stored.data, dictionary)
         except zlib.error:
             return None
         body = base[: stored.prefix] + between + (base[-stored.suffix :] if stored.suffix else b"")
+        self._bodies.pop(number, None)
         self._bodies[number] = body
+        if len(self._bodies) > _LOOKED_AT:
+            del self._bodies[next(iter(self._bodies))]
         return body
+
+
+def inflated(data: bytes, dictionary: bytes = b"") -> bytes:
+    """What was compressed here; of nothing, nothing. Raises zlib.error for what is damaged, or longer than a recording can be."""
+    if not data:
+        return b""
+    unpack = zlib.decompressobj(zdict=dictionary) if dictionary else zlib.decompressobj()
+    plain = unpack.decompress(data, _LONGEST_BODY)
+    if not unpack.eof:
+        raise zlib.error("it is longer than a recorded body can be, or ends in the middle")
+    return plain
 
 
 def _dictionary(base: bytes, prefix: int) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 
 from harness.events import Event, ModelCall, UsageDelta
+from harness.gateway.bodies import inflated
 from harness.log.raw import RawCall, RawRequest
 from harness.models.wires.wire import AnswerEnd, all_wires, events_of
 
@@ -54,7 +55,7 @@ class CallEvents:
 
     def _end(self, wire: str, data: bytes) -> AnswerEnd:
         try:
-            content = zlib.decompress(data) if data else b""
+            content = inflated(data)
         except zlib.error:
             return AnswerEnd()
         return all_wires()[wire].end(events_of(content))

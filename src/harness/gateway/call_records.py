@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import parse_qsl, urlencode
 
+from harness.gateway.bindings import joined
 from harness.gateway.bodies import BodyWriter
 from harness.gateway.call import GatewayCall
 from harness.gateway.fingerprint import ANYWHERE, Fingerprint, MatchContext, fingerprint
@@ -84,7 +85,7 @@ class CallRecords:
             # Some programs leave as soon as they have read the last event: nothing was cut off then.
             reply.is_cut = not call.wire.end(events_of(reply.content)).stop_reason
         plain = self._without_secrets(call.plain)
-        content = self._mask(reply.content)
+        content = self._masked_answer(reply.content)
         printed = print_of(call, self._context)
         response = RawResponse(
             at_ms=time.time_ns() // 1_000_000,
@@ -143,6 +144,13 @@ class CallRecords:
             self._steps[printed.conversation] += 1
             return self._steps[printed.conversation]
         return self._steps[printed.conversation] + 1
+
+    def _masked_answer(self, content: bytes) -> bytes:
+        """Pieces of a stream may cut a secret in two: then they are joined, and masked as one."""
+        masked = self._mask(content)
+        whole = joined(masked)
+        masked_whole = self._mask(whole)
+        return masked if masked_whole == whole else masked_whole
 
     def _without_secrets(self, plain: bytes) -> bytes:
         if b'"user_id"' in plain:

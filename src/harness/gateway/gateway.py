@@ -86,7 +86,7 @@ class ModelGateway:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind((ADDRESS, port))
             self.port: int = listening.getsockname()[1]
-            self._listener = ConnectionListener([listening], self._serve, self._refuse, bounds)
+            self._listener = ConnectionListener([listening], self._serve, self._refuse, bounds, self._admit)
         except (OSError, OverflowError) as error:
             listening.close()
             raise _cannot_listen(port, error) from error
@@ -145,8 +145,6 @@ class ModelGateway:
             self._connect(call, connection)
         if not arrived.target.startswith("/") or "/../" in f"{path}/":
             raise LocalAnswer(400, "refused", "only paths are answered here, and none that leads upwards")
-        if self._token:
-            self._require_own_client(call)
         if "upgrade" in call.headers:
             close = {"connection": "close"}
             raise LocalAnswer(426, "refused", "websockets are not offered here: use HTTP", close)
@@ -158,24 +156,30 @@ class ModelGateway:
             raise LocalAnswer(200, "answered")
         raise LocalAnswer(404, "not found", f"there is no route for {arrived.method} {path or '/'} here")
 
-    def _require_own_client(self, call: GatewayCall) -> None:
-        """Other users, other runs and web pages can reach the port, but do not know the token."""
-        host = call.headers.get("host", "").rpartition(":")[0] or call.headers.get("host", "")
-        if host and host not in _OWN_HOSTS:
-            raise LocalAnswer(403, "refused", "this address is not answered for another host")
-        if "origin" in call.headers:
-            raise LocalAnswer(403, "refused", "web pages are not answered here")
-        is_probe = (
-            call.http.method == "HEAD" and call.endpoint is None
-        )  # sent without a key, and says nothing
-        if not is_probe and not any(_is_same(shown, self._token) for shown in _keys_in(call)):
-            raise LocalAnswer(
-                401, "unknown", "this key is not known here: it is that of another run, or of none"
-            )
+    def _admit(self, head: ArrivedRequest) -> bool:
+        """Other users, other runs and web pages can reach the port, but do not know the token: not a byte of a body is
+        read from them, and nothing of theirs is recorded.
+        """
+        if not self._token:
+            return True
+        if head.method == "CONNECT":  # its host is the one that it wants to reach
+            if _is_proxy_user(head.headers.get("proxy-authorization", ""), self._token):
+                return True
+            raise BadRequest(403, "no other host can be reached from here")
+        host = head.headers.get("host", "")
+        if host and (host.rpartition(":")[0] or host) not in _OWN_HOSTS and host not in _OWN_HOSTS:
+            raise BadRequest(403, "this address is not answered for another host")
+        if "origin" in head.headers:
+            raise BadRequest(403, "web pages are not answered here")
+        call = GatewayCall(0, 0, head, b"")
+        if any(_is_same(shown, self._token) for shown in _keys_in(call)):
+            return True
+        if head.method == "HEAD" and call.endpoint is None:  # a probe, sent without a key, which says nothing
+            return False
+        raise BadRequest(401, "this key is not known here: it is that of another run, or of none")
 
     def _connect(self, call: GatewayCall, connection: socket.socket) -> None:
-        words = call.headers.get("proxy-authorization", "")
-        if self._tunnel is None or not _is_proxy_user(words, self._token):
+        if self._tunnel is None:
             raise LocalAnswer(
                 403, "refused", "no other host can be reached from here", {"connection": "close"}
             )
@@ -185,8 +189,6 @@ class ModelGateway:
         raise OSError(errno.EPIPE, "the tunnel has ended")
 
     def _answer_locally(self, call: GatewayCall, reply: Reply, local: LocalAnswer) -> None:
-        if local.outcome == "unknown":
-            reply.forget()  # nobody may fill the record of another
         if self._on_local is not None:
             self._on_local(call, local)
         if local.page is not None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import msgspec
 
 from harness.gateway.http_requests import ArrivedRequest, BadRequest, RequestBounds, read_body, read_head
 from harness.gateway.reply import Reply
@@ -12,11 +16,24 @@ from harness.gateway.reply import Reply
 ADDRESS = "127.0.0.1"
 _JOIN_S = 5.0
 _BACKLOG = 128
+_DRAIN_S = 1.0
+_DRAINED_BYTES = 1024 * 1024
+
+Admit: TypeAlias = Callable[[ArrivedRequest], bool]
+"""Asked before a body is read: whether the sender has shown who it is. Raises BadRequest for one that may not ask."""
+
+
+class _Connected(msgspec.Struct, eq=False):
+    """A connection, and whether its client has shown that it may ask."""
+
+    connection: socket.socket
+    is_known: bool = False
 
 
 class ConnectionListener:
     """Contract: `serve` is called for every request, in the thread of its connection, and answers it; `refuse` for
     what is none. `close` ends every connection at once. `faults` holds what went wrong in here; it should stay empty.
+    Whoever has not shown that it may ask can neither fill the memory nor take the place of one that has.
     """
 
     def __init__(
@@ -25,14 +42,17 @@ class ConnectionListener:
         serve: Callable[[ArrivedRequest, socket.socket], Reply],
         refuse: Callable[[ArrivedRequest | None, BadRequest, socket.socket], object],
         bounds: RequestBounds,
+        admit: Admit | None = None,
     ) -> None:
-        """`sockets`: bound, and listened to from now on."""
+        """`sockets`: bound, and listened to from now on. `admit`: None lets everybody ask."""
         self.faults: list[BaseException] = []
         self._serve = serve
         self._refuse = refuse
         self._bounds = bounds
+        self._admit = admit
+        self._bounds_of_strangers = msgspec.structs.replace(bounds, body_bytes=0)
         self._lock = threading.Lock()
-        self._open: dict[threading.Thread, socket.socket] = {}
+        self._open: dict[threading.Thread, _Connected] = {}
         self._is_closed = False
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
@@ -65,11 +85,8 @@ class ConnectionListener:
     def _hang_up(self) -> None:
         with self._lock:
             threads = dict(self._open)
-        for connection in threads.values():
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
+        for connected in threads.values():
+            _end(connected.connection)
         for thread in threads:
             if thread is not threading.current_thread():
                 thread.join(_JOIN_S)
@@ -82,19 +99,32 @@ class ConnectionListener:
                 if self._is_closed:
                     return
                 continue  # the client was gone already, or there is no descriptor left for a moment
+            connected = _Connected(connection)
             thread = threading.Thread(
-                target=self._converse, args=(connection,), name="gateway-connection", daemon=True
+                target=self._converse, args=(connected,), name="gateway-connection", daemon=True
             )
             with self._lock:
-                if self._is_closed or len(self._open) >= self._bounds.connections:
+                if self._is_closed or not self._has_room():
                     connection.close()
                     continue
-                self._open[thread] = connection
+                self._open[thread] = connected
             thread.start()
 
-    def _converse(self, connection: socket.socket) -> None:
+    def _has_room(self) -> bool:
+        """Strangers make room for who comes after them. Under the lock."""
+        if len(self._open) < self._bounds.connections:
+            return True
+        stranger = next((one for one in self._open.items() if not one[1].is_known), None)
+        if stranger is None:
+            return False
+        del self._open[stranger[0]]
+        _end(stranger[1].connection)
+        return True
+
+    def _converse(self, connected: _Connected) -> None:
+        connection = connected.connection
         try:
-            self._requests(connection)
+            self._requests(connected)
         except OSError:
             pass  # the client has closed the connection, or was silent for too long
         except Exception as error:
@@ -104,7 +134,8 @@ class ConnectionListener:
                 self._open.pop(threading.current_thread(), None)
             _hang_up(connection)
 
-    def _requests(self, connection: socket.socket) -> None:
+    def _requests(self, connected: _Connected) -> None:
+        connection = connected.connection
         connection.settimeout(self._bounds.silence_s)
         if connection.family != socket.AF_UNIX:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -115,10 +146,13 @@ class ConnectionListener:
                     head = read_head(file, self._bounds)
                     if head is None:
                         return
+                    connected.is_known |= self._admit is None or self._admit(head)
                     go_on = lambda: connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")  # noqa: E731
-                    body = read_body(file, head, self._bounds, go_on)
+                    bounds = self._bounds if connected.is_known else self._bounds_of_strangers
+                    body = read_body(file, head, bounds, go_on)
                 except BadRequest as error:
                     self._refuse(head, error, connection)
+                    _drain(connection)
                     return
                 arrived = ArrivedRequest(
                     method=head.method,
@@ -129,6 +163,29 @@ class ConnectionListener:
                 )
                 if self._serve(arrived, connection).must_close or head.is_last:
                     return
+
+
+def _end(connection: socket.socket) -> None:
+    """Its thread finds it closed, and ends."""
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return
+
+
+def _drain(connection: socket.socket) -> None:
+    """Read on for a moment: closing over what was not read resets the connection, and takes the answer with it."""
+    ends_s, left = time.monotonic() + _DRAIN_S, _DRAINED_BYTES
+    try:
+        connection.shutdown(socket.SHUT_WR)
+        while left > 0 and (left_s := ends_s - time.monotonic()) > 0:
+            connection.settimeout(left_s)
+            data = connection.recv(64 * 1024)
+            if not data:
+                return
+            left -= len(data)
+    except OSError:
+        return
 
 
 def _hang_up(connection: socket.socket) -> None:

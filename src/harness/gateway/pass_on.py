@@ -26,6 +26,7 @@ from harness.gateway.upstream_answer import NotHttp, UpstreamAnswer
 _RECEIVE_BYTES = 64 * 1024
 _CONNECT_S = 15.0
 _SILENCE_S = 300.0
+_LONGEST_ANSWER = 64 * 1024 * 1024
 _OF_CONNECTIONS = frozenset(
     ("host", "connection", "keep-alive", "proxy-connection", "proxy-authorization", "te", "upgrade", "expect")
 ) | {"accept-encoding", "content-length", "transfer-encoding", "trailer"}
@@ -177,6 +178,7 @@ class _Transfer:
         self._answer = answer
         self._reply = reply
         self._unpack: Any = None
+        self._size = 0
         self._is_reframed = False
         """The content is sent in chunks of our own: it is unpacked here, or its end was that of the connection."""
         self._poll = select.poll()
@@ -208,7 +210,7 @@ class _Transfer:
                 data = self._begin()
                 content = self._plain(content) if self._unpack is not None else content
             if content:
-                reply.keep(content)
+                self._keep(content)
             if self._is_reframed:
                 data = b"%x\r\n%b\r\n" % (len(content), content) if content else b""
                 data = self._head + data if not has_head else data
@@ -217,6 +219,13 @@ class _Transfer:
                 return True
             if data:
                 reply.send(data)
+
+    def _keep(self, content: bytes) -> None:
+        """All of it is held until it is on record."""
+        self._size += len(content)
+        if self._size > _LONGEST_ANSWER:
+            raise NotHttp(f"its answer is longer than {_LONGEST_ANSWER // (1024 * 1024)} MB")
+        self._reply.keep(content)
 
     def _receive(self) -> bytes:
         if not self._pending():
@@ -263,7 +272,9 @@ class _Transfer:
         if self._unpack is None or not content:
             return content
         try:
-            plain: bytes = self._unpack.decompress(content)
+            plain: bytes = self._unpack.decompress(content, _LONGEST_ANSWER)
+            if self._unpack.unconsumed_tail:
+                raise NotHttp("its answer is packed so that a little of it is much")
         except zlib.error as error:
             raise NotHttp("its answer is packed in a way that cannot be read") from error
         return plain

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness.gateway.bindings import Bindings, bound_words, words_of_calls
-from harness.gateway.bodies import BodyReader, StoredBody
+from harness.gateway.bodies import BodyReader, StoredBody, inflated
 from harness.gateway.call import GatewayCall
 from harness.gateway.call_records import is_whole, print_of
 from harness.gateway.fingerprint import ANYWHERE, Fingerprint, MatchContext
@@ -87,7 +87,7 @@ class Recording:
             elif isinstance(entry, RawResponse) and (request := waiting.pop(entry.id, None)) is not None:
                 body = bodies.read(request.id, stored_of(request))
                 self.is_without_bodies |= bool(request.body_size and not request.data and not request.of)
-                content = _content(entry)
+                content = content_of(entry)
                 if body is None or content is None:
                     self.damaged += 1
                     continue
@@ -162,9 +162,10 @@ def call_of(request: RawRequest, body: bytes) -> GatewayCall:
     return GatewayCall(request.id, request.at_ms, arrived, body)
 
 
-def _content(response: RawResponse) -> bytes | None:
+def content_of(response: RawResponse) -> bytes | None:
+    """None: it is damaged."""
     try:
-        return zlib.decompress(response.data) if response.data else b""
+        return inflated(response.data)
     except zlib.error:
         return None
 

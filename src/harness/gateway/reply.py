@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -13,12 +14,14 @@ from harness.models.wires.wire import encode
 Origin: TypeAlias = Literal["provider", "recording", "translated", "script", "gateway"]
 """Who answered: the gateway itself answers what it refuses."""
 JSON = "application/json"
+_LINE_END = re.compile(r"[\0\r\n]")
 _STATUS_WORDS = {status.value: status.phrase for status in HTTPStatus} | {529: "Overloaded"}
 
 
 def head_bytes(status: int, fields: Iterable[tuple[str, str]]) -> bytes:
     words = _STATUS_WORDS.get(status, "Unknown")
-    lines = [f"HTTP/1.1 {status} {words}", *(f"{name}: {value}" for name, value in fields)]
+    lines = [f"HTTP/1.1 {status} {words}"]
+    lines += [_LINE_END.sub(" ", f"{name}: {value}") for name, value in fields]  # a tape may say anything
     return "\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n"
 
 
@@ -121,10 +124,6 @@ class Reply:
         if before_last is not None:
             self.took_ms = self._elapsed_ms()
             before_last(self)
-
-    def forget(self) -> None:
-        """Nothing of this answer is recorded."""
-        self._before_last = None
 
     def _whole(
         self,

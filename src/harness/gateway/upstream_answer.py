@@ -7,6 +7,8 @@ from math import inf
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})(?: |$)")
 _SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,16})[ \t]*(?:;.*)?\Z")
+_CONTROL = re.compile(rb"[\0\r\n]")
+"""A bare end of a line in a header begins another one for some clients."""
 _LONGEST_HEAD = 256 * 1024
 _LONGEST_LINE = 64 * 1024
 _NO_BODY = (204, 304)
@@ -84,25 +86,32 @@ class UpstreamAnswer:
         self.fields = []
         for line in lines:
             name, colon, value = line.decode("latin-1").partition(":")
-            if not colon or "\n" in line.decode("latin-1"):
+            if not colon or _CONTROL.search(line):
                 raise NotHttp("a header of its answer is malformed")
             self.fields.append((name.strip(), value.strip()))
         self.status = status
-        headers = self.headers
-        self.is_chunked = headers.get("transfer-encoding", "").lower().endswith("chunked")
-        length = headers.get("content-length", "")
+        self._frame(status)
+
+    def _frame(self, status: int) -> None:
+        """Where the body ends. What can be read in two ways is not passed on: the client might read the other one."""
+        coding = self.headers.get("transfer-encoding", "").strip().lower()
+        lengths = {value for name, value in self.fields if name.lower() == "content-length"}
         self.has_body = self.has_body and status not in _NO_BODY
         if not self.has_body:
-            self.is_complete, self.is_chunked = True, False
-        elif self.is_chunked:
-            return
-        elif length:
-            if not (length.isascii() and length.isdigit()):
+            self.is_complete = True
+        elif coding not in ("", "identity", "chunked"):
+            raise NotHttp(f"the transfer coding {coding[:40]!r} of its answer was not asked for")
+        elif coding == "chunked":
+            self.is_chunked = True
+            self.fields = [field for field in self.fields if field[0].lower() != "content-length"]
+        elif not lengths:
+            self._left, self.ends_with_connection = inf, True
+        else:
+            length = lengths.pop()
+            if lengths or not (length.isascii() and length.isdigit() and len(length) < 20):
                 raise NotHttp("the length of its answer is no number")
             self._left = int(length)
             self.is_complete = not self._left
-        else:
-            self._left, self.ends_with_connection = inf, True
 
     def _feed_plain(self, data: bytes) -> bytes:
         if len(data) <= self._left:

@@ -20,6 +20,8 @@ _KEPT = (
     *("two_way", "folder_settings", "extra_args", "mcp"),
 )
 """What a replay asks for as the recorded run did."""
+_NOT_FROM_STRANGERS = frozenset(("folder_settings", "extra_args", "mcp"))
+"""By these a tape of somebody else would have programs started that no model has asked for."""
 
 
 class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +36,8 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     """The one that was asked first."""
     damaged: int = 0
+    is_masked: bool = False
+    """A secret was masked in a request or an answer."""
     is_foreign: bool = False
     """It is a file, and not from the store of this user."""
 
@@ -72,7 +76,8 @@ def _described(entries: list[RawEntry], path: str, source: str) -> RecordedRun:
             hint="record it with `gateway.bodies` set to `all`",
         )
     model = next((entry.model for entry in requests if entry.purpose == "answer" and entry.tool_count), "")
-    return RecordedRun(path=path, source=source, start=start, calls=calls, model=model)
+    is_masked = any(entry.is_masked for entry in entries if isinstance(entry, RawRequest | RawResponse))
+    return RecordedRun(path=path, source=source, start=start, calls=calls, model=model, is_masked=is_masked)
 
 
 def replay_request(
@@ -84,9 +89,18 @@ def replay_request(
     options: GatewayOptions | None = None,
     limits: Limits | None = None,
 ) -> Request:
-    """`cwd`: another folder than the recorded one. `model`: the one that answers after a fork."""
+    """`cwd`: another folder than the recorded one. `model`: the one that answers after a fork. Raises UsageError."""
     start = recorded.start
+    if (
+        recorded.is_foreign and not cwd
+    ):  # it may name any folder of this machine, and its commands write there
+        raise UsageError(
+            f"a tape does not say where it is played, and this one was recorded in {start.cwd or 'no folder'}",
+            hint="name a folder with --cwd DIR",
+        )
+    left_out = _NOT_FROM_STRANGERS if recorded.is_foreign else frozenset[str]()
     kept: dict[str, Any] = {name: start.request[name] for name in _KEPT if name in start.request}
+    kept = {name: value for name, value in kept.items() if name not in left_out}
     kept = {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
     options = options or GatewayOptions()
     own_models = load_part(start.agent, "gateway")

@@ -63,7 +63,7 @@ class ToolServer:
         self._file = os.path.join(self._folder, "mcp.json")
         with open(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(msgspec.json.encode({"mcpServers": {name: self._served().entry}}))
-        self._listener = ConnectionListener([listening], self._serve, _refuse, USUAL_BOUNDS)
+        self._listener = ConnectionListener([listening], self._serve, _refuse, USUAL_BOUNDS, self._admit)
 
     def served(self) -> ServedTools:
         """What the program is told of it, with the tools of now. In the event loop."""
@@ -91,26 +91,25 @@ class ToolServer:
 
     def _serve(self, request: ArrivedRequest, connection: socket.socket) -> Reply:
         reply = Reply(connection, request.method)
-        if problem := self._refusal(request):
-            reply.whole_json(problem[0], {"error": problem[1]}, {"connection": "close"})
-        elif request.method != "POST":
+        if request.method != "POST":
             reply.whole_json(405, {"error": "only POST is answered here"}, {"allow": "POST"})
         else:
             self._take(request, reply)
         return reply
 
-    def _refusal(self, request: ArrivedRequest) -> tuple[int, str] | None:
+    def _admit(self, request: ArrivedRequest) -> bool:
+        """Before the body is read. Raises BadRequest."""
         headers = request.headers
         if request.target.partition("?")[0] != PATH:
-            return 404, "there is nothing here"
+            raise BadRequest(404, "there is nothing here")
         if headers.get("host") not in (f"{ADDRESS}:{self._port}", f"localhost:{self._port}"):
-            return 403, "this server is known by another name"
+            raise BadRequest(403, "this server is known by another name")
         if "origin" in headers:
-            return 403, "web pages are not answered"
+            raise BadRequest(403, "web pages are not answered")
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         if not hmac.compare_digest(bearer.encode("utf-8", "replace"), self._token.encode()):
-            return 401, "the token is another one"
-        return None
+            raise BadRequest(401, "the token is another one")
+        return True
 
     def _take(self, request: ArrivedRequest, reply: Reply) -> None:
         try:

@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-d", "--cwd", default="", metavar="DIR", help="another folder than the recorded one")
     add("--strict", action="store_true", help="end at the first difference from the recording; for CI")
     add("--no-seal", action="store_true", help="let the agent reach more than the recording")
+    add("-y", "--yes", action="store_true", help="do not ask before a tape is played without a seal")
     add("--pace", action="store_true", help="keep the pauses of the recording")
     add("--binary", default="", metavar="PATH", help="the agent's program, if not the one on PATH")
     add("--timeout", type=seconds, metavar="SECONDS", help="for the whole run; for example 90, 90s, 5m or 2h")
@@ -55,9 +56,29 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     recorded = _recorded(arguments.id, store)
     request = _request(arguments, recorded)
     _announce(recorded, request, console)
+    if recorded.is_foreign and not request.sealed and not _is_trusted(recorded, arguments, console):
+        return 1
     return carry_out(
         request, arguments, settings, console, on_end=lambda run: _report(run, recorded, console)
     )
+
+
+def _is_trusted(recorded: RecordedRun, arguments: argparse.Namespace, console: Console) -> bool:
+    """A tape says which commands are run. Raises UsageError where nobody can be asked."""
+    import sys
+
+    from harness.cli.console import can_answer
+    from harness.errors import UsageError
+
+    if arguments.yes:
+        return True
+    if not can_answer():
+        raise UsageError(
+            f"{recorded.source} may run any command here, since nothing seals it, and nobody can be asked",
+            hint="leave out --no-seal, or add --yes if you know who made the tape",
+        )
+    console.put("Its answers say which commands are run, and nothing seals them. Play it? [y/N] ")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _recorded(text: str, store: object) -> RecordedRun:
@@ -122,6 +143,8 @@ def _announce(recorded: RecordedRun, request: Request, console: Console) -> None
     )
     if recorded.damaged:
         console.warning(f"{recorded.damaged} lines of the tape are damaged: these calls are missing")
+    if recorded.is_masked:
+        console.warning("secrets were masked in the recording: where they matter, it may part from it")
     version = installed_version(load(start.agent), request.binary)
     if start.version and version and version != start.version:
         console.warning(f"{start.agent} is {version} here, and was {start.version}: it may ask differently")
