@@ -301,7 +301,7 @@ def test_a_harmless_new_repository_stays(place: Place, engine: str) -> None:
     need(engine)
     output = place.run(
         engine,
-        a="git init -q deep/n; cd deep/n; git -c user.name=a -c user.email=b commit -q --allow-empty -m x",
+        a="git init -q deep/n; git -C deep/n -c user.name=a -c user.email=b commit -q --allow-empty -m x",
     )["a"]
     assert output == "exit code: 0"
     assert (place.root / "deep/n/.git/HEAD").is_file()

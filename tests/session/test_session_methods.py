@@ -104,6 +104,7 @@ OF_A_HARNESS = {
     "store",
     "stream",
     "switch_thread",
+    "sync",
     "watch",
 }
 
