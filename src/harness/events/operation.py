@@ -6,6 +6,7 @@ know the tools of any agent.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -95,3 +96,10 @@ class Tasks(_Operation, frozen=True, kw_only=True):
 
 
 Operation: TypeAlias = Command | Read | Write | Search | List | Skill | Fetch | Spawn | Tasks
+
+_LOOKS = (Read, Search, List, Skill, Tasks)
+
+
+def only_looks(operations: Sequence[Operation]) -> bool:
+    """Whether a call that means this changes no file. One that says nothing may change any."""
+    return bool(operations) and all(isinstance(one, _LOOKS) for one in operations)

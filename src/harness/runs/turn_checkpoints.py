@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from harness.config import load
 from harness.contracts.request import REMOTE_AGENT
 from harness.errors import HarnessError
+from harness.events.operation import Operation, only_looks
 from harness.log.hub import Hub
 from harness.runs.launch import Launch
 
@@ -33,3 +36,32 @@ def recorder_in(folder: str, hub: Hub, run_id: str) -> TurnRecorder | None:
         return None if why_not_recorded(folder) else TurnRecorder(folder, hub, run_id)
     except (HarnessError, OSError):
         return None
+
+
+class LateCheckpoints:
+    """The checkpoints of a run in this process, which says before its calls what they may do: a run that changes no file
+    costs nothing, and does not wait.
+
+    Contract: `before` ahead of calls; `end` when the run has ended, however it did.
+    """
+
+    def __init__(self, make: Callable[[], TurnRecorder | None]) -> None:
+        self._make = make
+        self._recorder: TurnRecorder | None = None
+        self._has_begun = False
+
+    async def before(self, calls: Sequence[Sequence[Operation]]) -> None:
+        """Calls that mean this are about to run."""
+        if not self._has_begun and not all(map(only_looks, calls)):
+            await self.begin()
+
+    async def begin(self) -> None:
+        """Take the first checkpoint now."""
+        self._has_begun = True
+        self._recorder = self._make()
+        if self._recorder is not None:
+            await asyncio.to_thread(self._recorder.begin)
+
+    async def end(self) -> None:
+        if self._recorder is not None:
+            await asyncio.shield(asyncio.to_thread(self._recorder.end))

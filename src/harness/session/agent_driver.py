@@ -14,7 +14,7 @@ from harness.contracts.request import OWN_AGENT
 from harness.contracts.tool import Tool
 from harness.conversation.history import history
 from harness.errors import UsageError
-from harness.events import Info, RelayReply, Signal, Warning
+from harness.events import Info, Operation, RelayReply, Signal, Warning
 from harness.log.store import read_all
 from harness.models.fallback import with_fallbacks
 from harness.models.registry import TOY, WHAT_IT_IS
@@ -26,7 +26,7 @@ from harness.native.loop.native import window_for
 from harness.native.loop.system_prompt import news
 from harness.native.loop.tool_calls import Resources
 from harness.native.loop.transcript import KnownTalk
-from harness.runs.turn_checkpoints import recorder_in
+from harness.runs.turn_checkpoints import LateCheckpoints, recorder_in
 from harness.session.config import BackingAgent, CommandAgent, Mode, tools_of
 from harness.session.held_tool import allowed_tools
 from harness.session.outputs import FinalAnswerTool, WantedOutput
@@ -125,6 +125,8 @@ class NativeDriver:
         self._notices: set[str] = set()
         self._resources = Resources()
         """Commands in the background: they last as long as the thread is open, not as long as one run."""
+        self._checkpoints: LateCheckpoints | None = None
+        """Of the run under way."""
         self._around: Any = None
         """Made once: it remembers what files were like before."""
         self.agent_name = OWN_AGENT
@@ -215,19 +217,23 @@ class NativeDriver:
             watch.close()
 
     async def _recorded(self, run_id: str, running: Coroutine[Any, Any, Ended]) -> Ended:
-        """With checkpoints around it, so that it can be undone."""
-        recorder = recorder_in(self._session.working_directory, self.conversation.context.hub, run_id)
-        if recorder is None:
-            return await running
+        """With checkpoints around what may change files, so that it can be undone."""
+        folder, hub = self._session.working_directory, self.conversation.context.hub
+        checkpoints = self._checkpoints = LateCheckpoints(lambda: recorder_in(folder, hub, run_id))
         try:
             try:
-                await asyncio.to_thread(recorder.begin)
+                if self._resources.running or self._around is not None:
+                    await checkpoints.begin()  # commands of before go on, or hooks may change files as well
             except asyncio.CancelledError:  # stopped before it began
                 running.close()
                 raise
             return await running
         finally:
-            await asyncio.shield(asyncio.to_thread(recorder.end))
+            await checkpoints.end()
+
+    async def _before_work(self, calls: Sequence[Sequence[Operation]]) -> None:
+        if self._checkpoints is not None:
+            await self._checkpoints.before(calls)
 
     def leave(self) -> bool:
         return self._loaded is not None and self._loaded[1].leave()
@@ -269,8 +275,7 @@ class NativeDriver:
         await session.hooks.memory.prepare()
         await session.resolve_workspace(context)
         self._warn_of_servers()
-        agent = self.configured()
-        self.agent_name = agent.name
+        self.agent_name = (agent := self.configured()).name
         tools, more = tools_of(agent.tools, context), self._more_tools()
         wanted, around = session.runs.output, self._around_calls(agent)
         final = _final_answer(wanted, model, has_tools=bool(tools or more()))
@@ -302,6 +307,7 @@ class NativeDriver:
             refusal=declined,
             agent=agent.name,
             before_step=session.hooks.before_step,
+            before_work=self._before_work,
             before_call=around.before_call if around is not None else None,
             after_call=around.after_call if around is not None else None,
             after_answer=session.hooks.after_answer,

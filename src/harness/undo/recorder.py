@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from harness.config import load
 from harness.errors import HarnessError
 from harness.events import Event, ToolEnd, ToolStart
-from harness.events.operation import List, Read, Search, Skill, Tasks
+from harness.events.operation import only_looks
 from harness.log.hub import Hub
 from harness.undo.checkpoints import Moment, note_missing, take, why_off
 from harness.undo.store import Checkpoint, Phase, UndoStore, folder_of
@@ -28,7 +28,6 @@ _PAUSE_S = 0.02
 _CALL_PAUSE_S = 1.0
 _LONGEST_CALL_CHECKPOINT_MS = 100
 """Where one takes longer, there are none around calls."""
-_HARMLESS = (Read, Search, List, Skill, Tasks)
 _logger = logging.getLogger("harness.undo")
 
 
@@ -145,8 +144,6 @@ def _may_have_written(events: Sequence[Event]) -> bool:
     for event in events:
         if isinstance(event, ToolEnd):
             return True
-        if isinstance(event, ToolStart) and not (
-            event.operations and all(isinstance(one, _HARMLESS) for one in event.operations)
-        ):
+        if isinstance(event, ToolStart) and not only_looks(event.operations):
             return True
     return False

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from harness.clients.recorded_folder import recorded_folder
+from harness.contracts.request import OWN_AGENT
 from harness.errors import StoreError, UnknownSession, UsageError
 from harness.events import ToolEnd, ToolStart
 from harness.folds.changes.fold import ChangeHistory, EditFinder, Turn
@@ -121,7 +122,10 @@ class SessionUndo:
         turns = [*self.history.turns.values()]
         chosen = turns[self._place(first, turns) : self._place(last, turns) + 1] if dots else []
         chosen = chosen if dots else [turns[self._place(text, turns)]]
-        records = [self._recorded(turn) for turn in chosen]
+        changing = [turn for turn in chosen if not self._is_without_files(turn)]
+        records = [self._recorded(turn) for turn in changing]
+        if chosen and not records:
+            raise NothingToUndo(f"turn {chosen[-1].number} called nothing that changes files")
         if not records:
             raise UsageError(
                 f"there is no turn from {first} to {last}", hint="the first number is the smaller"
@@ -188,11 +192,18 @@ class SessionUndo:
             )
         return record
 
+    def _is_without_files(self, turn: Turn) -> bool:
+        """Whether no checkpoint was needed: our own agent takes the first one ahead of a call that may change files."""
+        is_own = turn.agent == OWN_AGENT and turn.only_looked
+        return is_own and recorded_turn(self._undo_store, turn.id) is None
+
     def _described(self, turn: Turn, undone: set[str]) -> UndoableTurn:
         record = recorded_turn(self._undo_store, turn.id)
         files = len(changed_paths(self._undo_store, record)) if record is not None else 0
         state: Literal["undoable", "undone", "unchanged", "not recorded"] = "undoable"
-        if record is None or not record.windows:
+        if self._is_without_files(turn):
+            state = "unchanged"
+        elif record is None or not record.windows:
             state = "not recorded"
         elif turn.id in undone:
             state = "undone"

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from harness.events import Event, Message, Relay, ToolEnd, ToolStart
+from harness.events import Event, Message, Relay, RelayReply, ToolEnd, ToolStart
+from harness.events.operation import only_looks
 from harness.folds.changes.edits import Edit, Passage, edits_of
 from harness.folds.changes.lines import counts
 from harness.folds.changes.texts import ABSENT, Text, applied, undone
@@ -195,6 +196,9 @@ class Turn(msgspec.Struct):
     """When its last event came."""
     title: str = ""
     """The first line of its prompt."""
+    agent: str = ""
+    only_looked: bool = True
+    """Whether no call that the log has, also of sub-agents, was allowed and may have changed a file."""
 
 
 class ChangeHistory:
@@ -210,6 +214,8 @@ class ChangeHistory:
         self.next_seq = 0
         """The first event that was not read yet."""
         self._finder = EditFinder()
+        self._refused: set[str] = set()
+        """Calls that nobody carried out."""
 
     @property
     def is_unfinished(self) -> bool:
@@ -222,6 +228,10 @@ class ChangeHistory:
         run = self._finder.tree.run
         if run.number:
             self._note_turn(run, event)
+        if isinstance(event, RelayReply) and event.approved is False:
+            self._refused.update((event.id, *(relay.call_id for relay in self._finder.tree.relays)))
+        elif isinstance(event, ToolEnd):
+            self._note_call(run, event)
         for edit in edits:
             self._add(edit)
 
@@ -232,9 +242,17 @@ class ChangeHistory:
         turn.last_ms = event.timestamp_ms
         if run.start is not None and run.start.cwd:
             self.cwd, self.runner = run.start.cwd, run.start.runner
+        turn.agent = turn.agent or (run.start.agent if run.start is not None else "")
         if not turn.title and isinstance(event, Message) and event.role == "user":
             line = next((line.strip() for line in event.text.split("\n") if line.strip()), "")
             turn.title = line[:_LONGEST_TITLE]
+
+    def _note_call(self, run: RunNode, end: ToolEnd) -> None:
+        turn, start = self.turns.get(run.top or run.id), self._finder.tree.call
+        if end.call_id in self._refused:
+            self._refused.remove(end.call_id)
+        elif turn is not None and not only_looks(end.operations or (start.operations if start else ())):
+            turn.only_looked = False
 
     def _add(self, edit: Edit) -> None:
         file = self.files.pop(edit.path, None) or ChangedFile(edit.path)

@@ -14,7 +14,7 @@ from harness.contracts.model import Ask, Call, Model, ToolSpec, Turn
 from harness.contracts.request import OWN_AGENT
 from harness.contracts.tool import Tool, ToolOutput
 from harness.conversation.turns import StepContext
-from harness.events import Error, Outcome, Relay, RelayReply, Signal, Usage
+from harness.events import Error, Operation, Outcome, Relay, RelayReply, Signal, Usage
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.redact.withheld import withheld_from_tools
@@ -175,6 +175,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     ) = None
     """Asked before anybody is asked for permission: gives the call as it is to be carried out, or why it may not be.
     The function says what the call means with these arguments."""
+    before_work: Callable[[Sequence[Sequence[Operation]]], Awaitable[None]] | None = None
+    """Told what calls that are allowed mean, just before they run."""
     after_call: Callable[[Call, ToolOutput], Awaitable[ToolOutput]] | None = None
     """Given what a call gave; gives what the model and the log get."""
     schema: dict[str, Any] | None = None
