@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
 
-from source_tree import ROOT
+from lazy_imports import idle_imports
+from source_tree import ROOT, expect_none, package_modules
 
 # Each costs more than the interpreter's own start, or drags in something that does.
 HEAVY = {
@@ -78,3 +80,13 @@ def test_importing_every_module_prints_nothing_creates_nothing_and_starts_nothin
     done = _python(IMPORT_EVERYTHING, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_import_inside_of_a_function_saves_something() -> None:
+    """Else it belongs to the top of its module, where a reader sees what that stands on."""
+    expect_none(
+        [
+            f"{module.name}:{node.lineno}: move to the top, it is loaded anyway: {ast.unparse(node)}"
+            for module, node in idle_imports(package_modules())
+        ]
+    )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -123,8 +124,6 @@ def _text_of(path: str) -> str:
 
 def _store(path: str, text: str) -> None:
     """Checked first."""
-    import tomllib
-
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

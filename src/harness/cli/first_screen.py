@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from harness.cli.console import Console, number_of
+from harness.errors import HarnessError
+from harness.formatting.escapes import single_line
 from harness.version import __version__
 
 if TYPE_CHECKING:
@@ -31,8 +33,6 @@ class Situation(NamedTuple):
 
 def first_screen(console: Console) -> str:
     """Contract: never raises. What cannot be read is not mentioned: the usage below is what was asked for."""
-    from harness.errors import HarnessError
-
     try:
         return words_of(_situation(console))
     except (HarnessError, OSError):
@@ -60,7 +60,6 @@ def _agents_line(situation: Situation) -> str:
 
 def _needs_lines(rows: Sequence[InboxRow]) -> list[str]:
     from harness.folds.inbox.row import NEEDS_YOU, WORKS, state_words
-    from harness.formatting.escapes import single_line
 
     waiting = [row for row in rows if row.state in NEEDS_YOU]
     working = sum(row.state in WORKS for row in rows)

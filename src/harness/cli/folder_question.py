@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, cast
 
 from harness.cli.console import Console, can_answer, is_terminal, open_terminal
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.contracts.agent import Agent
@@ -26,7 +27,6 @@ def settle(agent: Agent, folder: str, permissions: str, wish: str, console: Cons
     """
     from harness.approvals.trust import judge, trust_folder
     from harness.contracts.request import OWN_AGENT
-    from harness.errors import UsageError
 
     is_other = agent.work is not None and agent.name != OWN_AGENT
     if wish or permissions == "full-access" or is_other or not can_answer():

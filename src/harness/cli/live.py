@@ -20,8 +20,10 @@ from harness.clients import exit_codes, formats
 from harness.contracts.request import Request
 from harness.errors import HarnessError, UsageError
 from harness.events import Error, Event, Result, UsageDelta, Warning
+from harness.formatting.escapes import neutralised
 from harness.log.private_files import make_private_directory
 from harness.log.raw import RawOutput, read_raw
+from harness.log.redact.redactor import redact_text, secrets_in
 from harness.log.store import read_all
 from harness.log.stores.files import FileStore
 from harness.runs.run import Run, start
@@ -149,9 +151,6 @@ def _follow(run: Run, screen: Screen) -> Result:
 
 def _print_command(run: Run, console: Console) -> None:
     if console.is_verbose:
-        from harness.formatting.escapes import neutralised
-        from harness.log.redact.redactor import redact_text, secrets_in
-
         invocation = run.launch.invocation
         command = redact_text(" ".join(invocation.argv)[:2000], secrets_in(invocation.env))
         console.debug(f"run {run.id}: {neutralised(command)}")
@@ -257,8 +256,6 @@ class Screen:
 
     def _on_error(self, event: Error) -> None:
         if self._showing.view_name not in formats.SHOW_ERRORS_THEMSELVES:
-            from harness.formatting.escapes import neutralised
-
             self._print_message(f"error: {neutralised(event.message)}")
 
     def _print_message(self, text: str) -> None:
@@ -275,8 +272,6 @@ class Screen:
         if self._showing.view_name != formats.FOR_PEOPLE and (
             event.code in _OUR_WARNINGS or console.is_verbose
         ):
-            from harness.formatting.escapes import neutralised
-
             console.warning(neutralised(event.message))
 
 

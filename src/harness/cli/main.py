@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
+from harness.version import __version__
+
 TYPE_CHECKING = False
 """Type checkers know this name; to import it would cost more than all the rest here."""
 if TYPE_CHECKING:
@@ -150,8 +152,6 @@ def _take_leading_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _print_version() -> int:
-    from harness.version import __version__
-
     try:
         os.write(1, f"harness {__version__}\n".encode())
     except OSError:

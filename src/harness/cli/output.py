@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import msgspec
 
 from harness.cli.console import Console, is_terminal
 from harness.errors import HarnessError
@@ -104,8 +107,6 @@ def write_text(text: str, *, is_styled: bool = False) -> None:
 
 def write_json(value: Any) -> None:
     """One value, indented, for programs. What no JSON can hold, such as a name that is not UTF-8, is shown as in a log."""
-    import msgspec
-
     try:
         data = msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -126,7 +127,6 @@ def _escaped(data: bytes) -> bytes:
 
 def watch_reader(on_gone: Callable[[], object]) -> None:
     """Call `on_gone` from a thread as soon as the reader of a pipe leaves, even while we write nothing."""
-    import stat
     import threading
 
     if stat.S_ISFIFO(os.fstat(STDOUT).st_mode):

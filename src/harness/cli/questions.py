@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import select
+import termios
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -29,8 +30,6 @@ _CLOSED = "the terminal was closed"
 
 def discard_typed(fd: int) -> None:
     """Forget what was typed and not read yet."""
-    import termios
-
     with suppress(termios.error, OSError):
         termios.tcflush(fd, termios.TCIFLUSH)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from shlex import split
 from typing import cast
 
 from harness.agents.registry import load
@@ -24,8 +25,9 @@ from harness.contracts.request import (
     Permissions,
     Request,
 )
-from harness.errors import UsageError
+from harness.errors import UnknownSession, UsageError
 from harness.log.redact.redactor import redact_text, secrets_in
+from harness.models.registry import usual_model
 from harness.process.version_probe import parse_version
 from harness.runs.launch import Launch
 
@@ -132,7 +134,6 @@ def _resumed(text: str, agent: Agent, settings: Settings) -> str:
     if text.lower() != "last":
         return text
     from harness.cli import preferences
-    from harness.errors import UnknownSession
     from harness.log.query import age
     from harness.log.store import Query
 
@@ -166,7 +167,6 @@ def agent_of(name: str, settings: Settings, *, recording: str = "", model: str =
 
 def _own_agent(model: str) -> Agent:
     from harness.models.local import trouble
-    from harness.models.registry import usual_model
 
     if model or usual_model():
         return load(OWN_AGENT)
@@ -269,8 +269,6 @@ def _extra_args(arguments: argparse.Namespace) -> list[str]:
     """Those of --extra-args, split as a shell would, then those after `--`."""
     if not arguments.extra_args:
         return list(arguments.extra)
-    from shlex import split
-
     try:
         return [*(word for text in arguments.extra_args for word in split(text)), *arguments.extra]
     except ValueError as error:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from harness.cli.console import Console, is_terminal, wants_color
+from harness.errors import UsageError
 from harness.formatting.escapes import neutralised
 
 if TYPE_CHECKING:
@@ -55,8 +56,6 @@ def diff(batches: Iterable[Sequence[Event]], arguments: argparse.Namespace, cons
 
 
 def _scope(turns: Sequence[Turn], number: int) -> str:
-    from harness.errors import UsageError
-
     if not number:
         return "conversation"
     for turn in turns:

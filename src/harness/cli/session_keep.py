@@ -10,6 +10,7 @@ from harness.cli.console import Console
 from harness.cli.parser import completes
 from harness.clients.sessions.filters import moment_ms
 from harness.clients.sessions.keep import WARNED_DAYS, copied, copy_expiring, expiring_sessions
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness import config
@@ -32,7 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def keep(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
     """Raises UsageError, UnknownSession, UnknownAgent."""
     from harness.clients.sessions.histories import HistorySessions
-    from harness.errors import UsageError
 
     if not (arguments.ids or arguments.agent or arguments.older_than is not None or arguments.all):
         raise UsageError("nothing to copy", hint="give an ID, --agent NAME, --older-than 20d or --all")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from harness.agents.registry import load, load_all, names
 from harness.contracts.agent import Agent
 from harness.contracts.request import OWN_AGENT
+from harness.errors import UsageError
 from harness.process.version_probe import parse_version, probe_version
 from harness.runs.launch import (
     find_binary,
@@ -16,6 +17,7 @@ from harness.runs.launch import (
     installed_version,
     refusal_to_ask_here,
     refusal_to_read_only,
+    require_confinable,
 )
 from harness.version import __version__
 
@@ -147,8 +149,6 @@ def diagnostics(found: AgentInstallation) -> dict[str, Any]:
 
 def sandbox_of(agent: Agent) -> tuple[str, str]:
     """What `--sandbox` would use for it here; or nothing, and why there is nothing."""
-    from harness.errors import UsageError
-    from harness.runs.launch import require_confinable
     from harness.sandbox.ladder import find_sandbox
 
     try:

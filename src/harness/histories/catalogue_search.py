@@ -15,6 +15,7 @@ import msgspec
 
 from harness.contracts.history import AgentHistory, StoredSession, StoredText
 from harness.contracts.reading import masked
+from harness.events import Message
 from harness.histories.catalogue import CATALOGUED_COLUMNS, IN_ORDER, CataloguedSession, catalogued
 from harness.histories.catalogue_filter import SessionFilter
 from harness.histories.catalogue_writer import SEPARATOR
@@ -207,7 +208,6 @@ def texts_of(
         is_plain = all(needle.isascii() and b'"' not in needle and b"\\" not in needle for needle in needles)
         yield from history.scanner().texts(session, file, start, end, needles if is_plain else [])
         return
-    from harness.events import Message
     from harness.histories.stored_log import StoredLog
 
     for event in StoredLog(history, session).events():

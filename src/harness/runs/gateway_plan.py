@@ -28,10 +28,11 @@ from harness.contracts.fixture import (
 from harness.contracts.model import Model
 from harness.contracts.pointing import Pointing
 from harness.contracts.request import GatewayOptions, Request
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.gateway.pass_on import Upstream
 from harness.gateway.tunnels import require_host_names
 from harness.log.raw import RawGateway
+from harness.log.redact.redactor import secrets_in
 from harness.models.failure import Retries
 from harness.models.registry import PROVIDERS, key_headers, keyed_endpoint, open_model
 from harness.models.wires.wire import all_wires
@@ -217,8 +218,6 @@ def _beside(agent: Agent, pointing: Pointing, model: str) -> LaunchConfig:
 
 def without_keys(environ: Mapping[str, str], plan: GatewayPlan, agent: Agent) -> dict[str, str]:
     """An environment without anything that holds a key: the agent has no use for one."""
-    from harness.log.redact.redactor import secrets_in
-
     keys = {name for provider in PROVIDERS.values() for name in (*provider.keys, *provider.urls)}
     hidden = {*keys, *agent.key_variables, *plan.pointing.unset, *secrets_in(environ)}
     return {name: value for name, value in environ.items() if name not in hidden}
@@ -253,7 +252,6 @@ def commit_of(cwd: str) -> str:
     """The commit of the workspace; empty where it is no repository."""
     if not os.path.lexists(os.path.join(cwd, ".git")):
         return ""
-    from harness.errors import HarnessError
     from harness.workspace.git_calls import GitCalls
 
     try:

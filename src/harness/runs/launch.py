@@ -24,6 +24,7 @@ from harness.runs.folder_trust import FolderUse, decide_use
 from harness.runs.gateway_use import through_gateway, with_settings
 from harness.runs.refusals import refusal_to_ask
 from harness.runs.trusting_settings import require_asking
+from harness.sandbox.wall import Wall
 from harness.version import __version__
 
 if TYPE_CHECKING:
@@ -335,7 +336,6 @@ def _behind_wall(launch: Launch) -> Launch:
     if not launch.sandbox or is_sealed or launch.agent.work is not None:
         return launch
     from harness.runs.agent_wall import agent_wall, has_settings
-    from harness.sandbox.wall import Wall
 
     agent, invocation = launch.agent, launch.invocation
     wall = agent_wall(agent, (*invocation.argv, *launch.request.mcp), invocation.cwd, invocation.env)
@@ -355,7 +355,6 @@ def _hiding(launch: Launch, environ: Mapping[str, str]) -> Launch:
         return launch
     from harness.runs.agent_wall import hiding_wall
     from harness.sandbox.ladder import best_wall
-    from harness.sandbox.wall import Wall
 
     rung = best_wall(environ)
     if rung is None or not rung.hides:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import to_builtins
@@ -16,15 +16,12 @@ from harness.formats.json_lines import LineBlocks
 from harness.log import codec
 from harness.log.hub import Hub
 from harness.log.raw import RawEntry, RawEvent, RawGateway, RawOutput, RawStart, RawWriter
+from harness.log.redact.redactor import Redactor, redact_text, secrets_in
 from harness.process.child import OutputChunk
 from harness.runs.launch import Launch
 from harness.runs.pipeline import Pipeline
 from harness.usage.run_cost import CostMeter, prices_of
 from harness.version import __version__
-
-if TYPE_CHECKING:
-    from harness.log.redact.redactor import Redactor
-
 
 StreamName = Literal["stdout", "stderr"]
 
@@ -41,9 +38,6 @@ class Recorder:
         self._blocks: dict[StreamName, LineBlocks] = {"stdout": LineBlocks(), "stderr": LineBlocks()}
         self._redactors: dict[StreamName, Redactor] = {}
         if redact:
-            # Only now: a run that masks nothing need not load what finds secrets.
-            from harness.log.redact.redactor import Redactor, secrets_in
-
             self._secrets = secrets_in(launch.invocation.env)
             self._redactors = {
                 "stdout": Redactor(self._secrets, launch.delta_keys),
@@ -58,8 +52,6 @@ class Recorder:
         """Mask these as well, each by its name. Only before anything was recorded."""
         if not self._redactors:
             return
-        from harness.log.redact.redactor import Redactor
-
         self._secrets |= {name: secret for name, secret in secrets.items() if secret}
         self._redactors = {
             "stdout": Redactor(self._secrets, self._launch.delta_keys),
@@ -76,8 +68,6 @@ class Recorder:
     def masked(self, text: str) -> str:
         if not self._redactors:
             return text
-        from harness.log.redact.redactor import redact_text
-
         return redact_text(text, self._secrets)
 
     def masked_bytes(self, data: bytes) -> bytes:

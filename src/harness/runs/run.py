@@ -9,6 +9,7 @@ cursor, during the run or after it. It always ends with one `Result`.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
@@ -94,8 +95,6 @@ class Run:
 
     async def events(self, cursor: int = 0) -> AsyncIterator[AnyEvent]:
         """Iterate over the events asynchronously, live, from the event `cursor` on, until the run has ended."""
-        import asyncio
-
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
         remove = self.hub.add_waker(lambda: loop.call_soon_threadsafe(changed.set))
@@ -388,8 +387,6 @@ async def run(
         The run; follow it with `async for event in run.events()`. Raises as `start` does.
 
     """
-    import asyncio
-
     request = Request(agent=agent, prompt=prompt, **options)
     return await asyncio.to_thread(start, request, store=store, redact=redact)
 

@@ -17,7 +17,7 @@ from harness.errors import UsageError
 from harness.events import Info, Operation, RelayReply, Signal, Warning
 from harness.log.store import read_all
 from harness.models.fallback import with_fallbacks
-from harness.models.registry import TOY, WHAT_IT_IS
+from harness.models.registry import LOCAL, TOY, WHAT_IT_IS, usual_model
 from harness.models.served_window import is_own_server, served_tools
 from harness.native.loop.cancellation import TimeLimits
 from harness.native.loop.conversation import AgentConversation
@@ -428,8 +428,6 @@ def _final_answer(wanted: WantedOutput | None, model: Model, *, has_tools: bool)
 
 def _usual_model(environ: Mapping[str, str], mode: Mode) -> str:
     """The model of a provider whose key is set, as neither session nor mode names one. Raises UsageError."""
-    from harness.models.registry import LOCAL, usual_model
-
     usual = usual_model(environ)
     if usual and not usual.startswith(f"{LOCAL}/"):  # a local model is used only where it was chosen
         return usual

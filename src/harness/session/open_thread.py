@@ -17,7 +17,7 @@ from harness.folds.session.usage import read_usage
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from harness.log.stores.files import FileStore
-from harness.runs.audit import recover, recover_thread
+from harness.runs.audit import closing_of_loop, recover, recover_thread, runs_in
 from harness.session.config import Secrets, mask, storable_settings, storable_text
 from harness.session.thread_fold import ThreadFold
 
@@ -114,7 +114,6 @@ class OpenThread:
         """Write the end of every unfinished run; a waiting question counts as refused, with `reason`."""
         from harness.conversation.history import history
         from harness.conversation.suspended_run import closing_events
-        from harness.runs.audit import closing_of_loop, runs_in
 
         logged = list(read_all(self.store, self.id))
         pending = history(logged).pending

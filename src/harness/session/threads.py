@@ -462,8 +462,6 @@ def _is_said(message: HarnessMessage) -> bool:
 
 async def quietly_release(lock: Any, thread_id: str) -> None:
     """Release a lock; a failure is only logged, since its thread is being closed anyway."""
-    from harness.session.locking import call
-
     try:
         await call(lock.release, thread_id)
     except Exception:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from harness.agents.registry import load
 from harness.clients.changes.undo import UndoAnswer, UndoCall, undo_of
 from harness.clients.commands import Command, Submit
 from harness.clients.conversations.backend import ConversationStatus, Setup
@@ -18,6 +19,7 @@ from harness.clients.inbox.source import FileInbox
 from harness.clients.sessions.histories import HistorySessions
 from harness.clients.sessions.usage import UsageQuestion, make_bill
 from harness.clients.workspaces.folders import FileSearch
+from harness.contracts.request import OWN_AGENT
 from harness.errors import HarnessError
 from harness.events import Event
 from harness.fleet.fleet import STORE_VARIABLE
@@ -144,9 +146,7 @@ class FileScreenData(SourceData):
         return [one.agent.name for one in everything() if one.is_available]
 
     def sandbox(self) -> tuple[str, str]:
-        from harness.agents.registry import load
         from harness.clients.installed_agents import sandbox_of
-        from harness.contracts.request import OWN_AGENT
 
         return sandbox_of(load(OWN_AGENT))
 

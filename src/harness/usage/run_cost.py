@@ -10,9 +10,11 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from harness import config
 from harness.errors import BadConfig
 from harness.events import Event, Result, SessionStart, TextDelta, Usage, UsageDelta
 from harness.events.usage import CLASSES
+from harness.usage import prices
 from harness.usage.prices import Rate, rate_of
 
 CostOf: TypeAlias = Callable[[str, Usage, Rate], float | None]
@@ -24,9 +26,6 @@ def prices_of(directory: str, *, must_hold: bool = False) -> CostOf:
 
     `must_hold`: something depends on them; they are read now. Raises BadConfig.
     """
-    from harness import config
-    from harness.usage import prices
-
     if must_hold:
         return prices.load(config.load(directory)).cost_usd
     costs: list[CostOf] = []

@@ -185,9 +185,9 @@ def test_stopping_it_ends_the_programs_it_started(workspace: Path) -> None:
 def test_a_model_that_cannot_be_used_is_how_the_run_ended(
     model: str, words: str, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from harness.models import registry
+    from harness.native.loop import native
 
-    monkeypatch.setattr(registry, "usual_model", lambda environ: "")
+    monkeypatch.setattr(native, "usual_model", lambda environ: "")
     running = start(
         Request(agent="native", model=model, prompt="go", cwd=str(workspace)), store=MemoryStore()
     )

@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
+
 from harness.contracts.history import AgentHistory, Home, StoredRecord, StoredSession
 from harness.contracts.rewording import Rewording
 from harness.contracts.stored_times import milliseconds
@@ -161,8 +163,6 @@ def _session_of(file: StoreFile, cwd: str, parent_id: str = "") -> StoredSession
 
 def _joined(first: StoredSession, more: StoredSession) -> StoredSession:
     """A session in two files."""
-    from msgspec.structs import replace
-
     return replace(
         first,
         mark=f"{first.mark} / {more.mark}",

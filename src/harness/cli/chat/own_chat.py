@@ -32,6 +32,7 @@ from harness.clients import exit_codes
 from harness.clients.conversations.backend import Setup
 from harness.clients.conversations.presets import checked
 from harness.clients.custom_commands import custom_commands
+from harness.clients.installed_agents import names_of
 from harness.clients.prompt_files import attached_files
 from harness.clients.sessions.ids import all_ids, find, table
 from harness.config import Settings
@@ -208,8 +209,6 @@ class OwnChat:
         return custom_commands(self._setup.cwd, self._setup.folder_settings)
 
     def _usual_model(self) -> str:
-        from harness.clients.installed_agents import names_of
-
         name = str(self._settings.model_for(names_of(self._agent)) or "")
         return self.resolve_model(name) if name else ""
 

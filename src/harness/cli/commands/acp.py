@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from harness.cli.console import Console
 from harness.cli.parser import completes
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.clients.conversations.backend import Setup
@@ -62,8 +65,6 @@ async def _serve(
     store: FileStore, default: Setup, settings: Settings, console: Console, *, has_histories: bool
 ) -> None:
     import asyncio
-    import sys
-    from functools import partial
 
     from harness.clients.acp.connection import AcpConnection
     from harness.clients.acp.host import AcpHost
@@ -88,7 +89,6 @@ def _default(arguments: argparse.Namespace, settings: Settings) -> Setup:
     from harness.cli.run_request import agent_of
     from harness.clients.conversations.backend import Setup
     from harness.contracts.request import OWN_AGENT
-    from harness.errors import UsageError
 
     try:
         agent = agent_of(arguments.agent, settings).name

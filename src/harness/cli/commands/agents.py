@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from harness.cli.commands import check
 from harness.cli.commands import list as listing
 from harness.cli.console import Console
+from harness.cli.output import write_json, write_text
 from harness.cli.parser import add_actions, completes
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 def _describe(arguments: argparse.Namespace, console: Console) -> int:
     from harness.agents.registry import load
-    from harness.cli.output import write_json, write_text
     from harness.clients.installed_agents import (
         capabilities,
         diagnostics,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 
 from harness.cli.console import Console, is_terminal
+from harness.errors import UnknownSession, UsageError
 
 SUMMARY = "follow a running session, answer and steer it"
 _STDIN = 0
@@ -30,8 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.errors import UnknownSession
-
     if arguments.id and not arguments.url and (code := _attach_here(arguments, console)) is not None:
         return code
     from harness.clients.server_address import require_server
@@ -68,7 +67,6 @@ def _attach_here(arguments: argparse.Namespace, console: Console) -> int | None:
     from harness.cli.chat.own_chat import follow
     from harness.clients.server_address import address_of
     from harness.clients.sessions.ids import find
-    from harness.errors import UnknownSession, UsageError
 
     store = preferences.open_store(preferences.load(console, has_verbose=arguments.verbose))
     try:

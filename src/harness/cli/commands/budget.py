@@ -15,7 +15,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.console import Console
+from harness.cli.output import write_json, write_text
 from harness.cli.parser import add_actions, positive
+from harness.errors import UsageError
+from harness.formatting.escapes import single_line
 from harness.system.plain_text import plain_text
 
 if TYPE_CHECKING:
@@ -53,7 +56,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.action == "show":
         return _show(arguments, console)
-    from harness.errors import UsageError
     from harness.usage.budget_settings import change_own
 
     changes = _changes(arguments)
@@ -79,7 +81,6 @@ def _changes(arguments: argparse.Namespace) -> list[BudgetChange]:
 
 def _show(arguments: argparse.Namespace, console: Console) -> int:
     from harness.cli import preferences
-    from harness.cli.output import write_json, write_text
     from harness.usage.budget import spent_under
     from harness.usage.budget_settings import all_limits
     from harness.usage.prices import load
@@ -115,7 +116,6 @@ def as_data(state: BudgetState) -> dict[str, Any]:
 
 
 def _as_table(states: list[BudgetState]) -> str:
-    from harness.formatting.escapes import single_line
     from harness.usage.budget_settings import money
 
     head = ("limit", "spent", "of", "left", "")

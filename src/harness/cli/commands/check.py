@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from harness.cli.console import Console, screen_width
+from harness.cli.output import write_json, write_text
 from harness.cli.parser import completes
 
 SUMMARY = "show whether an agent is installed, and what it can do"
@@ -23,7 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.agents.registry import load
-    from harness.cli.output import write_json, write_text
     from harness.clients.installed_agents import capabilities, diagnostics, look_for, two_way
 
     found = look_for(load(arguments.agent))

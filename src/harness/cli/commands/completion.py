@@ -9,7 +9,10 @@ import argparse
 from collections.abc import Mapping, Sequence
 
 from harness.cli.console import Console
-from harness.cli.parser import completes
+from harness.cli.output import write_text
+from harness.cli.parser import completes, whole_parser
+from harness.config.settings import PERMISSION_SPELLINGS, TABLE
+from harness.errors import MissingExtra, UsageError
 
 SUMMARY = "print a completion script for a shell"
 
@@ -34,10 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     del console
-    from harness.cli.output import write_text
-    from harness.cli.parser import whole_parser
-    from harness.errors import MissingExtra, UsageError
-
     try:
         import shtab
     except ImportError as error:
@@ -58,7 +57,6 @@ def _choices() -> dict[str, Sequence[str]]:
     """What options are marked with → the names that there are."""
     from harness.agents.registry import all_names
     from harness.clients import formats
-    from harness.config.settings import PERMISSION_SPELLINGS, TABLE
     from harness.lab.scenario import scenario_names
 
     return {

@@ -10,8 +10,13 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
+from harness import config
 from harness.cli.console import Console
+from harness.cli.output import write_json, write_text
 from harness.cli.parser import add_actions, completes
+from harness.config.settings import KINDS, TABLE, find, key_to_toml, template, to_toml
+from harness.errors import UsageError
+from harness.log.private_files import make_private_directory
 
 if TYPE_CHECKING:
     from harness.config.settings import Setting
@@ -50,8 +55,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 def _show(arguments: argparse.Namespace, console: Console) -> int:
     from harness.cli import preferences
-    from harness.cli.output import write_json, write_text
-    from harness.config.settings import to_toml
 
     settings = preferences.load(console, has_verbose=True)
     values = settings.effective()
@@ -75,8 +78,6 @@ def _show(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _as_toml(values: dict[str, Any], origins: dict[str, str]) -> str:
-    from harness.config.settings import key_to_toml, to_toml
-
     lines: list[str] = []
     table = ""
     for key, value in values.items():
@@ -92,8 +93,6 @@ def _as_toml(values: dict[str, Any], origins: dict[str, str]) -> str:
 
 def _get(arguments: argparse.Namespace, console: Console) -> int:
     from harness.cli import preferences
-    from harness.cli.output import write_text
-    from harness.config.settings import to_toml
 
     settings = preferences.load(console, has_verbose=True)
     known = settings.effective()
@@ -112,9 +111,6 @@ def _known(key: str) -> tuple[tuple[str, ...], Setting]:
 
     The middle of `prices.claude-opus-4.5.input` is one name, whatever dots it has.
     """
-    from harness.config.settings import TABLE, find
-    from harness.errors import UsageError
-
     parts = key.split(".")
     for path in (tuple(parts), (parts[0], ".".join(parts[1:-1]), parts[-1])):
         if all(path) and (setting := find(path)) is not None:
@@ -126,8 +122,6 @@ def _known(key: str) -> tuple[tuple[str, ...], Setting]:
 def _set(arguments: argparse.Namespace, console: Console) -> int:
     from harness.cli import preferences
     from harness.config.own_file import OwnChange, change_own_file
-    from harness.config.settings import KINDS
-    from harness.errors import UsageError
 
     path, setting = _known(arguments.key)
     value = None
@@ -144,11 +138,7 @@ def _set(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _init(arguments: argparse.Namespace, console: Console) -> int:
-    from harness import config
-    from harness.cli.output import write_text
     from harness.clients.installed_agents import installable, installed
-    from harness.config.settings import template
-    from harness.log.private_files import make_private_directory
 
     path = config.user_file() if arguments.user else os.path.join(os.getcwd(), config.PROJECT_FILE)
     example = next((found.agent.name for found in (*installed(), *installable())), "NAME")
@@ -169,9 +159,7 @@ def _init(arguments: argparse.Namespace, console: Console) -> int:
 
 def _path(arguments: argparse.Namespace, console: Console) -> int:
     del arguments
-    from harness import config
     from harness.cli import preferences
-    from harness.cli.output import write_text
 
     settings = preferences.load(console, has_verbose=True)
     write_text((settings.project_path or config.user_file()) + "\n")

@@ -11,7 +11,9 @@ import os
 import shutil
 import sys
 
-from harness.cli.console import Console
+from harness.cli.console import Console, can_answer
+from harness.config import cache_directory, load
+from harness.errors import UsageError
 
 SUMMARY = "see it work on a small project, without a key or an agent"
 PROMPT = "The check of this project fails. Find out why and fix it."
@@ -39,9 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.cli.console import can_answer
     from harness.cli.output import write_text
-    from harness.errors import UsageError
 
     if arguments.model and not arguments.yes and not can_answer():
         raise UsageError(
@@ -73,10 +73,8 @@ def _program() -> str:
 
 def _make_project() -> str:
     """The project in the cache folder, as it was before anything was mended."""
-    import shutil
     from importlib.resources import files
 
-    from harness.config import cache_directory
     from harness.log.private_files import make_private_directory
 
     folder = os.path.join(cache_directory(), "demo", "invoices")
@@ -118,7 +116,6 @@ def _harness(*words: str) -> int:
 def _cost(console: Console) -> str:
     """What the tokens of the script would have cost, had a model said the same."""
     from harness.cli import preferences
-    from harness.config import load
     from harness.formatting.amounts import cost
     from harness.log.store import Query
     from harness.usage import prices

@@ -16,8 +16,12 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from harness.cli.console import Console, can_erase
+from harness.cli.output import write_json, write_text
 from harness.cli.parser import completes
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.lab.doctor_report import AgentReport, ExaminedAgent, ScenarioResult
@@ -55,7 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.cli.output import write_json, write_text
     from harness.clients.installed_agents import warn_of_plugins
     from harness.lab.doctor import QUICK_S, choose, examine, find_agents
     from harness.lab.doctor_report import exit_code
@@ -97,7 +100,6 @@ def _warn_of_loss(arguments: argparse.Namespace, console: Console) -> None:
 def _require_all(names: list[str], statuses: list[ExaminedAgent]) -> None:
     """An agent that was named must be examined. Raises UsageError."""
     from harness.agents.registry import load
-    from harness.errors import UsageError
 
     examined = {status.agent for status in statuses}
     if missing := [name for name in names if load(name).name not in examined]:
@@ -207,7 +209,5 @@ def _credentials(status: ExaminedAgent) -> str:
 
 
 def _as_data(report: AgentReport) -> dict[str, Any]:
-    import msgspec
-
     data: dict[str, Any] = msgspec.to_builtins(report)
     return {**data["status"], "verdict": report.verdict, "trials": data["results"]}

@@ -12,6 +12,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from harness.cli.console import Console, is_terminal, number_of
+from harness.config import cache_directory, config_directory, data_directory
+from harness.errors import HarnessError, UsageError
 
 if TYPE_CHECKING:
     from harness.log.stores.files import FileStore
@@ -43,8 +45,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 def _folders() -> list[str]:
     """Those of ours that there are; each ends with `harness`, whatever the environment says."""
-    from harness.config import cache_directory, config_directory, data_directory
-
     places = (data_directory(), config_directory(), cache_directory())
     return [place for place in dict.fromkeys(places) if os.path.isdir(place)]
 
@@ -82,7 +82,6 @@ def _measure(folder: str) -> tuple[int, int]:
 def _refuse_while_used(store: FileStore) -> None:
     """Raises UsageError while a session is written or a server runs: they would write on into nothing."""
     from harness.clients.server_address import own_server
-    from harness.errors import HarnessError, UsageError
 
     running = [one.session_id for one in store.list() if one.outcome == "" and store.is_live(one.session_id)]
     if running:
@@ -98,8 +97,6 @@ def _refuse_while_used(store: FileStore) -> None:
 
 
 def _is_confirmed(console: Console) -> bool:
-    from harness.errors import UsageError
-
     if not is_terminal(0):
         raise UsageError("there is no terminal to ask on", hint="--yes deletes all of it without asking")
     console.put("Delete all of this for good? [y/N] ")

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from harness.cli.commands.resume import add_run_options, run_arguments, screen_command
 from harness.cli.console import Console
+from harness.cli.output import write_text
 from harness.cli.parser import EXIT_CODES, completes
+from harness.errors import UsageError
+from harness.formatting.escapes import single_line
 
 if TYPE_CHECKING:
     from harness.clients.sessions.any_session import AnySession
@@ -46,7 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.cli import preferences
-    from harness.errors import UsageError
     from harness.histories.handover.delivery import HandoverFolder
     from harness.session.hand_over import handover_directory
 
@@ -97,8 +100,6 @@ def _hand_over(
 
 def _target(session: AnySession, agent: Agent, arguments: argparse.Namespace, settings: Settings) -> Target:
     """Raises AgentNotFound."""
-    import time
-
     from harness.clients.installed_agents import names_of
     from harness.contracts.history import current_home
     from harness.histories.handover.delivery import Target
@@ -120,7 +121,6 @@ def _target(session: AnySession, agent: Agent, arguments: argparse.Namespace, se
 
 
 def _say_plan(planned: HandoverPlan, session: AnySession, cwd: str, console: Console) -> None:
-    from harness.formatting.escapes import single_line
     from harness.session.hand_over import losses_of, workspace_of
 
     conversation = planned.conversation
@@ -142,7 +142,6 @@ def _say_plan(planned: HandoverPlan, session: AnySession, cwd: str, console: Con
 
 def _print_next(done: HandedOver, agent: Agent, cwd: str) -> int:
     """How to continue: with Harness, and in the agent's own screen. A briefing is printed itself."""
-    from harness.cli.output import write_text
     from harness.cli.run_request import quoted
     from harness.histories.handover.registry import load as load_writer
 
@@ -161,11 +160,6 @@ def _print_next(done: HandedOver, agent: Agent, cwd: str) -> int:
 
 
 def _list(folder: HandoverFolder) -> int:
-    import time
-
-    from harness.cli.output import write_text
-    from harness.formatting.escapes import single_line
-
     for one in folder.all():
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.at_ms / 1000))
         write_text(single_line(f"{one.id}  {when}  {one.source} → {one.agent}:{one.session_id}") + "\n")
@@ -173,8 +167,6 @@ def _list(folder: HandoverFolder) -> int:
 
 
 def _remove(folder: HandoverFolder, arguments: argparse.Namespace, console: Console) -> int:
-    from harness.errors import UsageError
-
     manifest = folder.find(arguments.remove)
     changed = folder.remove(manifest, is_forced=arguments.force)
     if changed and not arguments.force:

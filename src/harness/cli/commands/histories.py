@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.console import Console
+from harness.formatting.escapes import single_line
 
 if TYPE_CHECKING:
     from harness.clients.sessions.histories import HistorySessions
@@ -80,8 +81,6 @@ def _size_of_database(history: AgentHistory, found: HistorySessions) -> int:
 
 
 def _row(entry: dict[str, Any]) -> tuple[str, ...]:
-    from harness.formatting.escapes import single_line
-
     days = entry["deleted_after_days"]
     return (
         entry["agent"],

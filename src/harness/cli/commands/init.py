@@ -7,10 +7,13 @@ and --yes asks nothing. `harness config` shows and changes everything else.
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from harness.cli.console import Console
+from harness import config
+from harness.cli.console import Console, is_terminal
 from harness.cli.parser import completes
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,10 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness import config
-    from harness.cli.console import is_terminal
     from harness.config.own_file import OwnChange, change_own_file
-    from harness.errors import UsageError
 
     open_questions = [name for name in ("agent", "model", "permissions") if getattr(arguments, name) is None]
     if open_questions and not arguments.yes and not is_terminal(0):
@@ -128,10 +128,6 @@ def _asked(
     is_free: bool = False,
 ) -> str:
     """The first one is proposed. `is_free`: another name counts, too. Raises UsageError after wrong answers."""
-    import sys
-
-    from harness.errors import UsageError
-
     if arguments.yes:
         return choices[0].value
     width = max(len(one.value) for one in choices)

@@ -10,7 +10,9 @@ import os
 from typing import TYPE_CHECKING, Self
 
 from harness.cli.console import Console, number_of
+from harness.cli.output import write_text
 from harness.cli.parser import add_actions, completes, port
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.contracts.agent import Version
@@ -44,7 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.errors import UsageError
     from harness.lab import read_script
 
     if not arguments.action:
@@ -56,7 +57,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _check(script: Script, agent: str) -> int:
-    from harness.cli.output import write_text
     from harness.lab import LabContext, ScriptRun, load_fixture
 
     if agent:
@@ -72,7 +72,6 @@ def _serve(script: Script, arguments: argparse.Namespace, console: Console) -> i
     import shutil
     import tempfile
 
-    from harness.cli.output import write_text
     from harness.cli.preferences import load as load_settings
     from harness.cli.preferences import sessions_directory
     from harness.lab import LabServer, OfflineAgent, ScriptRun
@@ -169,8 +168,6 @@ def _installed_version(agent: str) -> Version:
 
 def _require_places(arguments: argparse.Namespace) -> None:
     """Raises UsageError."""
-    from harness.errors import UsageError
-
     if not arguments.agent and (arguments.cwd or arguments.home):
         name = "--cwd" if arguments.cwd else "--home"
         raise UsageError(f"{name} is for an agent, but no agent was named", hint="name one with --agent")
@@ -180,8 +177,6 @@ def _require_places(arguments: argparse.Namespace) -> None:
 
 def _checked_home(home: str) -> str:
     """Raises UsageError."""
-    from harness.errors import UsageError
-
     if home and os.path.realpath(home) == os.path.realpath(os.path.expanduser("~")):
         raise UsageError("--home is your own", hint="give the agent one that may be thrown away")
     try:

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from harness.cli.console import Console
+from harness.cli.output import write_text
 from harness.cli.parser import completes, positive
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.clients.conversations.backend import Setup
@@ -67,7 +71,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
     from harness.cli import preferences
     from harness.cli.log_notes import LogNotes
-    from harness.cli.output import write_text
     from harness.clients.conversations.presets import checked_directory
     from harness.clients.mcp.limits import BUDGET, Reach, budget_here
 
@@ -104,8 +107,6 @@ async def _serve(
     has_histories: bool,
 ) -> None:
     import asyncio
-    import sys
-    from functools import partial
 
     from harness.clients.acp.host import AcpHost
     from harness.clients.acp.stdio import serve
@@ -135,7 +136,6 @@ def _default(arguments: argparse.Namespace, settings: Settings) -> Setup:
     from harness.cli.run_request import agent_of
     from harness.clients.conversations.backend import Setup
     from harness.contracts.request import OWN_AGENT
-    from harness.errors import UsageError
 
     try:
         agent = agent_of(arguments.agent, settings).name

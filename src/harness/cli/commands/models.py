@@ -10,7 +10,10 @@ import os
 from typing import TYPE_CHECKING
 
 from harness.cli.console import Console, number_of
+from harness.cli.output import write_json, write_text
 from harness.cli.parser import add_actions, completes
+from harness.errors import StoreError, UsageError
+from harness.log.private_files import make_private_directory, replace_private
 
 if TYPE_CHECKING:
     from harness.config.model_names import ModelAliases
@@ -47,7 +50,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 def _list(arguments: argparse.Namespace, console: Console) -> int:
     from harness.agents.registry import load
-    from harness.cli.output import write_json, write_text
     from harness.clients.installed_agents import names_of
 
     if arguments.providers:
@@ -81,7 +83,6 @@ def _list(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _list_providers(arguments: argparse.Namespace) -> int:
-    from harness.cli.output import write_json, write_text
     from harness.models.registry import usable
 
     if arguments.json:
@@ -104,7 +105,6 @@ def _provider_lines() -> list[str]:
 def _fetch(arguments: argparse.Namespace, console: Console) -> int:
     del arguments
     from harness.cli.interruption import raise_on_interrupt
-    from harness.cli.output import write_text
     from harness.models.local import fetch
 
     raise_on_interrupt()
@@ -114,7 +114,6 @@ def _fetch(arguments: argparse.Namespace, console: Console) -> int:
 
 def _resolve(arguments: argparse.Namespace, console: Console) -> int:
     from harness.agents.registry import load
-    from harness.cli.output import write_text
     from harness.clients.installed_agents import names_of
 
     agent = load(arguments.agent)
@@ -133,7 +132,6 @@ def _resolve(arguments: argparse.Namespace, console: Console) -> int:
 
 def _path(arguments: argparse.Namespace, console: Console) -> int:
     del arguments, console
-    from harness.cli.output import write_text
     from harness.config.model_names import cache_path
 
     write_text(cache_path() + "\n")
@@ -142,8 +140,6 @@ def _path(arguments: argparse.Namespace, console: Console) -> int:
 
 def _update(arguments: argparse.Namespace, console: Console) -> int:
     from harness.config.model_names import cache_path, read
-    from harness.errors import StoreError, UsageError
-    from harness.log.private_files import make_private_directory, replace_private
 
     if "://" in arguments.file:
         raise UsageError("nothing is fetched from the network", hint="download the file, then name it here")

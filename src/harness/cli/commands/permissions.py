@@ -15,7 +15,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.console import Console
+from harness.cli.output import write_json, write_text
 from harness.cli.parser import add_actions
+from harness.errors import UsageError
+from harness.formatting.escapes import single_line
 
 if TYPE_CHECKING:
     from harness.approvals.call import ProposedCall
@@ -87,8 +90,6 @@ def _with_known_agent(entry: dict[str, str]) -> dict[str, str]:
 
 def _list(arguments: argparse.Namespace, console: Console) -> int:
     from harness.approvals.rule_settings import load_rules
-    from harness.cli.output import write_json, write_text
-    from harness.formatting.escapes import single_line
 
     written = load_rules(os.getcwd())
     if arguments.json:
@@ -115,7 +116,6 @@ def _test(arguments: argparse.Namespace) -> int:
     from harness.approvals.free_commands import free_programs
     from harness.approvals.rule_settings import load_rules
     from harness.approvals.work_folder import WorkFolder
-    from harness.cli.output import write_json, write_text
 
     folder = WorkFolder(root=os.path.realpath(os.getcwd()), programs=free_programs(os.environ))
     agent = load(arguments.agent).name if arguments.agent else ""
@@ -130,7 +130,6 @@ def _test(arguments: argparse.Namespace) -> int:
 
 def _call(arguments: argparse.Namespace) -> ProposedCall:
     from harness.approvals.call import ProposedCall
-    from harness.errors import UsageError
 
     named = [name for name in ("line", "read", "edit") if getattr(arguments, name)]
     if len(named) != 1:

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from typing import TYPE_CHECKING
 
-from harness.cli.console import Console
+from harness.cli.console import Console, can_answer
 from harness.cli.parser import EXIT_CODES, completes, count_or_zero, seconds
+from harness.errors import UsageError
+from harness.events import ModelCall
+from harness.formatting.escapes import single_line
 
 if TYPE_CHECKING:
     from harness.contracts.request import Request
@@ -65,11 +69,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 def _is_trusted(recorded: RecordedRun, arguments: argparse.Namespace, console: Console) -> bool:
     """A tape says which commands are run. Raises UsageError where nobody can be asked."""
-    import sys
-
-    from harness.cli.console import can_answer
-    from harness.errors import UsageError
-
     if arguments.yes:
         return True
     if not can_answer():
@@ -100,7 +99,6 @@ def _request(arguments: argparse.Namespace, recorded: RecordedRun) -> Request:
     from msgspec.structs import replace
 
     from harness.contracts.request import GatewayOptions, Limits
-    from harness.errors import UsageError
     from harness.runs.replay_request import replay_request
 
     is_forked = arguments.at is not None
@@ -157,9 +155,6 @@ def _announce(recorded: RecordedRun, request: Request, console: Console) -> None
 
 def _report(run: Run, recorded: RecordedRun, console: Console) -> None:
     """What a replay showed: how far the recording went, and what was another than in it."""
-    from harness.events import ModelCall
-    from harness.formatting.escapes import single_line
-
     calls = [event for event in run if isinstance(event, ModelCall)]
     played = [call for call in calls if call.origin == "recording"]
     asked = [call for call in calls if call.origin in ("provider", "translated")]

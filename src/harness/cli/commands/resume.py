@@ -9,11 +9,15 @@ Arguments after `--` are passed to the agent unchanged.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from harness.cli import parser
 from harness.cli.console import Console
+from harness.cli.output import write_text
 from harness.cli.parser import EXIT_CODES, completes
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.clients.sessions.any_session import AnySession
@@ -61,7 +65,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.agents.registry import load
     from harness.cli import preferences
     from harness.clients.sessions.any_session import find_session, model_of_session, require_folder
-    from harness.errors import UsageError
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     settings.require_valid()
@@ -89,9 +92,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _print_command(session: AnySession, agent: Agent) -> int:
-    from harness.cli.output import write_text
-    from harness.errors import UsageError
-
     if not agent.screen_resume or not session.session_id:
         hint = f"continue it with: harness resume {session.name} PROMPT"
         raise UsageError(f"{agent.title} has no command that opens one of its sessions by its id", hint=hint)
@@ -110,7 +110,6 @@ def screen_command(agent: Agent, session_id: str, cwd: str = "", arguments: Sequ
 
 def _require_resumable(session: AnySession, agent: Agent) -> None:
     from harness.clients.sessions.any_session import is_deleted
-    from harness.errors import UsageError
 
     if session.is_thread:
         return
@@ -133,8 +132,6 @@ def _require_resumable(session: AnySession, agent: Agent) -> None:
 
 
 def _require_installed(agent: Agent, binary: str) -> None:
-    import os
-
     from harness.runs.launch import find_binary, not_found
 
     if agent.work is None and not find_binary(agent, binary, os.environ):
@@ -166,8 +163,6 @@ def _run(
 
 def run_arguments(arguments: argparse.Namespace, agent: str, prompt: str) -> argparse.Namespace:
     """The same options, as those of `harness run`."""
-    from harness.cli import parser
-
     words = [f"--agent={agent}", f"--prompt={prompt}"]
     words += [
         f"--{name.replace('_', '-')}={value}" for name in _VALUES if (value := getattr(arguments, name))
@@ -178,7 +173,6 @@ def run_arguments(arguments: argparse.Namespace, agent: str, prompt: str) -> arg
 
 
 def _talk(session: AnySession, arguments: argparse.Namespace, settings: Settings, console: Console) -> int:
-    from harness.cli import parser
     from harness.cli.chat.own_chat import OwnChat
 
     given = parser.parse("chat", [], verbose=arguments.verbose, color=arguments.color)

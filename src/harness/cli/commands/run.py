@@ -11,9 +11,10 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from harness.cli.console import Console
-from harness.cli.folder_question import FOLDER_SETTINGS_HELP, USES
+from harness.cli.console import Console, can_erase, is_terminal, wants_color, width_of
+from harness.cli.folder_question import FOLDER_SETTINGS_HELP, USES, settle
 from harness.cli.gateway_options import add_gateway
+from harness.cli.output import STDOUT, OutputWriter
 from harness.cli.parser import (
     EXIT_CODES,
     add_at_limit,
@@ -24,6 +25,8 @@ from harness.cli.parser import (
     seconds,
     window,
 )
+from harness.errors import UsageError
+from harness.stage import ViewOptions
 
 if TYPE_CHECKING:
     from harness.clients.span_export import SpanExport
@@ -159,7 +162,6 @@ def _agents_help() -> str:
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.cli import preferences, run_request
     from harness.clients import formats
-    from harness.errors import UsageError
 
     if arguments.words:
         raise UsageError(f"unexpected: {' '.join(arguments.words)}", hint="give the prompt with --prompt")
@@ -192,11 +194,8 @@ def carry_out(
 ) -> int:
     """Start the run and show it as the options say, or with `--dry-run` only its command line."""
     from harness.cli import preferences
-    from harness.cli.console import can_erase, is_terminal, wants_color, width_of
     from harness.cli.live import RunDisplay, run_and_show
-    from harness.cli.output import STDOUT, OutputWriter
     from harness.clients import formats
-    from harness.stage import ViewOptions
 
     on_terminal = is_terminal(STDOUT)
     view = formats.choose(arguments.format, is_terminal=on_terminal)
@@ -241,7 +240,6 @@ def _with_folder_settings(request: Request, console: Console) -> Request:
     from msgspec.structs import replace
 
     from harness.agents.registry import load
-    from harness.cli.folder_question import settle
 
     if request.recording:
         return request

@@ -10,12 +10,15 @@ import argparse
 import os
 
 from harness.cli.console import Console
+from harness.cli.output import write_text
 from harness.cli.parser import port
 from harness.clients.server_address import (
     add_listening,
     add_token,
     checked_host,
+    require_server,
     token_of_environment,
+    token_path,
 )
 
 SUMMARY = "run agents here for a server elsewhere"
@@ -31,15 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.cli import preferences
-    from harness.clients.server_address import require_server
 
     require_server()
     host = checked_host(arguments)
     from harness.cli.interruption import raise_on_interrupt
-    from harness.cli.output import write_text
     from harness.cli.run_request import quoted
     from harness.clients.conversations.presets import checked_directory
-    from harness.clients.server_address import token_path
     from harness.server.access.guard import RequestGuard
     from harness.server.access.host_names import names_of
     from harness.server.access.responses import Failures

@@ -11,14 +11,24 @@ import os
 from typing import TYPE_CHECKING
 
 from harness.cli.console import Console
-from harness.cli.gateway_options import add_gateway
+from harness.cli.gateway_options import add_gateway, hosts_of
+from harness.cli.output import write_text
 from harness.cli.parser import completes, port
 from harness.clients.server_address import (
     add_listening,
     add_token,
+    browsers_path,
     checked_host,
+    forget_address,
+    leave_address,
+    new_link,
+    own_server,
+    require_server,
     token_of_environment,
+    token_path,
 )
+from harness.contracts.request import OWN_AGENT
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.clients.conversations.backend import Setup
@@ -82,7 +92,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.cli import preferences
-    from harness.clients.server_address import require_server
 
     require_server()
     if arguments.link or arguments.logout or arguments.new_token:
@@ -93,8 +102,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _do_instead(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.cli.output import write_text
-    from harness.clients.server_address import browsers_path, new_link, own_server, token_path
     from harness.server.access.browser_keys import BrowserKeys
     from harness.server.access.credentials import write_token
 
@@ -116,7 +123,6 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
     from harness.cli.log_notes import LogNotes
     from harness.clients.conversations.presets import MODES
     from harness.clients.conversations.shared_backend import open_backend
-    from harness.clients.server_address import forget_address
     from harness.server.access.host_names import names_of
     from harness.server.access.responses import Failures
     from harness.server.app import Plan, ServerApp, open_access
@@ -161,8 +167,6 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
 
 def _endpoints(arguments: argparse.Namespace, settings: Settings) -> list[str]:
     """Those of the options and of the settings. Raises UsageError for one that does not exist."""
-    from harness.errors import UsageError
-
     wanted = [*arguments.endpoint, *(settings.value("serve.endpoints") or ())]
     if unknown := [one for one in wanted if one not in ENDPOINTS]:
         raise UsageError(
@@ -179,8 +183,6 @@ def _fleet_database(store: str) -> str:
 
 
 def _announce(arguments: argparse.Namespace, plan: Plan, console: Console, *, has_token: bool) -> None:
-    from harness.cli.output import write_text
-    from harness.clients.server_address import leave_address, token_path
     from harness.server.access.credentials import LINK_S, is_open_to_others
 
     leave_address(plan.names.local_url)
@@ -236,12 +238,9 @@ def _with_histories(store: Store, arguments: argparse.Namespace, settings: Setti
 
 
 def _default(arguments: argparse.Namespace, settings: Settings) -> Setup:
-    from harness.cli.gateway_options import hosts_of
     from harness.cli.run_request import agent_of
     from harness.clients.conversations.backend import Setup
     from harness.clients.conversations.presets import checked_directory
-    from harness.contracts.request import OWN_AGENT
-    from harness.errors import UsageError
 
     try:
         agent = agent_of(arguments.agent, settings).name

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from harness.cli.console import Console
+from harness.errors import HarnessError, UsageError
 
 SUMMARY = "run the server as a service of systemd: install, status, uninstall"
 DEFAULT_ACTION = "status"
@@ -51,8 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.errors import UsageError
-
     if arguments.extra and arguments.action not in ("install", "print"):
         raise UsageError("options for `harness serve` go with `install` and `print`", hint="leave them out")
     match arguments.action:
@@ -139,8 +138,6 @@ def _status(console: Console) -> int:
 
 
 def _require_systemd(path: str) -> None:
-    from harness.errors import HarnessError
-
     if not shutil.which("systemctl"):
         raise HarnessError(
             "systemctl was not found: this system is not run by systemd",

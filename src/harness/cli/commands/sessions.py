@@ -11,11 +11,17 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+from msgspec.structs import asdict
+
 from harness.cli import playback, session_delete, session_diff, session_keep, session_options
 from harness.cli.console import Console, is_terminal, screen_width
+from harness.cli.output import STDOUT, write_json, write_text
 from harness.cli.parser import add_actions, completes, count, count_or_zero, positive
 from harness.clients.sessions.filters import is_filtered, is_meant
-from harness.log.store import read_batches
+from harness.errors import StoreError, UsageError
+from harness.events import Unknown
+from harness.log.store import Query, read_batches
 from harness.system.plain_text import plain_text
 
 if TYPE_CHECKING:
@@ -137,7 +143,6 @@ def _keep_expiring(store: FileStore, settings: Settings, console: Console) -> No
 
 
 def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
-    from harness.cli.output import STDOUT, write_json, write_text
     from harness.clients.inbox.listing import known_prices
     from harness.clients.sessions.histories import HistorySessions
     from harness.clients.sessions.ids import MARK, all_ids, in_order, table
@@ -179,7 +184,6 @@ def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
 
 
 def _search(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
-    from harness.cli.output import write_json, write_text
     from harness.clients.sessions.histories import HistorySessions, as_filter
     from harness.clients.sessions.search import as_text, find_hits
 
@@ -238,8 +242,6 @@ def _chosen(
 
 def _waiting_first(store: FileStore, known: Sequence[str], console: Console) -> list[str]:
     """Then those that run, then the rest as it was."""
-    from harness.log.store import Query
-
     there = frozenset(known)
     active = [one.session_id for one in store.find(Query(active=True)) if one.session_id in there]
     outcomes = {log_id: _up_to_date(store, log_id, console).outcome for log_id in active}
@@ -273,7 +275,6 @@ def _up_to_date(store: FileStore, log_id: str, console: Console) -> Metadata:
 
 
 def _recover(store: FileStore, log_id: str, console: Console) -> None:
-    from harness.errors import StoreError
     from harness.session.open_thread import recover_any
 
     try:
@@ -286,8 +287,6 @@ def _recover(store: FileStore, log_id: str, console: Console) -> None:
 def _as_data(
     metadata: Metadata, stored: CataloguedSession | None, rows: Mapping[str, InboxRow]
 ) -> dict[str, Any]:
-    import msgspec
-
     data: dict[str, Any] = msgspec.to_builtins(metadata)
     data |= {"log_id": metadata.session_id, "running": metadata.outcome == "running"}
     if (row := rows.get(metadata.session_id)) is not None:
@@ -390,8 +389,6 @@ def _export(arguments: argparse.Namespace, store: FileStore, console: Console) -
 
 def _own_log(arguments: argparse.Namespace, store: FileStore, console: Console) -> str:
     """Raises UsageError for a session that an agent has stored itself: its calls were not recorded."""
-    from harness.errors import UsageError
-
     log_id = _found(arguments, store, console)
     if isinstance(log_id, str):
         return log_id
@@ -424,9 +421,6 @@ def _diff(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
 
 
 def _check(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
-    from msgspec.structs import asdict
-
-    from harness.cli.output import write_json, write_text
     from harness.runs.audit import check
 
     found = _found(arguments, store, console)
@@ -461,9 +455,6 @@ def _check(arguments: argparse.Namespace, store: FileStore, console: Console) ->
 
 def _check_history(session: CataloguedSession, *, is_json: bool) -> int:
     """That every record of the store was taken by a rule, or is in the log as it is."""
-    from harness.cli.output import write_json, write_text
-    from harness.events import Unknown
-
     log = _stored_log(session)
     events = [isinstance(event, Unknown) for event in log.events()]
     rules = dict(sorted(log.records.items()))
@@ -488,7 +479,6 @@ def _check_history(session: CataloguedSession, *, is_json: bool) -> int:
 
 
 def _query(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
-    from harness.cli.output import write_text
     from harness.cli.session_query import query
 
     del console
@@ -498,7 +488,6 @@ def _query(arguments: argparse.Namespace, store: FileStore, console: Console) ->
 
 
 def _path(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
-    from harness.cli.output import write_text
     from harness.log.raw import RawWriter
 
     log_id = _found(arguments, store, console)

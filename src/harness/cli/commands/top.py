@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from harness.cli.console import Console, can_erase, is_terminal, wants_color
 from harness.clients.server_address import add_server
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.folds.inbox.row import InboxRow
@@ -27,7 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.cli.preferences import open_inbox
     from harness.cli.top.screen import TopScreen, TopTerminal
-    from harness.errors import UsageError
 
     if not (is_terminal(0) and can_erase(1, os.environ)):
         raise UsageError("this needs a terminal", hint="`harness sessions list` prints the sessions")

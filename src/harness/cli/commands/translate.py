@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from harness.cli import playback
 from harness.cli.console import Console, number_of
 from harness.cli.parser import completes
+from harness.errors import UsageError
+from harness.log.ids import new_run_id
 
 if TYPE_CHECKING:
     from harness.events import Event
@@ -58,7 +60,6 @@ def _events(pipeline: Pipeline, agent_name: str, fd: int) -> Iterator[Sequence[E
     from harness.formats.json_lines import LineBlocks
     from harness.log.clock import new_clock
     from harness.log.hub import Hub
-    from harness.log.ids import new_run_id
     from harness.log.raw import RawExit, RawOutput, RawStart
     from harness.log.stores.memory import MemoryStore
 
@@ -91,8 +92,6 @@ class _Nowhere:
 
 
 def _open(path: str) -> int:
-    from harness.errors import UsageError
-
     if path == "-":
         return _STDIN
     try:
@@ -103,8 +102,6 @@ def _open(path: str) -> int:
 
 
 def _read(fd: int) -> bytes:
-    from harness.errors import UsageError
-
     try:
         return os.read(fd, _BLOCK_BYTES)
     except OSError as error:

@@ -13,10 +13,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.console import Console
+from harness import config
+from harness.cli.console import Console, is_terminal
 from harness.cli.trust_text import FLEET_MARK, fleet_key, folder_lines, visible
+from harness.config.settings import find, to_toml
+from harness.config.trust import digest_with_programs, read_record
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.approvals.trust import FolderTrust
@@ -40,8 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.errors import UsageError
-
     action, words = "add", [*arguments.words]
     if words and words[0] in _ACTIONS:
         action = words.pop(0)
@@ -56,9 +59,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _trust(directory: str, agents: list[str], console: Console, *, is_answered: bool) -> int:
-    from harness import config
     from harness.approvals.trust import trust_folder, write_record
-    from harness.errors import UsageError
 
     if not os.path.isdir(directory):
         raise UsageError(f"{directory} is not a directory", hint="name the folder of the project")
@@ -92,8 +93,6 @@ def _trust(directory: str, agents: list[str], console: Console, *, is_answered: 
 
 def _project_grants(files: list[str], console: Console) -> dict[str, str] | None:
     """Of each project file that asks for something: its digest, after it was shown. None: one cannot be read."""
-    from harness import config
-
     trusted = _record(console)["trusted"]
     granted = {}
     for path in files:
@@ -126,8 +125,6 @@ def _brought(directory: str, agents: list[str]) -> list[FolderTrust]:
 
 
 def _shown(layer: Layer, wanted: dict[str, Any]) -> str:
-    from harness.config.settings import find, to_toml
-
     lines = [f"{layer.path} asks for:"]
     for key, value in wanted.items():
         setting = find(tuple(key.split(".")))
@@ -138,11 +135,6 @@ def _shown(layer: Layer, wanted: dict[str, Any]) -> str:
 
 
 def _agrees(console: Console) -> bool:
-    import sys
-
-    from harness.cli.console import is_terminal
-    from harness.errors import UsageError
-
     if not is_terminal(0):
         raise UsageError(
             "there is no terminal to ask on", hint="use --yes after you have read what it asks for"
@@ -152,7 +144,6 @@ def _agrees(console: Console) -> bool:
 
 
 def _revoke(directory: str, console: Console) -> int:
-    from harness import config
     from harness.approvals.trust import revoke_folder, write_record
 
     record = _record(console)
@@ -199,8 +190,6 @@ def _list(console: Console, *, as_json: bool) -> int:
 
 
 def _state(path: str, digest: str) -> str:
-    from harness.config.trust import digest_with_programs
-
     if path.startswith(FLEET_MARK):
         is_there = os.path.exists(path.removeprefix(FLEET_MARK))
         return "plan of a fleet, trusted as it was" if is_there else "deleted"
@@ -213,9 +202,6 @@ def _state(path: str, digest: str) -> str:
 
 
 def _record(console: Console) -> dict[str, Any]:
-    from harness import config
-    from harness.config.trust import read_record
-
     record, problem = read_record(config.trust_file())
     if problem:
         console.warning(f"{config.trust_file()} {problem}")

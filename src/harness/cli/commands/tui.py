@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import argparse
 import os
+from importlib import util
 from typing import TYPE_CHECKING
 
-from harness.cli.console import Console
-from harness.clients.server_address import add_server
+from harness.cli.console import Console, is_terminal
+from harness.clients.server_address import add_server, address_of, require_server, token_of
+from harness.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
     from harness.clients.conversations.backend import Setup
@@ -26,9 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.cli.console import is_terminal
-    from harness.errors import UsageError
-
     _require_textual()
     if not (is_terminal(0) and is_terminal(1)):
         raise UsageError("the screen needs a terminal", hint="`harness sessions list` lists the sessions")
@@ -47,11 +46,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 def _require_textual() -> None:
     """Raises MissingExtra."""
-    from importlib.util import find_spec
-
-    from harness.errors import MissingExtra
-
-    if find_spec("textual") is None:
+    if util.find_spec("textual") is None:
         raise MissingExtra("the screen needs textual", "tui")
 
 
@@ -63,8 +58,6 @@ def _data(arguments: argparse.Namespace, settings: Settings) -> ScreenData:
         from harness.usage.prices import load
 
         return FileScreenData(preferences.open_store(settings), load(settings), lambda: _default(settings))
-    from harness.clients.server_address import address_of, require_server, token_of
-
     require_server()
     from harness.tui.server_data import ServerScreenData
 
@@ -77,7 +70,6 @@ def _default(settings: Settings) -> Setup:
     from harness.cli.run_request import agent_of
     from harness.clients.conversations.backend import Setup
     from harness.contracts.request import OWN_AGENT
-    from harness.errors import UsageError
 
     try:
         agent = agent_of("", settings).name

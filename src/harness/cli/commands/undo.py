@@ -12,10 +12,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 from typing import TYPE_CHECKING
 
-from harness.cli.console import Console
+from harness.cli.console import Console, is_terminal
+from harness.cli.output import write_json, write_text
 from harness.cli.parser import completes
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +114,6 @@ def confirm(
     is_redo: bool = False,
 ) -> int:
     """Show what it would do, ask, and do it. `act`: with the digest of what was shown it is done."""
-    from harness.cli.output import write_json, write_text
     from harness.clients.changes.undo_lines import count_of, lines_of, summary_of
 
     plan = act(None)
@@ -139,11 +141,6 @@ def confirm(
 
 
 def _agrees(console: Console, question: str) -> bool:
-    import sys
-
-    from harness.cli.console import is_terminal
-    from harness.errors import UsageError
-
     if not is_terminal(0):
         raise UsageError("there is no terminal to ask on", hint="use --dry-run to look, and --yes to do it")
     console.put(question)
@@ -152,8 +149,6 @@ def _agrees(console: Console, question: str) -> bool:
 
 def _within(undo: SessionUndo, path: str) -> str:
     """A path as it is in the folder of the session. Raises UsageError."""
-    from harness.errors import UsageError
-
     absolute = os.path.abspath(path)
     for root in (undo.root, os.path.abspath(undo.root)):
         if absolute.startswith(f"{root}{os.sep}"):
@@ -166,7 +161,6 @@ def _within(undo: SessionUndo, path: str) -> str:
 
 
 def _list(undo: SessionUndo, *, as_json: bool) -> int:
-    from harness.cli.output import write_json, write_text
     from harness.clients.changes.undo_lines import turn_lines
 
     turns = undo.turns()
@@ -178,7 +172,6 @@ def _list(undo: SessionUndo, *, as_json: bool) -> int:
 
 
 def _show(undo: SessionUndo, turn: str, path: str) -> int:
-    from harness.cli.output import write_text
     from harness.folds.changes.lines import patch_of
 
     [record, *_] = undo.choose(turn)

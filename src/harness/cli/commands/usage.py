@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cli.console import Console
 from harness.clients.sessions.filters import moment_ms
+from harness.formatting.escapes import single_line
 
 if TYPE_CHECKING:
     from harness.clients.sessions.histories import HistorySessions
@@ -82,7 +83,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 def _show_limits(store: FileStore, console: Console, *, as_json: bool) -> int:
     from harness.cli.output import write_json, write_text
     from harness.clients.sessions.limits import stated_limits
-    from harness.formatting.escapes import single_line
 
     now_ms = time.time_ns() // 1_000_000
     limits = stated_limits(store, now_ms)
@@ -180,8 +180,6 @@ def _unpriced(charges: list[Charge]) -> list[str]:
 
 
 def _explain(charges: list[Charge], ledger: Ledger, prices_date: str, console: Console) -> None:
-    from harness.formatting.escapes import single_line
-
     if any(charge.usage.cost_source == "computed" for charge in charges):
         console.say(f"computed costs are estimates, from list prices of {prices_date}")
     if missing := _unpriced(charges):

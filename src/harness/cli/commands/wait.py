@@ -14,9 +14,14 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from harness.cli.console import Console
+from harness.cli.output import write_json, write_text
 from harness.cli.parser import completes, positive
 from harness.clients.server_address import add_server
+from harness.errors import UnknownSession, UsageError
+from harness.formatting.escapes import single_line
 
 if TYPE_CHECKING:
     from harness.clients.inbox.source import InboxSource
@@ -56,7 +61,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 def _meant(ids: Sequence[str], inbox: InboxSource) -> set[str]:
     """Empty: any. Raises UnknownSession, UsageError."""
-    from harness.errors import UnknownSession, UsageError
     from harness.folds.inbox.row import NEEDS_YOU, WORKS
 
     rows = inbox.page(10_000).rows
@@ -114,11 +118,6 @@ def _code(row: InboxRow, event: str) -> int:
 
 
 def _print(rows: Sequence[InboxRow], *, is_json: bool) -> None:
-    import msgspec
-
-    from harness.cli.output import write_json, write_text
-    from harness.formatting.escapes import single_line
-
     if is_json:
         write_json([msgspec.to_builtins(row) for row in rows])
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -139,8 +140,6 @@ def _state(scheduler: Scheduler, case_id: str) -> str:
 
 
 def _plain(line: str) -> str:
-    import re
-
     return re.sub(r"\x1b\[[0-9;]*m", "", line)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import termios
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -93,7 +94,6 @@ class TopTerminal:
         self.leave()
 
     def resume(self) -> None:
-        import termios
         import tty
 
         if self._settings is None:
@@ -104,8 +104,6 @@ class TopTerminal:
 
     def leave(self) -> None:
         """The terminal as it was before."""
-        import termios
-
         self._write(_LEAVE)
         if self._settings is not None:
             with suppress(termios.error):

@@ -8,6 +8,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec.structs import replace
+
 from harness.agents.registry import load
 from harness.clients.conversations.backend import Setup
 from harness.config import load as load_settings
@@ -176,8 +178,6 @@ _OWN_OPTIONS = ("mcp", "append_system_prompt", "temperature", "max_output_tokens
 
 def checked(setup: Setup) -> Setup:
     """With an absolute directory and the agent's own name. Raises UsageError when it is invalid."""
-    from msgspec.structs import replace
-
     if not setup.agent:
         raise UsageError("no agent was named", hint="name one of `GET /api/agents`")
     if setup.permission_mode not in _ACCESS:

@@ -6,10 +6,12 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from harness.clients.recorded_folder import has_odd_name, recorded_folder
 from harness.clients.sessions.ids import find_ours, may_be_of_history, unknown
 from harness.clients.sessions.named_logs import find_named
-from harness.errors import UnknownSession, UsageError
+from harness.errors import UnknownAgent, UnknownSession, UsageError
 from harness.events import Event
 from harness.log.raw import RawStart, RawWriter, read_raw
 from harness.log.store import Metadata, is_copy, read_batches
@@ -54,8 +56,6 @@ class AnySession(NamedTuple):
         if self.stored is None:
             yield from read_batches(self.store, self.log_id)
             return
-        from msgspec.structs import replace
-
         from harness.clients.sessions.histories import history_of
         from harness.histories.stored_log import StoredLog
 
@@ -144,7 +144,6 @@ def _ours(store: FileStore, metadata: Metadata) -> AnySession:
 def _recorded(store: FileStore, text: str) -> Metadata | None:
     """The newest log of the agent's session of that id, or of a beginning of it."""
     from harness.agents.registry import load
-    from harness.errors import UnknownAgent
 
     agent, colon, wanted = text.strip().rpartition(":")
     if colon:

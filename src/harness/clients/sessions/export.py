@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from harness.events import (
@@ -84,8 +85,6 @@ def without_names(batches: Iterable[Sequence[Event]]) -> Iterator[Sequence[Event
 
 def _quoted(text: str) -> bytes:
     """As it is in the JSON of an event."""
-    import msgspec
-
     return msgspec.json.encode(text.encode("utf-8", "replace").decode())[1:-1]
 
 

@@ -27,8 +27,8 @@ from harness.events import Event, Info, Result, SessionStart, Warning
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store, read_all
 from harness.models.fallback import with_fallbacks
-from harness.models.registry import TOY, WHAT_IT_IS, open_model
-from harness.models.served_window import with_text_tools
+from harness.models.registry import TOY, WHAT_IT_IS, open_model, usual_model
+from harness.models.served_window import require_room, served_window, with_text_tools
 from harness.native.loop.agent_run import AgentRun
 from harness.native.loop.instructions import find_instructions, names_of
 from harness.native.loop.loop_context import AgentOptions, LoopContext
@@ -178,8 +178,6 @@ def window_for(model: str, given: int | None, cwd: str, environ: Mapping[str, st
     stated = given or window_setting(model, cwd or os.getcwd())
     if stated is not None:
         return stated
-    from harness.models.served_window import require_room, served_window
-
     served = served_window(model, environ)
     require_room(model, served)
     return served
@@ -187,8 +185,6 @@ def window_for(model: str, given: int | None, cwd: str, environ: Mapping[str, st
 
 def chosen_model(name: str, environ: Mapping[str, str]) -> Model:
     """The model of that name; without one, the one that can be asked here without a choice. Raises UsageError."""
-    from harness.models.registry import usual_model
-
     name = name or usual_model(environ)
     if not name:
         raise UsageError(

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any
 
 import msgspec
+from msgspec import json
 
 from harness.contracts.model import ToolSpec
 from harness.contracts.tool import Attachment, Tool, ToolContext, ToolOutput, ToolPermission
@@ -271,7 +272,5 @@ def _content(answer: Any) -> tuple[list[str], list[Attachment]]:
         else:
             texts.append(f"[{block.type} {media_type} {getattr(inner, 'uri', '')}]")
     if not texts and not attachments and answer.structured_content is not None:
-        from msgspec import json
-
         texts.append(json.encode(answer.structured_content).decode())
     return texts, attachments

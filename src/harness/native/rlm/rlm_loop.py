@@ -44,6 +44,7 @@ from harness.events import (
     Warning,
 )
 from harness.log.hub import Hub
+from harness.models.registry import open_model
 from harness.native.loop.cancellation import GRACE_S, stoppable
 from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.native.loop.loop_worker import LoopWorker
@@ -423,7 +424,6 @@ def read_context(path: str) -> str:
 
 
 def _options(launch: Launch) -> RlmOptions:
-    from harness.models.registry import open_model
     from harness.sandbox.ladder import find_sandbox
 
     request = launch.request

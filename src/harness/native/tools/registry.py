@@ -31,6 +31,7 @@ from harness.native.tools.todo import TodoTool
 from harness.native.tools.write import WriteTool
 from harness.sandbox.ladder import best_wall, find_sandbox
 from harness.sandbox.protected_paths import PROTECTED, survey
+from harness.sandbox.walled_programs import confining
 from harness.workspace.commands import OutputFolder
 from harness.workspace.roots import VERSION_CONTROL, ToolWorkspace
 
@@ -127,7 +128,6 @@ async def mcp_tools(
     """
     from harness.native.mcp.config import load_servers
     from harness.native.mcp.servers import connected
-    from harness.sandbox.walled_programs import confining
 
     environ = os.environ if environ is None else environ
     servers = load_servers(files, environ, on_warning)

@@ -36,6 +36,7 @@ from harness.formats.fields import (
     record_of,
     text_of,
 )
+from harness.formats.shell import operations_of
 
 ENDS = {"completed": True, "failed": False}
 """Status of a call that has ended → whether it succeeded."""
@@ -150,9 +151,6 @@ def named_by_input(tools: Mapping[str, tuple[str, ...]], tool_input: Any) -> str
 
 
 def _execute(arguments: Input, cwd: str) -> list[Operation] | None:
-    # Imported on first use: only agents without a table of their own come here.
-    from harness.formats.shell import operations_of
-
     command = arguments.get("command", arguments.get("cmd"))
     text = " ".join(map(text_of, command)) if isinstance(command, list) else text_of(command)
     return [*operations_of(text, cwd)] or [Command(command=text)] if text else None

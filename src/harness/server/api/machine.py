@@ -25,9 +25,11 @@ from harness.config import Settings, data_directory, model_names
 from harness.contracts.agent import Agent
 from harness.contracts.request import REMOTE_AGENT
 from harness.errors import UsageError
+from harness.histories.catalogue_filter import SessionFilter
+from harness.histories.registry import load_all
 from harness.log.private_files import make_private_directory
 from harness.log.store import Store
-from harness.models.registry import DEMO, any_model
+from harness.models.registry import DEMO, PROVIDERS, any_model, usable
 from harness.runs.remotes import places
 from harness.server.access.responses import Handler, json_response, with_errors
 from harness.server.api.schemas import Demonstration, StoredHistories, StoredHistory
@@ -155,8 +157,6 @@ def _price(prices: Prices, model: str) -> dict[str, float | None]:
 
 def _listed_models(agent: Agent, prices: Prices) -> list[dict[str, Any]]:
     """Of an agent that takes its key from one provider alone: the models of that provider, the newest first."""
-    from harness.models.registry import PROVIDERS
-
     providers = [
         name for name, one in PROVIDERS.items() if one.usual_model and {*one.keys} & {*agent.key_variables}
     ]
@@ -180,7 +180,6 @@ def _listed_models(agent: Agent, prices: Prices) -> list[dict[str, Any]]:
 def _provider_models(prices: Prices) -> list[dict[str, Any]]:
     """One of each provider; its other models can be named as well."""
     from harness.models.local import USUAL
-    from harness.models.registry import PROVIDERS, usable
 
     usual = {name: provider.usual_model for name, provider in PROVIDERS.items()} | {"local": USUAL}
     demo = {
@@ -299,10 +298,6 @@ class FirstApi:
 
 def _stored(found: HistorySessions) -> StoredHistories:
     """What agents have stored of their sessions themselves. Nothing of it is copied."""
-    from harness.agents.registry import load
-    from harness.histories.catalogue_filter import SessionFilter
-    from harness.histories.registry import load_all
-
     counts = {
         history.agent: sum(not one.is_child for one in found.sessions(SessionFilter(agent=history.agent)))
         for history in load_all()
