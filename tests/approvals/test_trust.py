@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 from pathlib import Path
 
@@ -46,6 +47,14 @@ def test_a_folder_without_settings_needs_no_trust(folder: Path) -> None:
     git(folder, "init", "-q")
     git(folder, "remote", "add", "origin", "https://example.org/x.git")
     assert judge(str(folder), "claude").state == "nothing"
+
+
+def test_what_a_wall_puts_where_nothing_may_be_made_is_no_setting(folder: Path) -> None:
+    os.mknod(folder / ".mcp.json", 0o644 | stat.S_IFSOCK)
+    assert judge(str(folder), "claude").state == "nothing"
+    os.unlink(folder / ".mcp.json")
+    os.mkfifo(folder / ".mcp.json")
+    assert judge(str(folder), "claude").state == "new"
 
 
 def test_settings_count_for_the_agents_that_obey_them(folder: Path) -> None:

@@ -27,6 +27,17 @@ shell = {"name": "Bash", "input_schema": {"type": "object", "properties": {"comm
 key = os.environ.get("ANTHROPIC_API_KEY", "")
 url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages?beta=true"
 
+def is_allowed(call):
+    if "--permission-prompt-tool" not in sys.argv:
+        return True
+    number = str(uuid.uuid4())
+    asked = {"subtype": "can_use_tool", "tool_name": call["name"], "input": call["input"], "tool_use_id": call["id"]}
+    say(type="control_request", request_id=number, request=asked)
+    for line in iter(sys.stdin.readline, ""):
+        answer = json.loads(line).get("response", {})
+        if answer.get("request_id") == number:
+            return answer["response"]["behavior"] == "allow"
+
 def turn(prompt):
     global model
     say(type="system", subtype="init", session_id=session, model=model, cwd=os.getcwd(), tools=["Bash"])
@@ -57,6 +68,9 @@ def turn(prompt):
             return 0
         results = []
         for call in calls:
+            if not is_allowed(call):
+                results.append({"type": "tool_result", "tool_use_id": call["id"], "content": "no", "is_error": True})
+                continue
             done = subprocess.run(call["input"]["command"], shell=True, capture_output=True, text=True)
             results.append({"type": "tool_result", "tool_use_id": call["id"], "content": done.stdout + done.stderr})
         messages.append({"role": "user", "content": results})
@@ -64,7 +78,7 @@ def turn(prompt):
 
 if not is_two_way:
     sys.exit(turn(sys.stdin.read()))
-for line in sys.stdin:
+for line in iter(sys.stdin.readline, ""):
     record = json.loads(line)
     if record["type"] == "control_request":
         say(type="control_response", response={"subtype": "success", "request_id": record["request_id"], "response": {}})

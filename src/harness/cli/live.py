@@ -32,6 +32,7 @@ from harness.stage import View, ViewOptions, feed_all
 if TYPE_CHECKING:
     from harness.cli.questions import Questions
     from harness.clients.span_export import SpanExport
+    from harness.runs.program_conversation import ProgramConversation
     from harness.views.usage import UsageFold
 
 
@@ -73,13 +74,14 @@ def run_and_show(
     redact: bool,
     record: str = "",
     on_end: Callable[[Run], object] | None = None,
+    conversation: ProgramConversation | None = None,
 ) -> int:
     """Start a run, show it to its end; returns the exit code. `record`: a directory for `--record`."""
     if record:
         _prepare_recording(record)
     view = formats.open_view(showing.view_name, showing.options)
     with LogNotes(showing.console), Interruption() as interruption:
-        run = start(request, store=store, redact=redact)
+        run = start(request, store=store, redact=redact, conversation=conversation)
         interruption.watch(run)
         _print_command(run, showing.console)
         if run.launch.sandbox:

@@ -14,10 +14,10 @@ from harness.formatting.escapes import revealed
 from harness.gateway.bodies import BodyReader
 from harness.gateway.recorded import content_of, stored_of
 from harness.gateway.tape import tape_lines
-from harness.log.raw import RawRequest, RawResponse, read_raw
+from harness.log.raw import RawRequest, RawResponse
 from harness.log.stores.files import FileStore
 from harness.models.wires.wire import SaidItem, all_wires, as_text
-from harness.runs.replay_request import answered_calls, recorded_run
+from harness.runs.replay_request import RecordedRun, answered_calls, recorded_entries, recorded_run
 
 _LONGEST = 20_000
 
@@ -25,7 +25,7 @@ _LONGEST = 20_000
 def export(store: FileStore, log_id: str) -> int:
     """Write a session's calls to standard output as a tape. Raises UsageError where there are none."""
     recorded = recorded_run(store, log_id)
-    for line in tape_lines(read_raw(recorded.path)):
+    for line in tape_lines(recorded_entries(recorded)):
         sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()
     return 0
@@ -35,7 +35,7 @@ def show(store: FileStore, log_id: str, number: int, *, only_new: bool) -> int:
     """Raises UsageError for a call that there is none of."""
     calls = [
         (request, response, body)
-        for request, response, body in _bodies(recorded_run(store, log_id).path)
+        for request, response, body in _bodies(recorded_run(store, log_id))
         if request.purpose in ("answer", "compact")
     ]
     if number > len(calls):
@@ -52,9 +52,9 @@ def show(store: FileStore, log_id: str, number: int, *, only_new: bool) -> int:
     return 0
 
 
-def _bodies(path: str) -> Iterator[tuple[RawRequest, RawResponse, bytes]]:
+def _bodies(recorded: RecordedRun) -> Iterator[tuple[RawRequest, RawResponse, bytes]]:
     bodies = BodyReader()
-    for request, response in answered_calls(path):
+    for request, response in answered_calls(recorded):
         yield request, response, bodies.read(request.id, stored_of(request)) or b""
 
 

@@ -36,6 +36,8 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     recording: str = ""
     """A tape, or a raw record, that answers in place of a model."""
+    further: tuple[str, ...] = ()
+    """The raw records of the later messages of the same conversation."""
     recorded_model: str = ""
     """The model that the agent asked for in the recording, where it can be told to ask for it again."""
     source: str = ""

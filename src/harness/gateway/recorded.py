@@ -61,7 +61,8 @@ class Recording:
     def __init__(self, entries: Iterable[RawEntry], context: MatchContext = ANYWHERE) -> None:
         """`context`: of the recording, with its own folders."""
         self.lock = threading.Lock()
-        self.start: RawStart | None = None
+        self.starts: list[RawStart] = []
+        """Of each message of the conversation."""
         self.calls: list[RecordedCall] = []
         self.damaged = 0
         """Calls whose bodies cannot be read."""
@@ -81,7 +82,7 @@ class Recording:
         waiting: dict[int, RawRequest] = {}
         for entry in entries:
             if isinstance(entry, RawStart):
-                self.start = self.start or entry
+                self.starts.append(entry)
             elif isinstance(entry, RawRequest):
                 waiting[entry.id] = entry
             elif isinstance(entry, RawResponse) and (request := waiting.pop(entry.id, None)) is not None:

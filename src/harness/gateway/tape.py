@@ -1,47 +1,70 @@
 """Tapes: the calls of a run as a file of their own, one JSON object a line, for tests and for replays elsewhere.
 
-The lines are the entries of the raw record, with their bytes in base64: a `start`, then `request` and `response`.
+The lines are the entries of the raw record, with their bytes in base64: a `start`, then `request` and `response`, and an
+`event` for each question and its answer. A conversation has a `start` for each of its messages.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.log.private_files import append_all, open_private
-from harness.log.raw import RawCall, RawEntry, RawRequest, RawResponse, RawStart
+from harness.log.raw import RawCall, RawEntry, RawEvent, RawRequest, RawResponse, RawStart
 
 VERSION = 1
 """Of the form: a newer one is not read."""
+TapeEntry: TypeAlias = RawStart | RawCall | RawEvent
+_ABOUT_QUESTIONS = re.compile(rb'^\{"type": ?"Relay(Reply)?"')
 
 
-def tape_line(entry: RawStart | RawCall) -> bytes:
+def tape_line(entry: TapeEntry) -> bytes:
     return msgspec.json.encode(entry) + b"\n"
 
 
 def tape_lines(entries: Iterable[RawEntry]) -> Iterator[bytes]:
-    """The lines for the entries of a raw record; all but the calls and the start are left out."""
+    """The lines for the entries of a raw record; all but the calls, the starts, questions and answers are left out."""
     for entry in entries:
-        if isinstance(entry, RawStart | RawRequest | RawResponse):
+        if isinstance(entry, RawStart | RawRequest | RawResponse) or (
+            isinstance(entry, RawEvent) and _ABOUT_QUESTIONS.search(bytes(entry.event))
+        ):
             yield tape_line(entry)
+
+
+def joined(records: Iterable[Iterable[RawEntry]]) -> Iterator[RawEntry]:
+    """The entries of several records, each of which counts its calls from 1, as those of one."""
+    last = 0
+    for record in records:
+        before = last
+        for entry in record:
+            if isinstance(entry, RawRequest):
+                last = max(last, entry.id + before)
+                of = entry.of + before if entry.of else 0
+                yield replace(entry, id=entry.id + before, of=of)
+            elif isinstance(entry, RawResponse):
+                yield replace(entry, id=entry.id + before)
+            else:
+                yield entry
 
 
 class TapeReading(msgspec.Struct):
     """The entries of a tape, and how many lines could not be read."""
 
-    entries: list[RawStart | RawCall]
+    entries: list[TapeEntry]
     damaged: list[int]
     """Numbers of lines, from 1."""
 
 
 @cache
 def _decoder() -> Any:
-    return msgspec.json.Decoder(RawStart | RawRequest | RawResponse)
+    return msgspec.json.Decoder(RawStart | RawRequest | RawResponse | RawEvent)
 
 
 def read_tape(path: str) -> TapeReading:
@@ -67,7 +90,7 @@ def read_tape(path: str) -> TapeReading:
     return reading
 
 
-def _require_known(path: str, entry: RawStart | RawCall) -> None:
+def _require_known(path: str, entry: TapeEntry) -> None:
     gateway = entry.gateway if isinstance(entry, RawStart) else None
     if gateway is not None and gateway.version > VERSION:
         raise UsageError(
@@ -90,7 +113,7 @@ class TapeWriter:
             reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
             raise UsageError(f"cannot record requests in {path!r}: {reason}") from error
 
-    def write(self, entries: Iterable[RawStart | RawCall]) -> None:
+    def write(self, entries: Iterable[TapeEntry]) -> None:
         """A disk that is full is no reason to leave an agent without an answer."""
         if self._file < 0:
             return

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from harness.agents.registry import names_with
 from harness.contracts.agent import Agent, Version
 from harness.contracts.fixture import AgentFixture
 from harness.contracts.request import Permissions
@@ -48,6 +49,10 @@ class _Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """What comes of the run is handed over to the agent as a session of its own, which is asked this."""
     reads_store: bool = False
     """What the agent has stored of the run itself is compared with the live log."""
+    through_gateway: bool = False
+    """It is recorded by a gateway, and what was recorded is played again (`gateway_run`)."""
+    fork_at: int | None = None
+    """After so many recorded answers a model goes on."""
     stop: Literal["", "interrupt", "terminate"] = ""
     stop_when: str = ""
     """As soon as this file is there."""
@@ -68,6 +73,11 @@ class Scenario(_Fields, frozen=True, kw_only=True):
     script: Script
     source: dict[str, Any]
     """The script as it was written."""
+
+    @property
+    def examines_more(self) -> bool:
+        """Whether more is looked at than the events of one run."""
+        return bool(self.hand_over_prompt or self.reads_store or self.through_gateway or self.person)
 
     @property
     def is_about_recovery(self) -> bool:
@@ -95,6 +105,8 @@ class Scenario(_Fields, frozen=True, kw_only=True):
             return "no conversation can be handed over to it as a session of its own"
         if self.reads_store and agent.name not in history_names():
             return "the sessions that it stores cannot be read"
+        if self.through_gateway and agent.name not in names_with("gateway"):
+            return "it cannot be pointed at a gateway"
         if self.resume_prompt and "resume" not in supports:
             return "it cannot resume a session"
         if self.person is None and self.permissions not in ("full-access", *agent.supports):

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from harness.lab.ask_holds_run import hold_to_ask
 from harness.lab.doctor_report import Finding, HeldTrial, ScenarioResult, verdict_of
 from harness.lab.expectations import KnownFields, missing, unknown_fields
 from harness.lab.fixtures import load_fixture
+from harness.lab.gateway_run import GatewayTrial
 from harness.lab.hand_over_run import hand_over_to_itself
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.request_log import RequestEntry
@@ -92,7 +94,7 @@ def run_scenario(
     make_project(cwd, skills_folder=fixture.skills_folder, skill=scenario.skill)
     output: ScenarioOutput | None = None
     try:
-        if scenario.hand_over_prompt or scenario.reads_store or scenario.person is not None:
+        if scenario.examines_more:
             findings, trials = _examine(tested, scenario, folder, cwd, timeout_s)
             result = replace(_result(tested, scenario, findings, began_s), held=trials)
             if trials and not findings and not any(one.tried for one in trials):
@@ -142,6 +144,9 @@ def _examine(
             findings = hand_over_to_itself(offline, request, prompt, tested.version, folder)
         elif scenario.reads_store:
             findings = compare_store(offline, request, folder)
+        elif scenario.through_gateway and scenario.person is None:
+            anew = partial(make_project, cwd)
+            findings = list(GatewayTrial(scenario, offline, request, folder, anew).findings())
         elif scenario.lines:
             findings, trials = hold_to_ask(scenario, offline, request, folder)
         else:

@@ -181,9 +181,7 @@ class Dialogue:
         try:
             line, switches = self._line_before()
             try:
-                self._gateway = (
-                    line.gateway if line is not None else open_gateway(self._launch, self._recorder)
-                )
+                self._gateway = line.gateway if line else open_gateway(self._launch, self._recorder)
             finally:
                 self._begin(line)
             if self._gateway is not None:
@@ -494,6 +492,8 @@ class Dialogue:
             if decision.answer != "ask":
                 is_allowed = decision.answer == "allow"
                 decided = RelayReply(id=relay.id, approved=is_allowed, by="policy", reason=decision.why)
+        if decided is None and self._gateway is not None:
+            decided = self._gateway.recorded_answer(relay)
         if decided is None and self._unattended is not None:
             decided = self._unattended(relay)
         if decided is None and self._is_interrupted:

@@ -1,16 +1,23 @@
-"""A recorded run, played again: what is known of the recording, and the request that plays it."""
+"""A recorded run, played again: what is known of the recording, and the request that plays it.
+
+A conversation has a raw record for each of its messages, and is played whole, in one process; so it can only be played as
+far as the agent was held in one.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from harness.agents.registry import load_part
-from harness.contracts.request import GatewayOptions, Limits, Request
+from harness.contracts.request import GatewayOptions, Limits, OnAsk, Request
 from harness.errors import UsageError
-from harness.gateway.tape import read_tape
+from harness.gateway.tape import joined, read_tape
 from harness.log.raw import RawEntry, RawRequest, RawResponse, RawStart, read_raw
 from harness.log.stores.files import FileStore
 from harness.runs.audit import RAW, own_raw_paths
@@ -28,9 +35,15 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Contract: holds what is said of the recording before it is played."""
 
     path: str
+    further: tuple[str, ...] = ()
+    """The records of the later messages."""
     source: str
     """The id of the session, or the file."""
     start: RawStart
+    prompts: tuple[str, ...] = ()
+    """Of all messages that can be played."""
+    unplayed: int = 0
+    """So many messages follow that cannot be."""
     calls: int
     """Requests for an answer."""
     model: str = ""
@@ -45,21 +58,44 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
 def recorded_run(store: FileStore, log_id: str) -> RecordedRun:
     """Raises UsageError for a session without a recording of its calls."""
     path = store.path(log_id, RAW)
-    if not os.path.exists(path):
-        runs = own_raw_paths(store, log_id)
-        path = next(iter(runs.values()), "")
-    return _described(list(read_raw(path)) if path else [], path, log_id)
+    paths = [path] if os.path.exists(path) else [*own_raw_paths(store, log_id).values()]
+    records = [list(read_raw(one)) for one in paths]
+    starts = [next((one for one in record if isinstance(one, RawStart)), None) for record in records]
+    while len(starts) > 1 and not _has_calls(starts[0], records[0]):  # a gateway came later
+        del starts[0], records[0], paths[0]
+    playable = len(list(takewhile(_is_held_on(starts), starts))) or 1
+    described = _described(list(joined(records[:playable])), paths[0] if paths else "", log_id)
+    return replace(described, further=tuple(paths[1:playable]), unplayed=len(paths[playable:]))
+
+
+def _has_calls(start: RawStart | None, record: Sequence[RawEntry]) -> bool:
+    has_gateway = start is not None and start.gateway is not None
+    return has_gateway and any(isinstance(entry, RawRequest) for entry in record)
+
+
+def _is_held_on(starts: Sequence[RawStart | None]) -> Callable[[RawStart | None], bool]:
+    """Whether a message was sent to the same process as the first, or could have been."""
+    agent = starts[0].agent if starts and starts[0] is not None else ""
+    return lambda one: one is not None and one.two_way and one.gateway is not None and one.agent == agent
 
 
 def recorded_tape(path: str) -> RecordedRun:
     """Raises UsageError."""
     reading = read_tape(path)
     described = _described(list(reading.entries), path, path)
-    return msgspec.structs.replace(described, damaged=len(reading.damaged), is_foreign=True)
+    return replace(described, damaged=len(reading.damaged), is_foreign=True)
+
+
+def recorded_entries(recorded: RecordedRun) -> Iterator[RawEntry]:
+    """Of all messages, the calls numbered through."""
+    if not recorded.path.endswith(RAW):
+        return iter(read_tape(recorded.path).entries)
+    return joined(map(read_raw, (recorded.path, *recorded.further)))
 
 
 def _described(entries: list[RawEntry], path: str, source: str) -> RecordedRun:
-    start = next((entry for entry in entries if isinstance(entry, RawStart)), None)
+    starts = [entry for entry in entries if isinstance(entry, RawStart)]
+    start = starts[0] if starts else None
     requests = [entry for entry in entries if isinstance(entry, RawRequest)]
     calls = sum(entry.purpose == "answer" for entry in requests)
     if start is None or start.gateway is None or not requests:
@@ -77,7 +113,15 @@ def _described(entries: list[RawEntry], path: str, source: str) -> RecordedRun:
         )
     model = next((entry.model for entry in requests if entry.purpose == "answer" and entry.tool_count), "")
     is_masked = any(entry.is_masked for entry in entries if isinstance(entry, RawRequest | RawResponse))
-    return RecordedRun(path=path, source=source, start=start, calls=calls, model=model, is_masked=is_masked)
+    return RecordedRun(
+        path=path,
+        source=source,
+        start=start,
+        prompts=tuple(one.prompt for one in starts),
+        calls=calls,
+        model=model,
+        is_masked=is_masked,
+    )
 
 
 def replay_request(
@@ -105,22 +149,29 @@ def replay_request(
     options = options or GatewayOptions()
     own_models = load_part(start.agent, "gateway")
     if own_models is not None and own_models.wire != "chat":  # its vendor's, which need no settings
-        options = msgspec.structs.replace(options, recorded_model=recorded.model)
+        options = replace(options, recorded_model=recorded.model)
     return Request(
         agent=start.agent,
         prompt=start.prompt if prompt is None else prompt,
         cwd=cwd or start.cwd,
         model=model or (start.model if options.fork_at is not None else ""),
-        gateway=msgspec.structs.replace(options, recording=recorded.path, source=recorded.source),
+        gateway=replace(options, recording=recorded.path, further=recorded.further, source=recorded.source),
         limits=limits or Limits(),
-        on_ask="allow" if kept.get("permissions") in ("ask", "accept-edits") else None,
+        on_ask=_unasked(start, kept),
         **kept,
     )
 
 
-def answered_calls(path: str) -> list[tuple[RawRequest, RawResponse]]:
-    """The calls of a raw record or a tape, in order."""
-    entries: list[Any] = list(read_raw(path)) if path.endswith(RAW) else list(read_tape(path).entries)
+def _unasked(start: RawStart, kept: dict[str, Any]) -> OnAsk | None:
+    """How a question is answered that the recording does not answer."""
+    if start.request.get("on_ask") == "allow":
+        return "allow"
+    return "deny" if kept.get("permissions") in ("ask", "accept-edits") else None
+
+
+def answered_calls(recorded: RecordedRun) -> list[tuple[RawRequest, RawResponse]]:
+    """The calls, in order."""
+    entries = list(recorded_entries(recorded))
     requests = {entry.id: entry for entry in entries if isinstance(entry, RawRequest)}
     return [
         (requests[entry.id], entry)

@@ -16,8 +16,9 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
+from harness.contracts.request import GatewayOptions
 from harness.errors import SpawnFailed
-from harness.events import Warning
+from harness.events import Relay, RelayReply, Warning
 from harness.gateway.call import Answerer, GatewayCall
 from harness.gateway.call_inlet import CallInlet
 from harness.gateway.call_records import CallRecords
@@ -26,13 +27,14 @@ from harness.gateway.gateway import ModelGateway
 from harness.gateway.pass_on import PassOn, Spending
 from harness.gateway.played import Played
 from harness.gateway.recorded import Playback, Recording
-from harness.gateway.tape import read_tape
+from harness.gateway.tape import joined, read_tape
 from harness.gateway.translated import Translated
 from harness.gateway.tunnels import Tunnels
 from harness.log import codec
 from harness.log.raw import RawCall, RawControl, RawEntry, RawEvent, RawGateway, RawStart, read_raw
 from harness.process.invocation import Invocation
 from harness.runs.gateway_plan import GatewayPlan, filled
+from harness.runs.recorded_answers import RecordedAnswers
 from harness.runs.sealing import proxy_environment, seal_around
 from harness.system.contract import system
 
@@ -54,6 +56,7 @@ class RunGateway:
         self.inlet = CallInlet()
         self.played: Played | None = None
         """Of a replay."""
+        self._answers: RecordedAnswers | None = None
         self.spending = spending
         """Of the run that is open; None: nothing limits it."""
         self._plan = plan
@@ -169,6 +172,10 @@ class RunGateway:
         self._records.cut(lambda: self.inlet.take(handle))
         self.spending = None
 
+    def recorded_answer(self, relay: Relay) -> RelayReply | None:
+        """How a question was answered in the recording; None: it was not asked there, or this is no replay."""
+        return None if self._answers is None else self._answers.answer(relay)
+
     def refusal(self, call: GatewayCall) -> str:
         """Contract: `Spending`, that of the run that is open."""
         spending = self.spending
@@ -205,8 +212,8 @@ class RunGateway:
 
     def _context(self, recording: Recording | None) -> MatchContext:
         places = [(self._cwd, "<cwd>"), (self.home, "<home>")]
-        if recording is not None and recording.start is not None:
-            places += _recorded_places(recording.start)
+        for start in recording.starts if recording is not None else ():
+            places += _recorded_places(start)
         pointing = self._plan.pointing
         return MatchContext(
             places=tuple(pair for pair in dict.fromkeys(places) if len(pair[0]) > 1),
@@ -220,10 +227,10 @@ class RunGateway:
             assert model is not None
             return model
         options = self._plan.options
-        places: Mapping[str, str] = {}
-        if recording.start is not None:
-            names = {"<cwd>": self._cwd, "<home>": self.home}
-            places = {path: names[name] for path, name in _recorded_places(recording.start)}
+        names = {"<cwd>": self._cwd, "<home>": self.home}
+        recorded = [pair for start in recording.starts for pair in _recorded_places(start)]
+        places: Mapping[str, str] = {path: names[name] for path, name in recorded}
+        self._answers = RecordedAnswers(_entries(options), places, has_live_calls=model is not None)
         self.played = Played(
             Playback(recording, context, places, is_strict=options.is_strict),
             on_parted=lambda reason: self._stop("parted", reason),
@@ -272,18 +279,22 @@ def _said_as_failed_start() -> Iterator[None]:
 
 
 def _recording(plan: GatewayPlan) -> Recording | None:
-    path = plan.options.recording
-    if not path:
+    if not plan.options.recording:
         return None
-    entries = entries_of(path)
-    start = next((entry for entry in entries if isinstance(entry, RawStart)), None)
+    entries = _entries(plan.options)
+    starts = [entry for entry in entries if isinstance(entry, RawStart)]
     pointing = plan.pointing
     context = MatchContext(
-        places=tuple(_recorded_places(start)) if start is not None else (),
+        places=tuple(dict.fromkeys(pair for start in starts for pair in _recorded_places(start))),
         result_noise=pointing.result_noise,
         reminders=pointing.reminders,
     )
     return Recording(entries, context)
+
+
+def _entries(options: GatewayOptions) -> list[RawEntry]:
+    """Of the whole conversation. Raises UsageError."""
+    return list(joined(map(entries_of, (options.recording, *options.further))))
 
 
 def entries_of(path: str) -> list[RawEntry]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness.cli.console import Console, can_answer
 from harness.cli.parser import EXIT_CODES, completes, count_or_zero, seconds
 from harness.errors import UsageError
-from harness.events import ModelCall
+from harness.events import Error, ModelCall
 from harness.formatting.escapes import single_line
 
 if TYPE_CHECKING:
@@ -51,8 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
+    from msgspec.structs import replace
+
     from harness.cli import preferences
     from harness.cli.commands.run import carry_out
+    from harness.clients import exit_codes
+    from harness.runs.program_conversation import ProgramConversation
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     settings.require_valid()
@@ -62,8 +67,32 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     _announce(recorded, request, console)
     if recorded.is_foreign and not request.sealed and not _is_trusted(recorded, arguments, console):
         return 1
-    return carry_out(
-        request, arguments, settings, console, on_end=lambda run: _report(run, recorded, console)
+    runs: list[Run] = []
+    conversation = ProgramConversation() if len(recorded.prompts) > 1 else None
+    code = 0
+    try:
+        for prompt in (request.prompt, *recorded.prompts[1:]):
+            message = replace(request, prompt=prompt)
+            code = carry_out(
+                message, arguments, settings, console, on_end=runs.append, conversation=conversation
+            )
+            if code == exit_codes.READER_GONE or not runs or _is_over(runs[-1]):
+                break
+    finally:
+        if conversation is not None:
+            conversation.close()
+    _report(runs, recorded, console)
+    return code
+
+
+def _is_over(run: Run) -> bool:
+    """Whether no further message of the recording follows: it parted, was stopped, or a model has answered."""
+    if run.wait().outcome == "interrupted":
+        return True
+    return any(
+        event.code.startswith("replay_") if isinstance(event, Error) else event.origin != "recording"
+        for event in run
+        if isinstance(event, Error | ModelCall)
     )
 
 
@@ -119,6 +148,8 @@ def _request(arguments: argparse.Namespace, recorded: RecordedRun) -> Request:
         options=options,
         limits=Limits(timeout_s=arguments.timeout),
     )
+    if is_forked and request.on_ask == "deny" and can_answer():
+        request = replace(request, on_ask="wait")  # what the recording does not answer, a person does
     return replace(request, binary=arguments.binary, sealed="" if arguments.no_seal else "write")
 
 
@@ -136,8 +167,11 @@ def _announce(recorded: RecordedRun, request: Request, console: Console) -> None
     at = f" at commit {commit[:7]}" if commit else ""
     cost = "No network, no tokens." if request.gateway and request.gateway.fork_at is None else ""
     made = " ".join(filter(None, (start.agent, start.version)))
+    calls = f"{recorded.calls} calls"
+    if len(recorded.prompts) > 1:
+        calls = f"{_messages(len(recorded.prompts))}, {calls}"
     console.say(
-        f"Replaying {recorded.source[:12]} ({made}, {recorded.calls} calls, recorded {when} ago{at}). {cost}".rstrip()
+        f"Replaying {recorded.source[:12]} ({made}, {calls}, recorded {when} ago{at}). {cost}".rstrip()
     )
     if recorded.damaged:
         console.warning(f"{recorded.damaged} lines of the tape are damaged: these calls are missing")
@@ -153,16 +187,28 @@ def _announce(recorded: RecordedRun, request: Request, console: Console) -> None
         )
 
 
-def _report(run: Run, recorded: RecordedRun, console: Console) -> None:
+def _report(runs: Sequence[Run], recorded: RecordedRun, console: Console) -> None:
     """What a replay showed: how far the recording went, and what was another than in it."""
-    calls = [event for event in run if isinstance(event, ModelCall)]
+    if not runs:
+        return
+    calls = [event for run in runs for event in run if isinstance(event, ModelCall)]
     played = [call for call in calls if call.origin == "recording"]
     asked = [call for call in calls if call.origin in ("provider", "translated")]
-    ended = "to its end" if run.wait().outcome == "completed" else "until the run ended"
+    has_ended = len(runs) == len(recorded.prompts) and runs[-1].wait().outcome == "completed"
+    ended = "to its end" if has_ended else "until the run ended"
     then = f", {len(asked)} by the model" if asked else ""
     console.say(f"Played {ended}: {len(played)} of {recorded.calls} calls from the recording{then}.")
+    if recorded.unplayed:
+        console.warning(
+            f"{_messages(recorded.unplayed)} of the session followed, which were not held in the same conversation: they "
+            "were not played"
+        )
     told = [(call.step, what) for call in calls for what in call.differs]
     if told:
         console.say(f"{len(told)} difference{'s' if len(told) > 1 else ''} from the recording:")
     for step, what in told:
         console.say(f"  step {step}  {single_line(what)}")
+
+
+def _messages(count: int) -> str:
+    return f"{count} message{'s' if count > 1 else ''}"

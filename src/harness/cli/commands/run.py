@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from harness.clients.span_export import SpanExport
     from harness.config import Settings
     from harness.contracts.request import Request
+    from harness.runs.program_conversation import ProgramConversation
     from harness.runs.run import Run
 
 ON_ASK = ("deny", "allow", "wait")
@@ -191,6 +192,7 @@ def carry_out(
     settings: Settings,
     console: Console,
     on_end: Callable[[Run], object] | None = None,
+    conversation: ProgramConversation | None = None,
 ) -> int:
     """Start the run and show it as the options say, or with `--dry-run` only its command line."""
     from harness.cli import preferences
@@ -217,7 +219,15 @@ def carry_out(
     store = preferences.open_store(settings)
     redact = settings.value("log.redact") and not arguments.no_redact
     try:
-        return run_and_show(request, store, showing, redact=redact, record=arguments.record, on_end=on_end)
+        return run_and_show(
+            request,
+            store,
+            showing,
+            redact=redact,
+            record=arguments.record,
+            on_end=on_end,
+            conversation=conversation,
+        )
     finally:
         if export is not None:
             export.close()

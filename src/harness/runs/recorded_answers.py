@@ -1,0 +1,85 @@
+"""How the questions of a recorded run were answered, for its replay: nothing is allowed there that was not allowed then.
+
+the question of the replay        is answered as
+about a call of the same id       that call, where all calls come from the recording: its ids do, too
+the same, word for word           that question
+another one                       nobody: it is refused, or a person is asked
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.events import Event, Relay, RelayReply
+from harness.log import codec
+from harness.log.raw import RawEntry, RawEvent
+
+_UNREADABLE = (msgspec.MsgspecError, ValueError)
+
+
+class RecordedAnswers:
+    """Contract: `answer` gives each recorded answer once, and None for a question that the recording does not have. Used
+    from any thread.
+    """
+
+    def __init__(
+        self, entries: Iterable[RawEntry], places: Mapping[str, str], *, has_live_calls: bool = False
+    ) -> None:
+        """`places`: recorded folder → present one. `has_live_calls`: a model may make calls, too, with any id."""
+        self._lock = threading.Lock()
+        self._matches = (_is_same,) if has_live_calls else (_has_id, _is_same)
+        self._asked = list(_answered(entries, places))
+
+    def answer(self, relay: Relay) -> RelayReply | None:
+        with self._lock:
+            for matches in self._matches:
+                for number, (asked, reply) in enumerate(self._asked):
+                    if asked.kind == relay.kind and matches(asked, relay):
+                        del self._asked[number]
+                        return replace(reply, id=relay.id, by="policy")
+        return None
+
+
+def _answered(entries: Iterable[RawEntry], places: Mapping[str, str]) -> Iterable[tuple[Relay, RelayReply]]:
+    waiting: dict[str, Relay] = {}
+    for entry in entries:
+        event = _event_of(entry) if isinstance(entry, RawEvent) else None
+        if isinstance(event, Relay):
+            waiting[event.id] = replace(event, input=_moved(event.input, places))
+        elif isinstance(event, RelayReply) and (relay := waiting.pop(event.id, None)) is not None:
+            yield relay, event
+
+
+def _has_id(asked: Relay, relay: Relay) -> bool:
+    return bool(asked.call_id) and (asked.call_id, asked.tool_name) == (relay.call_id, relay.tool_name)
+
+
+def _is_same(asked: Relay, relay: Relay) -> bool:
+    told = (asked.tool_name, asked.input, asked.question, asked.options)
+    return told == (relay.tool_name, relay.input, relay.question, relay.options)
+
+
+def _moved(value: Any, places: Mapping[str, str]) -> Any:
+    match value:
+        case str():
+            for before, now in places.items():
+                value = value.replace(before, now)
+            return value
+        case dict():
+            return {name: _moved(inner, places) for name, inner in value.items()}
+        case list():
+            return [_moved(inner, places) for inner in value]
+    return value
+
+
+def _event_of(entry: RawEvent) -> Event | None:
+    """None: it is of another version, and answers nothing."""
+    try:
+        return codec.decode(bytes(entry.event))
+    except _UNREADABLE:
+        return None

@@ -1,0 +1,99 @@
+"""The doctor's scenarios of the gateway: an agent that is recorded, played again and forked, and what they find."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import small_agent
+from harness.agents.registry import load
+from harness.lab.doctor_report import Finding
+from harness.lab.fixtures import load_fixture
+from harness.lab.scenario import Scenario, load_scenario, read_scenario, scenario_names
+from harness.lab.scenario_run import AgentUnderTest, run_scenario
+
+_SCENARIO = """
+title = "is recorded"
+prompt = "Go."
+through_gateway = true
+fork_at = 1
+turns = [
+  [{ text = "I look." }, { call = "run", command = "cat README.md" }],
+  { call = "run", command = "echo more > made.txt; cat made.txt" },
+  { text = "Done." },
+]
+
+[expect]
+texts = ["I look.", "Done."]
+files = { "made.txt" = "more" }
+"""
+_FAULTS = """
+title = "fails"
+prompt = "Go."
+through_gateway = true
+turns = [{ call = "run", command = "cat README.md" }, [{ fault = "401" }, { text = "never" }]]
+
+[expect]
+outcome = "failed"
+"""
+
+
+def _scenario(folder: Path, text: str) -> Scenario:
+    path = folder / "trial.toml"
+    path.write_text(text)
+    return read_scenario(str(path))
+
+
+def _examined(folder: Path, old: str = "", new: str = "", scenario: str = _SCENARIO) -> list[Finding]:
+    program = Path(small_agent.install(folder / "bin"), "claude")
+    text = program.read_text()
+    assert old in text
+    program.write_text(text.replace(old, new) if old else text)
+    tested = AgentUnderTest(
+        agent=load("claude"), binary=str(program), version="2.1.325", known={}, known_gaps={}
+    )
+    before = dict(os.environ)
+    result, _ = run_scenario(tested, _scenario(folder, scenario), str(folder / "trial"), 60.0)
+    assert dict(os.environ) == before
+    return list(result.findings)
+
+
+@pytest.mark.parametrize("scenario", [_SCENARIO, _FAULTS])
+def test_an_agent_that_keeps_to_its_gateway_has_no_findings(tmp_path: Path, scenario: str) -> None:
+    assert _examined(tmp_path, scenario=scenario) == []
+
+
+def test_an_agent_that_says_something_else_each_time_parts_from_its_recording(tmp_path: Path) -> None:
+    findings = _examined(
+        tmp_path, "{prompt}", "{prompt} {' of '.join(chr(97 + b % 26) for b in os.urandom(8))}"
+    )
+    assert [one.kind for one in findings][:1] == ["broken"]
+    assert "its replay ended as 'failed', and the run as 'completed'" in findings[0].what
+    assert "parted from the recording" in findings[0].example
+
+
+def test_what_an_agent_puts_into_results_itself_is_told(tmp_path: Path) -> None:
+    findings = _examined(tmp_path, "done.stdout + done.stderr", "done.stdout + 'took %d' % os.getpid()")
+    told = [one for one in findings if "tells a difference" in one.what]
+    assert [one.kind for one in told] == ["degraded"] * 2
+    assert "took " in told[0].example
+
+
+def test_an_agent_that_ignores_its_gateway_is_broken(tmp_path: Path) -> None:
+    findings = _examined(tmp_path, 'os.environ["ANTHROPIC_BASE_URL"]', '"http://127.0.0.1:9"')
+    assert findings[0].kind == "broken"
+
+
+def test_an_agent_that_prints_its_environment_does_not_print_the_key(tmp_path: Path) -> None:
+    findings = _examined(tmp_path, "done.stdout + done.stderr", "done.stdout + repr(dict(os.environ))")
+    assert not [one for one in findings if "key" in one.what]
+
+
+def test_scenarios_of_the_gateway_are_skipped_for_agents_that_have_none() -> None:
+    through = [one for one in map(load_scenario, scenario_names()) if one.through_gateway]
+    assert len(through) >= 3
+    for name in ("cursor", "antigravity"):
+        for scenario in through:
+            assert scenario.not_offered(load(name), load_fixture("claude")) != ""
