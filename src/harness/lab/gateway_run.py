@@ -35,7 +35,7 @@ from harness.runs.sealing import find_seal
 
 FORK_END = "The fork is at its end."
 _KEY = "sk-lab-0123456789abcdef-provider-key"
-_ANSWERED = ("answered", "side", "over")
+_ANSWERS = ("answered", "side", "over")
 _LONGEST_SHOWN = 300
 
 
@@ -66,32 +66,32 @@ class GatewayTrial:
 
     def findings(self) -> Iterator[Finding]:
         with as_provider(self._offline):
-            recorded, events, asked = self._run(self._request)
-            yield from self._recorded(recorded, events, asked)
+            original, events, requests = self._run(self._request)
+            yield from self._recorded(original, events, requests)
             if not any(isinstance(event, ModelCall) for event in events):
                 return
-            yield from self._replayed(recorded, events)
+            yield from self._replayed(original, events)
             if self._scenario.fork_at is not None:
-                yield from self._forked(recorded, self._scenario.fork_at)
+                yield from self._forked(original, self._scenario.fork_at)
 
     def _run(self, request: Request) -> tuple[Run, list[Event], list[RequestEntry]]:
         before = len(self._offline.server.requests)
         run = start(request, store=self._store)
         run.wait()
-        asked = [entry for entry in self._offline.server.requests[before:] if entry.wire]
-        return run, list(run), asked
+        requests = [entry for entry in self._offline.server.requests[before:] if entry.wire]
+        return run, list(run), requests
 
-    def _recorded(self, run: Run, events: list[Event], asked: list[RequestEntry]) -> Iterator[Finding]:
-        gives_up = self._scenario.is_about_recovery and _outcome(events) == "failed" and asked
+    def _recorded(self, run: Run, events: list[Event], requests: list[RequestEntry]) -> Iterator[Finding]:
+        gives_up = self._scenario.is_about_recovery and _outcome(events) == "failed" and requests
         if not gives_up:  # that is of another scenario; what was recorded must be right all the same
             yield from missing(self._scenario.expect, events, self._request.cwd)
         calls = [event for event in events if isinstance(event, ModelCall)]
-        sent = [entry for entry in asked if entry.outcome in (*_ANSWERED, "refused", "dropped")]
-        if len(calls) != len(sent):
-            what = f"{len(sent)} calls reached the provider, and {len(calls)} were recorded"
-            yield Finding(kind="broken" if not sent else "wrong", what=what, example=_said(events))
-        if not any(entry.outcome == "dropped" for entry in asked):
-            yield from _usage(run, asked)
+        arrivals = [entry for entry in requests if entry.outcome in (*_ANSWERS, "refused", "dropped")]
+        if len(calls) != len(arrivals):
+            what = f"{len(arrivals)} calls reached the provider, and {len(calls)} were recorded"
+            yield Finding(kind="broken" if not arrivals else "wrong", what=what, example=_said(events))
+        if not any(entry.outcome == "dropped" for entry in requests):
+            yield from _usage(run, requests)
         yield from self._of_the_record(run)
 
     def _of_the_record(self, run: Run) -> Iterator[Finding]:
@@ -104,17 +104,17 @@ class GatewayTrial:
             if os.path.exists(path) and _holds(path, _KEY.encode()):
                 yield Finding(kind="wrong", what=f"the provider's key is in {os.path.basename(path)}")
 
-    def _replayed(self, recorded: Run, before: list[Event]) -> Iterator[Finding]:
+    def _replayed(self, original: Run, before: list[Event]) -> Iterator[Finding]:
         self._anew()
         try:
-            run, events, asked = self._run(self._again(recorded, GatewayOptions()))
+            run, events, requests = self._run(self._again(original, GatewayOptions()))
         except HarnessError as error:
             yield Finding(
                 kind="broken", what=f"it cannot be played again: {error.message}", example=error.hint
             )
             return
-        if asked:
-            yield Finding(kind="wrong", what=f"its replay asked the model {len(asked)} times")
+        if requests:
+            yield Finding(kind="wrong", what=f"its replay asked the model {len(requests)} times")
         if _outcome(events) != _outcome(before):
             what = f"its replay ended as {_outcome(events)!r}, and the run as {_outcome(before)!r}"
             yield Finding(kind="broken", what=what, example=_said(events))
@@ -126,17 +126,17 @@ class GatewayTrial:
                 yield Finding(
                     kind="wrong", what=f"its replay has other {what}", example=example[:_LONGEST_SHOWN]
                 )
-        told = [what for event in events if isinstance(event, ModelCall) for what in event.differs]
-        for what in dict.fromkeys(told):
-            shown = "its replay tells a difference, where nothing differs"
-            yield Finding(kind="degraded", what=shown, example=what[:_LONGEST_SHOWN])
+        differences = [what for event in events if isinstance(event, ModelCall) for what in event.differs]
+        for what in dict.fromkeys(differences):
+            title = "its replay tells a difference, where nothing differs"
+            yield Finding(kind="degraded", what=title, example=what[:_LONGEST_SHOWN])
         yield from self._of_the_record(run)
 
-    def _forked(self, recorded: Run, steps: int) -> Iterator[Finding]:
+    def _forked(self, original: Run, steps: int) -> Iterator[Finding]:
         self._anew()
         self._offline.use(_with_other_end(self._scenario.script))
         try:
-            run, events, asked = self._run(self._again(recorded, GatewayOptions(fork_at=steps)))
+            run, events, requests = self._run(self._again(original, GatewayOptions(fork_at=steps)))
         except HarnessError as error:
             yield Finding(kind="broken", what=f"it cannot be forked: {error.message}", example=error.hint)
             return
@@ -150,17 +150,15 @@ class GatewayTrial:
             yield replace(finding, what=f"after its fork: {finding.what}")
         if any(end in event.text for event in events if isinstance(event, Message)):
             yield Finding(kind="wrong", what=f"its fork ended with the recorded answer {end!r}")
-        first = next((entry for entry in asked if entry.lane == MAIN), None)
+        first = next((entry for entry in requests if entry.lane == MAIN), None)
         if first is None or first.turn != steps:
             turn = "nothing" if first is None else f"turn {(first.turn or 0) + 1}"
-            yield Finding(
-                kind="wrong", what=f"the model of its fork at {steps} was first asked for {turn}", example=""
-            )
-        yield from _usage(run, asked)
+            yield Finding(kind="wrong", what=f"the model of its fork at {steps} was first asked for {turn}")
+        yield from _usage(run, requests)
         yield from self._of_the_record(run)
 
-    def _again(self, recorded: Run, options: GatewayOptions) -> Request:
-        request = replay_request(recorded_run(self._store, recorded.id), options=options)
+    def _again(self, original: Run, options: GatewayOptions) -> Request:
+        request = replay_request(recorded_run(self._store, original.id), options=options)
         try:
             find_seal("write", self._request.cwd)
         except UsageError:
@@ -201,15 +199,15 @@ def as_provider(offline: OfflineAgent) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _usage(run: Run, asked: Sequence[RequestEntry]) -> Iterator[Finding]:
+def _usage(run: Run, requests: Sequence[RequestEntry]) -> Iterator[Finding]:
     """What the scripted model said that its answers used is the truth."""
-    answers = sum(entry.outcome == "answered" for entry in asked)
+    answers = sum(entry.outcome == "answered" for entry in requests)
     truth = Tokens()
-    used = run.wait().usage or Usage()
+    usage = run.wait().usage or Usage()
     for name in ("input", "output", "cache_read"):
-        stated, real = getattr(used, name) or 0, getattr(truth, name) * answers
-        if stated != real:
-            yield Finding(kind="wrong", what=f"usage.{name} is {stated}, and {real} was used")
+        count, real = getattr(usage, name) or 0, getattr(truth, name) * answers
+        if count != real:
+            yield Finding(kind="wrong", what=f"usage.{name} is {count}, and {real} was used")
 
 
 def _with_other_end(script: Script) -> Script:

@@ -33,14 +33,14 @@ class RecordedAnswers:
         """`places`: recorded folder → present one. `has_live_calls`: a model may make calls, too, with any id."""
         self._lock = threading.Lock()
         self._matches = (_is_same,) if has_live_calls else (_has_id, _is_same)
-        self._asked = list(_answered(entries, places))
+        self._pairs = list(_answered(entries, places))
 
     def answer(self, relay: Relay) -> RelayReply | None:
         with self._lock:
             for matches in self._matches:
-                for number, (asked, reply) in enumerate(self._asked):
-                    if asked.kind == relay.kind and matches(asked, relay):
-                        del self._asked[number]
+                for number, (question, reply) in enumerate(self._pairs):
+                    if question.kind == relay.kind and matches(question, relay):
+                        del self._pairs[number]
                         return replace(reply, id=relay.id, by="policy")
         return None
 
@@ -55,13 +55,16 @@ def _answered(entries: Iterable[RawEntry], places: Mapping[str, str]) -> Iterabl
             yield relay, event
 
 
-def _has_id(asked: Relay, relay: Relay) -> bool:
-    return bool(asked.call_id) and (asked.call_id, asked.tool_name) == (relay.call_id, relay.tool_name)
+def _has_id(question: Relay, relay: Relay) -> bool:
+    return bool(question.call_id) and (question.call_id, question.tool_name) == (
+        relay.call_id,
+        relay.tool_name,
+    )
 
 
-def _is_same(asked: Relay, relay: Relay) -> bool:
-    told = (asked.tool_name, asked.input, asked.question, asked.options)
-    return told == (relay.tool_name, relay.input, relay.question, relay.options)
+def _is_same(question: Relay, relay: Relay) -> bool:
+    words = (question.tool_name, question.input, question.question, question.options)
+    return words == (relay.tool_name, relay.input, relay.question, relay.options)
 
 
 def _moved(value: Any, places: Mapping[str, str]) -> Any:

@@ -86,11 +86,11 @@ def recorded_tape(path: str) -> RecordedRun:
     return replace(described, damaged=len(reading.damaged), is_foreign=True)
 
 
-def recorded_entries(recorded: RecordedRun) -> Iterator[RawEntry]:
+def recorded_entries(run: RecordedRun) -> Iterator[RawEntry]:
     """Of all messages, the calls numbered through."""
-    if not recorded.path.endswith(RAW):
-        return iter(read_tape(recorded.path).entries)
-    return joined(map(read_raw, (recorded.path, *recorded.further)))
+    if not run.path.endswith(RAW):
+        return iter(read_tape(run.path).entries)
+    return joined(map(read_raw, (run.path, *run.further)))
 
 
 def _described(entries: list[RawEntry], path: str, source: str) -> RecordedRun:
@@ -169,9 +169,9 @@ def _unasked(start: RawStart, kept: dict[str, Any]) -> OnAsk | None:
     return "deny" if kept.get("permissions") in ("ask", "accept-edits") else None
 
 
-def answered_calls(recorded: RecordedRun) -> list[tuple[RawRequest, RawResponse]]:
+def answered_calls(run: RecordedRun) -> list[tuple[RawRequest, RawResponse]]:
     """The calls, in order."""
-    entries = list(recorded_entries(recorded))
+    entries = list(recorded_entries(run))
     requests = {entry.id: entry for entry in entries if isinstance(entry, RawRequest)}
     return [
         (requests[entry.id], entry)

@@ -228,8 +228,8 @@ class RunGateway:
             return model
         options = self._plan.options
         names = {"<cwd>": self._cwd, "<home>": self.home}
-        recorded = [pair for start in recording.starts for pair in _recorded_places(start)]
-        places: Mapping[str, str] = {path: names[name] for path, name in recorded}
+        pairs = [pair for start in recording.starts for pair in _recorded_places(start)]
+        places: Mapping[str, str] = {path: names[name] for path, name in pairs}
         self._answers = RecordedAnswers(_entries(options), places, has_live_calls=model is not None)
         self.played = Played(
             Playback(recording, context, places, is_strict=options.is_strict),
