@@ -82,6 +82,43 @@ def test_a_turn_in_such_a_folder_is_taken_back(cli: CliMachine, odd_folder: Path
     assert not (odd_folder / "made.txt").exists()
 
 
+def test_a_fleet_of_such_a_folder_is_run_and_continued(cli: CliMachine, odd_folder: Path) -> None:
+    cli.install("claude")
+    (odd_folder / ODD).write_text("3\n")
+    (odd_folder / "plan.toml").write_text(
+        'name = "odd"\nagents = [{ name = "v", agent = "claude" }]\n'
+        '[[task]]\nid = "a"\nprompt = "hi"\nworkspace = "."\ncheck = "cat a*b"\n'
+    )
+    assert cli.call("fleet", "run", "plan.toml").code == 2, "nobody has trusted it"
+    assert cli.call("fleet", "run", "plan.toml", "--trust").code == 0
+    assert "1 passed" in cli.call("fleet", "status", "odd").out
+    assert cli.call("fleet", "run", "plan.toml").code == 0, "it is trusted, and the same fleet"
+
+
+def test_what_such_a_folder_brings_is_trusted_until_it_changes(cli: CliMachine, odd_folder: Path) -> None:
+    settings = odd_folder / ".mcp.json"
+    settings.write_text('{"mcpServers": {"a": {"command": "true"}}}')
+    assert "new" not in cli.call("trust", "--yes").err
+    assert "is trusted already" in cli.call("trust", "--yes").err
+    settings.write_text('{"mcpServers": {"a": {"command": "false"}}}')
+    assert "is trusted already" not in cli.call("trust", "--yes").err
+    assert cli.call("trust", "--revoke").code == 0
+
+
+def test_a_session_is_handed_over_below_such_a_home(
+    cli: CliMachine, monkeypatch: pytest.MonkeyPatch, odd_folder: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(odd_folder))
+    cli.install("claude")
+    cli.install("codex")
+    assert cli.call("run", "-a", "claude", "-p", "hi").code == 0
+    answer = cli.call("hand-over", "last", "--to", "codex")
+    assert answer.code == 0, answer.err
+    listed = cli.call("hand-over", "--list").out.split()
+    assert cli.call("hand-over", "--remove", listed[0]).code == 0
+    assert not [*(odd_folder / ".codex").rglob("*.jsonl")]
+
+
 def test_a_run_without_undo_says_why_in_one_line(cli: CliMachine) -> None:
     cli.install("claude")
     data = cli.home / ".local/share/harness"
@@ -92,6 +129,26 @@ def test_a_run_without_undo_says_why_in_one_line(cli: CliMachine) -> None:
     (line,) = [one for one in answer.err.split("\n") if "undo" in one]
     assert line.startswith("harness: warning: no undo for this turn: ")
     assert "Errno" not in line
+
+
+@pytest.mark.parametrize(
+    ("folder", "words"),
+    [
+        (".local/share/harness/sessions", ["sessions", "search", "hi"]),
+        (".local/share/harness/sessions", ["sessions", "delete", "last", "-y"]),
+        (".config/harness/config.toml", ["permissions", "add", "allow", "--command", "ls"]),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_read_is_named_in_words(cli: CliMachine, folder: str, words: list[str]) -> None:
+    """A folder stands where the file would be, or the other way round."""
+    place = cli.home / folder
+    place.parent.mkdir(parents=True)
+    place.mkdir() if place.suffix else place.write_text("")
+    answer = cli.call(*words)
+    assert answer.code in (1, 2)
+    assert str(place) in answer.err
+    assert "Errno" not in answer.err
 
 
 def test_a_copy_that_could_not_be_made_is_a_failure(cli: CliMachine) -> None:

@@ -51,6 +51,11 @@ def test_options_that_serve_does_not_take_are_refused() -> None:
         unit_of(["--no-such-option"], "/home/me")
 
 
+def test_a_name_that_no_unit_can_hold_is_refused() -> None:
+    with pytest.raises(UsageError, match="UTF-8"):
+        unit_of([], "/home/caf\udce9")
+
+
 @pytest.mark.parametrize(
     ("word", "written"),
     [

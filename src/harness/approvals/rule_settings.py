@@ -119,7 +119,9 @@ def _text_of(path: str) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", hint="mend it by hand") from error
+        raise UsageError(
+            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}", hint="mend it by hand"
+        ) from error
 
 
 def _store(path: str, text: str) -> None:

@@ -18,6 +18,7 @@ from harness.approvals.protected import HEEDS_FILES_ALONE, OBEYED
 from harness.config.repositories import repository_of
 from harness.config.trust import read_record
 from harness.errors import HarnessError
+from harness.system import exact_json
 
 TrustState: TypeAlias = Literal["nothing", "trusted", "new", "changed"]
 """`nothing`: the folder brings nothing that the agent obeys; `changed`: it was trusted as it was then."""
@@ -116,7 +117,7 @@ def write_record(content: dict[str, Any]) -> None:
     path = config.trust_file()
     try:
         make_private_directory(os.path.dirname(path))
-        replace_private(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+        replace_private(path, exact_json.encode(content, indent=2) + b"\n")
     except OSError as error:
         raise HarnessError(f"cannot write {path}: {error.strerror}") from error
 

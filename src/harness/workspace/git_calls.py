@@ -138,7 +138,7 @@ class GitCalls:
         try:
             child = Child(Invocation(argv=argv, env=env, cwd=self.folder, stdin=stdin), _TIMEOUTS)
         except (HarnessError, OSError) as error:
-            raise GitFailed(f"git does not start: {error}") from error
+            raise GitFailed(f"git does not start: {getattr(error, 'strerror', None) or error}") from error
         with child:
             while child.exit is None:
                 chunks = child.read(max(0.0, deadline - time.monotonic()))

@@ -66,12 +66,20 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def unit_of(options: Sequence[str], folder: str) -> str:
-    """The text of the unit. Raises UsageError for options that `harness serve` does not take."""
+    """The text of the unit. Raises UsageError for options that `harness serve` does not take, and names no unit can hold."""
     from harness.cli.parser import parse
+    from harness.errors import UsageError
+    from harness.system.plain_text import plain_text
 
     parse("serve", options, verbose=False, color="auto")
     command = " ".join(map(quoted, (sys.executable, "-m", "harness", "serve", *options)))
-    return _TEMPLATE.format(command=command, folder=folder.replace("%", "%%"))
+    unit = _TEMPLATE.format(command=command, folder=folder.replace("%", "%%"))
+    if unit != plain_text(unit):
+        raise UsageError(
+            f"systemd reads units in UTF-8 alone, and this one names what is not: {plain_text(folder)}, {plain_text(command)}",
+            hint="run `harness serve` with what supervises your services",
+        )
+    return unit
 
 
 def quoted(word: str) -> str:

@@ -69,7 +69,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         if undo.problem:
             console.warning(undo.problem)
         if arguments.list:
-            return _list(undo, as_json=arguments.json)
+            return _list(undo, console, as_json=arguments.json)
         if arguments.show:
             return _show(undo, turn, _within(undo, arguments.show))
         return _undo(undo, turn, arguments, console)
@@ -160,14 +160,16 @@ def _within(undo: SessionUndo, path: str) -> str:
     raise UsageError(f"{path} is not in {undo.root}", hint="name a path in the folder of the session")
 
 
-def _list(undo: SessionUndo, *, as_json: bool) -> int:
+def _list(undo: SessionUndo, console: Console, *, as_json: bool) -> int:
     from harness.clients.changes.undo_lines import turn_lines
 
     turns = undo.turns()
     if as_json:
         write_json(turns)
-    else:
+    elif turns:
         write_text("".join(f"{line}\n" for line in turn_lines(turns)))
+    else:
+        console.say("no turn of this session was recorded with its files")
     return 0
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from harness.errors import UsageError
 from harness.fleet.plans.plan import FleetTask
+from harness.system import exact_json
 
 _BLOCK_BYTES = 1 << 20
 _NOT_CONTENT = ("workspace", "commit", "context", "files", "digest", "metadata", "source", "refusal")
@@ -23,13 +24,13 @@ def task_digest(task: FleetTask, workspace: str, known: dict[str, str]) -> str:
         name: value for name, value in msgspec.to_builtins(task).items() if name not in _NOT_CONTENT and value
     }
     content = [fields, workspace, files_digest(task.files, known)]
-    return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
+    return sha256(exact_json.encode(content, order="sorted")).hexdigest()[:16]
 
 
 def files_digest(files: Mapping[str, str], known: dict[str, str]) -> str:
     """Of files by their path in the workspace; empty when there are none."""
     content = {there: path_digest(here, known) for there, here in files.items()}
-    return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16] if content else ""
+    return sha256(exact_json.encode(content, order="sorted")).hexdigest()[:16] if content else ""
 
 
 def path_digest(path: str, known: dict[str, str]) -> str:

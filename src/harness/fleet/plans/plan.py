@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.contracts.request import FolderSettingsUse, GatewayOptions, Limits, Permissions, Request, Sealed
+from harness.system import exact_json
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
 WorkspaceKind: TypeAlias = Literal["auto", "clone", "worktree", "copy"]
@@ -173,7 +174,7 @@ class FleetPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, d
         All variants have a run of a task before any has the next, so that a fleet that ends early is a fair sample.
         """
         # Where the added files are is no part of a variant; what is in them is.
-        variants = [(one, msgspec.json.encode(replace(one, added={}))) for one in self.variants]
+        variants = [(one, exact_json.encode(replace(one, added={}))) for one in self.variants]
         blocks = [
             [
                 FleetCase(_case_id(task, encoded, repeat), task, variant, repeat)
@@ -260,8 +261,8 @@ def _sooner(first_s: float | None, second_s: float | None) -> float | None:
 
 
 def encode(plan: FleetPlan) -> bytes:
-    return msgspec.json.encode(plan)
+    return exact_json.encode(plan)
 
 
 def decode(data: bytes) -> FleetPlan:
-    return msgspec.json.decode(data, type=FleetPlan)
+    return exact_json.decode(data, FleetPlan)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-import msgspec
-
 from harness.fleet.plans.plan import FleetPlan
+from harness.system import exact_json
 
 
 def commands_of(plan: FleetPlan) -> list[str]:
@@ -33,4 +32,4 @@ def commands_of(plan: FleetPlan) -> list[str]:
 def digest_of_plan(plan: FleetPlan) -> str:
     """Changes with everything that the plan would run, the hidden files and the workspaces included."""
     content = [sorted(task.digest for task in plan.tasks), plan.variants, plan.container]
-    return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+    return sha256(exact_json.encode(content, order="sorted")).hexdigest()

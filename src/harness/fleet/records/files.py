@@ -208,7 +208,7 @@ class FileRecords:
             return None
         except (OSError, msgspec.DecodeError) as error:
             raise StoreError(
-                f"cannot read {self._path(folder, name)}: {error}",
+                f"cannot read {self._path(folder, name)}: {getattr(error, 'strerror', None) or error}",
                 hint="delete the file to run the case again",
             ) from error
 

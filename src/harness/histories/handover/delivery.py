@@ -50,6 +50,7 @@ from harness.log.private_files import (
 from harness.log.redact.redactor import redact_text
 from harness.process.child import Child
 from harness.process.invocation import Invocation
+from harness.system import exact_json
 
 _SHOWN = 80
 
@@ -285,14 +286,14 @@ class HandoverFolder:
     def _save(self, manifest: Manifest) -> None:
         folder = self.folder(manifest.id)
         make_private_directory(folder)
-        replace_private(os.path.join(folder, _MANIFEST), msgspec.json.encode(manifest) + b"\n")
+        replace_private(os.path.join(folder, _MANIFEST), exact_json.encode(manifest) + b"\n")
 
     def _load(self, name: str) -> Manifest | None:
         if not is_log_id(name):
             return None
         try:
             with open(os.path.join(self.folder(name), _MANIFEST), "rb") as file:
-                manifest = msgspec.json.decode(file.read(), type=Manifest)
+                manifest = exact_json.decode(file.read(), Manifest)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
         return manifest if manifest.id == name else None

@@ -78,7 +78,9 @@ class IndexAccess:
                 self._update(index, log_ids)
                 return question(index)
             except (sqlite3.Error, OSError) as error:
-                raise StoreError(f"cannot read {self._directory}: {error}") from error
+                raise StoreError(
+                    f"cannot read {self._directory}: {getattr(error, 'strerror', None) or error}"
+                ) from error
 
     def version(self) -> int | None:
         """A number that changes whenever the answer about all logs may change; None where the system cannot say."""

@@ -205,7 +205,10 @@ class FileStore(Store):
                 else:
                     self._remove(log_id)
         except OSError as error:
-            raise StoreError(f"cannot delete session {log_id}: {error}") from error
+            raise StoreError(
+                f"cannot delete session {log_id}: {error.strerror}",
+                hint=f"look at {self.path(log_id)}",
+            ) from error
 
     def find(self, query: Query) -> builtins.list[Metadata]:
         return self._asking().ask(lambda index: index.find(query, self._is_live_now))

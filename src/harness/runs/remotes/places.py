@@ -81,7 +81,9 @@ def read_token(path: str) -> str:
         with open(os.path.expanduser(path), encoding="utf-8") as file:
             return file.read(500).strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the token in {path}: {error}") from error
+        raise UsageError(
+            f"cannot read the token in {path}: {getattr(error, 'strerror', None) or error}"
+        ) from error
 
 
 def without_secrets(url: str) -> str:

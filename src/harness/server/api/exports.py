@@ -114,7 +114,7 @@ def copied(store: Store, name: str) -> SessionCopy:
     try:
         copy = keep_session(history_of(session), session, store)
     except OSError as error:
-        raise StoreError(f"{name} cannot be copied: {error}") from error
+        raise StoreError(f"{name} cannot be copied: {error.strerror}") from error
     if not copy.log_id:
         raise Conflict("nothing was ever asked in this session, or its agent has deleted it")
     return copy
