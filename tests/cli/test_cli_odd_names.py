@@ -206,3 +206,28 @@ def test_a_translation_whose_file_cannot_be_written_is_a_failure(cli: CliMachine
     assert answer.code == 1
     assert answer.out.strip() == "ok"
     assert "/dev/full is not complete" in answer.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["trust", "--list"],
+        ["permissions", "list"],
+        ["budget", "set", "--day", "5", "--project", "."],
+        ["config", "init"],
+        ["doctor", "claude"],
+        ["run", "-a", "claude", "-p", "hi"],
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_a_folder_that_was_deleted_under_the_shell_is_named(
+    cli: CliMachine, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    gone = cli.root / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    answer = cli.call(*words)
+    os.chdir(cli.root)  # whatever failed, the next test needs a folder
+    assert answer.code == 2
+    assert "the current directory cannot be used" in answer.err

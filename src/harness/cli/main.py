@@ -172,6 +172,8 @@ def _report_refusal(error: Exception, console: Console) -> int:
     """What the machine refuses (a read-only home, a full disk) is no bug. 0 for everything else."""
     import errno
 
+    from harness.errors import HarnessError
+
     about_a_file = (
         errno.EROFS,
         errno.EACCES,
@@ -184,9 +186,12 @@ def _report_refusal(error: Exception, console: Console) -> int:
     about_the_machine = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
     if not isinstance(error, OSError):
         return 0
+    if error.errno == errno.ENOENT and not error.filename and _is_folder_gone():
+        words = f"the current directory cannot be used: {error.strerror}"
+        console.error(HarnessError(words, hint="was it deleted? change to another one"))
+        return 2
     if error.errno not in about_the_machine and not (error.errno in about_a_file and error.filename):
         return 0
-    from harness.errors import HarnessError
     from harness.system.plain_text import plain_text
 
     place = plain_text(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "a file"
@@ -197,6 +202,14 @@ def _report_refusal(error: Exception, console: Console) -> int:
         )
     )
     return 1
+
+
+def _is_folder_gone() -> bool:
+    try:
+        os.getcwd()
+    except OSError:
+        return True
+    return False
 
 
 def _report_bug(error: Exception, console: Console) -> int:
