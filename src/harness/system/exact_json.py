@@ -15,8 +15,8 @@ Kind = TypeVar("Kind")
 def encode(value: Any, order: Literal["sorted"] | None = None, indent: int = 0) -> bytes:
     """As `msgspec` does; it refuses such a half, and then it is written the slow way."""
     try:
-        written = msgspec.json.encode(value, order=order)
-        return msgspec.json.format(written, indent=indent) if indent else written
+        data = msgspec.json.encode(value, order=order)
+        return msgspec.json.format(data, indent=indent) if indent else data
     except UnicodeEncodeError:
         plain = msgspec.to_builtins(value, str_keys=True, order=order)
         return json.dumps(plain, indent=indent or None).encode()

@@ -68,7 +68,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 def unit_of(options: Sequence[str], folder: str) -> str:
     """The text of the unit. Raises UsageError for options that `harness serve` does not take, and names no unit can hold."""
     from harness.cli.parser import parse
-    from harness.errors import UsageError
     from harness.system.plain_text import plain_text
 
     parse("serve", options, verbose=False, color="auto")
