@@ -52,13 +52,13 @@ if TYPE_CHECKING:
     from harness.session.guards import GuardContext, Guards, HookedCall, Hooks, Replace, Stop
     from harness.session.harness import Harness
     from harness.session.mcp_servers import McpServer
+    from harness.session.memory.config import Memory
     from harness.session.outputs import Output
     from harness.session.run_outcomes import RunOutcome
     from harness.session.run_stream import RunStream
     from harness.session.session import Session
     from harness.session.signals import File
     from harness.session.sync_harness import SyncHarness
-    from harness.session.thread_memory import Memory
     from harness.session.workspaces import WorkspaceConfig
 
 __all__ = [
@@ -145,7 +145,7 @@ _HOMES = {
     "Limits": "harness.contracts.request",
     "LogLocked": "harness.errors",
     "McpServer": "harness.session.mcp_servers",
-    "Memory": "harness.session.thread_memory",
+    "Memory": "harness.session.memory.config",
     "MemoryDefaults": "harness.session.config",
     "MemoryStore": "harness.log.stores.memory",
     "Mode": "harness.session.config",

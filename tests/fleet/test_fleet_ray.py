@@ -19,7 +19,7 @@ import pytest
 import small_fleet
 from harness.errors import MissingExtra, UsageError
 from harness.fleet.engines import ray_engine
-from harness.fleet.engines.engine import open_engine
+from harness.fleet.engines.open_engine import open_engine
 from harness.fleet.fleet import Fleet
 
 

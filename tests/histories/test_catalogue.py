@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from harness.contracts.history import Home
-from harness.histories.catalogue import Catalogue, CataloguedSession
+from harness.histories.catalogue import Catalogue
 from harness.histories.catalogue_filter import SessionFilter
+from harness.histories.catalogue_rows import CataloguedSession
 from harness.histories.registry import load_all
 from stored_homes import HomeCase, cases
 

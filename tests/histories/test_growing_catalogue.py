@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.contracts.history import Home
-from harness.histories.catalogue import Catalogue, CataloguedSession
+from harness.histories.catalogue import Catalogue
+from harness.histories.catalogue_rows import CataloguedSession
 from harness.histories.catalogue_search import SessionSearch
 from harness.histories.registry import load_all
 from harness.protocols.reading import file_scan

@@ -8,7 +8,8 @@ import pytest
 
 from harness.contracts.history import AgentHistory, Home
 from harness.events import SessionStart
-from harness.histories.catalogue import Catalogue, CataloguedSession
+from harness.histories.catalogue import Catalogue
+from harness.histories.catalogue_rows import CataloguedSession
 from harness.histories.registry import load, load_all
 from harness.histories.session_copy import STORE_SUFFIX, SessionCopy, keep
 from harness.histories.stored_log import StoredLog

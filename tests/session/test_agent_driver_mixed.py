@@ -10,7 +10,7 @@ from harness.events import RelayReply, Result, SessionStart
 from harness.log.stores.files import FileStore
 from harness.native.loop.conversation import GIVEN_UP
 from harness.session.config import Mode
-from harness.session.thread_memory import Memory
+from harness.session.memory.config import Memory
 from harness_kit import Model, call, log_of, opened, run
 from running_kit import check, fake_claude
 

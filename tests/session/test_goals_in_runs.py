@@ -16,7 +16,7 @@ from harness.log.stores.memory import MemoryStore
 from harness.session.config import BackingAgent
 from harness.session.goals import GoalContext, GoalOptions, Score
 from harness.session.harness import Harness
-from harness.session.thread_memory import Memory
+from harness.session.memory.config import Memory
 from harness_kit import Model, call, log_of, opened
 from running_kit import (
     check,

@@ -14,7 +14,7 @@ from harness.log.stores.files import FileStore
 from harness.session.config import BackingAgent, CommandAgent, HeartbeatHandler, Mode, Subagent
 from harness.session.guards import Guards, Hooks
 from harness.session.harness import Harness
-from harness.session.thread_memory import Memory
+from harness.session.memory.config import Memory
 from harness_kit import Model, call, make, opened, run
 
 

@@ -9,7 +9,7 @@ import pytest
 from harness.errors import UsageError
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode
-from harness.session.thread_memory import Memory
+from harness.session.memory.config import Memory
 from harness_kit import Model, Record, StoreMaker, later, opened, run, storage
 from running_kit import in_loop
 

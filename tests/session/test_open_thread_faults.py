@@ -19,7 +19,7 @@ from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
 from harness.session.adapters.pubsub import LocalPubSub
 from harness.session.harness import Harness
-from harness.session.thread_memory import Memory
+from harness.session.memory.config import Memory
 from harness.testing.faulty_store import FaultyStore
 from harness_kit import Model, Record, call, make, run, used
 

@@ -20,7 +20,7 @@ from harness.log.stores.files import FileStore
 from harness.session.adapters.pubsub import LocalPubSub
 from harness.session.config import Mode
 from harness.session.harness import Harness
-from harness.session.thread_memory import Memory
+from harness.session.memory.config import Memory
 from harness_kit import Model, Record, StoreMaker, call, make, run, storage, used
 
 __all__ = ["storage"]

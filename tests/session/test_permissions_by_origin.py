@@ -12,9 +12,9 @@ from harness.native.tools.function_tool import tool
 from harness.questions.permissions import proposed_call
 from harness.session.config import BUILTIN_TOOLS
 from harness.session.harness import Harness
+from harness.session.memory.config import Memory
 from harness.session.permissions import SessionPermissions
 from harness.session.state import SessionState
-from harness.session.thread_memory import Memory
 from harness_kit import Model, call, opened
 from running_kit import in_loop, plain, started
 

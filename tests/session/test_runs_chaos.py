@@ -19,7 +19,7 @@ from harness.log.stores.files import FileStore
 from harness.models.scripted import Scripted
 from harness.session.config import Mode
 from harness.session.harness import Harness
-from harness.session.thread_memory import Memory
+from harness.session.memory.config import Memory
 from harness_kit import Model, Record, call, log_of, make, opened
 from running_kit import check, in_loop, plain, started
 

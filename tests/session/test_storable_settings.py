@@ -20,10 +20,10 @@ from harness.log.stores.memory import MemoryStore
 from harness.session.agent_driver import NativeDriver
 from harness.session.config import BackingAgent, Mode, Subagent
 from harness.session.harness import Harness
+from harness.session.memory.config import Memory
 from harness.session.open_thread import OpenThread
 from harness.session.session_core import SessionCore
 from harness.session.thread_fold import ThreadFold
-from harness.session.thread_memory import Memory
 from harness_kit import Model, StoreMaker, call, log_of, make, opened, run, storage
 from running_kit import in_loop
 

@@ -11,7 +11,7 @@ from harness.events import BufferingEnd, ObservationEnd, Result, ThreadRenamed, 
 from harness.log.stores.files import FileStore
 from harness.runs.audit import check as audit
 from harness.session.config import MemoryDefaults
-from harness.session.thread_memory import Memory
+from harness.session.memory.config import Memory
 from harness_kit import Model, Record, call, log_of, opened, used
 from running_kit import (
     YOLO,

@@ -16,8 +16,8 @@ from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode, Subagent
 from harness.session.harness import Harness
+from harness.session.memory.config import Memory
 from harness.session.open_thread import folded
-from harness.session.thread_memory import Memory
 from harness_kit import Model, Record, StoreMaker, call, later, log_of, make, opened, run, storage
 from running_kit import YOLO, in_loop
 

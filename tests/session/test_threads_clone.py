@@ -15,7 +15,7 @@ from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode
 from harness.session.harness import Harness
-from harness.session.thread_memory import Memory
+from harness.session.memory.config import Memory
 from harness_kit import Model, StoreMaker, call, log_of, opened, run, storage, used
 from running_kit import YOLO, in_loop
 

@@ -15,7 +15,7 @@ from harness.errors import UsageError
 if TYPE_CHECKING:
     from harness import config
     from harness.clients.sessions.histories import HistorySessions
-    from harness.histories.catalogue import CataloguedSession
+    from harness.histories.catalogue_rows import CataloguedSession
     from harness.log.stores.files import FileStore
 
 

@@ -16,8 +16,8 @@ import msgspec
 from harness.contracts.history import AgentHistory, StoredSession, StoredText
 from harness.contracts.reading import masked
 from harness.events import Message
-from harness.histories.catalogue import CATALOGUED_COLUMNS, IN_ORDER, CataloguedSession, catalogued
 from harness.histories.catalogue_filter import SessionFilter
+from harness.histories.catalogue_rows import CATALOGUED_COLUMNS, IN_ORDER, CataloguedSession, catalogued
 from harness.histories.catalogue_writer import SEPARATOR
 
 _WORD = re.compile(r"[^\W_]+")

@@ -18,7 +18,7 @@ from harness.agents.registry import load
 from harness.contracts.history import AgentHistory, StoredRecord
 from harness.errors import UnknownSession
 from harness.events import Event
-from harness.histories.catalogue import CataloguedSession
+from harness.histories.catalogue_rows import CataloguedSession
 from harness.histories.stored_log import StoredLog
 from harness.log.codec import storable
 from harness.log.ids import derived_run_id

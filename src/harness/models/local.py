@@ -27,7 +27,7 @@ from harness.log.private_files import make_private_directory, open_private
 from harness.models.chat import ChatCompletions, Habits
 from harness.models.fallback import closing
 from harness.models.http import HttpModel, ModelEndpoint, require_httpx
-from harness.models.served_window import server_knows_tools
+from harness.models.own_server import server_knows_tools
 from harness.models.text_tools import TextTools
 from harness.process.invocation import Invocation
 

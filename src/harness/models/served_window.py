@@ -5,31 +5,26 @@ Ollama above all: unless `num_ctx` is set it reads 4,096 tokens, and cuts what i
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.error import URLError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
 
 from harness.contracts.model import Model
 from harness.errors import UsageError
+from harness.models.own_server import answer_of, server_knows_tools
+from harness.models.registry import LOCAL, PROVIDERS, TOY, endpoint_of
 
 LEAST_FOR_AGENT = 10_000
 """Tokens: with less there is no room for work beside the tools and the instructions."""
 _OLLAMA = "ollama"
 _OLLAMA_USUAL = 4_096
-_TIMEOUT_S = 1.0
-_MOST_BYTES = 4_000_000
 _NUM_CTX = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
 _KEYS = ("max_model_len", "context_length", "max_context_length", "n_ctx", "loaded_context_length")
 
 
 def served_window(model: str, environ: Mapping[str, str]) -> int | None:
     """What the server of that model (`provider/model`) says; None for a provider elsewhere, and where it says nothing."""
-    from harness.models.registry import LOCAL, PROVIDERS, endpoint_of
-
     provider, _, name = model.partition("/")
     if provider == LOCAL:
         from harness.models.local import window_of_weights
@@ -43,7 +38,7 @@ def served_window(model: str, environ: Mapping[str, str]) -> int | None:
         return None
     if provider == _OLLAMA:
         return _of_ollama(url, name, environ)
-    answer = _asked(f"{url.rstrip('/')}/models")
+    answer = answer_of(f"{url.rstrip('/')}/models")
     entries = answer.get("data") if isinstance(answer, dict) else None
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and entry.get("id") == name:
@@ -55,16 +50,12 @@ def served_window(model: str, environ: Mapping[str, str]) -> int | None:
 
 def is_own_server(model: str) -> bool:
     """Whether a server of the user's own is asked, by the name of the model (`provider/model`)."""
-    from harness.models.registry import PROVIDERS
-
     provider = PROVIDERS.get(model.partition("/")[0])
     return provider is not None and provider.is_own_server
 
 
 def served_tools(model: str, environ: Mapping[str, str]) -> bool | None:
     """Whether the server of that model passes tools on to it; None where it does not say, and for a provider elsewhere."""
-    from harness.models.registry import endpoint_of
-
     provider, _, name = model.partition("/")
     if not is_own_server(model):
         return None
@@ -75,17 +66,9 @@ def served_tools(model: str, environ: Mapping[str, str]) -> bool | None:
     if provider != _OLLAMA:
         return server_knows_tools(endpoint.url, endpoint.key)
     parts = urlsplit(endpoint.url)
-    reply = _asked(f"{parts.scheme}://{parts.netloc}/api/show", {"model": name})
+    reply = answer_of(f"{parts.scheme}://{parts.netloc}/api/show", {"model": name})
     able = reply.get("capabilities") if isinstance(reply, dict) else None
     return "tools" in able if isinstance(able, list) else None
-
-
-def server_knows_tools(url: str, key: str = "") -> bool | None:
-    """What llama.cpp says of the template of its model; None for another server."""
-    properties = _asked(f"{url.removesuffix('/').removesuffix('/v1')}/props", key=key)
-    able = properties.get("chat_template_caps") if isinstance(properties, dict) else None
-    answer = able.get("supports_tools") if isinstance(able, dict) else None
-    return answer if isinstance(answer, bool) else None
 
 
 def with_text_tools(model: Model, environ: Mapping[str, str]) -> Model:
@@ -99,8 +82,6 @@ def with_text_tools(model: Model, environ: Mapping[str, str]) -> Model:
 
 def require_room(model: str, window: int | None) -> None:
     """The small local model is let in, without tools. Raises UsageError for a window, as a server states it, in which the agent cannot work."""
-    from harness.models.registry import TOY
-
     if window is not None and window < LEAST_FOR_AGENT and model != TOY:
         raise UsageError(
             f"{model} is served with a window of {window} tokens, and the agent needs {LEAST_FOR_AGENT} or more",
@@ -111,7 +92,7 @@ def require_room(model: str, window: int | None) -> None:
 
 def _of_ollama(url: str, name: str, environ: Mapping[str, str]) -> int | None:
     parts = urlsplit(url)
-    answer = _asked(f"{parts.scheme}://{parts.netloc}/api/show", {"model": name})
+    answer = answer_of(f"{parts.scheme}://{parts.netloc}/api/show", {"model": name})
     if not isinstance(answer, dict):
         return None
     parameters = answer.get("parameters")
@@ -130,15 +111,3 @@ def _of_ollama(url: str, name: str, environ: Mapping[str, str]) -> int | None:
 
 def _is_window(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-def _asked(url: str, body: dict[str, Any] | None = None, key: str = "") -> Any:
-    """The JSON that a server answers; None for anything else. Only servers of the user's own are asked."""
-    data = json.dumps(body).encode() if body is not None else None
-    headers = {"content-type": "application/json", **({"authorization": f"Bearer {key}"} if key else {})}
-    request = Request(url, data=data, headers=headers)  # noqa: S310
-    try:
-        with urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
-            return json.loads(answer.read(_MOST_BYTES))
-    except (URLError, OSError, ValueError, RecursionError):
-        return None

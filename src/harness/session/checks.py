@@ -23,7 +23,7 @@ from harness.session.config import (
     ToolsInput,
     tools_of,
 )
-from harness.session.thread_memory import Memory
+from harness.session.memory.config import Memory
 from harness.session.workspaces import WorkspaceConfig
 
 

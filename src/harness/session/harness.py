@@ -38,6 +38,7 @@ from harness.session.config import (
 from harness.session.guards import Guards, Hooks
 from harness.session.harness_parts import HarnessParts, MemoryInput
 from harness.session.mcp_servers import HarnessMcp, McpInput
+from harness.session.memory.config import Memory
 from harness.session.notifications import EVERY_MS, dispatch
 from harness.session.open_thread import known_thread
 from harness.session.permissions import CategoryResolver
@@ -61,7 +62,6 @@ from harness.session.session_core import SessionCore
 from harness.session.session_methods import SessionMethods
 from harness.session.state import State
 from harness.session.sync_harness import SyncHarness
-from harness.session.thread_memory import Memory
 from harness.session.watching import watch_thread
 from harness.session.workspaces import WorkspaceInput
 
@@ -556,7 +556,7 @@ def _dispatcher(parts: HarnessParts) -> HeartbeatHandler:
     """Delivers notifications when they are due."""
 
     async def deliver() -> None:
-        inboxes = [session.hooks.signals.post for session in parts.sessions if session.thread.is_set()]
+        inboxes = [inbox for session in parts.sessions if (inbox := session.inbox) is not None]
         await dispatch(inboxes, parts.clock())
 
     return HeartbeatHandler(id=_DISPATCHER, interval_ms=EVERY_MS, handler=deliver, immediate=False)

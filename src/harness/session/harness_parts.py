@@ -7,7 +7,7 @@ import inspect
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from harness.contracts.request import OWN_AGENT, GatewayOptions, Limits
 from harness.errors import HarnessError, UnknownSession, UsageError
@@ -36,7 +36,8 @@ from harness.session.config import (
 from harness.session.guards import Guards, Hooks, check_guards
 from harness.session.locking import NoLock
 from harness.session.mcp_servers import McpInput, McpServers
-from harness.session.modes import unknown_mode
+from harness.session.memory.config import Memory
+from harness.session.notifications import InboxDelivery
 from harness.session.open_thread import folded, known_thread
 from harness.session.permissions import CategoryResolver, check_resolver
 from harness.session.services import (
@@ -47,12 +48,7 @@ from harness.session.services import (
     ThreadLock,
     UseTracker,
 )
-from harness.session.thread_memory import Memory
 from harness.session.workspaces import WorkspaceConfig, WorkspaceInput, Workspaces
-
-if TYPE_CHECKING:
-    from harness.session.session_core import SessionCore
-
 
 # Periodic handlers of a harness. One that fails is logged, and called again at its next interval.
 
@@ -118,6 +114,21 @@ _logger = logging.getLogger("harness.session")
 MemoryInput: TypeAlias = Memory | Callable[[RequestContext], Memory | Awaitable[Memory]]
 
 
+class OpenSession(Protocol):
+    """What all parts of a harness may ask of each of its sessions."""
+
+    @property
+    def inbox(self) -> InboxDelivery | None:
+        """That of its thread, and how it is delivered; None without a thread."""
+        ...
+
+    def append(self, event: Event) -> Event: ...
+
+    def end_of(self, thread_id: str) -> int | None:
+        """The `seq` of the next event of that thread; None where it has another one open, or none."""
+        ...
+
+
 class HarnessParts:
     """Shared by all sessions of one harness."""
 
@@ -136,7 +147,7 @@ class HarnessParts:
         self.environ: Mapping[str, str] = os.environ if environ is None else environ
         self.secrets = secrets_in(self.environ) if redact else None
         self.clock = new_clock()
-        self.sessions: list[SessionCore] = []
+        self.sessions: list[OpenSession] = []
         self.catalogue: ModelCatalogue
         self.use_tracker: UseTracker | None = None
         self.new_id: Callable[[], str] = id_generator or self.new_run_id
@@ -217,7 +228,7 @@ class HarnessParts:
     def mode(self, mode_id: str) -> Mode:
         """Raises UsageError `Mode not found: …`."""
         if mode_id not in self.modes:
-            raise unknown_mode(mode_id, list(self.modes))
+            raise UsageError(f"Mode not found: {mode_id}", hint=f"there are: {', '.join(self.modes)}")
         return self.modes[mode_id]
 
     def instructions_for(self, agent: BackingAgent | None, mode: Mode) -> str:
@@ -242,11 +253,9 @@ class HarnessParts:
 
     def end_of(self, thread_id: str) -> int:
         """The `seq` of the next event of a thread."""
-        for session in self.sessions:
-            if session.thread.get_id() == thread_id:
-                session.bus.deliver()
-                return session.bus.fold.next_seq
-        return folded(self.store, thread_id).next_seq
+        ends = (session.end_of(thread_id) for session in self.sessions)
+        end = next((end for end in ends if end is not None), None)
+        return folded(self.store, thread_id).next_seq if end is None else end
 
     async def resolved_memory(self, context: RequestContext | None = None) -> Memory | None:
         """The memory that was given, or what its factory returns for this request."""

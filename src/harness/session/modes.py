@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import inspect
 import logging
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, Protocol
 
 from harness.contracts.model import Model
 from harness.errors import UsageError
-from harness.events import MemoryModelChanged, ModeChanged, ModelChanged, SubagentModelChanged
+from harness.events import Event, MemoryModelChanged, ModeChanged, ModelChanged, SubagentModelChanged
 from harness.events.memory import Noting
 from harness.session.checks import check_text
-from harness.session.config import CommandAgent, Mode
-
-if TYPE_CHECKING:
-    from harness.session.session_core import SessionCore
+from harness.session.config import Mode
+from harness.session.harness_parts import HarnessParts
+from harness.session.state import SessionState
 
 _logger = logging.getLogger("harness.session")
 _ROLES: dict[str, tuple[str, str]] = {
@@ -23,14 +23,41 @@ _ROLES: dict[str, tuple[str, str]] = {
 }
 
 
+class ThreadSettings(Protocol):
+    """Of the open thread; without one nothing is stored."""
+
+    def setting(self, key: str) -> Any: ...
+
+    def save_setting(self, key: str, value: Any) -> None: ...
+
+
+class UsualMemory(Protocol):
+    """What a memory does itself with, unless something else is chosen."""
+
+    def usual_model(self, kind: Noting) -> str: ...
+
+    def usual_threshold(self, kind: Noting) -> int: ...
+
+
+class Choices(NamedTuple):
+    """Where the choices of a session are stored, and who is told of them."""
+
+    harness: HarnessParts
+    state: SessionState
+    thread: ThreadSettings
+    append: Callable[[Event], object]
+
+
 class ModeSelection:
     """`session.mode`: the current mode, and how to change it."""
 
-    def __init__(self, session: SessionCore, mode_id: str) -> None:
-        self._session = session
+    def __init__(self, mode_id: str, choices: Choices, *, stop: Callable[[], object]) -> None:
+        """`stop`: stop the current run."""
         self._mode_id = mode_id
-        self._left_with: dict[str, str] = {}
-        """By mode: the model in use when the mode was last left."""
+        self._harness, self._append = choices.harness, choices.append
+        self._stop = stop
+        self.on_change: Callable[[str, Mode], object] = lambda _previous, _mode: None
+        """Called after a change, with the id of the mode before."""
 
     def get(self) -> str:
         """The id of the current mode."""
@@ -38,33 +65,21 @@ class ModeSelection:
 
     def resolve(self) -> Mode:
         """The current `Mode`. Raises UsageError when it does not exist."""
-        harness = self._session.harness
-        return harness.modes.get(self._mode_id) or harness.mode(self._mode_id)
+        return self._harness.modes.get(self._mode_id) or self._harness.mode(self._mode_id)
 
     async def switch(self, *, mode_id: str) -> None:
         """Stop the current run and enter another mode, with the model that was last used in it."""
-        self._session.harness.mode(mode_id)
-        self._session.runs.abort(pauses_queue=False)
+        self._harness.mode(mode_id)
+        self._stop()
         self.change(mode_id)
 
     def change(self, mode_id: str) -> None:
         """Enter another mode while no run is active."""
-        session = self._session
-        mode = session.harness.mode(mode_id)
+        mode = self._harness.mode(mode_id)
         previous = self.enter(mode_id)
-        session.append(ModeChanged(mode_id=mode_id, previous_mode_id=previous))
-        if mode_id != self._mode_id:
-            return  # a listener has switched to another mode
-        if session.model.get():
-            session.thread.save_setting(f"modeModelId_{previous}", session.model.get())
-            self._left_with[previous] = session.model.get()
-        session.thread.save_setting("currentModeId", mode_id)
-        model_id = session.model.resolve_for_mode(mode)
-        if not model_id and isinstance(session.agent, CommandAgent):
-            session.model.select("")  # an agent program uses its own model
-        elif model_id := model_id or ("" if session.model.get() else self._left_with.get(mode_id, "")):
-            session.model.select(model_id)
-            session.append(ModelChanged(model_id=model_id))
+        self._append(ModeChanged(mode_id=mode_id, previous_mode_id=previous))
+        if mode_id == self._mode_id:  # else a listener has switched to another mode
+            self.on_change(previous, mode)
 
     def enter(self, mode_id: str) -> str:
         """Change the mode without emitting an event; returns the previous mode."""
@@ -75,9 +90,16 @@ class ModeSelection:
 class ModelSelection:
     """`session.model`: the current model, and how to change it."""
 
-    def __init__(self, session: SessionCore, model_id: str) -> None:
-        self._session = session
+    def __init__(
+        self, model_id: str, mode: ModeSelection, choices: Choices, *, works_alone: Callable[[], bool]
+    ) -> None:
+        """`works_alone`: whether the agent of the mode is a program, which has a model of its own."""
         self._model_id = model_id
+        self._mode = mode
+        self._harness, self._thread, self._append = choices.harness, choices.thread, choices.append
+        self._works_alone = works_alone
+        self._left_with: dict[str, str] = {}
+        """By mode: the model in use when the mode was last left."""
 
     def get(self) -> str:
         """The id of the current model; empty when none is selected."""
@@ -109,32 +131,44 @@ class ModelSelection:
             UsageError: For an unknown scope or mode, and an id that is not text.
 
         """
-        session = self._session
         check_text("model_id", model_id)
         if scope not in ("thread", "global"):
             raise UsageError(f"unknown scope of a model: {scope!r}", hint="thread or global")
-        target = mode_id or session.mode.get()
-        session.harness.mode(target)
-        if target == session.mode.get():
+        target = mode_id or self._mode.get()
+        self._harness.mode(target)
+        if target == self._mode.get():
             self._model_id = model_id
         if scope == "thread":
             self.save_for_mode(target, model_id)
         await self._track(model_id)
-        session.append(ModelChanged(model_id=model_id, scope=scope, mode_id=target))
+        self._append(ModelChanged(model_id=model_id, scope=scope, mode_id=target))
 
     def save_for_mode(self, mode_id: str, model_id: str) -> None:
         """Store the model of a mode with the thread."""
-        self._session.thread.save_setting(f"modeModelId_{mode_id}", model_id)
-        if mode_id == self._session.mode.get():
-            self._session.thread.save_setting("currentModelId", model_id)
+        self._thread.save_setting(f"modeModelId_{mode_id}", model_id)
+        if mode_id == self._mode.get():
+            self._thread.save_setting("currentModelId", model_id)
+
+    def follow(self, previous: str, mode: Mode) -> None:
+        """The mode has changed: use the model that was last used in it."""
+        if self._model_id:
+            self._thread.save_setting(f"modeModelId_{previous}", self._model_id)
+            self._left_with[previous] = self._model_id
+        self._thread.save_setting("currentModeId", mode.id)
+        model_id = self.resolve_for_mode(mode)
+        if not model_id and self._works_alone():
+            self.select("")
+        elif model_id := model_id or ("" if self._model_id else self._left_with.get(mode.id, "")):
+            self.select(model_id)
+            self._append(ModelChanged(model_id=model_id))
 
     def resolve_for_mode(self, mode: Mode) -> str:
         """The model that the thread has stored for a mode, else the default of the mode."""
-        saved = self._session.thread.setting(f"modeModelId_{mode.id}")
+        saved = self._thread.setting(f"modeModelId_{mode.id}")
         return str(saved) if saved else mode.default_model_id
 
     async def _track(self, model_id: str) -> None:
-        tracker = self._session.harness.use_tracker
+        tracker = self._harness.use_tracker
         if tracker is None:
             return
         try:
@@ -148,71 +182,67 @@ class ModelSelection:
 class MemoryRole:
     """The observer or the reflector of observational memory."""
 
-    def __init__(self, session: SessionCore, role: Literal["observer", "reflector"]) -> None:
-        self._session = session
+    def __init__(
+        self, role: Literal["observer", "reflector"], choices: Choices, usual: Callable[[], UsualMemory]
+    ) -> None:
         self._role: Literal["observer", "reflector"] = role
+        self._choices, self._usual = choices, usual
         self._model_key, self._threshold_key = _ROLES[role]
         self._kind: Noting = "observation" if role == "observer" else "reflection"
 
     def model_id(self) -> str:
         """The id of the model that does this."""
-        session = self._session
-        default = getattr(session.harness.om_config, f"default_{self._role}_model_id")
-        usual = session.hooks.memory.usual_model(self._kind)
-        return str(session.state.peek(self._model_key) or default or usual)
+        default = getattr(self._choices.harness.om_config, f"default_{self._role}_model_id")
+        usual = self._usual().usual_model(self._kind)
+        return str(self._choices.state.peek(self._model_key) or default or usual)
 
     def threshold(self) -> int:
         """From how many tokens on it is done."""
-        session = self._session
-        default = getattr(session.harness.om_config, f"default_{self._kind}_threshold")
-        usual = session.hooks.memory.usual_threshold(self._kind)
-        return int(session.state.peek(self._threshold_key) or default or usual)
+        default = getattr(self._choices.harness.om_config, f"default_{self._kind}_threshold")
+        usual = self._usual().usual_threshold(self._kind)
+        return int(self._choices.state.peek(self._threshold_key) or default or usual)
 
     def resolved_model(self) -> Model:
         """The model itself. Raises UsageError for one that cannot be used."""
-        return self._session.harness.catalogue.resolve(self.model_id())
+        return self._choices.harness.catalogue.resolve(self.model_id())
 
     async def switch_model(self, *, model_id: str) -> None:
         """Use another model for this, in this thread."""
-        await self._session.state.set({self._model_key: model_id})
-        self._session.thread.save_setting(self._model_key, model_id)
-        self._session.append(MemoryModelChanged(role=self._role, model_id=model_id))
+        await self._choices.state.set({self._model_key: model_id})
+        self._choices.thread.save_setting(self._model_key, model_id)
+        self._choices.append(MemoryModelChanged(role=self._role, model_id=model_id))
 
 
 class MemoryRoles:
     """`session.om`: the models of the observational memory, of its `observer` and its `reflector`."""
 
-    def __init__(self, session: SessionCore) -> None:
-        self.observer = MemoryRole(session, "observer")
-        self.reflector = MemoryRole(session, "reflector")
+    def __init__(self, choices: Choices, usual: Callable[[], UsualMemory]) -> None:
+        self.observer = MemoryRole("observer", choices, usual)
+        self.reflector = MemoryRole("reflector", choices, usual)
 
 
 class SubagentModels:
     """`session.subagents.model`: which models sub-agents use."""
 
-    def __init__(self, session: SessionCore) -> None:
-        self._session = session
+    def __init__(self, choices: Choices) -> None:
+        self._choices = choices
 
     def get(self, *, agent_type: str = "") -> str | None:
         """The model for sub-agents of this type, else for all; None where they have their own default."""
-        state = self._session.state
+        state = self._choices.state
         found: Any = state.peek(f"subagentModelId_{agent_type}") if agent_type else None
         return found or state.peek("subagentModelId") or None
 
     async def set(self, *, model_id: str, agent_type: str = "") -> None:
         """Use another model for sub-agents of this type, or for all without a type."""
         key = f"subagentModelId_{agent_type}" if agent_type else "subagentModelId"
-        await self._session.state.set({key: model_id})
-        self._session.thread.save_setting(key, model_id)
-        self._session.append(SubagentModelChanged(model_id=model_id, agent_type=agent_type))
+        await self._choices.state.set({key: model_id})
+        self._choices.thread.save_setting(key, model_id)
+        self._choices.append(SubagentModelChanged(model_id=model_id, agent_type=agent_type))
 
 
 class SubagentSettings:
     """`session.subagents`: settings of sub-agents; `model` has their models."""
 
-    def __init__(self, session: SessionCore) -> None:
-        self.model = SubagentModels(session)
-
-
-def unknown_mode(mode_id: str, known: list[str]) -> UsageError:
-    return UsageError(f"Mode not found: {mode_id}", hint=f"there are: {', '.join(known)}")
+    def __init__(self, choices: Choices) -> None:
+        self.model = SubagentModels(choices)

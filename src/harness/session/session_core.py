@@ -40,7 +40,8 @@ from harness.session.config import (
     check_event,
     described,
 )
-from harness.session.modes import MemoryRoles, ModelSelection, ModeSelection, SubagentSettings
+from harness.session.modes import Choices, MemoryRoles, ModelSelection, ModeSelection, SubagentSettings
+from harness.session.notifications import InboxDelivery
 from harness.session.open_thread import OpenThread
 from harness.session.parking import Parking
 from harness.session.permissions import SessionPermissions
@@ -183,11 +184,22 @@ class SessionCore:
         self.bus.attach(self._loose, 0, ThreadFold(), wakes=False)
         self.state = SessionState(harness.state_schema, harness.initial_state, self.append)
         self.bus.fold.knows(self.state.stored())
-        self.mode = ModeSelection(self, harness.default_mode.id)
+        choices = Choices(harness, self.state, self.thread, self.append)
+        self.mode = ModeSelection(
+            harness.default_mode.id,
+            choices,
+            stop=lambda: self.runs.abort(pauses_queue=False),
+        )
         first_model = self.state.peek("currentModelId") or harness.default_mode.default_model_id
-        self.model = ModelSelection(self, first_model or "")
-        self.om = MemoryRoles(self)
-        self.subagents = SubagentSettings(self)
+        self.model = ModelSelection(
+            first_model or "",
+            self.mode,
+            choices,
+            works_alone=lambda: isinstance(self.agent, CommandAgent),
+        )
+        self.mode.on_change = self.model.follow
+        self.om = MemoryRoles(choices, lambda: self.hooks.memory)
+        self.subagents = SubagentSettings(choices)
         self.permissions = SessionPermissions(self.state, harness.category_resolver)
         self.permissions.work_in(self.working_directory, harness.environ)
         self.runs = Runs(self)
@@ -227,6 +239,18 @@ class SessionCore:
         stamped = self.hub.source(run_id or self.bus.fold.facts.open_run or self.hub.log_id).append(masked)
         self.bus.deliver()
         return stamped
+
+    def end_of(self, thread_id: str) -> int | None:
+        """Contract: that of `OpenSession`."""
+        if self.thread.get_id() != thread_id:
+            return None
+        self.bus.deliver()
+        return self.bus.fold.next_seq
+
+    @property
+    def inbox(self) -> InboxDelivery | None:
+        """Contract: that of `OpenSession`."""
+        return self.hooks.signals.post if self.thread.is_set() else None
 
     def save_usage(self) -> None:
         """Store the shown usage with the thread."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
 from harness.contracts.model import Ask, Model, Turn
@@ -17,6 +16,7 @@ from harness.events import Error, Event, MemoryStatus, Signal, Steering, UsageDe
 from harness.events.memory import Noting
 from harness.log.store import Query, read_all
 from harness.session.memory import (
+    Memory,
     MemoryConfig,
     MemoryFailure,
     MemoryRecord,
@@ -25,7 +25,7 @@ from harness.session.memory import (
     RecallTool,
     RecordFold,
     ThreadSummary,
-    read_config,
+    config_of,
 )
 from harness.session.memory.thresholds import maximum
 from harness.session.open_thread import OpenThread
@@ -36,13 +36,6 @@ if TYPE_CHECKING:
 
 _MEMORY = MemoryStatus.__module__
 """The module that defines the memory events."""
-
-
-class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """Lets the threads of a harness be cloned and forked; with `observational`, long ones are condensed."""
-
-    observational: MemoryConfig | Mapping[str, Any] | bool | None = None
-    """True: with the default thresholds. None: the model always sees the whole conversation."""
 
 
 class ThreadMemory:
@@ -203,14 +196,6 @@ class _Metered:
         finally:
             if (close := getattr(stream, "aclose", None)) is not None:
                 await close()
-
-
-def config_of(memory: Memory | None) -> MemoryConfig | None:
-    """The configuration of the observational memory; None: threads are not condensed."""
-    if memory is None or memory.observational in (None, False):
-        return None
-    given = memory.observational
-    return read_config(None if isinstance(given, bool) else given)
 
 
 class _Archive:

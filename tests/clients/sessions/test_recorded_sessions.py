@@ -8,7 +8,7 @@ from typing import Literal, cast
 import pytest
 
 from harness.clients.sessions.histories import RecordedSessions
-from harness.histories.catalogue import CataloguedSession
+from harness.histories.catalogue_rows import CataloguedSession
 from harness.log.store import Metadata
 
 HOUR = 3_600_000

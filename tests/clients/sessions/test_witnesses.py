@@ -11,7 +11,8 @@ import pytest
 
 from harness.clients.sessions.witnesses import JoinedUsage, RunTimes, join_usage, native_runs
 from harness.events import Usage
-from harness.histories.catalogue import Catalogue, CataloguedRun, CataloguedSession
+from harness.histories.catalogue import Catalogue
+from harness.histories.catalogue_rows import CataloguedRun, CataloguedSession
 from harness.histories.catalogue_usage import CataloguedUsage, UsageChoice
 from harness.histories.registry import load_all
 from harness.log.ids import new_run_id, time_of

@@ -15,7 +15,7 @@ from harness.log.store import read_all
 from harness.log.stores.memory import MemoryStore
 from harness.session.config import Mode, Subagent
 from harness.session.harness import Harness
-from harness.session.thread_memory import Memory
+from harness.session.memory.config import Memory
 from harness.session.workspaces import WorkspaceConfig
 from harness_kit import Model, Record, call, log_of, opened
 from running_kit import in_loop, plain, started

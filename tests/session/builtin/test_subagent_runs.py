@@ -15,7 +15,7 @@ from harness.log.stores.files import FileStore
 from harness.models.registry import open_model
 from harness.models.script_file import parse_script
 from harness.session.config import Subagent
-from harness.session.thread_memory import Memory
+from harness.session.memory.config import Memory
 from harness_kit import Model, call, log_of, opened
 from running_kit import YOLO, Gate, Live, check, ends, halting, in_loop, plain, started, texts, waiting
 

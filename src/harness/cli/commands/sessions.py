@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from harness.config import Settings
     from harness.events import Event
     from harness.folds.inbox.row import InboxRow
-    from harness.histories.catalogue import CataloguedSession
+    from harness.histories.catalogue_rows import CataloguedSession
     from harness.histories.stored_log import StoredLog
     from harness.log.store import Metadata
     from harness.log.stores.files import FileStore

@@ -18,7 +18,7 @@ from harness.cli.fleet.chosen_cases import chosen
 from harness.cli.output import STDOUT, write_json_lines, write_text
 from harness.errors import LogLocked
 from harness.events import CaseSession, Event, FleetEnded
-from harness.fleet.engines.engine import open_engine
+from harness.fleet.engines.open_engine import open_engine
 from harness.fleet.engines.scheduler import Scheduler
 from harness.fleet.fleet import Fleet
 from harness.fleet.overview import in_order

@@ -18,7 +18,7 @@ from harness.log.store import Metadata, is_copy, read_batches
 from harness.log.stores.files import FileStore
 
 if TYPE_CHECKING:
-    from harness.histories.catalogue import CataloguedSession
+    from harness.histories.catalogue_rows import CataloguedSession
 
 _MOST_NAMED = 3
 

@@ -20,8 +20,9 @@ from harness.clients.sessions.named_logs import find_named
 from harness.config import cache_directory
 from harness.contracts.history import Activity, AgentHistory, Home, current_home
 from harness.errors import UnknownAgent, UnknownSession
-from harness.histories.catalogue import Catalogue, CatalogueDamaged, CataloguedSession, SessionSums
+from harness.histories.catalogue import Catalogue, CatalogueDamaged, SessionSums
 from harness.histories.catalogue_filter import EVERYTHING, SessionFilter
+from harness.histories.catalogue_rows import CataloguedSession
 from harness.histories.registry import load, load_all
 from harness.log.store import KEPT, Metadata, is_copy
 from harness.log.stores.files import FileStore

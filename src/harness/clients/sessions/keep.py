@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.clients.sessions.histories import HistorySessions
-    from harness.histories.catalogue import CataloguedSession
+    from harness.histories.catalogue_rows import CataloguedSession
     from harness.log.stores.files import FileStore
 
 _DAY_MS = 86_400_000

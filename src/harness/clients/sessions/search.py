@@ -27,8 +27,8 @@ from harness.folds.changes.fold import EditFinder
 from harness.folds.changes.texts import ABSENT, Text, applied
 from harness.formatting.columns import cut
 from harness.formatting.escapes import single_line
-from harness.histories.catalogue import CataloguedSession
 from harness.histories.catalogue_filter import SessionFilter
+from harness.histories.catalogue_rows import CataloguedSession
 from harness.histories.catalogue_search import FoundPassage, FoundSession, SessionSearch, shortened
 from harness.histories.stored_log import StoredLog
 from harness.log.private_files import open_private

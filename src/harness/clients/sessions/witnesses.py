@@ -29,7 +29,8 @@ from harness.usage.ledger import WORDS, Account, AccountedDelta, AccountedRun
 
 if TYPE_CHECKING:
     from harness.events import Usage
-    from harness.histories.catalogue import Catalogue, CataloguedRun, CataloguedSession
+    from harness.histories.catalogue import Catalogue
+    from harness.histories.catalogue_rows import CataloguedRun, CataloguedSession
     from harness.histories.catalogue_usage import CataloguedUsage
     from harness.log.store import Metadata
     from harness.log.stores.files import FileStore

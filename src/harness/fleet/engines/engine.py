@@ -1,4 +1,4 @@
-"""The contract of an engine, and the choice of one."""
+"""The contract of an engine, and the command that each of them starts."""
 
 from __future__ import annotations
 
@@ -35,14 +35,3 @@ class Engine(Protocol):
 def worker_command(fleet: Fleet, case: FleetCase) -> list[str]:
     options = ["--keep"] if fleet.keeps_workspaces else []
     return [sys.executable, "-m", "harness", "fleet", "work", *options, *fleet.words, case.id]
-
-
-def open_engine(name: EngineName, fleet: Fleet, address: str = "") -> Engine:
-    """`address`: of a cluster. Raises UsageError, MissingExtra where the engine is not there."""
-    if name == "ray":
-        from harness.fleet.engines.ray_engine import RayEngine
-
-        return RayEngine(fleet, address)
-    from harness.fleet.engines.local import LocalEngine
-
-    return LocalEngine(fleet)

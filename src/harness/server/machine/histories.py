@@ -29,8 +29,8 @@ from harness.clients.sessions.keep import copy_expiring
 from harness.contracts.history import Activity, current_home
 from harness.errors import HarnessError, UnknownSession
 from harness.folds.inbox.row import InboxRow, InboxState
-from harness.histories.catalogue import CataloguedSession
 from harness.histories.catalogue_filter import SessionFilter
+from harness.histories.catalogue_rows import CataloguedSession
 from harness.histories.registry import load
 from harness.histories.stored_follow import QUIET_S
 from harness.log.store import Metadata

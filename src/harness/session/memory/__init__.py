@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from harness.session.memory.ask_text import MemoryFailure, RetryPolicy
 from harness.session.memory.config import (
+    Memory,
     MemoryConfig,
     Observation,
     Reflection,
     Retrieval,
+    config_of,
     read_config,
 )
 from harness.session.memory.memory import ObservationalMemory
@@ -18,6 +20,7 @@ from harness.session.memory.thresholds import ThresholdRange
 
 __all__ = [
     "Archive",
+    "Memory",
     "MemoryConfig",
     "MemoryFailure",
     "MemoryRecord",
@@ -32,5 +35,6 @@ __all__ = [
     "RetryPolicy",
     "ThreadSummary",
     "ThresholdRange",
+    "config_of",
     "read_config",
 ]

@@ -18,12 +18,14 @@ from harness.session.memory import thresholds
 from harness.session.memory.thresholds import Threshold, ThresholdRange
 
 __all__ = [
+    "Memory",
     "MemoryConfig",
     "Observation",
     "Reflection",
     "Retrieval",
     "Threshold",
     "ThresholdRange",
+    "config_of",
     "read_config",
 ]
 
@@ -148,6 +150,21 @@ class MemoryConfig(_Settings, frozen=True, kw_only=True):
         if isinstance(self.retrieval, Retrieval):
             return self.retrieval.scope
         return Retrieval().scope if self.retrieval else ""
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """Lets the threads of a harness be cloned and forked; with `observational`, long ones are condensed."""
+
+    observational: MemoryConfig | Mapping[str, Any] | bool | None = None
+    """True: with the default thresholds. None: the model always sees the whole conversation."""
+
+
+def config_of(memory: Memory | None) -> MemoryConfig | None:
+    """The configuration of the observational memory; None: threads are not condensed."""
+    if memory is None or memory.observational in (None, False):
+        return None
+    given = memory.observational
+    return read_config(None if isinstance(given, bool) else given)
 
 
 def read_config(given: MemoryConfig | Mapping[str, Any] | None = None) -> MemoryConfig:
