@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from harness.events import Briefed, Message, SessionStart, SteeringQueued
+from harness.events import Briefed, Message, SessionStart, SteeringQueued, TextDelta, TextRetracted
 from harness.log.hub import Hub
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
@@ -218,6 +218,35 @@ async def test_what_was_said_to_a_run_that_died_is_reported_to_the_program_that_
         assert model.received() == ["one", "two", "rather so", "three", "four"]
     [prompt] = given(tmp_path)
     assert prompt.count("User: rather so") == 1
+
+
+@in_loop
+async def test_an_answer_that_was_cut_off_is_reported_and_one_that_was_withdrawn_is_not(
+    tmp_path: Path,
+) -> None:
+    store = MemoryStore()
+    modes = [Mode(id="own"), Mode(id="claude", agent=fake_claude(tmp_path))]
+    async with opened(Model("Native."), modes=modes, storage=store) as (harness, _):
+        thread = await harness.create_thread()
+    hub = Hub(store, thread.id, store.open(thread.id))  # as a process leaves it that was killed
+    hub.source("dead").append(
+        [
+            SessionStart(agent="native"),
+            Message(role="user", text="one"),
+            TextDelta(id="first", text="This broke off."),
+            TextRetracted(id="first"),
+            TextDelta(id="second", text="I have found "),
+            TextDelta(id="second", text="the mistake in"),
+        ]
+    )
+    hub.close()
+    async with opened(Model("Native."), modes=modes, storage=store) as (harness, _):
+        await harness.switch_thread(thread_id=thread.id)
+        await harness.session.mode.switch(mode_id="claude")
+        await harness.send_message(content="two")
+    [prompt] = given(tmp_path)
+    assert "Agent native: I have found the mistake in" in prompt
+    assert "This broke off." not in prompt
 
 
 @in_loop

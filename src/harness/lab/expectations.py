@@ -20,13 +20,14 @@ from harness.events import (
     Result,
     SessionStart,
     TasksChanged,
-    TextDelta,
     ToolEnd,
     ToolStart,
     Warning,
 )
 from harness.events.operation import Operation
+from harness.folds.finished import Finished, FinishedFold
 from harness.lab.doctor_report import Finding, FindingKind
+from harness.log.run_tree import RunTree
 
 _Kind: TypeAlias = Literal["command", "read", "write", "search", "list", "skill", "fetch", "spawn", "tasks"]
 
@@ -133,16 +134,16 @@ def _outcome(expected: Expectation, result: Result, events: Sequence[Event]) -> 
 
 
 def _spoken(events: Sequence[Event], top: str) -> list[str]:
-    pieces: dict[str, str] = {}
-    whole = []
+    """Also what was cut off, but nothing that was withdrawn."""
+    tree = RunTree()
+    fold = FinishedFold(tree)
+    items: list[Finished] = []
     for event in events:
-        if event.run_id != top:
-            continue
-        if isinstance(event, TextDelta):
-            pieces[event.id] = pieces.get(event.id, "") + event.text
-        elif isinstance(event, Message) and event.role == "assistant":
-            whole.append(event.text)
-    return [*pieces.values(), *whole]
+        tree.feed(event)
+        items += fold.feed(event)
+    items += fold.finish()
+    spoken = (item for item in items if isinstance(item, Message) and item.role == "assistant")
+    return [message.text for message in spoken if message.run_id == top]
 
 
 def _operations(expected: Expectation, events: Sequence[Event], cwd: str) -> Iterator[Finding]:

@@ -41,6 +41,7 @@ from harness.events import (
     ToolStart,
 )
 from harness.events.operation import Write
+from harness.folds.finished import FinishedFold
 from harness.formatting.approval import signal_text
 from harness.formatting.calls import gist, words
 from harness.histories.handover.budget import cut
@@ -153,6 +154,7 @@ class Briefing:
         self._tasks: list[Task] = []
         self._took_part = False
         self._tree = RunTree()
+        self._finished = FinishedFold(self._tree)
         self._run: _Run | None = None
         self._writes: dict[str, list[str]] = {}
         """By call: the files that it changes if it succeeds."""
@@ -160,7 +162,6 @@ class Briefing:
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             SessionStart: self._on_start,
             Info: self._note_session,
-            Message: self._on_message,
             Signal: self._on_signal,
             ModeChanged: self._on_mode,
             RelayReply: self._on_reply,
@@ -184,6 +185,9 @@ class Briefing:
     def _take(self, events: Iterable[Event]) -> None:
         for event in events:
             self._tree.feed(event)
+            for item in self._finished.feed(event):
+                if isinstance(item, Message):
+                    self._take_message(item)
             handler = self._handlers.get(type(event))
             if handler is not None:
                 handler(event)
@@ -202,12 +206,13 @@ class Briefing:
         if run is not None and event.run_id == run.run_id and event.session_id not in ("", event.run_id):
             run.has_session = True
 
-    def _on_message(self, event: Message) -> None:
+    def _take_message(self, event: Message) -> None:
         run = self._run
         if event.role == "user" and (run is None or event.run_id == run.run_id):
             self._said(event.text, len(event.parts or ()))
         elif event.role == "assistant" and run is not None and event.run_id == run.run_id:
-            run.has_spoken = True
+            # What was cut off is known to us: whether the program has stored it is not.
+            run.has_spoken = run.has_spoken or event is self._tree.event
             run.answer = event.text or run.answer
 
     def _on_signal(self, event: Signal) -> None:
