@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from harness.approvals.call import FULL_ACCESS, AccessMode, Answer, ProposedCall
+from harness.approvals.call import AccessMode, Answer, ProposedCall
 from harness.approvals.denied_below import first_below
 from harness.approvals.free_commands import why_asked
 from harness.approvals.rules import (
@@ -100,16 +100,18 @@ def decide(
 
 
 def denial_of(call: ProposedCall, rules: Sequence[Rule], workspace: WorkFolder) -> str | None:
-    """Why a rule denies a call, for right before it runs, since rules may have changed; None when none does."""
-    decision = decide([call], FULL_ACCESS, [rule for rule in rules if rule.answer == "deny"], workspace)
-    return decision.why if decision.answer == "deny" else None
+    """Why a rule denies a call, in whatever mode; None when none does. Also asked alone, right before a call runs, since
+    rules may have changed.
+    """
+    rule = first_touching(rules, "deny", call, workspace)
+    return None if rule is None else rule.reason or f"a rule denies it: {_named(rule)}"
 
 
 def _verdict_on(
     call: ProposedCall, mode: AccessMode, rules: Sequence[Rule], workspace: WorkFolder
 ) -> _Verdict:
-    if rule := first_touching(rules, "deny", call, workspace):
-        return _Verdict("deny", rule.reason or f"a rule denies it: {_named(rule)}")
+    if reason := denial_of(call, rules, workspace):
+        return _Verdict("deny", reason)
     if mode.is_fixed:
         is_free = mode.answer(call.category) == "allow" and not call.doubt and _is_inside(call, workspace)
         if is_free and (rule := first_below(rules, call, workspace)):
