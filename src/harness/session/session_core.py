@@ -185,18 +185,9 @@ class SessionCore:
         self.state = SessionState(harness.state_schema, harness.initial_state, self.append)
         self.bus.fold.knows(self.state.stored())
         choices = Choices(harness, self.state, self.thread, self.append)
-        self.mode = ModeSelection(
-            harness.default_mode.id,
-            choices,
-            stop=lambda: self.runs.abort(pauses_queue=False),
-        )
+        self.mode = ModeSelection(harness.default_mode.id, choices, stop=self._stop_run)
         first_model = self.state.peek("currentModelId") or harness.default_mode.default_model_id
-        self.model = ModelSelection(
-            first_model or "",
-            self.mode,
-            choices,
-            works_alone=lambda: isinstance(self.agent, CommandAgent),
-        )
+        self.model = ModelSelection(first_model or "", self.mode, choices, works_alone=self._has_program)
         self.mode.on_change = self.model.follow
         self.om = MemoryRoles(choices, lambda: self.hooks.memory)
         self.subagents = SubagentSettings(choices)
@@ -264,6 +255,12 @@ class SessionCore:
         """The agent of the mode, else of the harness; without either, the native loop."""
         agent = self.mode.resolve().agent or self.harness.agent
         return described(agent) if isinstance(agent, str) else agent
+
+    def _has_program(self) -> bool:
+        return isinstance(self.agent, CommandAgent)
+
+    def _stop_run(self) -> None:
+        self.runs.abort(pauses_queue=False)
 
     @property
     def driver(self) -> AgentDriver:
