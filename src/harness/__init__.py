@@ -18,6 +18,7 @@ from harness.version import __version__
 # False for granted and would complete none of these names.
 TYPE_CHECKING: bool = False
 if TYPE_CHECKING:
+    from harness.clients.span_export import export_spans
     from harness.contracts.model import Ask, Model, ToolSpec, Turn, UserTurn
     from harness.contracts.request import GatewayOptions, Limits, Request
     from harness.contracts.tool import Tool, ToolContext, ToolFailure, ToolOutput
@@ -117,6 +118,7 @@ __all__ = [
     "UserTurn",
     "WorkspaceConfig",
     "__version__",
+    "export_spans",
     "open_model",
     "open_store",
     "run",
@@ -179,6 +181,7 @@ _HOMES = {
     "UsageError": "harness.errors",
     "UserTurn": "harness.contracts.model",
     "WorkspaceConfig": "harness.session.workspaces",
+    "export_spans": "harness.clients.span_export",
     "open_model": "harness.models.registry",
     "open_store": "harness.log.stores.open_store",
     "run": "harness.runs.run",

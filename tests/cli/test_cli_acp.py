@@ -13,6 +13,7 @@ import pytest
 
 import stored_homes
 from acp_editor import Editor, Refused, allow_once, environment_of, never
+from fake_collector import FakeCollector
 
 SCRIPT = """
 pause_ms = 2
@@ -286,3 +287,21 @@ def test_the_official_client_drives_it(desk: Desk) -> None:
             assert [one.session_id for one in listed.sessions] == [new.session_id]
 
     asyncio.run(drive())
+
+
+def test_what_an_editor_has_done_is_sent_to_the_collector_of_the_settings(desk: Desk) -> None:
+    collector = FakeCollector()
+    folder = desk.home / "config" / "harness"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text(f'[otlp]\nurl = "{collector.url}"\n')
+    try:
+        with desk.editor(permits=allow_once) as editor:
+            session = editor.call("session/new", **desk.place())["sessionId"]
+            editor.call("session/prompt", sessionId=session, prompt=words("write"))
+            assert editor.close() == 0
+        names = {span.name for span in collector.spans()}
+        assert {"invoke_agent native", "execute_tool bash"} <= names
+        assert "gen_ai.client.token.usage" in collector.points()
+    finally:
+        collector.server.shutdown()
+        collector.server.server_close()

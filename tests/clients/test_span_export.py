@@ -6,66 +6,32 @@ import gzip
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from harness.clients.span_export import SpanExport, collector_of
+from fake_collector import FakeCollector
+from harness import Harness, MemoryStore, Mode, Request, Run, Scripted, export_spans, start
+from harness.clients.span_export import LogExport, SpanSender, collector_of
 from harness.errors import UsageError
-from harness.events import Message, Result, SessionStart, ToolEnd, ToolStart
+from harness.events import Event, Message, Result, SessionStart, ToolEnd, ToolStart, Usage, UsageDelta
+from harness.folds.standards.spans import SpanFold
+from harness.log.hub import Hub
+from harness.log.store import Metadata
+from harness.stage import run_through
 
-RUN = [
-    SessionStart(run_id="t", agent="x", seq=0, timestamp_ms=1),
+RUN: list[Event] = [
+    SessionStart(run_id="t", agent="x", model="gpt-5", seq=0, timestamp_ms=1),
     Message(run_id="t", role="user", text="a secret", seq=1, timestamp_ms=2),
     ToolStart(run_id="t", call_id="c", tool_name="bash", seq=2, timestamp_ms=3),
     ToolEnd(run_id="t", call_id="c", tool_name="bash", success=True, seq=3, timestamp_ms=4),
-    Result(run_id="t", success=True, seq=4, timestamp_ms=5),
+    UsageDelta(run_id="t", usage=Usage(input=7, output=2, cost_usd=0.5), seq=4, timestamp_ms=5),
+    Result(run_id="t", success=True, seq=5, timestamp_ms=6),
 ]
-
-
-class FakeCollector:
-    """A collector on loopback that answers as it is told."""
-
-    def __init__(self) -> None:
-        self.answers: list[int] = []
-        self.requests: list[tuple[str, dict[str, str], bytes]] = []
-        self.pause_s = 0.0
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                outer.requests.append((self.path, dict(self.headers), body))
-                time.sleep(outer.pause_s)
-                self.send_response(outer.answers.pop(0) if outer.answers else 200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_about: Any) -> None:
-                """Nothing is printed."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-
-    def spans(self) -> list[Any]:
-        found = []
-        for _path, _headers, body in self.requests:
-            message = ExportTraceServiceRequest.FromString(gzip.decompress(body))
-            found += [
-                one
-                for resource in message.resource_spans
-                for scope in resource.scope_spans
-                for one in scope.spans
-            ]
-        return found
 
 
 @pytest.fixture
@@ -78,17 +44,33 @@ def collector() -> Iterator[FakeCollector]:
 
 def export(collector: FakeCollector, environ: dict[str, str] | None = None, **options: Any) -> list[str]:
     warnings: list[str] = []
-    sent = SpanExport(collector_of(collector.url, environ or {}), warnings.append, **options)
-    sent.feed(RUN)
+    sent = LogExport(collector_of(collector.url, environ or {}), warnings.append, **options)
+    recorded(RUN)
     sent.close()
     return warnings
+
+
+def recorded(events: list[Event], store: MemoryStore | None = None) -> MemoryStore:
+    """Write a log as a run does; where there is one, it is continued."""
+    store = store or MemoryStore()
+    is_new = not list(store.list())
+    writer = store.create(Metadata(session_id="log")) if is_new else store.open("log")
+    hub = Hub(store, "log", writer)
+    for event in events:
+        hub.append([event], {"": "t", "t": "t"})
+    hub.close()
+    return store
 
 
 def test_all_spans_of_a_run_are_sent(collector: FakeCollector) -> None:
     headers = {"OTEL_EXPORTER_OTLP_HEADERS": "x-api-key=abc,other=a%20b"}
     parent = f"00-{'ab' * 16}-{'cd' * 8}-01"
     assert export(collector, headers, parent=parent) == []
-    assert {span.name for span in collector.spans()} == {"invoke_agent x", "execute_tool bash"}
+    assert {span.name for span in collector.spans()} == {
+        "invoke_agent x",
+        "execute_tool bash",
+        "chat gpt-5",
+    }
     assert {span.trace_id.hex() for span in collector.spans()} == {"ab" * 16}
     path, sent, body = collector.requests[0]
     assert (path, sent["Content-Type"], sent["X-Api-Key"]) == ("/v1/traces", "application/x-protobuf", "abc")
@@ -98,8 +80,8 @@ def test_all_spans_of_a_run_are_sent(collector: FakeCollector) -> None:
 def test_a_busy_collector_is_asked_again(collector: FakeCollector) -> None:
     collector.answers = [503, 429]
     warnings: list[str] = []
-    sent = SpanExport(collector_of(collector.url, {}), warnings.append)
-    sent.feed(RUN)
+    sent = SpanSender(collector_of(collector.url, {}), warnings.append)
+    sent.put(run_through(SpanFold(), RUN))
     until_s = time.monotonic() + 20
     while len(collector.requests) < 3 and time.monotonic() < until_s:
         time.sleep(0.02)
@@ -146,3 +128,117 @@ def test_a_run_sends_its_spans(collector: FakeCollector, tmp_path: Path) -> None
     )
     assert (done.returncode, done.stdout.strip()) == (0, "Hello."), done.stderr
     assert "invoke_agent native" in {span.name for span in collector.spans()}
+
+
+def test_tokens_cost_and_durations_are_metrics(collector: FakeCollector) -> None:
+    assert export(collector, {"OTEL_RESOURCE_ATTRIBUTES": "team=blue", "OTEL_SERVICE_NAME": "mine"}) == []
+    points = collector.points()
+    assert points.keys() == {
+        *("gen_ai.client.token.usage", "gen_ai.client.operation.duration"),
+        *("gen_ai.execute_tool.duration", "harness.cost"),
+    }
+    about = [
+        {one.key: one.value.string_value for one in point.attributes}
+        for point in points["gen_ai.client.token.usage"]
+    ]
+    assert [(one["gen_ai.token.type"], one["gen_ai.provider.name"]) for one in about] == [
+        ("input", "openai"),
+        ("output", "openai"),
+    ]
+    assert [(one.sum, one.count, sum(one.bucket_counts)) for one in points["gen_ai.client.token.usage"]] == [
+        (7.0, 1, 1),
+        (2.0, 1, 1),
+    ]
+    assert all(
+        len(one.bucket_counts) == len(one.explicit_bounds) + 1
+        for one in points["gen_ai.execute_tool.duration"]
+    )
+    assert [one.as_double for one in points["harness.cost"]] == [0.5]
+    (path, headers, body) = collector.metric_requests[0]
+    assert (path, headers["Content-Type"]) == ("/v1/metrics", "application/x-protobuf")
+    message = ExportMetricsServiceRequest.FromString(gzip.decompress(body))
+    told = {one.key: one.value.string_value for one in message.resource_metrics[0].resource.attributes}
+    assert (told["service.name"], told["team"]) == ("mine", "blue")
+    assert len(told["service.instance.id"]) == 36
+
+
+def test_a_collector_without_metrics_is_sent_none_and_nobody_is_warned(collector: FakeCollector) -> None:
+    collector.metric_answers = [404]
+    assert export(collector) == []
+    assert len(collector.metric_requests) == 1
+    assert export(collector, {"OTEL_METRICS_EXPORTER": "none"}) == []
+    assert len(collector.metric_requests) == 1
+    collector.metric_answers = [400]
+    (warning,) = export(collector)
+    assert "answers 400" in warning
+
+
+def test_a_run_that_is_continued_in_another_process_is_one_span_in_its_trace(
+    collector: FakeCollector,
+) -> None:
+    first = LogExport(collector_of(collector.url, {}), print)
+    store = recorded(RUN[:4])
+    first.close()
+    assert [span.name for span in collector.spans()] == ["execute_tool bash"]
+    second = LogExport(collector_of(collector.url, {}), print)
+    recorded(RUN[4:], store)
+    second.close()
+    assert sorted(span.name for span in collector.spans()) == [
+        "chat gpt-5",
+        "execute_tool bash",
+        "invoke_agent x",
+    ]
+    assert len({span.trace_id for span in collector.spans()}) == 1
+
+
+PROGRAM = """#!/bin/sh
+[ "$1" != --version ] || exec echo '2.1.325 (Claude Code)'
+cat > /dev/null
+printf '%s\\n' "$TRACEPARENT" >> {told}
+echo '{{"type":"system","subtype":"init","session_id":"s","model":"claude-mock","cwd":"/mock","tools":[]}}'
+echo '{{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s"}}'
+"""
+
+
+def finished_run(folder: Path) -> Run:
+    program = folder / "claude"
+    program.write_text(PROGRAM.format(told=folder / "told"))
+    program.chmod(0o755)
+    request = Request(
+        agent="claude", prompt="hi", binary=str(program), cwd=str(folder), permissions="full-access"
+    )
+    run = start(request, store=MemoryStore())
+    assert run.wait().success
+    return run
+
+
+def test_a_program_is_told_the_span_of_its_run(
+    collector: FakeCollector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRACEPARENT", raising=False)
+    finished_run(tmp_path)
+    with export_spans(collector.url):
+        finished_run(tmp_path)
+    monkeypatch.setenv("TRACEPARENT", f"00-{'ab' * 16}-{'cd' * 8}-01")
+    with export_spans(collector.url):
+        finished_run(tmp_path)
+    without, alone, below = (tmp_path / "told").read_text().split("\n")[:3]
+    assert without == ""
+    runs = [span for span in collector.spans() if span.name.startswith("invoke_agent")]
+    assert [one[:-3] for one in (alone, below)] == [
+        f"00-{span.trace_id.hex()}-{span.span_id.hex()}" for span in runs
+    ]
+    assert (runs[1].trace_id.hex(), runs[1].parent_span_id.hex()) == ("ab" * 16, "cd" * 8)
+
+
+def test_a_harness_of_the_class_sends_what_it_does(collector: FakeCollector) -> None:
+    model = Scripted(["Hello."])
+    with (
+        export_spans(collector.url, content=True),
+        Harness(
+            id="h", modes=[Mode(id="m", default_model_id="m")], resolve_model=lambda _: model, environ={}
+        ).sync() as app,
+    ):
+        assert app.send_message(content="hi").text == "Hello."
+    names = [span.name for span in collector.spans()]
+    assert [name.split()[0] for name in names] == ["chat", "invoke_agent"]

@@ -50,7 +50,7 @@ from harness.contracts.driver import Prompt, TurnEnded
 from harness.contracts.request import Request
 from harness.events import Event, Message
 from harness.log.clock import new_clock
-from harness.log.hub import Hub
+from harness.log.hub import Hub, observe
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
 from harness.process.child import OutputChunk
@@ -102,6 +102,33 @@ def test_a_second_prompt_goes_to_the_same_process(talk: Talk, held: ProgramConve
     assert result_of(again).exit_code is None
     held.close()
     assert not is_alive(pid)
+
+
+class Telling:
+    """An observer of logs that tells each program its run."""
+
+    def opened(self, hub: Hub, /) -> None:
+        """It only tells."""
+
+    def environment(self, run_id: str, /) -> dict[str, str]:
+        return {"TRACEPARENT": run_id}
+
+
+def test_a_process_is_told_its_first_run_and_is_used_for_the_next_all_the_same(
+    talk: Talk, held: ProgramConversation
+) -> None:
+    second = [prompt("P2"), state("running"), INIT, text("Again."), result("Again."), state("idle")]
+    binary = talk.program(*first_turn(text("Hello.")), *second)
+    stop = observe(Telling())
+    try:
+        first = talk.start(binary, held)
+        talk.follow(first)
+        pid = pid_of(held)
+        talk.follow(talk.start(binary, held, prompt="once more", resume=SESSION))
+        assert pid_of(held) == pid
+        assert first.launch.invocation.env["TRACEPARENT"] == first.id
+    finally:
+        stop()
 
 
 def test_an_interrupted_process_takes_the_next_prompt(talk: Talk, held: ProgramConversation) -> None:

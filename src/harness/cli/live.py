@@ -31,7 +31,6 @@ from harness.stage import View, ViewOptions, feed_all
 
 if TYPE_CHECKING:
     from harness.cli.questions import Questions
-    from harness.clients.span_export import SpanExport
     from harness.runs.program_conversation import ProgramConversation
     from harness.views.usage import UsageFold
 
@@ -58,8 +57,6 @@ class RunDisplay(NamedTuple):
     output: OutputWriter
     console: Console
     is_on_terminal: bool
-    export: SpanExport | None = None
-    """Where its spans are sent, too."""
 
     @property
     def is_pretty(self) -> bool:
@@ -185,10 +182,7 @@ class Screen:
 
     def show(self) -> None:
         watch_reader(self._on_reader_gone)
-        export = self._showing.export
         for batch in self._batches():
-            if export is not None:
-                export.feed(batch)
             pieces = feed_all(self._view, self._for_view(batch))
             if not self._noted.keys().isdisjoint(map(type, batch)):
                 self._note(batch)

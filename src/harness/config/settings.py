@@ -300,12 +300,11 @@ TABLE = (
         ["openai"],
     ),
     Setting(
-        "otlp.url",
-        "text",
-        "user",
-        "The collector of OpenTelemetry that `harness run` sends spans to, as with --otlp.",
+        *("otlp.url", "text", "user"),
+        "The collector of OpenTelemetry that the spans and metrics of all runs are sent to, as with --otlp.",
         "http://127.0.0.1:4318",
     ),
+    Setting("otlp.content", "flag", "user", "Send texts, arguments and results to it as well.", True),
     Setting(
         "permissions.rules",
         "rules",

@@ -16,8 +16,10 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -33,6 +35,36 @@ _MARKED = (SessionStart, Result)
 """Events that say more of where they stand than others."""
 _MOST_UNWRITTEN = 1000
 """How many events wait for a disk that refuses, before the oldest of them are given up."""
+
+
+class LogObserver(Protocol):
+    """Sees all logs that this process writes. Neither method takes time; what it raises is not heard."""
+
+    def opened(self, hub: Hub, /) -> None:
+        """A log is written from now on."""
+        ...
+
+    def environment(self, run_id: str, /) -> Mapping[str, str]:
+        """What the programs of this run get in their environment."""
+        ...
+
+
+_observers: list[LogObserver] = []
+
+
+def observe(observer: LogObserver) -> Callable[[], None]:
+    """Show it every log that is opened from now on, in any thread; returns a function that stops it."""
+    _observers.append(observer)
+    return partial(_observers.remove, observer)
+
+
+def observers_environment(run_id: str) -> dict[str, str]:
+    """What observers give to the programs of this run."""
+    variables: dict[str, str] = {}
+    for observer in tuple(_observers):
+        with suppress(Exception):
+            variables |= observer.environment(run_id)
+    return variables
 
 
 class Hub:
@@ -55,6 +87,9 @@ class Hub:
         """The warning that was emitted when the disk last refused."""
         self._wakers: list[Callable[[], object]] = []
         self._closed = False
+        for observer in tuple(_observers):
+            with suppress(Exception):  # as in `_wake`
+                observer.opened(self)
 
     def source(self, run_id: str) -> Source:
         """What one run appends its events to."""

@@ -96,6 +96,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """What was granted. To be held to rules, a program is asked about more than that."""
     rules: tuple[Rule, ...] = ()
     """The rules of the settings, for an agent program."""
+    run_variables: tuple[str, ...] = ()
+    """Variables that say in which run the program works: another run can use its process all the same."""
     budget: BudgetGuard | None = None
     """The limits of `harness budget` that hold for it."""
     gateway: GatewayPlan | None = None

@@ -194,9 +194,10 @@ def _connect(launch: Launch) -> Child:
 
 def _identity(launch: Launch) -> tuple[object, ...]:
     request, plan = launch.request, launch.gateway
+    env = {name: value for name, value in launch.invocation.env.items() if name not in launch.run_variables}
     return (
         *(request.gateway, request.sealed, (plan.upstream, plan.model) if plan is not None else None),
-        *(launch.binary, launch.version, request.cwd, dict(launch.invocation.env)),
+        *(launch.binary, launch.version, request.cwd, env),
         *(request.permissions, request.sandbox, request.mcp, request.extra_args),
         *request.tool_servers,
         *(request.system_prompt, request.append_system_prompt, request.effort),

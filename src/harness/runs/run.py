@@ -24,7 +24,7 @@ from harness.contracts.worker import Answerable, Noting, OnEnd, Steerable, Worke
 from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
 from harness.events import Error, Event, RelayReply, Result, SessionStart, SteeringQueued, Warning
 from harness.log.clock import new_clock
-from harness.log.hub import Hub
+from harness.log.hub import Hub, observers_environment
 from harness.log.ids import new_run_id
 from harness.log.raw import RawWriter
 from harness.log.store import Metadata, Store
@@ -276,7 +276,7 @@ def start(
     run_id = run_id or new_run_id(clock())
     metadata = _metadata(launch, run_id, clock())
     store = store or FileStore(sessions_directory())
-    launch = _within_budget(launch, store, run_id)
+    launch = _observed(_within_budget(launch, store, run_id), run_id)
     recorder = Recorder(launch, redact=redact)
     for field in ("prompt", "model", "name", "tags"):
         setattr(metadata, field, recorder.masked_all(getattr(metadata, field)))
@@ -302,6 +302,14 @@ def start(
         hub.source(run_id).append([Warning(message=f"not recorded: {trouble.message}", code="not_recorded")])
     run.begin()
     return run
+
+
+def _observed(launch: Launch, run_id: str) -> Launch:
+    """With what observers of logs tell the program, such as the span that it works in."""
+    if not (about_run := observers_environment(run_id)):
+        return launch
+    env = {**launch.invocation.env, **about_run}
+    return replace(launch, run_variables=tuple(about_run), invocation=replace(launch.invocation, env=env))
 
 
 def _within_budget(launch: Launch, store: Store, log_id: str) -> Launch:
@@ -358,7 +366,7 @@ def _start_in(
     hub: Hub, launch: Launch, store: Store, *, redact: bool, conversation: ProgramConversation | None
 ) -> Run:
     """Begin a run in a log that outlives it."""
-    launch = _within_budget(launch, store, hub.log_id)
+    launch = _observed(_within_budget(launch, store, hub.log_id), launch.run_id)
     if (work := work_of(launch.agent)) is not None:
         worker = work(launch, hub, _ignore, redact)
     else:

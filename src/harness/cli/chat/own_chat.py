@@ -28,6 +28,7 @@ from harness.cli.gateway_options import hosts_of
 from harness.cli.log_notes import LogNotes
 from harness.cli.output import STDOUT
 from harness.cli.run_request import agent_of, model_of
+from harness.cli.tracing import traced
 from harness.clients import exit_codes
 from harness.clients.conversations.backend import Setup
 from harness.clients.conversations.presets import checked
@@ -136,6 +137,7 @@ class OwnChat:
         with ExitStack() as stack:
             terminal = stack.enter_context(ChatTerminal(os.environ))
             stack.enter_context(LogNotes(self._console))
+            stack.enter_context(traced(self._settings, self._console.warning, self._arguments.otlp))
             link = LocalLink(self._store, setup, terminal.wake)
             stack.callback(link.close)
             conversation = TerminalConversation(

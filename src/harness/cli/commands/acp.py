@@ -51,12 +51,13 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
     from harness.cli import preferences
     from harness.cli.log_notes import LogNotes
+    from harness.cli.tracing import traced
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     settings.require_valid()
     store = preferences.open_store(settings)
     default = _default(arguments, settings)
-    with LogNotes(console):
+    with LogNotes(console), traced(settings, console.warning):
         asyncio.run(_serve(store, default, settings, console, has_histories=not arguments.no_histories))
     return 0
 

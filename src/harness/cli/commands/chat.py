@@ -13,6 +13,7 @@ from harness.cli.console import Console
 from harness.cli.folder_question import FOLDER_SETTINGS_HELP, USES
 from harness.cli.gateway_options import add_gateway
 from harness.cli.parser import add_at_limit, at_least_zero, completes, count, positive, seconds, window
+from harness.cli.tracing import add_collector
 
 SUMMARY = "chat with an agent in this terminal"
 
@@ -39,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--system-prompt", default="", metavar="TEXT", help="more instructions for this conversation")
     add("--max-turns", type=count, metavar="N", help="model turns for one message")
     add("--max-budget-usd", type=positive, metavar="USD", help="maximum cost of the answer to one message")
+    add_collector(parser)
     add("--timeout", type=seconds, metavar="SECONDS", help="for the answer to one message: 90, 90s, 5m or 2h")
     add_at_limit(add)
     _add_own(parser.add_argument_group("the built-in agent"))

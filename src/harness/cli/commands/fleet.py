@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 
+from harness import config
 from harness.cli.console import Console
 from harness.cli.folder_question import FOLDER_SETTINGS_HELP, USES
 from harness.cli.parser import (
@@ -169,9 +170,11 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
     arguments.store = arguments.store or os.environ.get(STORE_VARIABLE, "")
     if arguments.action == "work":  # it is started for every case, and needs no more than this
+        from harness.cli.tracing import traced
         from harness.fleet.work import work
 
-        return work(open_fleet(arguments.fleet, arguments.store), arguments.case, keep=arguments.keep)
+        with traced(config.load(os.getcwd()), console.warning):
+            return work(open_fleet(arguments.fleet, arguments.store), arguments.case, keep=arguments.keep)
     from harness.cli.fleet import results, running, status
 
     match arguments.action:

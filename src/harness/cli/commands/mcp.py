@@ -71,6 +71,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
     from harness.cli import preferences
     from harness.cli.log_notes import LogNotes
+    from harness.cli.tracing import traced
     from harness.clients.conversations.presets import checked_directory
     from harness.clients.mcp.limits import BUDGET, Reach, budget_here
 
@@ -90,7 +91,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         folders=(default.cwd, *map(checked_directory, arguments.folder)),
         lets_agents_allow=arguments.let_agents_allow,
     )
-    with LogNotes(console):
+    with LogNotes(console), traced(settings, console.warning):
         asyncio.run(
             _serve(store, default, settings, console, reach, has_histories=not arguments.no_histories)
         )

@@ -70,8 +70,10 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     settings.require_valid()
     if arguments.due:
         from harness.cli.due_sessions import continue_due
+        from harness.cli.tracing import traced
 
-        return continue_due(preferences.open_store(settings), console)
+        with traced(settings, console.warning):
+            return continue_due(preferences.open_store(settings), console)
     if arguments.id is None:
         raise UsageError("no session was named", hint="an id, `last`, or --due; see `harness sessions list`")
     session = find_session(preferences.open_store(settings), arguments.id)

@@ -25,11 +25,11 @@ from harness.cli.parser import (
     seconds,
     window,
 )
+from harness.cli.tracing import add_collector, traced
 from harness.errors import UsageError
 from harness.stage import ViewOptions
 
 if TYPE_CHECKING:
-    from harness.clients.span_export import SpanExport
     from harness.config import Settings
     from harness.contracts.request import Request
     from harness.runs.program_conversation import ProgramConversation
@@ -119,11 +119,8 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     add("-o", "--output-file", default="", metavar="FILE", help="also write the output to this file")
     add("--usage", action="store_true", help="in ndjson: also tokens and cost, live")
     add("--reasoning", action="store_true", help="in pretty and activity: also the model's reasoning")
-    collector_help = (
-        "send spans to this collector of OpenTelemetry while it runs, such as http://127.0.0.1:4318"
-    )
-    add("--otlp", default="", metavar="URL", help=collector_help)
-    add("--content", action="store_true", help="in otel: also texts, arguments and results")
+    add_collector(group)
+    add("--content", action="store_true", help="in otel and for --otlp: also texts, arguments and results")
     add("--record", default="", metavar="DIR", help="also write raw.jsonl and events.jsonl there")
     add("--name", default="", metavar="TEXT", help="a name for the session")
     add("--tag", action="append", default=[], metavar="TEXT", help="a tag for the session (may be repeated)")
@@ -214,11 +211,10 @@ def carry_out(
     )
     output = OutputWriter(console, arguments.output_file, is_json=view in formats.JSON)
     request = _with_folder_settings(request, console)
-    export = _span_export(arguments, settings, console)
-    showing = RunDisplay(view, options, output, console, on_terminal, export)
+    showing = RunDisplay(view, options, output, console, on_terminal)
     store = preferences.open_store(settings)
     redact = settings.value("log.redact") and not arguments.no_redact
-    try:
+    with traced(settings, console.warning, arguments.otlp, content=arguments.content):
         return run_and_show(
             request,
             store,
@@ -228,21 +224,6 @@ def carry_out(
             on_end=on_end,
             conversation=conversation,
         )
-    finally:
-        if export is not None:
-            export.close()
-
-
-def _span_export(arguments: argparse.Namespace, settings: Settings, console: Console) -> SpanExport | None:
-    """Raises UsageError for what is no address of a collector."""
-    url = arguments.otlp or settings.value("otlp.url")
-    if not url:
-        return None
-    from harness.clients.span_export import PARENT_VARIABLE, SpanExport, collector_of
-
-    collector = collector_of(url, os.environ)
-    parent = os.environ.get(PARENT_VARIABLE, "")
-    return SpanExport(collector, console.warning, content=arguments.content, parent=parent)
 
 
 def _with_folder_settings(request: Request, console: Console) -> Request:

@@ -39,6 +39,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     host = checked_host(arguments)
     from harness.cli.interruption import raise_on_interrupt
     from harness.cli.run_request import quoted
+    from harness.cli.tracing import traced
     from harness.clients.conversations.presets import checked_directory
     from harness.server.access.guard import RequestGuard
     from harness.server.access.host_names import names_of
@@ -73,7 +74,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
     raise_on_interrupt()
     try:
-        Serving(guarded, listening, announce).run()
+        with traced(settings, console.warning):
+            Serving(guarded, listening, announce).run()
     finally:
         listening.close()
     return 0

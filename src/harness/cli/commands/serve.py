@@ -14,6 +14,7 @@ from harness.cli.console import Console
 from harness.cli.gateway_options import add_gateway, hosts_of
 from harness.cli.output import write_text
 from harness.cli.parser import completes, port
+from harness.cli.tracing import add_collector, traced
 from harness.clients.server_address import (
     add_listening,
     add_token,
@@ -79,6 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=ENDPOINTS,
         help="also speak another protocol: acp at /acp, agui at /agui, openai at /v1 (may be repeated)",
     )
+    add_collector(parser)
     add_token(parser)
     add_listening(parser)
     instead = parser.add_mutually_exclusive_group()
@@ -157,7 +159,7 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
         lambda: _announce(arguments, plan, console, has_token=bool(token)),
     )
     try:
-        with LogNotes(console):
+        with LogNotes(console), traced(settings, console.warning, arguments.otlp):
             serving.run()
     finally:
         listening.close()

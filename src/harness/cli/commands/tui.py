@@ -32,13 +32,20 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     if not (is_terminal(0) and is_terminal(1)):
         raise UsageError("the screen needs a terminal", hint="`harness sessions list` lists the sessions")
     from harness.cli import preferences
+    from harness.cli.tracing import traced
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     settings.require_valid()
     from harness.tui.app import InboxApp
 
     app = InboxApp(_data(arguments, settings), os.environ, is_notifying=settings.value("tui.notify"))
-    code = app.run()
+    warnings: list[str] = []  # they would be written over the screen
+    try:
+        with traced(settings, warnings.append):
+            code = app.run()
+    finally:
+        for one in warnings:
+            console.warning(one)
     if app.failure is not None:
         raise app.failure
     return code or 0

@@ -14,7 +14,7 @@ import hashlib
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -94,6 +94,8 @@ class SpanFold:
         self._tree = RunTree()
         self._runs: dict[str, _Run] = {}
         self._calls: dict[tuple[str, str], TraceSpan] = {}
+        self._turns: dict[str, int] = {}
+        """How often a run of this id has begun again: each time is another span."""
         self._conversation = ""
         self._out: list[TraceSpan] = []
 
@@ -147,10 +149,12 @@ class SpanFold:
         call = self._calls.get((node.parent, node.call_id))
         start = node.start
         name = (start and (start.name or start.agent)) or "agent"
-        trace = above.span.trace if above else self._trace or _digest(16, "trace", node.id, str(event.seq))
+        turn = self._turns[node.id] = self._turns.get(node.id, -1) + 1
+        own = ids_of_run(node.id, turn)
+        trace = above.span.trace if above else self._trace or own.trace
         parent = call.id if call else above.span.id if above else self._parent
         span = self._span(
-            *(event, trace, _digest(8, "run", node.id, str(event.seq)), parent),
+            *(event, trace, own.span, parent),
             f"invoke_agent {name}",
             {
                 "gen_ai.operation.name": "invoke_agent",
@@ -384,6 +388,17 @@ class SpanFold:
         Suspended: _on_notice,
         Resumed: _on_notice,
     }
+
+
+class RunIds(NamedTuple):
+    trace: str
+    span: str
+
+
+def ids_of_run(run_id: str, turn: int = 0) -> RunIds:
+    """Known before the run begins, so that what it starts can be told of it. The trace: of a top run."""
+    again = (str(turn),) if turn else ()
+    return RunIds(_digest(16, "trace", run_id, *again), _digest(8, "run", run_id, *again))
 
 
 def _digest(size: int, *names: str) -> str:
