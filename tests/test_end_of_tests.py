@@ -30,7 +30,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can 
 def test_nothing_that_was_started_is_left(tmp_path: Path, pause_s: int, code: int) -> None:
     (tmp_path / "test_small.py").write_text(DETACHED.format(pause_s=pause_s))
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    argv = [sys.executable, RUN, "-n", "1", "-p", "no:cacheprovider", "test_small.py"]
+    # A folder of its own: in the shared one, pytest would first delete what earlier runs have left there, which takes minutes.
+    own = f"--basetemp={tmp_path / 'base'}"
+    argv = [sys.executable, RUN, "-n", "1", "-p", "no:cacheprovider", own, "test_small.py"]
     with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, start_new_session=True) as tests:
         while pause_s and tests.poll() is None and not (tmp_path / "pid").exists():
             time.sleep(0.05)

@@ -243,11 +243,14 @@ class Transcript:
         if event.kind != "permission" or not (event.tool_name or event.input):
             self._notice(event, "? ", "cyan", f"{who}{event.question}")
             return
-        self._notice(event, "? ", "cyan", f"{who}may it call {title(event.tool_name, event.input)}")
+        if is_short(event.input) and not event.preview:
+            self._notice(event, "? ", "cyan", f"{who}may it call {title(event.tool_name, event.input)}")
+            return
+        # The arguments stand below, whole: in the title they would stand there twice.
+        self._notice(event, "? ", "cyan", f"{who}may it call {title(event.tool_name, None)}")
         lines = lines_of(event.input, preview_data(event))
-        if not is_short(event.input) or event.preview:
-            text = "\n".join(bounded(lines, _ASKED_LINES))
-            self._page.block([*self._lead(event), ("cyan", "  ")], "cyan", text, most=_ALL)
+        text = "\n".join(bounded(lines, _ASKED_LINES))
+        self._page.block([*self._lead(event), ("cyan", "  ")], "cyan", text, most=_ALL)
 
     def _on_relay_reply(self, event: RelayReply) -> None:
         by = "" if event.by == "person" else f" (by {event.by})"

@@ -126,6 +126,7 @@ def test_an_overwrite_shows_what_goes_away() -> None:
     for text in (shown(relay), in_transcript(relay)):
         for part in ("update /x/a.txt: +1 -9", "-old line", "+new line", "7 more lines of this difference"):
             assert part in text
+    assert in_transcript(relay).count("filePath: a.txt") == 1, "the title says nothing that stands below it"
 
 
 def test_a_question_names_the_sub_agent_and_what_each_answer_grants() -> None:
