@@ -21,7 +21,7 @@ from harness.questions.open_questions import check_reply
 from harness.questions.permissions import proposed_call
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.bus import Bus
-from harness.session.checks import checked_limits
+from harness.session.checks import check_context, checked_limits
 from harness.session.config import RequestContext, check_event
 from harness.session.outputs import Output, Value, WantedOutput
 from harness.session.parking import ParkingRules
@@ -374,6 +374,7 @@ class StreamState:
         """
         session, message, wanted = self._session, UserMessage.of(content, files), WantedOutput.of(output)
         checked = None if limits is None else checked_limits(limits)
+        check_context(request_context)
 
         def send() -> Coroutine[Any, Any, RunOutcome[Value]]:
             return session.runs.send(message, request_context, checked, wanted)

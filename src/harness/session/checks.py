@@ -167,6 +167,19 @@ def check_listener(listener: Any) -> None:
     _check("listener", listener, _Kind(callable, "a function of one event"))
 
 
+def another_loop() -> UsageError:
+    """What is said where a harness is used in two event loops."""
+    return UsageError(
+        "this harness lives in another event loop",
+        hint="use it within one asyncio.run(), or without one: with harness.sync() as app",
+    )
+
+
+def check_context(context: Any) -> None:
+    """Raises UsageError for a request context that is no mapping."""
+    _check("request_context", context, _Kind(_either(_none, _is(Mapping)), "a RequestContext, or a mapping"))
+
+
 def checked_limits(limits: Limits | None) -> Limits | None:
     """The limits as given. Raises UsageError for a wrong type, and for values that are not above 0."""
     if limits is None:

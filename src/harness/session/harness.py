@@ -10,6 +10,7 @@ session work on that one.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import os
@@ -22,7 +23,7 @@ from harness.folds.session.events import HarnessThread, SessionEvent
 from harness.log.store import Store
 from harness.session.approvals import StreamState
 from harness.session.catalogue import CustomCatalogue, ModelCatalogue
-from harness.session.checks import checked, checked_limits
+from harness.session.checks import check_text, checked, checked_limits
 from harness.session.config import (
     AgentInput,
     BackingAgent,
@@ -248,8 +249,10 @@ class Harness(SessionMethods[State], ThreadMethods):
         function of yours raises that makes a browser is raised here, and nothing is open then.
         """
         parts = self.internals
+        parts.require_loop()
         if parts.services is not None:
             return
+        parts.loop = asyncio.get_running_loop()
         parts.services = Services(
             store=parts.store,
             resolve_model=parts.catalogue.resolve,
@@ -295,9 +298,11 @@ class Harness(SessionMethods[State], ThreadMethods):
     async def destroy(self) -> None:
         """Stop all runs, close all threads, and close what `init` opened.
 
-        What fails on the way is logged, and the rest is closed anyway. `init` may be called again afterwards.
+        What fails on the way is logged, and the rest is closed anyway. `init` may be called again afterwards. Raises
+        UsageError in another event loop than that of `init`.
         """
         parts, sessions = self.internals, self.sessions()
+        parts.require_loop()
         for session in sessions:
             await _quietly(session.thread.release, "a thread could not be closed")
         await parts.heartbeats.stop()
@@ -312,7 +317,7 @@ class Harness(SessionMethods[State], ThreadMethods):
         browser, parts.browser = parts.browser, None
         if browser is not None:
             await _quietly(browser.close, "the browser could not be closed")
-        parts.services = None
+        parts.services = parts.loop = None
 
     @property
     def mcp(self) -> HarnessMcp:
@@ -340,7 +345,12 @@ class Harness(SessionMethods[State], ThreadMethods):
             scope: Distinguishes several sessions of one resource.
             cwd: Where programs of a new session are started.
 
+        Raises:
+            UsageError: For what is no text.
+
         """
+        for name, given in {"resource_id": resource_id, "scope": scope, "cwd": cwd}.items():
+            check_text(name, given)
         own = self.session.identity.get_resource_id()
         key = (resource_id or own, scope)
         if key in self._sessions:

@@ -18,7 +18,7 @@ from harness.log.redact.redactor import secrets_in
 from harness.log.store import Store
 from harness.log.stores.memory import MemoryStore
 from harness.session.catalogue import ModelCatalogue
-from harness.session.checks import checked_limits
+from harness.session.checks import another_loop, checked_limits
 from harness.session.config import (
     BUILTIN_TOOLS,
     AgentInput,
@@ -147,6 +147,8 @@ class HarnessParts:
         self.environ: Mapping[str, str] = os.environ if environ is None else environ
         self.secrets = secrets_in(self.environ) if redact else None
         self.clock = new_clock()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """That of `init`; None before it."""
         self.sessions: list[OpenSession] = []
         self.catalogue: ModelCatalogue
         self.use_tracker: UseTracker | None = None
@@ -160,6 +162,12 @@ class HarnessParts:
         """Between agent programs and their models."""
         self.limits: Limits
         """Of every run, narrowed by its own."""
+
+    def require_loop(self) -> None:
+        """Raises UsageError in another event loop than that of `init`, as long as that one is not closed."""
+        loop = self.loop
+        if loop is not None and loop is not asyncio.get_running_loop() and not loop.is_closed():
+            raise another_loop()
 
     def set_modes(
         self, modes: Sequence[Mode], default_mode_id: str, agent: AgentInput | None, instructions: str

@@ -10,8 +10,9 @@ decoded here, and an answer that does not fit is sent back with the reason.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 import msgspec
@@ -44,14 +45,15 @@ class Output(Generic[Value]):
         type: A pydantic model, a msgspec Struct, a dataclass, a TypedDict, or any type that JSON can be read as.
         retries: How often an answer that does not fit is sent back.
         how: `schema` of the model's API, a `tool`, or whichever fits that API.
-        check: More than types can say: called with the result, it returns what is wrong with it, or None.
+        check: More than types can say: called with the result, it returns what is wrong with it, or None. Plain or
+            async.
 
     """
 
     type: type[Value]
     retries: int = 2
     how: How = "auto"
-    check: Callable[[Value], str | None] | None = None
+    check: Callable[[Value], str | Awaitable[str | None] | None] | None = None
 
     @staticmethod
     def json(
@@ -59,7 +61,7 @@ class Output(Generic[Value]):
         *,
         retries: int = 2,
         how: How = "auto",
-        check: Callable[[Any], str | None] | None = None,
+        check: Callable[[Any], str | Awaitable[str | None] | None] | None = None,
     ) -> Output[dict[str, Any]]:
         """The same for a `schema` that is a JSON Schema of an object; needs the extra `schema`.
 
@@ -76,7 +78,8 @@ class OutputShape:
         try:
             self.schema, self._decode = _shape_of(kind)
         except (TypeError, ValueError, RecursionError) as error:
-            raise UsageError(f"output: this type cannot be asked for: {error}", hint=_HINT) from error
+            why = str(error).rpartition("\n")[2]  # of several lines of msgspec, the last says it
+            raise UsageError(f"output: this type cannot be asked for: {why}", hint=_HINT) from error
         self._is_wrapped = self.schema.get("type") != "object"
         if self._is_wrapped:  # APIs want an object at the top
             definitions = self.schema.pop("$defs", None)
@@ -188,18 +191,20 @@ class WantedOutput:
         """Why the run has failed."""
         return f"no answer fitted what was asked for; the last: {self.problem}"
 
-    def take(self, text: str) -> str:
+    async def take(self, text: str) -> str:
         """Take an answer; returns what is wrong with it, else nothing."""
-        return self._take(lambda: self.shape.read(text))
+        return await self._take(lambda: self.shape.read(text))
 
-    def take_data(self, data: Any) -> str:
+    async def take_data(self, data: Any) -> str:
         """The same for an answer that is data already."""
-        return self._take(lambda: self.shape.convert(data))
+        return await self._take(lambda: self.shape.convert(data))
 
-    def _take(self, read: Callable[[], Any]) -> str:
+    async def _take(self, read: Callable[[], Any]) -> str:
         try:
             value = read()
             problem = self._check(value) if self._check is not None else None
+            if inspect.isawaitable(problem):
+                problem = await problem
         except ValueError as error:
             problem = str(error)
         except Exception as error:  # a check of the application
@@ -242,7 +247,7 @@ class FinalAnswerTool(Tool):
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         del context
-        if problem := self._wanted.take_data(arguments):
+        if problem := await self._wanted.take_data(arguments):
             raise ToolFailure(f"the result does not fit: {problem}")
         return ToolOutput(text="The result was taken.")
 

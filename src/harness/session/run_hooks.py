@@ -140,7 +140,7 @@ class RunHooks:
         text = await self.goals.after_answer(answer)
         objective = self.goals.get()
         if text is None or objective is None:
-            return self._check_output(answer)
+            return await self._check_output(answer)
         return create(
             "reactive",
             text,
@@ -152,10 +152,10 @@ class RunHooks:
             },
         )
 
-    def _check_output(self, answer: str) -> str | Error | None:
+    async def _check_output(self, answer: str) -> str | Error | None:
         """Whether the answer is what was asked for; else what the model is told, or why the run fails."""
         output = self._session.runs.output
-        if output is None or output.has_value or not (problem := output.take(answer)):
+        if output is None or output.has_value or not (problem := await output.take(answer)):
             return None
         return Error(message=output.words, code=INVALID) if output.is_exhausted else output.again(problem)
 

@@ -46,6 +46,7 @@ from harness.events import (
     Signal,
     Suspended,
 )
+from harness.session.checks import another_loop
 from harness.session.config import REQUEST_KEY, RequestContext
 from harness.session.outputs import INVALID, WantedOutput
 from harness.session.run_outcomes import BLOCKED, RunOutcome, RunOutcomes, with_both_uses
@@ -189,7 +190,7 @@ class Runs:
             return guarded
         outcome = await self._send_once(guarded, context, limits, output)
         while output is not None and outcome.success:
-            fitting = self._with_output(outcome, output)
+            fitting = await self._with_output(outcome, output)
             if fitting is not None:
                 return await self._guarded_answer(fitting)
             reminder = UserMessage(text=output.again(output.problem))
@@ -224,12 +225,12 @@ class Runs:
             outcome, outcome="blocked", text="", output=None, structured=None, error=text.reason, code=BLOCKED
         )
 
-    def _with_output(self, outcome: RunOutcome[Any], output: WantedOutput) -> RunOutcome[Any] | None:
+    async def _with_output(self, outcome: RunOutcome[Any], output: WantedOutput) -> RunOutcome[Any] | None:
         """The outcome of a run that completed, with its output, or failed for want of one; None: ask again."""
         if not output.has_value:
             data = outcome.structured
-            if data is None or output.take_data(data):
-                output.take(outcome.text)
+            if data is None or await output.take_data(data):
+                await output.take(outcome.text)
         if output.has_value:
             return msgspec.structs.replace(outcome, output=output.value)
         if not output.is_exhausted:
@@ -244,7 +245,7 @@ class Runs:
             return None
         outcome = self.endings.take(run_id)
         if self.output is not None and outcome.success and self._context_of == run_id:
-            outcome = self._with_output(outcome, self.output) or outcome
+            outcome = await self._with_output(outcome, self.output) or outcome
         return await self._guarded_answer(outcome)
 
     async def _send_once(
@@ -332,9 +333,7 @@ class Runs:
         """
         loop = asyncio.get_running_loop()
         if self._session.bus.loop not in (None, loop):
-            raise UsageError(
-                "this session lives in another event loop", hint="use a harness within one asyncio.run()"
-            )
+            raise another_loop()
         self._take_along(request, context, limits, output)
         self.is_abort_requested = False
         self._holds_queue = holds_queue

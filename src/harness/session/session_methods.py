@@ -10,7 +10,7 @@ from harness.errors import UsageError
 from harness.events import Signal
 from harness.folds.session.events import HarnessMessage, Question
 from harness.folds.session.messages import Role
-from harness.session.checks import check_listener, checked_limits
+from harness.session.checks import check_context, check_listener, checked_limits
 from harness.session.config import RequestContext
 from harness.session.notifications import Notification, NotificationInput, Policy
 from harness.session.outputs import Output, Value, WantedOutput
@@ -71,6 +71,8 @@ class SessionMethods(Generic[State]):
         """
         if limits is not None:
             limits = checked_limits(limits)
+        if request_context is not None:
+            check_context(request_context)
         message, wanted = UserMessage.of(content, files), WantedOutput.of(output)
         return await self._core.runs.send(message, request_context, limits, wanted)
 
@@ -80,6 +82,7 @@ class SessionMethods(Generic[State]):
         An agent that accepts input sees it at its next step. Otherwise the run is stopped and a new one
         begins with this message, before anything that is queued. Raises UsageError for content that is not text.
         """
+        check_context(request_context)
         runs = self._core.runs
         message = await runs.guarded(UserMessage.of(content), request_context)
         if isinstance(message, UserMessage) and not runs.join(message, request_context):
@@ -91,6 +94,7 @@ class SessionMethods(Generic[State]):
         Use it for work that should not disturb the current run. Each queued message gets a run of its own.
         Raises UsageError for content that is not text.
         """
+        check_context(request_context)
         runs = self._core.runs
         message = await runs.guarded(UserMessage.of(content), request_context)
         if not isinstance(message, UserMessage):
@@ -162,6 +166,7 @@ class SessionMethods(Generic[State]):
             UsageError: For an unknown decision or option, and when several calls wait and none is named.
 
         """
+        check_context(request_context)
         return self._core.approval.respond(decision, tool_call_id, reason, request_context, option)
 
     async def respond_to_tool_suspension(
@@ -172,6 +177,7 @@ class SessionMethods(Generic[State]):
         Waits for the run that continues with the answer. Returns False when no such call waits any more.
         Raises UsageError for data that does not answer it; the call then still waits.
         """
+        check_context(request_context)
         return await self._core.suspensions.respond(resume_data, tool_call_id, request_context)
 
     # Signals: what the model should know and no user typed
@@ -199,6 +205,7 @@ class SessionMethods(Generic[State]):
             UsageError: For a signal or a branch that is not valid.
 
         """
+        check_context(request_context)
         return await self._core.hooks.signals.send(
             signal, if_active=if_active, if_idle=if_idle, request_context=request_context
         )

@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from builtins import list as List  # noqa: N812
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError, LogLocked, UnknownSession, UsageError
@@ -30,6 +31,7 @@ from harness.folds.session.translation import history_messages
 from harness.log.codec import spelled_out
 from harness.log.ids import is_log_id
 from harness.log.store import Fork, Metadata, Query, read_all
+from harness.session.checks import check_text
 from harness.session.child_threads import HIDDEN
 from harness.session.locking import call
 from harness.session.open_thread import (
@@ -168,13 +170,20 @@ class Threads:
 
     # Opening and closing
 
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """One change of the open thread after the other. Raises UsageError in a wrong event loop."""
+        self._session.harness.require_loop()
+        async with self._turn:
+            yield
+
     async def select_or_create(self) -> HarnessThread:
         """Open a thread of this resource that is not open elsewhere, or a new one.
 
         A thread that waits for an answer comes first, then the most recently changed one.
         Selecting an existing thread emits no `thread_changed`.
         """
-        async with self._turn:
+        async with self._alone():
             for thread in sorted(self.list(), key=lambda thread: thread.activity != "waiting"):
                 if thread.id == self.get_id() or await self._has_taken(thread.id):
                     return thread
@@ -191,22 +200,25 @@ class Threads:
         return True
 
     async def create(self, *, title: str = "", id: str = "") -> HarnessThread:
-        """Raises UsageError for an invalid id, and StoreError."""
-        async with self._turn:
+        """Raises UsageError for an invalid id or title, and StoreError."""
+        check_text("title", title)
+        check_text("id", id)
+        async with self._alone():
             return await self._create(title, id)
 
     async def ensure(self) -> None:
         """Create a thread if none is open."""
         if self.current is not None:
             return
-        async with self._turn:
+        async with self._alone():
             if not self.is_set():
                 await self._create("", "")
 
     async def switch(self, *, thread_id: str) -> None:
         """Raises UnknownSession, and LogLocked when it is open elsewhere."""
+        check_text("thread_id", thread_id)
         session = self._session
-        async with self._turn:
+        async with self._alone():
             previous = self.get_id()
             await session.runs.stop()
             self._check_there(thread_id)
@@ -232,8 +244,11 @@ class Threads:
             UnknownSession: When there is no such thread.
 
         """
+        names = {"source_thread_id": source_thread_id, "title": title, "resource_id": resource_id}
+        for name, given in names.items():
+            check_text(name, given)
         session = self._session
-        async with self._turn:
+        async with self._alone():
             source_id = source_thread_id or self.get_id()
             if source_id is None:
                 raise UsageError("No source thread to clone", hint="name one, or select a thread first")
@@ -259,6 +274,7 @@ class Threads:
 
     async def rename(self, *, title: str) -> None:
         """Does nothing without a thread."""
+        check_text("title", title)
         opened = self.current
         if opened is None:
             return
@@ -275,7 +291,7 @@ class Threads:
         session = self._session
         if not session.harness.has_storage:
             return
-        async with self._turn:
+        async with self._alone():
             self._check_there(thread_id)
             was_current = self.get_id() == thread_id
             if was_current:
