@@ -23,10 +23,8 @@ class Review(msgspec.Struct):
 
 async def review(diff: str, model: str) -> int:
     mode = Mode(id="review", default_model_id=model, instructions="Review the diff; name real faults only.")
-    harness = Harness(id="review", modes=[mode], limits=Limits(max_turns=5, timeout_s=300))
-    await harness.init()
-    outcome = await harness.send_message(content=diff, output=Review)
-    await harness.destroy()
+    async with Harness(id="review", modes=[mode], limits=Limits(max_turns=5, timeout_s=300)) as harness:
+        outcome = await harness.send_message(content=diff, output=Review)
     if outcome.output is None:
         print(outcome.error, file=sys.stderr)
         return 2

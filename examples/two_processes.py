@@ -10,10 +10,8 @@ import subprocess
 import sys
 import threading
 
-from harness import Harness, Mode, open_store
-from harness.errors import LogLocked
+from harness import Harness, LogLocked, Mode, Scripted, open_store
 from harness.events import Result
-from harness.models.scripted import Scripted
 
 
 def open_harness(url: str, answer: str) -> Harness:

@@ -13,6 +13,7 @@ HOW_TO_GET = {
     "bubblewrap": "run `make tools`, or install the package bubblewrap",
     "Chromium that prints a page": "install the package chromium",
     "Chromium, node or web/node_modules": "run `make tools`",
+    "FastAPI": "run `make tools`",
     "git": "install the package git",
     "landlock": "Linux 6.2 or newer with Landlock among its security modules",
     "namespaces": "Linux 5.12 or newer that lets ordinary users make user namespaces",

@@ -349,8 +349,8 @@ class Harness(SessionMethods[State], ThreadMethods):
             UsageError: For what is no text.
 
         """
-        for name, given in {"resource_id": resource_id, "scope": scope, "cwd": cwd}.items():
-            check_text(name, given)
+        for name, value in {"resource_id": resource_id, "scope": scope, "cwd": cwd}.items():
+            check_text(name, value)
         own = self.session.identity.get_resource_id()
         key = (resource_id or own, scope)
         if key in self._sessions:

@@ -245,8 +245,8 @@ class Threads:
 
         """
         names = {"source_thread_id": source_thread_id, "title": title, "resource_id": resource_id}
-        for name, given in names.items():
-            check_text(name, given)
+        for name, value in names.items():
+            check_text(name, value)
         session = self._session
         async with self._alone():
             source_id = source_thread_id or self.get_id()
