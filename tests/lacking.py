@@ -29,6 +29,7 @@ HOW_TO_GET = {
     "ripgrep": "run `make tools`, or install the package ripgrep",
     "root": "run the tests as root",
     "second Python of this version": "install one more, beside that of .venv",
+    "systemd-analyze": "install the package systemd",
     "wall of mounts": "Linux 5.12 with user namespaces, or the package bubblewrap",
     "wall": "Linux 5.12 with user namespaces, or the package bubblewrap, or Linux 6.2 with Landlock",
     "weights of the local model": "run `.venv/bin/harness models fetch local` (98 MB)",

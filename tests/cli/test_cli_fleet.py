@@ -73,6 +73,17 @@ def test_a_plan_is_carried_out_reported_and_compared(planned: CliMachine) -> Non
     assert planned.call("sessions", "list", "--tag", "fleet=plan", "--ids").out.count("\n") == 2
 
 
+@pytest.mark.parametrize("name", ["harness.py", "msgspec.py", "harness/__init__.py"])
+def test_workers_import_nothing_of_the_folder(planned: CliMachine, name: str) -> None:
+    """`python -m` looks there first: a repository could bring a module of ours, or of a library."""
+    module = planned.project / name
+    module.parent.mkdir(exist_ok=True)
+    module.write_text("raise SystemExit(open('imported', 'w').close())\n")
+    done = planned.call("fleet", "run", "plan.toml", "--trust")
+    assert "2 scored, 0 errors" in done.err
+    assert not (planned.project / "imported").exists()
+
+
 def test_without_an_action_fleets_are_listed(planned: CliMachine) -> None:
     empty = planned.call("fleet")
     assert (empty.code, empty.out) == (0, "")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from cli_machine import CliMachine
 from harness.cli.commands.service import quoted, unit_of
 from harness.errors import UsageError
+from lacking import lacking
 
 
 @pytest.fixture
@@ -26,7 +30,7 @@ def test_it_is_installed_and_removed(cli: CliMachine, systemctl: Path) -> None:
     installed = cli.call("service", "install", "--", "--port", "4790")
     assert installed.code == 0, installed.err
     (unit,) = cli.home.rglob("systemd/user/harness.service")
-    assert '"-m" "harness" "serve" "--port" "4790"' in unit.read_text()
+    assert '"-P" "-m" "harness" "serve" "--port" "4790"' in unit.read_text()
     assert systemctl.read_text().splitlines() == [
         "--user daemon-reload",
         "--user enable --now harness.service",
@@ -46,6 +50,30 @@ def test_without_systemd_it_says_what_to_do(cli: CliMachine) -> None:
     assert "ExecStart=" in cli.call("service", "print").out
 
 
+def test_agents_are_found_where_the_shell_finds_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """systemd's own PATH has neither `~/.local/bin` nor what a version manager of Node.js adds."""
+    monkeypatch.setenv("PATH", f"/opt/my $tools/100%/bin:relative::{tmp_path}")
+    lines = unit_of([], "/home/me").splitlines()
+    assert f'Environment="PATH=/opt/my $tools/100%%/bin:{tmp_path}"' in lines
+
+
+def test_variables_in_options_are_only_words() -> None:
+    assert '"--cwd" "/srv/$$HOME"' in unit_of(["--cwd", "/srv/$HOME"], "/home/me")
+
+
+def test_systemd_can_read_the_unit(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip(lacking("systemd-analyze"))
+    unit = tmp_path / "harness.service"
+    unit.write_text(unit_of(["--cwd", "/srv/100% $HOME"], str(tmp_path)))
+    command = ["systemd-analyze", "--user", "--man=no", "verify", str(unit)]
+    environ = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path)}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, [line for line in done.stderr.splitlines() if unit.name in line]) == (0, [])
+
+
 def test_options_that_serve_does_not_take_are_refused() -> None:
     with pytest.raises(UsageError):
         unit_of(["--no-such-option"], "/home/me")
@@ -61,7 +89,6 @@ def test_a_name_that_no_unit_can_hold_is_refused() -> None:
     [
         ("a b", '"a b"'),
         ("100%", '"100%%"'),
-        ("$HOME", '"$$HOME"'),
         ('say "x"', '"say \\"x\\""'),
         ("a\\b", '"a\\\\b"'),
     ],

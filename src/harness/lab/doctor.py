@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 import time
 import tomllib
@@ -27,6 +26,7 @@ from harness.lab.fixtures import fixture_names
 from harness.lab.scenario import load_scenario, scenario_names
 from harness.process.child import Child
 from harness.process.invocation import Invocation
+from harness.process.own_program import own_command
 from harness.runs.launch import find_binary
 
 VERIFIED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "verified.toml")
@@ -170,7 +170,7 @@ def _work(order: DoctorOrder, environ: Mapping[str, str]) -> Iterator[ExaminedAg
         "TMPDIR": home,
     }
     invocation = Invocation(
-        argv=(sys.executable, "-m", "harness.lab.doctor_worker"),
+        argv=tuple(own_command(module="harness.lab.doctor_worker")),
         env={**passed_on, **folders},
         cwd=order.folder,
         stdin=msgspec.json.encode(order),

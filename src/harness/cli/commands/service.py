@@ -10,7 +10,6 @@ import argparse
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 
 from harness.cli.console import Console
@@ -34,6 +33,8 @@ Documentation=man:harness(1)
 [Service]
 ExecStart={command}
 WorkingDirectory={folder}
+# Where agents are found: the PATH of the shell that installed this. That of systemd is shorter.
+Environment={path}
 Restart=on-failure
 RestartSec=5
 # Agents get time to end their turns; what is left after that is ended by the server itself.
@@ -68,11 +69,12 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 def unit_of(options: Sequence[str], folder: str) -> str:
     """The text of the unit. Raises UsageError for options that `harness serve` does not take, and names no unit can hold."""
     from harness.cli.parser import parse
+    from harness.process.own_program import own_command
     from harness.system.plain_text import plain_text
 
     parse("serve", options, verbose=False, color="auto")
-    command = " ".join(map(quoted, (sys.executable, "-m", "harness", "serve", *options)))
-    unit = _TEMPLATE.format(command=command, folder=folder.replace("%", "%%"))
+    command = " ".join(quoted(word).replace("$", "$$") for word in own_command("serve", *options))
+    unit = _TEMPLATE.format(command=command, folder=folder.replace("%", "%%"), path=quoted(_search_path()))
     if unit != plain_text(unit):
         raise UsageError(
             f"systemd reads units in UTF-8 alone, and this one names what is not: {plain_text(folder)}, {plain_text(command)}",
@@ -81,9 +83,18 @@ def unit_of(options: Sequence[str], folder: str) -> str:
     return unit
 
 
+def _search_path() -> str:
+    """The PATH here, without what means another folder there, and what a unit cannot name."""
+    from harness.system.plain_text import plain_text
+
+    places = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    usable = [place for place in places if os.path.isabs(place) and place == plain_text(place)]
+    return f"PATH={os.pathsep.join(usable)}"
+
+
 def quoted(word: str) -> str:
-    """One word of `ExecStart`: systemd knows quotes, backslashes, `%` for its own names and `$` for variables."""
-    for sign, written in (("\\", "\\\\"), ('"', '\\"'), ("%", "%%"), ("$", "$$"), ("\n", "\\n")):
+    """One word of a unit: systemd knows quotes, backslashes and `%` for its own names; in commands `$`, too."""
+    for sign, written in (("\\", "\\\\"), ('"', '\\"'), ("%", "%%"), ("\n", "\\n")):
         word = word.replace(sign, written)
     return f'"{word}"'
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from harness.fleet.fleet import Fleet
 from harness.fleet.plans.plan import FleetCase
+from harness.process.own_program import own_command
 
 EngineName: TypeAlias = Literal["local", "ray"]
 
@@ -34,4 +34,4 @@ class Engine(Protocol):
 
 def worker_command(fleet: Fleet, case: FleetCase) -> list[str]:
     options = ["--keep"] if fleet.keeps_workspaces else []
-    return [sys.executable, "-m", "harness", "fleet", "work", *options, *fleet.words, case.id]
+    return own_command("fleet", "work", *options, *fleet.words, case.id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from harness.fleet.records.attempt import Attempt
 from harness.fleet.watching import FleetSummary, FleetWatch, KnownFleets
 from harness.log.private_files import make_private_directory
 from harness.process.detached import DetachedProcess
+from harness.process.own_program import own_command
 from harness.server.access.responses import (
     Conflict,
     Handler,
@@ -310,7 +310,7 @@ def _started(fleet: Fleet, action: str, options: list[str]) -> DetachedProcess:
         make_private_directory(os.path.dirname(output))
         if os.path.exists(output):
             os.unlink(output)  # of an earlier time
-        words = [sys.executable, "-m", "harness", "fleet", action, *options, *fleet.words]
+        words = own_command("fleet", action, *options, *fleet.words)
         return DetachedProcess(words, {**os.environ, **fleet.environment}, output)
     except SpawnFailed as error:
         raise Conflict(error.message, hint=error.hint) from error
