@@ -280,6 +280,20 @@ def test_many_open_an_empty_database_at_once(url: str) -> None:
     store.close()
 
 
+def test_a_database_that_knows_no_encoding_holds_text(url: str) -> None:
+    """So is one of a server that was set up without a locale."""
+    name = f"ascii_{os.getpid()}"
+    run_sql(
+        url, f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    )
+    store = PostgresStore(psycopg.conninfo.make_conninfo(url, dbname=name, options=""))
+    writer = store.create(Metadata(session_id="a"))
+    writer.append([TextDelta(seq=0, timestamp_ms=1, run_id="r", text="Grüße")])
+    writer.close()
+    assert (texts(store, "a"), found(store, Query())) == (["Grüße"], ["a"])
+    store.close()
+
+
 def test_a_damaged_row_costs_itself_alone(store: PostgresStore, url: str) -> None:
     write(store, "t", range(3))
     run_sql(url, "UPDATE harness_events SET line = 'rubbish' WHERE seq = 1")

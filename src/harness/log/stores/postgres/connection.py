@@ -28,6 +28,8 @@ _SETTINGS: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
     "application_name": "harness",
+    # A database of no particular encoding (SQL_ASCII: `initdb` without a locale) would answer in bytes, not in text.
+    "client_encoding": "utf8",
 }
 _LEFT_TO_THE_PARENT: list[object] = []
 """A child that closes its parent's connection takes it away from the parent."""
