@@ -17,10 +17,20 @@ _DRAWING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 class PtyTerminal:
     """`until` waits for a text that has come since the last time."""
 
-    def __init__(self, cli: CliMachine, *words: str, term: str = "xterm", **options: Any) -> None:
+    def __init__(
+        self,
+        cli: CliMachine,
+        *words: str,
+        term: str = "xterm",
+        size: tuple[int, int] | None = None,
+        **options: Any,
+    ) -> None:
+        """`size`: rows and columns, which a terminal need not know."""
         import pty
 
         self._ours, self._theirs = pty.openpty()
+        if size is not None:
+            termios.tcsetwinsize(self._theirs, size)
         self.before = termios.tcgetattr(self._theirs)
         cli.environ["TERM"] = term
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), self._theirs)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cli_machine import CliMachine
-from harness.cli.first_screen import Situation, words_of
+from harness.cli import parser
+from harness.cli.first_screen import COMMANDS, Situation, fitting, words_of
 from harness.folds.inbox.row import InboxRow
 from pty_terminal import PtyTerminal
 
@@ -22,6 +23,21 @@ def test_a_person_is_first_shown_what_matters(cli: CliMachine) -> None:
     with PtyTerminal(cli) as terminal:
         terminal.until("Nothing has been run with Harness yet.")
         terminal.until("Usage: harness COMMAND")
+
+
+def test_what_matters_is_not_pushed_out_of_a_small_terminal(cli: CliMachine) -> None:
+    with PtyTerminal(cli, size=(24, 100)) as terminal:
+        terminal.until("which options it has.")
+        assert terminal.text.count("\n") < 24
+
+
+def test_a_large_terminal_has_a_line_for_each_command() -> None:
+    assert fitting(parser.overview(), 80) == parser.overview()
+    assert "\n".join(fitting(parser.overview(), 20).splitlines()[:1]) == "Usage: harness COMMAND [OPTIONS]"
+
+
+def test_every_command_has_its_place_in_the_short_list() -> None:
+    assert sorted(name for names in COMMANDS.values() for name in names) == parser.names()
 
 
 def test_where_nothing_is_installed_the_demonstration_is_next() -> None:

@@ -50,9 +50,7 @@ def test_without_systemd_it_says_what_to_do(cli: CliMachine) -> None:
     assert "ExecStart=" in cli.call("service", "print").out
 
 
-def test_agents_are_found_where_the_shell_finds_them(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_agents_are_found_where_the_shell_finds_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """systemd's own PATH has neither `~/.local/bin` nor what a version manager of Node.js adds."""
     monkeypatch.setenv("PATH", f"/opt/my $tools/100%/bin:relative::{tmp_path}")
     lines = unit_of([], "/home/me").splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from harness.cli.console import Console, number_of
@@ -18,6 +19,18 @@ _FEW = 3
 """So many sessions are named, and twice as many agents."""
 _SUGGESTIONS = ("claude", "codex", "opencode")
 """The agents that most people come with."""
+COMMANDS = {
+    "work": ("run", "chat", "resume", "hand-over", "attach", "wait", "undo", "redo"),
+    "look": ("tui", "top", "serve", "sessions", "usage", "budget", "histories", "replay"),
+    "set up": ("init", "config", "agents", "models", "permissions", "trust", "doctor", "completion"),
+    "compare": ("fleet", "lab", "translate"),
+    "connect": ("acp", "mcp", "runner", "service"),
+    "more": ("demo", "list", "check", "erase"),
+}
+"""All of them, by what people want, for a terminal that has no room for a line about each."""
+_ANY_ROWS = 1000
+_LEAST_SPARE_ROWS = 2
+"""For the prompt that comes after it, and a line above."""
 
 
 class Situation(NamedTuple):
@@ -31,12 +44,32 @@ class Situation(NamedTuple):
     rows: Sequence[InboxRow]
 
 
-def first_screen(console: Console) -> str:
+def first_screen(console: Console, usage: str) -> str:
     """Contract: never raises. What cannot be read is not mentioned: the usage below is what was asked for."""
     try:
-        return words_of(_situation(console))
+        words = words_of(_situation(console))
     except (HarnessError, OSError):
-        return ""
+        return usage
+    return f"{words}\n{fitting(usage, _rows() - words.count(chr(10)) - _LEAST_SPARE_ROWS)}"
+
+
+def fitting(usage: str, rows: int) -> str:
+    """The usage, or its commands by name alone where it would push out of sight what matters now. Pure."""
+    if usage.count("\n") <= rows:
+        return usage
+    commands = "".join(f"  {purpose:<9}{', '.join(names)}\n" for purpose, names in COMMANDS.items())
+    return (
+        f"Usage: harness COMMAND [OPTIONS]\n\n{commands}\n"
+        "`harness --help` says what each command does, `harness COMMAND --help` which options it has.\n"
+    )
+
+
+def _rows() -> int:
+    """Some terminals do not say how many they have: they get everything."""
+    try:
+        return os.get_terminal_size(2).lines or _ANY_ROWS
+    except OSError:
+        return _ANY_ROWS
 
 
 def words_of(situation: Situation) -> str:

@@ -113,7 +113,7 @@ def _dispatch(words: Sequence[str], console: Console) -> int:
 
     leading, words = _take_leading_options(words)
     if not words:
-        console.put(_first_screen(console) + parser.overview())
+        console.put(_overview(console))
         return 2
     name, *rest = words
     if name in ("-h", "--help", "help"):
@@ -133,15 +133,16 @@ def _dispatch(words: Sequence[str], console: Console) -> int:
     return code
 
 
-def _first_screen(console: Console) -> str:
+def _overview(console: Console) -> str:
     """On a terminal the usage comes after what matters now; a program gets the usage alone."""
+    from harness.cli import parser
     from harness.cli.console import is_terminal
 
     if not is_terminal(2):
-        return ""
+        return parser.overview()
     from harness.cli.first_screen import first_screen
 
-    return first_screen(console) + "\n"
+    return first_screen(console, parser.overview())
 
 
 def _take_leading_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
