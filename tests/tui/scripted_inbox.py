@@ -173,6 +173,9 @@ class ScriptedInbox:
             is_done=expect is not None,
         )
 
+    def model_calls(self, session: str) -> Sequence[str]:
+        return [f"the calls of {session}", "what was new in call 2"]
+
     def usage(self) -> str:
         return "AGENT   SESSIONS  COST\nclaude  12        $4.81\n"
 

@@ -369,6 +369,12 @@ def test_where_nothing_can_confine_a_conversation_that_is_said_before_it_starts(
     drive(data, script, size=(100, 40))
 
 
+@key("everywhere", "r")
+async def _(seen: Seen) -> None:
+    await seen.press("r")
+    await seen.shows("what was new in call 2")
+
+
 @key("everywhere", "u")
 async def _(seen: Seen) -> None:
     await seen.press("u")

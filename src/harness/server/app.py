@@ -54,6 +54,7 @@ from harness.server.api.fleets import FleetApi
 from harness.server.api.grants import GrantsApi
 from harness.server.api.logins import PUBLIC, LoginApi
 from harness.server.api.machine import FirstApi, MachineApi
+from harness.server.api.model_calls import ModelCallsApi
 from harness.server.api.openai_chat import OpenAiChat, OpenAiConversations
 from harness.server.api.openai_models import OfferedModels
 from harness.server.api.openai_responses import OpenAiResponses
@@ -224,6 +225,7 @@ class ServerApp:
             *ChangesApi(channels, inbox.mark_reviewed).routes(),
             *StreamsApi(channels).routes(),
             *ExportsApi(channels, plan.settings).routes(),
+            *ModelCallsApi(channels.store).routes(),
             *machine.routes(),
             *BudgetApi(plan.store, plan.default.cwd).routes(),
             *WorkspacesApi(channels, plan.default.cwd).routes(),

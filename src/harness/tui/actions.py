@@ -177,6 +177,14 @@ class InboxScreen(UndoingView):
         if row is not None:
             self._read(lambda: change_lines(self.data.read(row.id), row.cwd), f"Changes: {row.title}")
 
+    def do_requests(self, _event: events.Key) -> None:
+        row = self.row
+        if row is not None:
+            self._read(
+                lambda: [[("", line)] for line in self.data.model_calls(row.id)],
+                f"Sent to its model: {row.title}",
+            )
+
     def do_usage(self, _event: events.Key) -> None:
         self._read(lambda: [[("", line)] for line in self.data.usage().split("\n")], "Usage")
 

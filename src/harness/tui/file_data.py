@@ -17,12 +17,14 @@ from harness.clients.conversations.local_socket import LocalSocketServer
 from harness.clients.conversations.log_tail import LogTail
 from harness.clients.inbox.source import FileInbox
 from harness.clients.sessions.histories import HistorySessions
+from harness.clients.sessions.model_calls import SentCalls, call_table, sheet
 from harness.clients.sessions.usage import UsageQuestion, make_bill
 from harness.clients.workspaces.folders import FileSearch
 from harness.contracts.request import OWN_AGENT
 from harness.errors import HarnessError
 from harness.events import Event
 from harness.fleet.fleet import STORE_VARIABLE
+from harness.formatting.escapes import revealed
 from harness.log.store import Query, read_all
 from harness.log.stores.files import FileStore
 from harness.tui.fleet_data import LocalFleets
@@ -98,6 +100,10 @@ class HostedConversations:
 _MOST_OFFERED = 5
 
 
+def _no_lines(_number: int) -> Sequence[str]:
+    return ()
+
+
 class FileScreenData(SourceData):
     """A `ScreenData` of a folder of logs."""
 
@@ -152,6 +158,12 @@ class FileScreenData(SourceData):
 
     def files(self, folder: str, beginning: str) -> Sequence[str]:
         return self._files.find(folder, beginning, _MOST_OFFERED)
+
+    def model_calls(self, session: str) -> Sequence[str]:
+        table = call_table(self._store, session)
+        calls = SentCalls(self._store, session) if table.rows else None
+        lines_of = partial(calls.lines, only_new=True) if calls is not None else _no_lines
+        return [revealed(line) for line in sheet(table, lines_of)]
 
     def usage(self) -> str:
         histories = HistorySessions()

@@ -59,6 +59,7 @@ KEYS: tuple[Key, ...] = (
         "undo",
     ),
     Key(("Z",), "Z", "redo what was undone last", "everywhere", "redo"),
+    Key(("r",), "r", "requests: what its model was sent, and what is new in each", "everywhere", "requests"),
     Key(("c",), "c", "a new conversation", "everywhere", "new"),
     Key(("u",), "u", "usage: tokens and cost", "everywhere", "usage"),
     Key(("F",), "F", "fleets: tasks × agents, while they run", "everywhere", "fleets"),

@@ -15,8 +15,10 @@ from harness.clients.changes.undo import UndoAnswer
 from harness.clients.conversations.backend import Setup
 from harness.clients.inbox.served_inbox import ServedInbox
 from harness.clients.server_address import ServerCalls, opened
+from harness.clients.sessions.model_calls import CallTable, sheet
 from harness.errors import HarnessError, UsageError
 from harness.events import Event
+from harness.formatting.escapes import revealed
 from harness.log.codec import decode_lines
 from harness.tui.fleet_data import RemoteFleets
 from harness.tui.source_data import LISTED, SourceData
@@ -143,6 +145,12 @@ class ServerScreenData(SourceData):
         """None: they are on the server's machine."""
         del folder, beginning
         return ()
+
+    def model_calls(self, session: str) -> Sequence[str]:
+        path = f"/api/sessions/{quote(session, safe='')}/requests"
+        table = msgspec.convert(self._calls.get(path), CallTable)
+        lines_of = lambda number: self._calls.get(f"{path}/{number}?new=true")["lines"]  # noqa: E731
+        return [revealed(line) for line in sheet(table, lines_of)]
 
     def usage(self) -> str:
         bill = self._calls.get("/api/usage?by=agent")

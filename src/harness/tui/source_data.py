@@ -192,6 +192,10 @@ class ScreenData(Protocol):
         """A few paths below the folder that continue what was typed."""
         ...
 
+    def model_calls(self, session: str) -> Sequence[str]:
+        """Lines: the calls of its model that a gateway has recorded, and what was new in each."""
+        ...
+
     def usage(self) -> str:
         """A table: tokens and cost of each agent."""
         ...

@@ -37,13 +37,18 @@ class _Requests:
     def finish(self) -> Sequence[bytes]:
         if not self._calls:
             return [_NONE.encode()]
-        names = _names(self._calls)
-        rows = [_HEAD, *(_row(number, call, names) for number, call in enumerate(self._calls, 1))]
+        rows = call_rows(self._calls)
         widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
         ]
         return ["".join(f"{line.rstrip()}\n" for line in lines).encode("utf-8", "replace")]
+
+
+def call_rows(calls: Sequence[ModelCall]) -> list[tuple[str, ...]]:
+    """The cells of a heading, and those of each call."""
+    names = _names(calls)
+    return [_HEAD, *(_row(number, call, names) for number, call in enumerate(calls, 1))]
 
 
 def _names(calls: Iterable[ModelCall]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from harness.clients.changes.shapes import (
     RevertAnswer,
 )
 from harness.clients.changes.undo import UndoAnswer, UndoCall
+from harness.clients.sessions.model_calls import CallTable, CallText
 from harness.fleet.watching import FleetSummary, FleetView
 from harness.folds.inbox.row import RowAsk
 from harness.server.api import schemas
@@ -176,6 +177,14 @@ ENDPOINTS = (
         "It as one document",
         schemas.ExportedSession,
         query=("format", "level", "hideNames"),
+    ),
+    Endpoint("get", f"{_ONE}/requests", "The model calls that a gateway has recorded", CallTable),
+    Endpoint(
+        "get",
+        f"{_ONE}/requests/{{number}}",
+        "What was sent in one of them; `new`: what is new in it",
+        CallText,
+        query=("new",),
     ),
     Endpoint("patch", _ONE, "Give it a title or tags", SessionData, Changes, errors=(409,)),
     Endpoint("delete", _ONE, "Delete it; 409 while it runs", status=204, errors=(409,)),
