@@ -97,3 +97,11 @@ def test_scenarios_of_the_gateway_are_skipped_for_agents_that_have_none() -> Non
     for name in ("cursor", "antigravity"):
         for scenario in through:
             assert scenario.not_offered(load(name), load_fixture("claude")) != ""
+
+
+def test_a_conversation_is_held_and_played_again(tmp_path: Path) -> None:
+    program = str(Path(small_agent.install(tmp_path / "bin"), "claude"))
+    tested = AgentUnderTest(agent=load("claude"), binary=program, version="2.1.325", known={}, known_gaps={})
+    result, _ = run_scenario(tested, load_scenario("gateway-two-way"), str(tmp_path / "trial"), 60.0)
+    assert [(one.kind, one.what) for one in result.findings] == []
+    assert result.verdict == "verified"

@@ -25,6 +25,8 @@ from harness.lab.expectations import missing
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.request_log import RequestEntry
 from harness.lab.scenario import Scenario
+from harness.lab.two_way_run import hold_conversation
+from harness.log.store import read_all
 from harness.log.stores.files import FileStore
 from harness.models.registry import PROVIDERS
 from harness.models.wires.wire import Tokens, all_wires
@@ -52,6 +54,7 @@ class GatewayTrial:
     ) -> None:
         self._scenario = scenario
         self._offline = offline
+        self._folder = folder
         self._store = FileStore(os.path.join(folder, "sessions"))
         self._make_project = make_project
         self._request = Request(
@@ -65,14 +68,30 @@ class GatewayTrial:
         )
 
     def findings(self) -> Iterator[Finding]:
+        if self._scenario.person is not None:
+            yield from self._held()
+            return
         with as_provider(self._offline):
             original, events, requests = self._run(self._request)
             yield from self._recorded(original, events, requests)
             if not any(isinstance(event, ModelCall) for event in events):
                 return
-            yield from self._replayed(original, events)
+            yield from self._replayed(original.id, events)
             if self._scenario.fork_at is not None:
-                yield from self._forked(original, self._scenario.fork_at)
+                yield from self._forked(original.id, self._scenario.fork_at)
+
+    def _held(self) -> Iterator[Finding]:
+        """A conversation with a person, each message of which is a session of its own here."""
+        with as_provider(self._offline):
+            yield from hold_conversation(self._scenario, self._offline, self._request, self._folder)
+            first = min((one.session_id for one in self._store.list()), default="")
+            if not first:
+                return
+            yield from self._of_the_record(first)
+            yield from self._replayed(first, list(read_all(self._store, first)))
+            for name in self._scenario.expect.absent:
+                if os.path.lexists(os.path.join(self._request.cwd, name)):
+                    yield Finding(kind="wrong", what=f"its replay made {name}, which a person had refused")
 
     def _run(self, request: Request) -> tuple[Run, list[Event], list[RequestEntry]]:
         before = len(self._offline.server.requests)
@@ -92,19 +111,19 @@ class GatewayTrial:
             yield Finding(kind="broken" if not arrivals else "wrong", what=what, example=_said(events))
         if not any(entry.outcome == "dropped" for entry in requests):
             yield from _usage(run, requests)
-        yield from self._of_the_record(run)
+        yield from self._of_the_record(run.id)
 
-    def _of_the_record(self, run: Run) -> Iterator[Finding]:
-        for problem in check(self._store, run.id).problems:
+    def _of_the_record(self, log_id: str) -> Iterator[Finding]:
+        for problem in check(self._store, log_id).problems:
             yield Finding(
                 kind="wrong", what="its raw record does not prove the log", example=problem[:_LONGEST_SHOWN]
             )
         for suffix in ("", RAW):
-            path = self._store.path(run.id, suffix) if suffix else self._store.path(run.id)
+            path = self._store.path(log_id, suffix) if suffix else self._store.path(log_id)
             if os.path.exists(path) and _holds(path, _KEY.encode()):
                 yield Finding(kind="wrong", what=f"the provider's key is in {os.path.basename(path)}")
 
-    def _replayed(self, original: Run, before: list[Event]) -> Iterator[Finding]:
+    def _replayed(self, original: str, before: list[Event]) -> Iterator[Finding]:
         self._anew()
         try:
             run, events, requests = self._run(self._again(original, GatewayOptions()))
@@ -130,9 +149,9 @@ class GatewayTrial:
         for what in dict.fromkeys(differences):
             title = "its replay tells a difference, where nothing differs"
             yield Finding(kind="degraded", what=title, example=what[:_LONGEST_SHOWN])
-        yield from self._of_the_record(run)
+        yield from self._of_the_record(run.id)
 
-    def _forked(self, original: Run, steps: int) -> Iterator[Finding]:
+    def _forked(self, original: str, steps: int) -> Iterator[Finding]:
         self._anew()
         self._offline.use(_with_other_end(self._scenario.script))
         try:
@@ -155,10 +174,10 @@ class GatewayTrial:
             turn = "nothing" if first is None else f"turn {(first.turn or 0) + 1}"
             yield Finding(kind="wrong", what=f"the model of its fork at {steps} was first asked for {turn}")
         yield from _usage(run, requests)
-        yield from self._of_the_record(run)
+        yield from self._of_the_record(run.id)
 
-    def _again(self, original: Run, options: GatewayOptions) -> Request:
-        request = replay_request(recorded_run(self._store, original.id), options=options)
+    def _again(self, original: str, options: GatewayOptions) -> Request:
+        request = replay_request(recorded_run(self._store, original), options=options)
         try:
             find_seal("write", self._request.cwd)
         except UsageError:

@@ -144,7 +144,7 @@ def _examine(
             findings = hand_over_to_itself(offline, request, prompt, tested.version, folder)
         elif scenario.reads_store:
             findings = compare_store(offline, request, folder)
-        elif scenario.through_gateway and scenario.person is None:
+        elif scenario.through_gateway:
             anew = partial(make_project, cwd)
             findings = list(GatewayTrial(scenario, offline, request, folder, anew).findings())
         elif scenario.lines:
