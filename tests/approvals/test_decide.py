@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.approvals.approver import Approver
+from harness.approvals.arguments import spelled
 from harness.approvals.call import (
     ACCEPT_EDITS,
     ASK,
@@ -493,3 +494,9 @@ def test_a_server_whose_name_has_the_separator_in_it_is_denied_by_its_name(works
     allowed = Rule(answer="allow", server="my__docs")
     assert decide([call], ASK, [allowed], workspace).answer == "ask"
     assert decide([call], FULL_ACCESS, [Rule(answer="deny", server="docs")], workspace).answer == "allow"
+
+
+def test_an_argument_that_is_no_text_can_be_compared() -> None:
+    """The name of a file, or of a variable, is bytes."""
+    assert spelled({"a": "caf\udce9"}) == '{"a": "caf\\udce9"}'
+    assert spelled({"a": ["é"]}) == '{"a":["é"]}'

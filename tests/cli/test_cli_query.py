@@ -88,6 +88,30 @@ def test_a_damaged_log_loses_nothing_but_the_damage(recorded: CliMachine) -> Non
     assert _asked(recorded, "SELECT count(*) AS n FROM events WHERE type IS NOT NULL") == before
 
 
+def test_a_damaged_sidecar_hides_no_session(recorded: CliMachine) -> None:
+    assert recorded.call("run", "-a", "codex", "-p", "another").code == 0
+    (sidecar, *_) = recorded.sessions.glob("*.meta.json")
+    for damage in (b'{"session_id": "\xff', b"", b"[1]"):
+        sidecar.write_bytes(damage)
+        assert _asked(recorded, "SELECT count(*) AS n FROM sessions WHERE log_id IS NOT NULL") == [{"n": 2}]
+
+
+def test_events_of_the_future_hide_no_others(recorded: CliMachine) -> None:
+    (log,) = recorded.logs()
+    odd = [
+        {"type": "Later", "seq": "first", "timestamp_ms": "never"},
+        {"type": "Later", "seq": 90, "timestamp_ms": 10**18},
+        {"type": "ToolStart", "seq": 91, "operations": "all"},
+        {"type": "UsageDelta", "seq": 92, "usage": {"input": "many"}},
+        {"type": "Result", "seq": 93, "success": "perhaps", "duration_ms": {}},
+    ]
+    with log.open("a") as file:
+        file.writelines(json.dumps(event) + "\n" for event in odd)
+    for name in TABLES:
+        assert _asked(recorded, f"SELECT count(*) >= 0 AS n FROM (SELECT * FROM {name})") == [{"n": True}]
+    assert _asked(recorded, "SELECT sum(input) AS i FROM usage") == [{"i": 90}]
+
+
 def test_without_sessions_the_tables_are_empty(cli: CliMachine) -> None:
     for name in TABLES:
         assert _asked(cli, f"SELECT count(*) AS n FROM {name}") == [{"n": 0}]

@@ -19,12 +19,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-import msgspec
-
 from harness.approvals.call import ProposedCall
 from harness.approvals.command_fragments import fragments_of
 from harness.approvals.command_lines import commands_of
 from harness.approvals.globs import expression, is_exactly
+from harness.system import exact_json
 
 SHELL_ACTIVE = re.compile(r"[;&|<>`\r\n\x00]|\$[({\['\"]")
 """What makes more than one command of a line, or hides one in it."""
@@ -133,7 +132,7 @@ def spelled(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, dict | list):
-        return msgspec.json.encode(value).decode()
+        return exact_json.encode(value).decode()
     return str(value)
 
 

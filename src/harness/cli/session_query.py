@@ -28,9 +28,9 @@ _LONGEST_CELL = 80
 _EVENTS = """
 CREATE TABLE events AS SELECT
     regexp_extract(filename, '([A-Za-z0-9_-]+)\\.ndjson$', 1) AS log_id,
-    CAST(json ->> 'seq' AS BIGINT) AS seq,
-    CAST(json ->> 'timestamp_ms' AS BIGINT) AS timestamp_ms,
-    make_timestamp(CAST(json ->> 'timestamp_ms' AS BIGINT) * 1000) AS time,
+    TRY_CAST(json ->> 'seq' AS BIGINT) AS seq,
+    TRY_CAST(json ->> 'timestamp_ms' AS BIGINT) AS timestamp_ms,
+    TRY(make_timestamp(TRY_CAST(json ->> 'timestamp_ms' AS BIGINT) * 1000)) AS time,
     json ->> 'run_id' AS run_id,
     json ->> 'type' AS type,
     json AS data
@@ -38,8 +38,7 @@ FROM read_json_objects($files, format = 'newline_delimited', ignore_errors = tru
     maximum_object_size = $largest)
 WHERE json IS NOT NULL AND ($types IS NULL OR list_contains($types, json ->> 'type'))
 """
-_SESSIONS = """
-CREATE TABLE sessions AS SELECT
+_SESSION_COLUMNS = """
     json ->> 'session_id' AS log_id,
     json ->> 'agent_name' AS agent,
     json ->> 'model' AS model,
@@ -47,24 +46,30 @@ CREATE TABLE sessions AS SELECT
     json ->> 'name' AS name,
     json ->> 'cwd' AS cwd,
     json ->> 'outcome' AS outcome,
-    COALESCE(CAST(json ->> 'success' AS BOOLEAN), false) AS success,
+    COALESCE(TRY_CAST(json ->> 'success' AS BOOLEAN), false) AS success,
     COALESCE(json ->> 'kind', 'run') AS kind,
-    make_timestamp(CAST(json ->> 'created_ms' AS BIGINT) * 1000) AS started,
-    CAST(json ->> 'duration_ms' AS BIGINT) AS duration_ms,
-    CAST(json ->> 'total_cost_usd' AS DOUBLE) AS cost_usd,
+    TRY(make_timestamp(TRY_CAST(json ->> 'created_ms' AS BIGINT) * 1000)) AS started,
+    TRY_CAST(json ->> 'duration_ms' AS BIGINT) AS duration_ms,
+    TRY_CAST(json ->> 'total_cost_usd' AS DOUBLE) AS cost_usd,
     json ->> 'version' AS version,
     json ->> 'agent_session_id' AS agent_session_id,
-    COALESCE(CAST(json -> 'tags' AS VARCHAR[]), []) AS tags
-FROM read_json_objects($files, format = 'auto', ignore_errors = false, maximum_object_size = $largest)
+    COALESCE(TRY_CAST(json -> 'tags' AS VARCHAR[]), []) AS tags
 """
+_SESSIONS = f"""
+CREATE TABLE sessions AS SELECT {_SESSION_COLUMNS}
+FROM read_json_objects($files, format = 'auto', maximum_object_size = $largest)
+"""  # noqa: S608 # our own names
+_OTHER_SESSIONS = f"""
+INSERT INTO sessions SELECT {_SESSION_COLUMNS} FROM (SELECT unnest($sessions)::JSON AS json)
+"""  # noqa: S608 # our own names
 _DERIVED = {
     "runs": """
 CREATE VIEW runs AS SELECT starts.log_id, starts.run_id, any_value(starts.data ->> 'parent_id') AS parent_call_id,
     any_value(starts.data ->> 'agent') AS agent, any_value(starts.data ->> 'model') AS model,
     any_value(starts.data ->> 'name') AS name, min(starts.time) AS started,
-    any_value(ends.data ->> 'outcome') AS outcome, bool_or(CAST(ends.data ->> 'success' AS BOOLEAN)) AS success,
-    any_value(CAST(ends.data ->> 'duration_ms' AS BIGINT)) AS duration_ms,
-    any_value(CAST(ends.data ->> 'total_cost_usd' AS DOUBLE)) AS cost_usd
+    any_value(ends.data ->> 'outcome') AS outcome, bool_or(TRY_CAST(ends.data ->> 'success' AS BOOLEAN)) AS success,
+    any_value(TRY_CAST(ends.data ->> 'duration_ms' AS BIGINT)) AS duration_ms,
+    any_value(TRY_CAST(ends.data ->> 'total_cost_usd' AS DOUBLE)) AS cost_usd
 FROM events AS starts LEFT JOIN events AS ends
     ON ends.log_id = starts.log_id AND ends.run_id = starts.run_id AND ends.type = 'Result'
 WHERE starts.type = 'SessionStart' GROUP BY ALL
@@ -72,8 +77,8 @@ WHERE starts.type = 'SessionStart' GROUP BY ALL
     "calls": """
 CREATE VIEW calls AS SELECT starts.log_id, starts.run_id, starts.seq, starts.time, starts.data ->> 'call_id' AS call_id,
     starts.data ->> 'tool_name' AS tool, starts.data -> 'input' AS input, ends.data ->> 'output' AS output,
-    CAST(ends.data ->> 'success' AS BOOLEAN) AS success, CAST(ends.data ->> 'exit_code' AS BIGINT) AS exit_code,
-    COALESCE(CAST(ends.data ->> 'duration_ms' AS BIGINT), ends.timestamp_ms - starts.timestamp_ms) AS duration_ms
+    TRY_CAST(ends.data ->> 'success' AS BOOLEAN) AS success, TRY_CAST(ends.data ->> 'exit_code' AS BIGINT) AS exit_code,
+    COALESCE(TRY_CAST(ends.data ->> 'duration_ms' AS BIGINT), ends.timestamp_ms - starts.timestamp_ms) AS duration_ms
 FROM events AS starts LEFT JOIN events AS ends
     ON ends.log_id = starts.log_id AND ends.type = 'ToolEnd' AND ends.data ->> 'call_id' = starts.data ->> 'call_id'
 WHERE starts.type = 'ToolStart'
@@ -83,15 +88,15 @@ CREATE VIEW operations AS SELECT log_id, run_id, seq, time, call_id, operation -
     COALESCE(operation ->> 'path', operation ->> 'command', operation ->> 'query', operation ->> 'url',
         operation ->> 'name') AS target, operation AS data
 FROM (SELECT log_id, run_id, seq, time, data ->> 'call_id' AS call_id,
-    unnest(CAST(data -> 'operations' AS JSON[])) AS operation FROM events WHERE type = 'ToolStart')
+    unnest(TRY_CAST(data -> 'operations' AS JSON[])) AS operation FROM events WHERE type = 'ToolStart')
 """,
     "usage": """
 CREATE VIEW usage AS SELECT log_id, run_id, seq, time, data ->> 'model' AS model,
-    CAST(data -> 'usage' ->> 'input' AS BIGINT) AS input, CAST(data -> 'usage' ->> 'output' AS BIGINT) AS output,
-    CAST(data -> 'usage' ->> 'cache_read' AS BIGINT) AS cache_read,
-    CAST(data -> 'usage' ->> 'cache_write' AS BIGINT) AS cache_write,
-    CAST(data -> 'usage' ->> 'reasoning' AS BIGINT) AS reasoning,
-    CAST(data -> 'usage' ->> 'cost_usd' AS DOUBLE) AS cost_usd
+    TRY_CAST(data -> 'usage' ->> 'input' AS BIGINT) AS input, TRY_CAST(data -> 'usage' ->> 'output' AS BIGINT) AS output,
+    TRY_CAST(data -> 'usage' ->> 'cache_read' AS BIGINT) AS cache_read,
+    TRY_CAST(data -> 'usage' ->> 'cache_write' AS BIGINT) AS cache_write,
+    TRY_CAST(data -> 'usage' ->> 'reasoning' AS BIGINT) AS reasoning,
+    TRY_CAST(data -> 'usage' ->> 'cost_usd' AS DOUBLE) AS cost_usd
 FROM events WHERE type = 'UsageDelta'
 """,
 }
@@ -128,7 +133,7 @@ class SessionDatabase:
         self._connection.execute(
             "SET preserve_insertion_order = false"
         )  # else each file has a part of its own
-        self._load(_SESSIONS, _files(store, ".meta.json") if "sessions" in named else [])
+        self._load_sessions(store, is_filled="sessions" in named)
         needed = named & {"events", *_DERIVED}
         types = None if "events" in named else [name for table in needed for name in _TYPES[table]]
         self._load(_EVENTS, _files(store, ".ndjson") if needed else [], types=types)
@@ -155,6 +160,20 @@ class SessionDatabase:
     def _rows(self, answer: Any) -> Iterator[Sequence[Any]]:
         while batch := answer.fetchmany(1000):
             yield from batch
+
+    def _load_sessions(self, store: FileStore, *, is_filled: bool) -> None:
+        """A damaged sidecar hides neither its session, of which the store knows what the log says, nor others."""
+        try:
+            self._load(_SESSIONS, _files(store, ".meta.json") if is_filled else [])
+        except UsageError:
+            self._load(_SESSIONS, [])
+        if not is_filled:
+            return
+        self._connection.execute("DELETE FROM sessions WHERE log_id IS NULL")
+        found = {log_id for (log_id,) in self._connection.execute("SELECT log_id FROM sessions").fetchall()}
+        others = [store.metadata(log_id) for log_id in all_ids(store) if log_id not in found]
+        texts = [msgspec.json.encode(one).decode() for one in others]
+        self._connection.execute(_OTHER_SESSIONS, {"sessions": texts})
 
     def _load(self, statement: str, files: list[str], **values: Any) -> None:
         """No line is longer than its file. DuckDB reserves several times the longest one."""

@@ -68,6 +68,15 @@ def test_the_directory_and_the_exported_variables_last(talk: Conversation) -> No
     assert talk.text("pwd") == str(root)
 
 
+@pytest.mark.parametrize("name", ["npm_config_@a:b", "A.B", "BASH_FUNC_x%%", os.fsdecode(b"ODD\xe9")])
+def test_a_variable_that_no_shell_could_name_was_not_changed(talk: Conversation, name: str) -> None:
+    talk.bench.env[name] = "() { true; }"
+    talk.call("true")
+    assert "environment" not in talk.words(command="true")
+    talk.call("export OTHER=1")
+    assert talk.words(command="true")["environment"].startswith("OTHER (")
+
+
 def test_what_was_given_and_is_unset_stays_unset(talk: Conversation) -> None:
     talk.bench.env["GIVEN"] = "yes"
     talk.call("unset GIVEN")

@@ -43,7 +43,8 @@ def show_status(fleet: Fleet, arguments: argparse.Namespace) -> int:
 def list_fleets(arguments: argparse.Namespace, console: Console) -> int:
     """Those of the database, else those of the user's own folder."""
     found: list[dict[str, Any]] = []
-    for name in fleet_names(arguments.store):
+    names = fleet_names(arguments.store)
+    for name in names:
         try:
             cases = overview(open_fleet(name, arguments.store))
         except HarnessError as error:
@@ -54,9 +55,9 @@ def list_fleets(arguments: argparse.Namespace, console: Console) -> int:
         found.append({"name": name, "cases": len(cases), "cost_usd": cost, **counts})
     if arguments.json:
         write_json(found)
-    elif not found:
+    elif not names:
         console.say("there are no fleets; `harness fleet run PLAN.toml` starts one")
-    else:
+    elif found:
         heads = ("cases", *STATES, "cost_usd")
         rows = [
             ("fleet", *heads),

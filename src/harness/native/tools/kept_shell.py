@@ -64,7 +64,9 @@ class KeptShell(Resource):
         """`told`: the variables at the end of a line; `env`: those that the first line was given."""
         self.cwd = cwd
         after = {name: value for name, value in told.items() if name not in _NOT_KEPT}
-        before = {name: value for name, value in env.items() if name not in _NOT_KEPT}
+        before = {
+            name: value for name, value in env.items() if name not in _NOT_KEPT and _NAME.fullmatch(name)
+        }  # of other names a shell tells nothing
         gone: dict[str, str | None] = dict.fromkeys(name for name in before if name not in after)
         self._changes = gone | {name: value for name, value in after.items() if before.get(name) != value}
 
