@@ -12,7 +12,7 @@
             assert outcome.text == "Done."
             app.assert_calls("deploy")
 
-Nothing leaves the process: the model is a script, threads are in memory. A question that no answer was given for fails the
+Nothing leaves the process: the model is a script, or a recording (`recorded`), threads are in memory. A question that no answer was given for fails the
 test, and so does an answer that nothing asked for.
 """
 
@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from harness.contracts.model import Ask, Model, Turn
 from harness.contracts.request import Limits
+from harness.errors import UsageError
 from harness.events import Event
 from harness.folds.session.events import Question, SessionEvent, ToolApprovalRequiredEvent, ToolSuspendedEvent
 from harness.log.store import Store
@@ -34,6 +35,21 @@ from harness.models.scripted import Scripted
 from harness.session.harness import Harness
 from harness.session.outputs import Output, Value
 from harness.session.run_outcomes import RunOutcome
+from harness.testing.recorded_model import RecordedModel, recorded
+
+__all__ = [
+    "PreparedAnswer",
+    "ScriptedModel",
+    "TestedApp",
+    "answer",
+    "approve",
+    "call",
+    "decline",
+    "opened",
+    "plan",
+    "recorded",
+    "used",
+]
 
 Response: TypeAlias = str | Mapping[str, Any]
 Build: TypeAlias = Callable[[Model, Store], Harness[Any]]
@@ -93,12 +109,17 @@ def plan(*, approved: bool, feedback: str = "") -> PreparedAnswer:
 
 
 class ScriptedModel:
-    """A model that gives these responses in order, and keeps what it was asked. Implements `Model`."""
+    """A model that gives these responses in order, or those of a recording, and keeps what it was asked. Implements `Model`."""
 
-    def __init__(self, *responses: Response) -> None:
-        self.name = "scripted/test"
+    def __init__(self, *responses: Response | RecordedModel) -> None:
+        """Responses in order, or a recording alone. Raises UsageError for both."""
         self.asked: list[Ask] = []
-        self._model = Scripted(list(responses), name=self.name)
+        texts = [one for one in responses if not isinstance(one, RecordedModel)]
+        recordings = [one for one in responses if isinstance(one, RecordedModel)]
+        if recordings and len(responses) > 1:
+            raise UsageError("a recording stands alone", hint="give either responses or recorded(…)")
+        self._model: Model = recordings[0] if recordings else Scripted(texts, name="scripted/test")
+        self.name = self._model.name
 
     def answer(self, ask: Ask) -> AsyncIterator[Event]:
         """The next response."""
@@ -190,8 +211,8 @@ class TestedApp:
 
 
 @asynccontextmanager
-async def opened(build: Build, *responses: Response) -> AsyncIterator[TestedApp]:
-    """An application whose model gives these responses, opened, and closed at the end.
+async def opened(build: Build, *responses: Response | RecordedModel) -> AsyncIterator[TestedApp]:
+    """An application whose model gives these responses, or those of `recorded(…)`, opened, and closed at the end.
 
     `build` makes the harness with the model and the store that it is given.
     """
