@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
+from pathlib import Path
 
 import pytest
 
 from cli_machine import CliMachine
 from harness.agents.registry import load
+from harness.clients.conversations.backend import Setup
+from harness.clients.conversations.presets import backing_of
+from harness.contracts.request import Request
 from harness.errors import UnknownAgent, UsageError
+from harness.runs.launch import prepare
 
 WRITES = """
 turns = [
@@ -49,6 +55,38 @@ def test_it_is_refused_where_more_would_have_to_hold_than_it_can_be_held_to(
     assert done.code == 2, done
     assert not (cli.project / "made.txt").exists()
     assert cli.logs() == []
+
+
+@pytest.mark.parametrize("mode", ["ask", "accept-edits", "read-only", "plan", "full-access"])
+def test_a_command_is_not_run_to_hear_which_version_it_is(cli: CliMachine, mode: str) -> None:
+    """Whoever names an agent by a command, as a model does through `harness mcp`, would have it run."""
+    program = cli.project / "evil"
+    program.write_text('#!/bin/sh\necho "$*" >> ran\n')
+    program.chmod(0o755)
+    cli.call("run", "-a", f"acp:{program} task", "-p", "x", "--permissions", mode, "--on-ask", "deny")
+    cli.call("agents", "capabilities", f"acp:{program} task")
+    ran = cli.project / "ran"
+    assert (ran.read_text() if ran.exists() else "") == ("task\n" if mode == "full-access" else "")
+
+
+@pytest.mark.parametrize("mode", ["default", "acceptEdits", "readOnly"])
+def test_a_conversation_with_it_is_refused_before_anything_runs(
+    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "evil"
+    program.write_text("#!/bin/sh\ntouch ran\n")
+    program.chmod(0o755)
+    setup = Setup(agent=f"acp:{program}", permission_mode=mode, cwd=str(tmp_path))
+    if mode != "readOnly":
+        with pytest.raises(UsageError, match="does not ask about everything"):
+            backing_of(setup)
+    with pytest.raises(UsageError, match=r"does not ask about everything|no read-only mode"):
+        prepare(
+            Request(agent=setup.agent, prompt="x", permissions="read-only" if mode == "readOnly" else "ask")
+        )
+    assert not (tmp_path / "ran").exists()
+    assert os.listdir(tmp_path) == ["evil"]
 
 
 def test_its_session_is_continued(cli: CliMachine, inner: str) -> None:

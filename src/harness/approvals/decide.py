@@ -179,9 +179,11 @@ def _is_inside(call: ProposedCall, workspace: WorkFolder) -> bool:
     """Whether all that it reads or edits is below the folder; what names no path at all is not."""
     if call.category not in ("read", "edit") or (call.is_confined and call.category == "read"):
         return True
-    if call.is_confined:  # what is elsewhere the tool refuses by itself
-        paths = [path for path in call.paths if workspace.holds(path, call.cwd)]
-        return all(workspace.may_edit(path, call.cwd) for path in paths)
+    if call.is_confined:  # what is certainly elsewhere the tool refuses by itself
+        return all(
+            workspace.may_edit(path, call.cwd) or workspace.is_elsewhere(path, call.cwd)
+            for path in call.paths
+        )
     may = workspace.holds if call.category == "read" else workspace.may_edit
     return bool(call.paths) and all(may(path, call.cwd) for path in call.paths)
 

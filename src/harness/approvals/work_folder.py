@@ -55,6 +55,11 @@ class WorkFolder(msgspec.Struct, frozen=True, kw_only=True):
         reals = self.reals(path, cwd)
         return bool(reals) and all(is_below(real, self.root) and not _is_device(real) for real in reals)
 
+    def is_elsewhere(self, path: str, cwd: str = "") -> bool:
+        """Whether a path leads out of the folder, however it is read; what is not certain may be anywhere."""
+        reals = self.reals(path, cwd)
+        return bool(reals) and not any(is_below(real, self.root) for real in reals)
+
     def may_edit(self, path: str, cwd: str = "") -> bool:
         """Below the folder, not a name that others obey, and not another name of a file elsewhere."""
         reals = self.reals(path, cwd)

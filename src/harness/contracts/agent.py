@@ -150,6 +150,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     login: str = ""
     """What a person types in a terminal to log in to it."""
     version_args: tuple[str, ...] = ("--version",)
+    """Empty: it is never asked for its version."""
     needs_version: bool = False
     """Whether `command` depends on the version, so that it must be probed before a run."""
     delta_keys: tuple[str, ...] = ()

@@ -20,10 +20,12 @@ _NUMBER = r"v?(\d+(?:\.\d+)+[^\s,)]*|\d+)"
 
 
 def probe_version(binary: str, args: tuple[str, ...], *, timeout_s: float = _TIMEOUT_S) -> str:
-    """`<binary> --version`, never anything that begins a session. Empty when it does not say.
+    """`<binary> --version`, never anything that begins a session. Empty when it does not say, or has no words for it.
 
     `timeout_s`: where no one waits for it, a program may take longer, as one that unpacks itself first does.
     """
+    if not args:
+        return ""
     try:
         status = os.stat(binary)
     except OSError:

@@ -219,6 +219,7 @@ def _under_rules(agent: Agent, request: Request, cwd: str, binary: str) -> tuple
     """
     if agent.work is not None:
         return replace(request, permissions=_built_in_permissions(agent, request.permissions)), ()
+    _require_mode(agent, request)
     request = replace(request, permissions=_STARTED_AS.get(request.permissions, request.permissions))
     if request.recording:
         return request, ()
@@ -445,6 +446,21 @@ def installed_two_way(
     return agent.two_way if not found or _fits(agent.two_way, version) else None
 
 
+def _require_mode(agent: Agent, request: Request) -> None:
+    """Raises UsageError for a mode that no version of it keeps: before the program is asked for its version, since who names
+    an agent by a command would have that run.
+    """
+    if request.recording:
+        return
+    refusal = None
+    if request.permissions in ("ask", "accept-edits"):
+        refusal = refusal_to_ask(agent, None, request.permissions)
+    elif request.permissions in ("read-only", "plan"):
+        refusal = refusal_to_read_only(agent, "")
+    if refusal is not None:
+        raise refusal
+
+
 def _wants_conversation(agent: Agent, request: Request) -> bool:
     """Where that was asked for, where somebody has to be asked, and where only so it is held to what was asked for."""
     offered = (agent.two_way.supports if agent.two_way is not None else None) or frozenset()
@@ -487,7 +503,9 @@ def refusal_to_read_only(agent: Agent, version: str) -> UsageError | None:
 
 
 def refusal_to_ask_here(agent: Agent, mode: Permissions = "ask") -> UsageError | None:
-    """The same of the version that would be started."""
+    """The same of the version that would be started, which is asked for it only where that counts."""
+    if (refusal := refusal_to_ask(agent, None, mode)) is not None:
+        return refusal
     binary = find_binary(agent, "", os.environ)
     return refusal_to_ask(agent, _version_of(agent, binary, is_needed=True) if binary else None, mode)
 

@@ -60,8 +60,11 @@ class ToolWorkspace:
         self._readable_roots.append(os.path.realpath(folder))
 
     def named(self, path: str) -> str:
-        """The absolute path, without access to the file system: what a call states before it runs."""
-        return absolute(_expanded(path), self.root) if path else self.root
+        """The absolute path, without access to the file system: what a call states, and so what is decided and opened.
+
+        `..` takes off the name before it, whether that is a link or not; `$x` and `C:` are names like any other.
+        """
+        return absolute(os.path.join(self.root, _expanded(path)), self.root) if path else self.root
 
     def shown(self, path: str) -> str:
         """A path for people and models: relative if it is in the workspace."""
@@ -109,7 +112,7 @@ class ToolWorkspace:
 
     def _real(self, path: str) -> str:
         try:
-            real = os.path.realpath(os.path.join(self.root, _expanded(path)))
+            real = os.path.realpath(self.named(path))
             length_bytes = len(os.fsencode(real))
         except (ValueError, OSError) as error:  # a NUL, or text that is invalid for the file system
             raise ToolFailure(f"{path!r} is no usable path: {error}") from None

@@ -242,3 +242,14 @@ def test_an_ampersand_at_the_end_means_the_background(talk: Conversation) -> Non
 def test_each_conversation_and_sub_agent_has_a_shell_of_its_own(talk: Conversation) -> None:
     talk.call("cd sub")
     assert Conversation(talk.bench).words(command="ls") == {"command": "ls"}
+
+
+@pytest.mark.parametrize("path", ["{root}/bin", ".", "bin"])
+def test_no_program_of_the_folder_tells_what_a_line_has_left(talk: Conversation, path: str) -> None:
+    """A line that is proved to read only is not asked about: nothing else may run beside it."""
+    for name in ("bin/env", "bin/wc", "env", "wc"):
+        talk.bench.write(name, "#!/bin/sh\necho ran >> ran\n").chmod(0o755)
+    talk.bench.env["PATH"] = f"{path.format(root=talk.bench.root)}:{os.environ['PATH']}"
+    assert talk.text("cd sub; export A=1; echo here").startswith("here\n[the next command begins in")
+    assert talk.text("echo $A; pwd; cd .. ").startswith("1\n")
+    assert not list(talk.bench.root.rglob("ran"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,60 @@ def test_a_run_that_may_only_read_has_nothing_to_write_with(runs: Runs) -> None:
     assert of(Relay, events) == []
     assert [end.success for end in of(ToolEnd, events)] == [True, False, False]
     assert not (runs.bench.root / "owned").exists()
+
+
+OBEYED = [
+    ".vscode/tasks.json",
+    "./src/../.vscode/tasks.json",
+    "$x/../.vscode/tasks.json",
+    "C:/../.vscode/tasks.json",
+    "\\/../.vscode/tasks.json",
+    "@/../.vscode/tasks.json",
+    "link/../tasks.json",
+    "src/../link/../tasks.json",
+    "link/../../.vscode/tasks.json",
+    "{root}/link/../tasks.json",
+    "a\t/../.vscode/tasks.json",
+    " /../../.vscode/tasks.json",
+]
+"""Names of one file that an editor obeys; by way of `link`, as programs read it that follow links before they climb."""
+
+
+@pytest.mark.parametrize("path", OBEYED)
+def test_no_spelling_of_a_name_that_others_obey_is_edited_unasked(runs: Runs, path: str) -> None:
+    bench = runs.bench
+    obeyed = bench.write(".vscode/tasks.json", "mine\n")
+    (bench.root / ".vscode/inner").mkdir()
+    (bench.root / "link").symlink_to(".vscode/inner")
+    named = path.format(root=bench.root)
+    runs.run(
+        [call("read", filePath=named)],
+        [call("write", filePath=named, content="evil\n")],
+        [call("edit", filePath=named, oldString="mine", newString="evil")],
+        [call("apply_patch", patch=f"*** Begin Patch\n*** Delete File: {named}\n*** End Patch")],
+        [call("apply_patch", patch=f"*** Begin Patch\n*** Add File: {named}\n+evil\n*** End Patch")],
+        permissions="accept-edits",
+    )
+    assert obeyed.read_text() == "mine\n"
+    assert os.listdir(bench.root / ".vscode") in (["tasks.json", "inner"], ["inner", "tasks.json"])
+
+
+def test_a_link_leads_no_tool_to_what_a_rule_denies(runs: Runs) -> None:
+    """What is decided is what is opened, also where `..` follows a link."""
+    bench = runs.bench
+    bench.write("private/key.txt", "deep secret\n")
+    (bench.root / "private/inner").mkdir()
+    (bench.root / "link").symlink_to("private/inner")
+    bench.write("harness.toml", '[[permissions.rules]]\nanswer = "deny"\npath = "private/*"\n')
+    events = runs.run(
+        [
+            call("read", filePath=path)
+            for path in ("private/key.txt", "link/../key.txt", "$x/../private/key.txt")
+        ],
+        [call("grep", pattern="secret", path="link/..")],
+        permissions="full-access",
+    )
+    assert not any("deep secret" in end.output for end in of(ToolEnd, events))
 
 
 def test_a_command_that_reads_is_still_a_command_for_the_permissions(runs: Runs) -> None:

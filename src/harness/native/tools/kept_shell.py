@@ -95,13 +95,19 @@ class ShellEnd:
         self._told = bytearray()
 
     def script(self, command: str) -> str:
-        """Within `eval`, errors name and quote the lines of the command as it was written, and no others."""
-        size = '"$(command env -0 | command wc -c)"'
+        """Within `eval`, errors name and quote the lines of the command as it was written, and no others.
+
+        With `-p`, `env` and `wc` are those of the system: one that lies in the folder must not run for a line that reads.
+        A PATH without an `env` is not kept: no later line would find anything.
+        """
+        size = '"$(builtin command -p env -0 | builtin command -p wc -c)"'
         tell = (
-            f'{{ builtin printf "\\0%s\\0%s\\0%s\\0" {self._name} {size} "$(builtin pwd -P)"; command env -0; }}'
+            f'{{ builtin printf "\\0%s\\0%s\\0%s\\0" {self._name} {size} "$(builtin pwd -P)";'
+            " builtin command -p env -0; }"
             f" >&{_DESCRIPTOR}"
         )
-        return f"exec {_DESCRIPTOR}>&2; trap '{{ set +x; {tell}; }} 2>/dev/null' EXIT; eval -- {_quoted(command)}"
+        tell = f"set +x; builtin type -P env >/dev/null && {tell}"
+        return f"exec {_DESCRIPTOR}>&2; trap '{{ {tell}; }} 2>/dev/null' EXIT; eval -- {_quoted(command)}"
 
     def output(self, stream: StreamName, data: bytes) -> bytes:
         """The part of it that is the command's own."""

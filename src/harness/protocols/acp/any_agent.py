@@ -52,6 +52,7 @@ def agent_of(name: str) -> Agent:
         two_way=two_way,
         only_two_way=True,
         delta_keys=("text",),
+        version_args=(),  # what the command would do with `--version` is not known
         install=f"install it, or give the path of {words[0]!r}",
     )
 
