@@ -141,6 +141,22 @@ def test_settings_of_git_alone_need_no_wall(folder: Path) -> None:
     assert launch.invocation.env["GIT_CONFIG_KEY_0"] == "core.fsmonitor"
 
 
+@pytest.mark.parametrize("name", ["bunfig.toml", ".env", ".env.local", ".env.development", ".env.test.local"])
+@pytest.mark.parametrize("mode", ["ask", "accept-edits", "agent-default"])
+def test_cline_is_told_to_take_nothing_from_files_that_bun_reads(folder: Path, name: str, mode: str) -> None:
+    """It is compiled by Bun, which runs what the folder's bunfig.toml names before a program begins, and sets variables."""
+    put(folder, name, 'preload = ["./evil.js"]')
+    launch = launched(folder, "cline", permissions=mode)
+    assert launch.invocation.env["BUN_OPTIONS"] == "--config=/dev/null --env-file=/dev/null"
+    assert launch.invocation.wall is None
+    assert any(name in warning and "it is not trusted" in warning for warning in launch.warnings)
+    by_caller = launched(folder, "cline", permissions=mode, env={"BUN_OPTIONS": ""})
+    assert by_caller.invocation.env["BUN_OPTIONS"]
+    trust_folder(judge(str(folder), "cline"))
+    assert "BUN_OPTIONS" not in launched(folder, "cline", permissions=mode).invocation.env
+    assert "BUN_OPTIONS" not in launched(folder, "cline", permissions="full-access").invocation.env
+
+
 def test_without_a_wall_the_run_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none_here(*_: object, **__: object) -> None:
         raise UsageError("there is no sandbox here")

@@ -18,11 +18,20 @@ from functools import cache
 
 from harness.system.file_names import FOLDS_CASE
 
+READ_BY_BUN = (
+    "bunfig.toml",
+    ".env",
+    ".env.local",
+    *(f".env.{name}{end}" for name in ("development", "production", "test") for end in ("", ".local")),
+)
+"""What a program that was compiled by Bun looks for where it starts, unless its maker has switched that off: programs that
+are run before it, and variables.
+"""
 OBEYED: Mapping[str, tuple[str, ...]] = {
     "aider": (".aider.conf.yml", ".env"),
     "antigravity": (".agents", ".gemini"),
     "claude": (".claude", ".mcp.json"),
-    "cline": (".cline", ".clinerules/hooks"),
+    "cline": (".cline", ".clinerules/hooks", *READ_BY_BUN),
     "codex": (".codex", ".agents/skills", ".agents/plugins"),
     "continue": (".continue",),
     "copilot": (
@@ -148,7 +157,6 @@ EDITED_BY_QUESTION = (
     ".yarn",
     ".yarnrc*",
     ".pnpmfile.cjs",
-    "bunfig.toml",
     ".cargo/config*",
     ".gradle/init*",
     ".mise*",
@@ -177,7 +185,7 @@ EDITED_BY_QUESTION = (
 """Hooks that others install, start files of editors, shells and sessions (a home may be the folder), keys that let others
 in, settings of tools and of agents that are not ours to start, packages that are installed (an editor starts programs of
 them, and no diff shows a change). A sandbox cannot close them: where they are absent, what stands in for them would break the tools that look for them."""
-_OPEN_IN_A_SANDBOX = frozenset({".env", ".vscode/mcp.json"})
+_OPEN_IN_A_SANDBOX = frozenset({*READ_BY_BUN, ".vscode/mcp.json"})
 _INSTRUCTIONS = frozenset({".claude/claude.md"})
 """Text for models below a name of the table."""
 _IGNORED_BY_HFS = dict.fromkeys(

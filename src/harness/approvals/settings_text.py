@@ -33,7 +33,7 @@ _RUNS = frozenset(
         *("discoverycommand", "callcommand", "notify", "lint-cmd", "test-cmd", "runner", "linker", "command"),
     }
 )
-_LOADS = frozenset({"plugin", "plugins", "extensions", "packages", "enabledplugins"})
+_LOADS = frozenset({"plugin", "plugins", "extensions", "packages", "enabledplugins", "preload"})
 _ALLOWS = frozenset(
     {"allow", "defaultmode", "permission", "permissions", "approval_policy", "sandbox_mode", "trust"}
 )
@@ -88,7 +88,7 @@ def sentences(settings: FolderSettings) -> list[str]:
 def _of_file(name: str, data: bytes) -> Iterator[str]:
     base = name.rpartition("/")[2]
     name = _cut(name)
-    if base == ".env":
+    if base == ".env" or base.startswith(".env."):
         variables = _VARIABLE.findall(data.decode("utf-8", "replace"))
         yield f"`{name}`: sets {', '.join(variables[:10]) or 'variables'}"
     elif "node_modules" in name.split("/"):

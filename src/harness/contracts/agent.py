@@ -135,6 +135,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """Names in its folder by which it starts programs or asks less; of an agent that is not in `approvals/protected.py`."""
     leaves_settings: bool = False
     """Whether its command obeys nothing of these with `folder_settings="none"`. Otherwise only a wall can hide them."""
+    leaves_names: tuple[str, ...] = ()
+    """Of an agent that does not: those that its command obeys none of then."""
     work: Work | str | None = None
     """For an agent that runs in this process, which needs no binary. As text, `package.module:function`: it is imported
     with the first run, so that its name alone, which every list needs, loads no loop."""

@@ -64,7 +64,7 @@ def decide_use(agent: Agent, request: Request, cwd: str, environ: Mapping[str, s
     if request.permissions == "full-access" and wish != "none":
         said = f"the settings of this folder are used, though {_reason(trust)}: {trust.names}"
         return FolderUse("", (f"{said} (--folder-settings none leaves them out)",))
-    needs_wall = bool(trust.settings.contents) and not agent.leaves_settings
+    needs_wall = bool(_left_to_a_wall(agent, trust)) and not agent.leaves_settings
     hint = "" if wish == "none" else f"; `harness trust {quote(trust.settings.folder)}` shows and trusts them"
     return FolderUse(
         "none",
@@ -72,6 +72,11 @@ def decide_use(agent: Agent, request: Request, cwd: str, environ: Mapping[str, s
         _git_variables(trust, environ),
         _wall(agent, trust, environ) if needs_wall else None,
     )
+
+
+def _left_to_a_wall(agent: Agent, trust: FolderTrust) -> list[tuple[str, str]]:
+    """What the agent cannot be told to leave: folders and names."""
+    return [pair for pair in trust.settings.places if pair[1] not in agent.leaves_names]
 
 
 def _reason(trust: FolderTrust) -> str:
@@ -84,11 +89,11 @@ def _wall(agent: Agent, trust: FolderTrust, environ: Mapping[str, str]) -> Wall:
     """It hides the settings, and confines nothing else that the user may do. Raises UsageError where there is none."""
     from harness.sandbox.ladder import find_sandbox
 
-    settings = trust.settings
-    places = tuple(dict.fromkeys((settings.folder, *(place for place, _name in settings.places))))
+    settings, hidden = trust.settings, _left_to_a_wall(agent, trust)
+    places = tuple(dict.fromkeys((settings.folder, *(place for place, _name in hidden))))
     try:
         find_sandbox(environ, hides=True)
-        for place, name in settings.places:
+        for place, name in hidden:
             if os.path.islink(path := os.path.join(place, name)):
                 raise UsageError(f"{path} is a symbolic link, over which nothing can be mounted")
     except HarnessError as error:
@@ -103,7 +108,7 @@ def _wall(agent: Agent, trust: FolderTrust, environ: Mapping[str, str]) -> Wall:
         workspaces=places,
         network="host",
         settings="blank",
-        protected=tuple(dict.fromkeys(name for _place, name in settings.places)),
+        protected=tuple(dict.fromkeys(name for _place, name in hidden)),
     )
 
 

@@ -22,6 +22,7 @@ from harness.agents.cline.tools import (
     success_of,
     text_of_output,
 )
+from harness.approvals.protected import READ_BY_BUN
 from harness.contracts.agent import Agent, CommandLine, SessionFiles, Version
 from harness.contracts.command_line import flags_of, has
 from harness.contracts.request import Request
@@ -66,6 +67,8 @@ _ENVIRONMENT = {
     "CLINE_SESSION_BACKEND_MODE": "local",
     "CLINE_NO_AUTO_UPDATE": "1",
 }
+_WITHOUT_FILES_OF_BUN = {"BUN_OPTIONS": "--config=/dev/null --env-file=/dev/null"}
+"""It is a program of Bun, and so takes what is to run before it, and variables, from files of the folder it starts in."""
 _RECORDS_SINCE: Version = (3,)
 """Before that its stream is the messages of its chat, and its options have other names."""
 _FLAGS = {"model": "--model", "system_prompt": "--system", "effort": "--thinking"}
@@ -88,7 +91,11 @@ def command(request: Request, version: Version) -> CommandLine:
     # A prompt of one word would be taken for a mistyped command.
     is_one_word = not any(character.isspace() for character in request.prompt)
     prompt = f"{request.prompt} " if is_one_word else request.prompt
-    return CommandLine(args=(*args, *request.extra_args, "--", prompt), env=dict(_ENVIRONMENT))
+    return CommandLine(args=(*args, *request.extra_args, "--", prompt), env=_environment(request))
+
+
+def _environment(request: Request) -> dict[str, str]:
+    return {**_ENVIRONMENT, **(_WITHOUT_FILES_OF_BUN if request.folder_settings == "none" else {})}
 
 
 class ClineTranslator(Translator):
@@ -497,7 +504,7 @@ PROGRAM = AcpProgram(
 
 def acp_command(request: Request, version: Version) -> CommandLine:
     del version
-    return CommandLine(args=("--acp", *request.extra_args), env=dict(_ENVIRONMENT))
+    return CommandLine(args=("--acp", *request.extra_args), env=_environment(request))
 
 
 TWO_WAY = PROGRAM.two_way(acp_command, since=(3, 0, 65))
@@ -508,6 +515,7 @@ AGENT = Agent(
     title="Cline",
     binaries=("cline",),
     homes=("~/.cline/", "$CLINE_DIR/"),
+    leaves_names=READ_BY_BUN,
     command=command,
     translator=ClineTranslator,
     two_way=TWO_WAY,
