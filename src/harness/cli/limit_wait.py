@@ -49,6 +49,12 @@ class LimitWait:
             if type(event) in limits.TAKEN:
                 limits.take(self._facts, event, node)
 
+    @property
+    def run_at_full_window(self) -> Run | None:
+        """The last run, if a window that opens again has ended it."""
+        window = self._facts.limit
+        return self._run if window is not None and window.status == "reached" else None
+
     def follow_up(self, request: Request) -> Request | None:
         """Raises KeyboardInterrupt when a person does not want to wait."""
         run, window = self._run, self._facts.limit

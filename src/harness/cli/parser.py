@@ -280,10 +280,14 @@ def _number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"a number was expected, not {text!r}") from None
 
 
-def add_at_limit(add: Callable[..., object]) -> None:
+def add_at_limit(add: Callable[..., object], *, can_hand_over: bool = False) -> None:
     """What happens at a full window, for every command that starts an agent."""
     help_text = "when a window of the subscription is full: you continue (ask), or it does when the window opens (resume)"
-    add("--at-limit", choices=("ask", "resume"), default="", metavar="ask|resume", help=help_text)
+    choices: tuple[str, ...] = ("ask", "resume")
+    if can_hand_over:
+        help_text += ", or another agent does (hand-over; `limits.hand_over` names them)"
+        choices += ("hand-over",)
+    add("--at-limit", choices=choices, default="", metavar="|".join(choices), help=help_text)
     add(
         "--max-windows", type=count, metavar="N", help="with --at-limit resume: so many in a row (default: 2)"
     )

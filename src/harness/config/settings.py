@@ -358,12 +358,15 @@ TABLE = (
         "limits.at_limit",
         "text",
         "anyone",
-        "What happens when a window of a subscription is full: a person continues (ask), or the conversation continues by"
-        " itself, once, when the window opens again (resume).",
+        "What happens when a window of a subscription is full: a person continues (ask), the conversation continues by"
+        " itself, once, when the window opens again (resume), or `harness run` lets another agent continue (hand-over).",
         "resume",
         default="ask",
-        choices=("ask", "resume"),
+        choices=("ask", "resume", "hand-over"),
         narrows=lambda value, _than: value == "ask",
+    ),
+    Setting(
+        "limits.hand_over", "texts", "user", "Who continues with `hand-over`: the first with room.", ["codex"]
     ),
     Setting(
         "limits.max_windows",
@@ -384,11 +387,7 @@ TABLE = (
         narrows=_is_no_more,
     ),
     Setting(
-        "limits.quiet",
-        "text",
-        "user",
-        "Between these times of the day nothing is continued.",
-        "23:00-07:00",
+        "limits.quiet", "text", "user", "Between these times of the day nothing is continued.", "23:00-07:00"
     ),
     Setting(
         "agents.<agent>.binary",

@@ -30,6 +30,7 @@ from harness.errors import UsageError
 from harness.stage import ViewOptions
 
 if TYPE_CHECKING:
+    from harness.cli.limit_hand_over import LimitHandOver
     from harness.config import Settings
     from harness.contracts.request import Request
     from harness.runs.program_conversation import ProgramConversation
@@ -108,7 +109,7 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
     add("--inactivity-timeout", type=seconds, metavar="SECONDS", help="between two pieces of output")
     add("--max-turns", type=count, metavar="N", help="model turns")
     add("--max-budget-usd", "--max-budget", type=positive, metavar="USD", help="maximum cost")
-    add_at_limit(add)
+    add_at_limit(add, can_hand_over=True)
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
@@ -172,15 +173,24 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _with_waits(request: Request, arguments: argparse.Namespace, settings: Settings, console: Console) -> int:
-    """The run, and those that continue it when a window of its provider opens again."""
+    """The run, and those that continue it: when a window of its provider opens again, or with another agent."""
     from harness.cli.limit_wait import LimitWait
     from harness.clients.conversations.parking import parking_of
 
     wait = LimitWait(parking_of(settings, arguments.at_limit, arguments.max_windows), console)
+    others: LimitHandOver | None = None
+    if (arguments.at_limit or settings.value("limits.at_limit")) == "hand-over":
+        from harness.cli.limit_hand_over import LimitHandOver
+
+        others = LimitHandOver(settings, console)
     code = carry_out(request, arguments, settings, console, on_end=wait.note)
-    while (following := wait.follow_up(request)) is not None:
+    while True:
+        following = wait.follow_up(request)
+        if following is None and others is not None and (run := wait.run_at_full_window) is not None:
+            following = others.next_request(run, request)
+        if following is None:
+            return code
         code = carry_out(following, arguments, settings, console, on_end=wait.note)
-    return code
 
 
 def carry_out(
