@@ -43,6 +43,12 @@ export interface Passage {
   readonly resume: string;
 }
 
+/** The calls of a model that a gateway has recorded. */
+export interface CallTable {
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+}
+
 /** How a session would be handed over to another agent. */
 export interface HandoverOffer {
   readonly agent: string;
@@ -348,6 +354,8 @@ export const api = {
   keep: (id: string) => request<{ id: string; status: string }>("POST", `${at(id)}/keep`, {}),
   handOver: (id: string, to: string, signal?: AbortSignal) => request<HandoverOffer>("GET", `${at(id)}/hand-over?${query({ to })}`, undefined, signal),
   exported,
+  modelCalls: (id: string, signal?: AbortSignal) => request<CallTable>("GET", `${at(id)}/requests`, undefined, signal),
+  modelCall: (id: string, number: number) => request<{ lines: readonly string[] }>("GET", `${at(id)}/requests/${number}?new=true`),
   deleteSession: (id: string) => request<void>("DELETE", at(id)),
   state: (id: string, signal?: AbortSignal) => request<{ state: HarnessState; seq: number }>("GET", `${at(id)}/state`, undefined, signal),
   stateAt: (id: string, seq: number, signal?: AbortSignal) =>

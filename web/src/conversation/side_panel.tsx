@@ -6,6 +6,7 @@ import { inOneLine } from "../text/unseen.js";
 import { useConversation } from "./context.js";
 import { ExportMenu } from "./export_menu.js";
 import { Grants } from "./grants.js";
+import { ModelCalls } from "./model_calls.js";
 import { Settings } from "./settings.js";
 import { Tags } from "./tags.js";
 import { WorktreePanel } from "./worktree_panel.js";
@@ -24,6 +25,7 @@ export function SidePanel({ state, isReplay, onClose }: { state: HarnessState; i
       {!isReplay && <WorktreePanel state={state} />}
       {!isReplay && <Tags />}
       {state.runs.length > 0 && <Runs runs={state.runs} />}
+      <ModelCalls runs={state.runs.length} />
       <section>
         <h2>Document</h2>
         <ExportMenu sessionId={useConversation().sessionId} />

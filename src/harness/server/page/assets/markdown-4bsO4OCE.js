@@ -1,0 +1,1 @@
+export{t as Markdown}from"./markdown-Bd27oENg.js";

@@ -1,1 +1,0 @@
-export{t as Markdown}from"./markdown-Daxc6c12.js";
