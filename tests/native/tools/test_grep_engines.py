@@ -186,3 +186,18 @@ def test_what_only_one_engine_would_understand_is_refused_in_words(pattern: str,
 def test_the_model_learns_what_is_wrong_with_its_pattern(bench: Bench) -> None:
     emitted = bench.refused(GrepTool(bench.workspace, ""), pattern="(?<=a)b")
     assert emitted == "the search failed: in the pattern, look-ahead and look-behind are not understood"
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_no_program_of_the_folder_searches(bench: Bench, is_linked: bool) -> None:
+    """A search is not asked about, so that nothing of the folder runs by it, wherever PATH leads."""
+    for name in ("rg", "xargs"):
+        bench.write(f"bin/{name}", "#!/bin/sh\necho ran >> ran\n").chmod(0o755)
+    folder = bench.root / "bin"
+    if is_linked:
+        folder = bench.outside / "bin"
+        folder.symlink_to(bench.root / "bin")
+    bench.env["PATH"] = f"{folder}:{bench.env['PATH']}"
+    bench.write("a.txt", "needle\n")
+    assert "a.txt" in bench.call(GrepTool(bench.workspace), pattern="needle").text
+    assert not (bench.root / "ran").exists()

@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from harness.approvals.work_folder import is_below
 from harness.contracts.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.contracts.tool_arguments import Arguments, spec, take
 from harness.events import Operation
@@ -124,8 +125,9 @@ class GrepTool(Tool):
         self, paths: Sequence[str], expression: Expression, context: ToolContext
     ) -> Sequence[str]:
         """The files in which ripgrep, which is faster, finds a match; all files if it cannot be used."""
-        ripgrep = _on_path("rg", context) if self._program is None else self._program
-        xargs = _on_path("xargs", context)
+        root = self._workspace.root
+        ripgrep = _on_path("rg", context, root) if self._program is None else self._program
+        xargs = _on_path("xargs", context, root)
         if not (ripgrep and xargs and len(paths) >= FEW_FILES):
             return paths
         # xargs handles more names than fit on a command line.
@@ -184,10 +186,12 @@ def _reading(argv: tuple[str, ...], paths: Sequence[str], context: ToolContext) 
     return Invocation(argv, context.env, context.cwd, stdin=names)
 
 
-def _on_path(program: str, context: ToolContext) -> str:
+def _on_path(program: str, context: ToolContext, root: str) -> str:
+    """The first of that name; none where it lies in the workspace (`node_modules/.bin`): to search is not to run it."""
     folders = context.env.get("PATH", "").split(os.pathsep)
     candidates = (os.path.join(folder, program) for folder in folders if os.path.isabs(folder))
-    return next((path for path in candidates if os.access(path, os.X_OK) and os.path.isfile(path)), "")
+    found = next((path for path in candidates if os.access(path, os.X_OK) and os.path.isfile(path)), "")
+    return "" if any(is_below(place, root) for place in (found, os.path.realpath(found))) else found
 
 
 class _Matches:
