@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ class Runs:
         self.bench = bench
         self.answer: str | None = None
         """To questions; without one everything is refused."""
+        self.before_answer: Callable[[], object] = lambda: None
 
     def script(self, *responses: list[dict[str, Any]]) -> str:
         path = self.bench.outside / "script.json"
@@ -68,6 +70,7 @@ class Runs:
         for event in run:
             events.append(event)
             if isinstance(event, Relay):
+                self.before_answer()
                 run.reply(event.id, approved=self.answer is not None, answer=self.answer, reason="no")
         return events
 
@@ -159,6 +162,23 @@ def test_no_spelling_of_a_name_that_others_obey_is_edited_unasked(runs: Runs, pa
     )
     assert obeyed.read_text() == "mine\n"
     assert os.listdir(bench.root / ".vscode") in (["tasks.json", "inner"], ["inner", "tasks.json"])
+
+
+def test_a_link_that_was_swapped_since_leads_no_edit_elsewhere(runs: Runs) -> None:
+    """A command that still runs may change a folder into a link, while a call beside it waits for an answer."""
+    bench = runs.bench
+    bench.write(".vscode/tasks.json", "mine\n")
+
+    def swap() -> None:
+        (bench.root / "src").symlink_to(".vscode")
+
+    runs.before_answer = swap
+    events = runs.run(
+        [call("write", filePath="src/new.json", content="evil\n"), call("bash", command="make")],
+        permissions="accept-edits",
+    )
+    assert os.listdir(bench.root / ".vscode") == ["tasks.json"]
+    assert any("leads elsewhere" in end.output for end in of(ToolEnd, events))
 
 
 def test_a_link_leads_no_tool_to_what_a_rule_denies(runs: Runs) -> None:

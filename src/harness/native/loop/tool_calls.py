@@ -100,7 +100,7 @@ _GRACE_S = 3.0
 class AdmittedCall:
     """A call that may run."""
 
-    __slots__ = ("answers", "arguments", "call", "call_id", "context", "question", "tool")
+    __slots__ = ("answers", "arguments", "call", "call_id", "context", "places", "question", "tool")
 
     def __init__(self, call: Call, call_id: str, tool: Tool) -> None:
         self.call = call
@@ -108,6 +108,8 @@ class AdmittedCall:
         self.tool = tool
         self.arguments: dict[str, Any] = dict(call.input)
         self.context: ToolContext
+        self.places: tuple[str, ...] | None = None
+        """Where the files that it changes really lay when it was decided; None where that is not known."""
         self.answers: list[RelayReply] = []
         """To its questions, in order; without those that it has asked again."""
         self.question: Question | None = None
@@ -288,6 +290,7 @@ class ToolExecutor:
         if tool is not None and not problem:
             call, refusal = await self._guarded(call, tool)
         operations = _operations(tool, call.input) if tool is not None and not problem else []
+        places = _places_of(operations)
         if tool is None:
             problem = self._unknown(call)
         elif refusal is not None:
@@ -304,7 +307,9 @@ class ToolExecutor:
             return self._end(call, call_id, self._options.refusal(refusal))
         if tool is None or problem:
             return self._end(call, call_id, ToolOutput(text=problem, success=False))
-        return self._admitted(call, call_id, tool, [])
+        admitted = self._admitted(call, call_id, tool, [])
+        admitted.places = places if relay is None else None
+        return admitted
 
     def _admitted(self, call: Call, call_id: str, tool: Tool, answers: list[RelayReply]) -> AdmittedCall:
         admitted = AdmittedCall(call, call_id, tool)
@@ -480,9 +485,11 @@ class ToolExecutor:
         return self._end(admitted.call, admitted.call_id, output, duration_ms)
 
     def _denial(self, admitted: AdmittedCall) -> str | None:
-        """The permissions may have changed since the call was allowed."""
+        """The permissions may have changed since the call was allowed, and a link may lead elsewhere."""
         arguments = admitted.arguments
         operations = _operations(admitted.tool, arguments)
+        if admitted.places is not None and admitted.places != _places_of(operations):
+            return "its path leads elsewhere than when it was decided"
         call = proposed_call(admitted.call.name, arguments, operations, id=admitted.call.id)
         return self._options.permissions.denial(call)
 
@@ -564,6 +571,14 @@ class ToolExecutor:
     def _put_progress(self, call_id: str, text: str, stream: Stream) -> None:
         if call_id in self._open:
             self._channel.put(ToolProgress(call_id=call_id, text=text, stream=stream))
+
+
+def _places_of(operations: Sequence[Operation]) -> tuple[str, ...]:
+    """Where the files that are changed really lie."""
+    try:
+        return tuple(os.path.realpath(one.path) for one in operations if isinstance(one, Write) and one.path)
+    except (OSError, ValueError):  # no usable path: no tool will touch it
+        return ()
 
 
 def _operations(tool: Tool, arguments: dict[str, Any]) -> list[Operation]:
