@@ -393,12 +393,14 @@ echo git push | sh|echo Z2l0IHB1c2g= | base64 -d | sh|bash < x|curl -s x | bash
 echo push | xargs git|xargs -a f git|xargs -I{} git {} <<< push|parallel git ::: push|find . -exec git {} +
 alias g=git; g push|git -c alias.p=push p|git config alias.p push && git p|cp /usr/bin/git x; ./x push|ln -s /usr/bin/git x
 git-push|/usr/lib/git-core/git-push|vim -c '!git push' -c q|sed '1e git push' f
+perl -e 'system "git", "push"'|python3 -c 'import os; os.system("git "+"push")'|node -e "x('git', ['push'])"|ruby -e 'exec %w[git push][0], "push"'
+awk 'BEGIN { c = "git"; system(c " push") }'
 """
 ORDINARY = """
 npm test|for f in *.py; do echo $f; wc -l "$f"; done|echo $HOME|git log $x|git commit -m "fix: $x and push"|git stash push
 export A=$(git rev-parse HEAD)|find . -name "$x" -exec wc -l {} +|ls | xargs -n1 echo|docker push x|"$VENV/bin/python" x.py
 [ -n "$X" ] && echo yes|if ! grep -q x f; then echo no; fi|cat .git/config|which git|apt install git|make -j$(nproc)
-env FOO=$BAR npm test|while read l; do echo "$l"; done < f|git diff HEAD~1 -- src/*.py|bash scripts/x.sh|rm -f *.o|npm run push
+python3 -c "print('pushed')"|python3 tools/git.py push|awk '{print $1}' push|node git.js|env FOO=$BAR npm test|while read l; do echo "$l"; done < f|git diff HEAD~1 -- src/*.py|bash scripts/x.sh|rm -f *.o|npm run push
 """
 
 

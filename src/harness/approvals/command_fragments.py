@@ -25,7 +25,7 @@ _MOST_WORDS_BEFORE = 32
 """Options and values between a program that runs another and the other."""
 
 
-_RUNS_TEXTS = names(
+RUNS_TEXTS = names(
     "awk bun bunx deno ed emacs ex gawk gdb lua mawk mysql nano nc node npx osascript perl php pip-run pipx psql pwsh"
     " python python2 python3 rsync ruby scp screen script sed sqlite3 tclsh tmux uvx vi view vim"
 )
@@ -35,7 +35,7 @@ _RUNS_TEXTS = names(
 def says_what_runs(word: str) -> bool:
     """Whether a command that begins with this word is known by it."""
     name = word.rpartition("/")[2]
-    is_empty = name in RUNS_ANOTHER or name in _RUNS_TEXTS or name.startswith("python")
+    is_empty = name in RUNS_ANOTHER or name in RUNS_TEXTS or name.startswith("python")
     return not is_empty and ASSIGNMENT.match(word) is None and not set(word) & set("\\'\"$~*?[]{}#!=")
 
 

@@ -18,6 +18,7 @@ from harness.approvals.command_fragments import (
     BETWEEN_ALSO_QUOTED_COMMANDS,
     BETWEEN_COMMANDS,
     RUNS_ANOTHER,
+    RUNS_TEXTS,
     with_whole_words,
 )
 from harness.approvals.command_grammar import names
@@ -32,6 +33,11 @@ _UNKNOWN = re.compile(
     r"\$'(?:[^'\\]|\\.)*'|\$\{[^}]*\}|\$\w+|\$[@*#?!$-]|\{[^{}\s]*\}|\[[^\]\s]*\]|[*?`]", re.DOTALL
 )
 """Parts of a word that are not known before it runs."""
+_HAS_A_PROGRAM = re.compile(
+    r"<<|\s--?\w*[cefErp](?:\s|=|$)|\s--(?:eval|print|expr(?:ession)?)|\s-(?:\s|$)|\{"
+)
+"""Where the text of a program may stand: after an option, on the input, in braces (`awk '{ … }'`)."""
+_BUILDERS = names("gmake make ninja")
 _NUMBER = re.compile(r"[\d.]+[smhd]?")
 
 
@@ -41,9 +47,21 @@ def could_run(line: str, wanted: Sequence[str]) -> bool:
     plainly = (part.split() for part in BETWEEN_COMMANDS.split(whole))
     if any(_could_come_to(words, wanted) for words in plainly if words):
         return True
+    if _is_put_together(line, wanted):
+        return True
     # A text in quotes is often no command, but one that begins as it would is enough.
     quoted = (part.split() for part in BETWEEN_ALSO_QUOTED_COMMANDS.split(line))
     return any(_has_it_somewhere(words, wanted) for words in quoted if words)
+
+
+def _is_put_together(line: str, wanted: Sequence[str]) -> bool:
+    """Whether a program that stands in the line as text has the words, however it joins them: `system "git", "push"`."""
+    if _HAS_A_PROGRAM.search(line) is None:
+        return False
+    runners = {_name(word) for word in re.split(r"[\s;&|()'\"<>]+", line)}
+    return bool(runners & (RUNS_TEXTS | _BUILDERS)) and all(
+        re.search(rf"(?<!\w){re.escape(word)}(?!\w)", line, re.IGNORECASE) for word in wanted
+    )
 
 
 def _could_come_to(words: list[str], wanted: Sequence[str]) -> bool:
