@@ -30,7 +30,7 @@ from harness.events import (
 from harness.log.raw import RawExit, RawOutput, RawStart
 from harness.runs.pipeline import Pipeline
 
-RECORDINGS = Path(__file__).parents[1] / "recordings"
+RECORDINGS = Path(__file__).parents[2] / "recordings"
 AGENTS = ["opencode", "kilo"]
 
 

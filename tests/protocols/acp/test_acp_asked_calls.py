@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from acp_peer import OPTIONS, Peer
 from harness.agents.registry import load
 from harness.contracts.driver import Asked, AskedCall, Notice, TurnEnded
 from harness.contracts.request import Request
 from harness.events import Error, Relay
 from harness.protocols.acp.driver import AcpDriver
-from test_acp import OPTIONS, Peer
 
 
 def peer_of(agent: str) -> Peer:

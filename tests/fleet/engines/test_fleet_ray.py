@@ -116,7 +116,7 @@ needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="the extra `ray`
 @pytest.mark.slow
 @pytest.mark.timeout(150)
 def test_a_fleet_moves_to_a_cluster_and_survives_the_death_of_a_node(tmp_path: Path) -> None:
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     done = _run(
         [sys.executable, here / "ray_cluster.py", tmp_path],
         {"PYTHONPATH": os.pathsep.join((str(here), str(here.parent)))},
