@@ -246,14 +246,13 @@ class HostedConversation:
         relay = self._open_relay(command)
         if relay.kind == "permission":
             decision, reason, option = _decision(command)
-            if not self._session.approval.respond(decision, relay.id, reason, None, option):
-                raise _answered_already()
-            self._start(self._session.wait_until_idle())
+            is_taken = self._session.approval.respond(decision, relay.id, reason, None, option)
         else:
-            data = _resume_data(relay, command)
-            self._session.suspensions.check(relay, data)
-            self._start(self._session.suspensions.respond(data, relay.id, None))
-            await asyncio.sleep(0)  # so that a second answer is too late
+            is_taken = self._session.suspensions.give(_resume_data(relay, command), relay.id)
+            await asyncio.sleep(0)  # so that the next command finds it running
+        if not is_taken:
+            raise _answered_already()
+        self._start(self._session.wait_until_idle())
 
     def revoke(self, grant_id: str) -> None:
         permissions = self._session.permissions
@@ -317,12 +316,11 @@ class HostedConversation:
         opened.save_settings({**settings, **limits, **{name: stored[name] for name in _STORED}})
 
     def _open_relay(self, command: Approve | Deny | AnswerCommand) -> Relay:
-        suspensions = self._session.suspensions
         for relay in self._session.relays():
             is_meant = relay.id == command.relay_id != ""
             if isinstance(command, Approve | Deny) and not command.relay_id:
                 is_meant = command.tool_call_id == relay.call_id != ""
-            if is_meant and (relay.kind == "permission" or suspensions.has(tool_call_id=relay.id)):
+            if is_meant:
                 check_shown(relay, command.arguments_hash)
                 return relay
         raise _answered_already()
