@@ -61,7 +61,7 @@ class DirectoryWorkspace:
 
     def tools(self) -> Sequence[Tool]:
         if self._tools is None:
-            from harness.native.loop.own_models import NO_MODELS, own_models
+            from harness.native.own_models import NO_MODELS, own_models
             from harness.native.tools.registry import default_tools
 
             permissions: Permissions = "read-only" if self._config.read_only else "full-access"

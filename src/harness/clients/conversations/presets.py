@@ -81,8 +81,8 @@ def backing_of(setup: Setup, additions: Additions | None = None) -> BackingAgent
         )
     from harness.native.loop.instructions import find_instructions
     from harness.native.loop.native import around_calls
-    from harness.native.loop.own_models import own_models
     from harness.native.loop.system_prompt import facts, own_prompt
+    from harness.native.own_models import own_models
     from harness.native.tools.registry import names_of
 
     known = facts(setup.cwd, os.environ, int(time.time() * 1000))
@@ -213,7 +213,7 @@ def checked(setup: Setup) -> Setup:
 
 def _own_model(cwd: str) -> str:
     """Of the settings, else one that can be asked here without a choice."""
-    from harness.native.loop.own_models import resolved
+    from harness.native.own_models import resolved
 
     return resolved(load_settings(cwd).model_for((OWN_AGENT,)), cwd) or any_model()
 

@@ -33,9 +33,9 @@ from harness.native.loop.agent_run import AgentRun
 from harness.native.loop.instructions import find_instructions, names_of
 from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.native.loop.loop_worker import Job, LoopWorker
-from harness.native.loop.own_models import own_models
 from harness.native.loop.system_prompt import facts, given_prompt, news, own_prompt
 from harness.native.loop.transcript import KnownTalk
+from harness.native.own_models import own_models
 from harness.questions.open_questions import answering
 from harness.questions.permissions import permissions_for
 from harness.runs.launch import Launch

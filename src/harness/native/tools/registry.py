@@ -15,7 +15,7 @@ from harness.contracts.subagent import SubagentKind
 from harness.contracts.tool import Tool
 from harness.log.redact.redactor import secrets_in
 from harness.models.registry import open_model
-from harness.native.loop.own_models import NO_MODELS, OwnModels, resolved
+from harness.native.own_models import NO_MODELS, OwnModels, resolved
 from harness.native.tools.agent import AgentTool, KindModels
 from harness.native.tools.apply_patch import ApplyPatchTool
 from harness.native.tools.bash import BashTool
