@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 PLUGIN_GROUP = "harness.agents"
 """Entry points of other packages: name → an `Agent`."""
-Part: TypeAlias = Literal["store", "writer", "lab", "gateway"]
-_OBJECTS: dict[Part, str] = {
+_Part: TypeAlias = Literal["store", "writer", "lab", "gateway"]
+_OBJECTS: dict[_Part, str] = {
     "store": "HISTORY",
     "writer": "WRITER",
     "lab": "FIXTURE",
@@ -102,14 +102,14 @@ def all_names() -> list[str]:
 
 
 @cache
-def names_with(part: Part) -> tuple[str, ...]:
+def names_with(part: _Part) -> tuple[str, ...]:
     """The agents that have this part, without importing any."""
     built_in = [name for name in names() if _has_file(agents.__path__, f"{_module(name)}/{part}.py")]
     plugins = [name for name, point in _plugins().items() if name not in names() and _place(point, part)]
     return tuple(sorted([*built_in, *plugins]))
 
 
-def load_part(name: str, part: Part) -> Any:
+def load_part(name: str, part: _Part) -> Any:
     """What the part of an agent defines; None where the agent has no such part. Raises BrokenPlugin."""
     if name not in names_with(part):
         return None
@@ -144,7 +144,7 @@ def _has_file(folders: Any, path: str) -> bool:
     return any(os.path.isfile(os.path.join(folder, path)) for folder in folders)
 
 
-def _place(point: EntryPoint, part: Part) -> str:
+def _place(point: EntryPoint, part: _Part) -> str:
     """The module of a plugin's part; empty where there is none. Nothing of the plugin is imported to find it."""
     top, *inner = point.module.split(".")
     spec = find_spec(top)

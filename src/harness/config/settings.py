@@ -96,7 +96,7 @@ KINDS = {
 }
 
 
-Source: TypeAlias = Literal["anyone", "trusted", "user"]
+_Source: TypeAlias = Literal["anyone", "trusted", "user"]
 """Which files may set something: any project's, as far as it narrows what holds without it; a project's that
 the user trusts (`harness trust`); the user's own alone. Options and the environment are the user's own."""
 
@@ -118,7 +118,7 @@ class Setting(NamedTuple):
     key: str
     """Dotted; a part in angle brackets matches any name."""
     kind: str
-    source: Source
+    source: _Source
     summary: str
     example: Any
     """For the template; `<agent>` in it is replaced by the name of an agent."""

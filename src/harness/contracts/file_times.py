@@ -6,7 +6,7 @@ import os
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias
 
-FileStamp: TypeAlias = tuple[int, int, int]
+_FileStamp: TypeAlias = tuple[int, int, int]
 
 
 class StaleFile(Exception):
@@ -17,17 +17,17 @@ class FileTimes:
     """Shared by all runs of one conversation. Paths are compared as real paths."""
 
     def __init__(self) -> None:
-        self._stamps: dict[str, FileStamp] = {}
+        self._stamps: dict[str, _FileStamp] = {}
         self._locks: dict[str, Any] = {}
 
-    def stamp(self, path: str) -> FileStamp | None:
+    def stamp(self, path: str) -> _FileStamp | None:
         """The current state of the file, to be passed to `read` after a successful read; None without a file.
 
         Take it before reading the first byte: a change during the read is then detected as stale.
         """
         return _stamp(path)
 
-    def read(self, path: str, stamp: FileStamp | None = None) -> None:
+    def read(self, path: str, stamp: _FileStamp | None = None) -> None:
         """Record that the file was read or written, in its current state or in that of the stamp."""
         stamp = stamp or _stamp(path)
         if stamp is None:
@@ -57,7 +57,7 @@ class FileTimes:
         return lock
 
 
-def _stamp(path: str) -> FileStamp | None:
+def _stamp(path: str) -> _FileStamp | None:
     try:
         status = os.stat(path)
     except OSError:

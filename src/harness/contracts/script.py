@@ -233,7 +233,7 @@ def intent_name(intent: Intent) -> str:
     return _spelled(type(intent).__name__)
 
 
-Status: TypeAlias = Literal[
+_Status: TypeAlias = Literal[
     "400", "401", "402", "403", "404", "408", "409", "413", "422", "429", "500", "502", "503", "504", "529"
 ]
 
@@ -241,7 +241,7 @@ Status: TypeAlias = Literal[
 class StatusFault(_Part, frozen=True, kw_only=True):
     """The request is refused with this HTTP status."""
 
-    fault: Status
+    fault: _Status
     times: Times = 1
     """How many requests for this turn fail; then the turn is answered, and the count starts again."""
     retry_after_s: _Seconds | None = None
@@ -285,7 +285,7 @@ class HugeFault(_Part, frozen=True, kw_only=True):
 
 Fault: TypeAlias = StatusFault | DropFault | SlowFault | ArgumentsFault | HugeFault
 FAULTS: dict[str, type[Fault]] = {
-    **dict.fromkeys(get_args(Status), StatusFault),
+    **dict.fromkeys(get_args(_Status), StatusFault),
     "drop": DropFault,
     "slow": SlowFault,
     "malformed_arguments": ArgumentsFault,

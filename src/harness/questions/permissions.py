@@ -36,7 +36,7 @@ from harness.contracts.tool import ToolPermission
 from harness.events import Operation
 from harness.events.operation import Command, Fetch, List, Read, Search, Skill, Spawn, Tasks, Write
 
-Policy: TypeAlias = Literal["allow", "deny", "ask"]
+_Policy: TypeAlias = Literal["allow", "deny", "ask"]
 
 _STRONGEST_FIRST: tuple[tuple[tuple[type, ...], Category], ...] = (
     ((Command,), "execute"),
@@ -115,7 +115,7 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PermissionVerdict(NamedTuple):
-    decision: Policy
+    decision: _Policy
     reason: str = ""
     category: str = ""
     """Of the tool, where the rules know one."""
@@ -127,7 +127,7 @@ _LISTED_ONLY = AccessMode(name="listed", answers=MappingProxyType(dict.fromkeys(
 _ASKING = AccessMode(name="asking", answers=MappingProxyType({"own": "allow"}))
 
 
-_BY_POLICY: Mapping[Policy, AccessMode] = {"allow": FULL_ACCESS, "ask": _ASKING, "deny": _LISTED_ONLY}
+_BY_POLICY: Mapping[_Policy, AccessMode] = {"allow": FULL_ACCESS, "ask": _ASKING, "deny": _LISTED_ONLY}
 
 
 class Permissions:
@@ -135,7 +135,7 @@ class Permissions:
 
     def __init__(
         self,
-        mode: AccessMode | Policy = "ask",
+        mode: AccessMode | _Policy = "ask",
         *,
         allowlist: Iterable[ToolPermission] = (),
         allow_once: Iterable[ToolPermission] = (),

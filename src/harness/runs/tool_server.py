@@ -42,14 +42,14 @@ VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 ALIVE_S = 10.0
 """Between two signs of life of a call that takes long: clients give up on one that says nothing."""
 _UNKNOWN_METHOD, _INVALID, _PARSE = -32601, -32602, -32700
-Fields: TypeAlias = dict[str, Any]
-Call: TypeAlias = Callable[[str, dict[str, Any]], Coroutine[Any, Any, ToolOutput]]
+_Fields: TypeAlias = dict[str, Any]
+_Call: TypeAlias = Callable[[str, dict[str, Any]], Coroutine[Any, Any, ToolOutput]]
 
 
 class ToolServer:
     """Contract: `tools` and `call` are called in the event loop that it is made in; `close` ends every call."""
 
-    def __init__(self, name: str, tools: Callable[[], Sequence[ToolSpec]], call: Call) -> None:
+    def __init__(self, name: str, tools: Callable[[], Sequence[ToolSpec]], call: _Call) -> None:
         """`name`: by which the program knows the server. Raises OSError."""
         self._tools, self._call = tools, call
         self._loop = asyncio.get_running_loop()
@@ -140,11 +140,11 @@ class ToolServer:
             if call is not None:
                 call.cancel()
 
-    def _answer(self, request_id: Any, method: str, params: Fields) -> Fields:
+    def _answer(self, request_id: Any, method: str, params: _Fields) -> _Fields:
         match method:
             case "initialize":
                 version = params.get("protocolVersion")
-                result: Fields = {
+                result: _Fields = {
                     "protocolVersion": version if version in VERSIONS else VERSIONS[0],
                     "capabilities": {"tools": {}},
                     "serverInfo": {"name": "harness", "title": "Harness", "version": __version__},
@@ -163,7 +163,7 @@ class ToolServer:
 
         return asyncio.run_coroutine_threadsafe(called(), self._loop).result()
 
-    def _answer_call(self, request_id: Any, params: Fields, reply: Reply) -> None:
+    def _answer_call(self, request_id: Any, params: _Fields, reply: Reply) -> None:
         """As a stream: what takes long shows that it lives, and a client that is gone is noticed."""
         name, arguments = text_of(params.get("name")), params.get("arguments")
         coroutine = self._call(name, record_of(arguments))
@@ -208,14 +208,14 @@ def _is_done(call: Future[ToolOutput], within_s: float) -> bool:
     return True
 
 
-def _result_of(request_id: Any, call: Future[ToolOutput]) -> Fields:
+def _result_of(request_id: Any, call: Future[ToolOutput]) -> _Fields:
     try:
         output = call.result()
     except CancelledError:
         output = ToolOutput(text="the call was stopped", success=False)
     except Exception as error:  # a mistake of ours must not leave the program waiting
         output = ToolOutput(text=f"the call failed: {error!r}", success=False)
-    content: list[Fields] = [{"type": "text", "text": output.text}]
+    content: list[_Fields] = [{"type": "text", "text": output.text}]
     content += [
         {"type": "image", "mimeType": one.media_type, "data": one.data}
         for one in output.attachments
@@ -225,15 +225,15 @@ def _result_of(request_id: Any, call: Future[ToolOutput]) -> Fields:
     return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
 
-def _described(tool: ToolSpec) -> Fields:
+def _described(tool: ToolSpec) -> _Fields:
     return {"name": tool.name, "description": tool.description, "inputSchema": tool.schema}
 
 
-def _event(message: Fields) -> bytes:
+def _event(message: _Fields) -> bytes:
     return b"event: message\ndata: " + msgspec.json.encode(message) + b"\n\n"
 
 
-def _error(request_id: Any, code: int, message: str) -> Fields:
+def _error(request_id: Any, code: int, message: str) -> _Fields:
     return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Network: TypeAlias = Literal["none", "host"]
 """`none`: a network of its own, in which there is only the loopback; with Landlock none at all."""
-FolderSettings: TypeAlias = Literal["keep", "blank"]
+_FolderSettings: TypeAlias = Literal["keep", "blank"]
 
 
 class Wall(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class Wall(msgspec.Struct, frozen=True, kw_only=True):
     listener: tuple[str, int] | None = None
     """With a network of its own: a Unix socket and a port. A socket that listens on this port inside is handed to whoever
     listens on that one outside, before the program starts."""
-    settings: FolderSettings = "keep"
+    settings: _FolderSettings = "keep"
     """`blank`: of what is protected in the workspaces, `.git` apart, nothing is seen. Folders are empty, and what
     is written there is thrown away; files are empty, or `{}`. So no program obeys a folder's settings."""
     blank: tuple[str, ...] = ()

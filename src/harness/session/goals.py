@@ -31,9 +31,9 @@ from harness.session.state import IsVisible, StateLane, StateReport, cache_key
 # in tags where it does not follow the schema.
 
 
-Decision: TypeAlias = Literal["done", "continue", "waiting"]
+_Decision: TypeAlias = Literal["done", "continue", "waiting"]
 
-SCORES: dict[Decision, float] = {"done": 1.0, "waiting": 0.5, "continue": 0.0}
+SCORES: dict[_Decision, float] = {"done": 1.0, "waiting": 0.5, "continue": 0.0}
 JUDGE_ID = "goal-scorer"
 JUDGE_NAME = "Goal (LLM)"
 _MOST_CHARACTERS = 4000
@@ -84,7 +84,7 @@ Judge: TypeAlias = Callable[[JudgeQuestion], Awaitable[str]]
 
 
 class GoalVerdict(NamedTuple):
-    decision: Decision
+    decision: _Decision
     reason: str
 
 

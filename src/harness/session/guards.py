@@ -82,8 +82,8 @@ class Replace(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-Verdict: TypeAlias = Pass | Stop | Replace | None
-Guard: TypeAlias = Callable[[GuardContext], Verdict | Awaitable[Verdict]]
+_Verdict: TypeAlias = Pass | Stop | Replace | None
+Guard: TypeAlias = Callable[[GuardContext], _Verdict | Awaitable[_Verdict]]
 
 
 class Guards(msgspec.Struct, frozen=True, kw_only=True):
@@ -255,8 +255,8 @@ class GuardRunner:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _verdict(self, guard: Guard, context: GuardContext) -> Verdict:
-        verdict: Verdict
+    async def _verdict(self, guard: Guard, context: GuardContext) -> _Verdict:
+        verdict: _Verdict
         try:
             given: Any = await _called(guard, context)
             is_verdict = given is None or isinstance(given, Pass | Stop | Replace)

@@ -20,8 +20,8 @@ from harness.session.signals import create
 
 Priority: TypeAlias = Literal["low", "medium", "high", "urgent"]
 Status: TypeAlias = Literal["pending", "delivered", "seen", "dismissed", "archived", "discarded"]
-Action: TypeAlias = Literal["deliver", "queue", "defer", "summarize", "persist", "discard"]
-Activity: TypeAlias = Literal["active", "idle"]
+_Action: TypeAlias = Literal["deliver", "queue", "defer", "summarize", "persist", "discard"]
+_Activity: TypeAlias = Literal["active", "idle"]
 
 URGENCY: dict[Priority, int] = {"urgent": 0, "high": 1, "medium": 2, "low": 3}
 
@@ -227,30 +227,30 @@ class NotificationInbox:
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):
     """What to do with a notification."""
 
-    action: Action
+    action: _Action
     deliver_at: int | None = None
     summary_at: int | None = None
     reason: str = ""
 
 
-Rule: TypeAlias = Action | Ruling
+_Rule: TypeAlias = _Action | Ruling
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """What a policy decides by: the notification, whether a run is active, and the time."""
 
     record: Notification
-    activity: Activity
+    activity: _Activity
     now_ms: int
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Asked in this order: `decide`, the source, the priority, `default`, then `usual_ruling`."""
 
-    decide: Callable[[Circumstances], Rule | Awaitable[Rule | None] | None] | None = None
-    sources: Mapping[str, Rule] = msgspec.field(default_factory=dict)
-    priorities: Mapping[Priority, Rule] = msgspec.field(default_factory=dict)
-    default: Rule | None = None
+    decide: Callable[[Circumstances], _Rule | Awaitable[_Rule | None] | None] | None = None
+    sources: Mapping[str, _Rule] = msgspec.field(default_factory=dict)
+    priorities: Mapping[Priority, _Rule] = msgspec.field(default_factory=dict)
+    default: _Rule | None = None
 
     async def ruling(self, circumstances: Circumstances) -> Ruling:
         """What to do with a notification now."""
@@ -377,7 +377,7 @@ EVERY_MS = 60_000
 class SignalTarget(Protocol):
     """Delivers signals to the model of one thread."""
 
-    def activity(self) -> Activity:
+    def activity(self) -> _Activity:
         """Whether a run is active."""
         ...
 

@@ -21,7 +21,7 @@ from harness.session.outputs import Value
 from harness.session.run_outcomes import RunOutcome
 from harness.session.runs import Runs
 
-Send: TypeAlias = Callable[[], Coroutine[Any, Any, RunOutcome[Value]]]
+_Send: TypeAlias = Callable[[], Coroutine[Any, Any, RunOutcome[Value]]]
 
 
 class RunStream(Generic[Value]):
@@ -34,7 +34,7 @@ class RunStream(Generic[Value]):
     """
 
     def __init__(
-        self, runs: Runs, subscribe: Callable[[Listener], Callable[[], None]], send: Send[Value]
+        self, runs: Runs, subscribe: Callable[[Listener], Callable[[], None]], send: _Send[Value]
     ) -> None:
         self._runs, self._subscribe, self._send = runs, subscribe, send
         self._task: asyncio.Task[RunOutcome[Value]] | None = None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from harness.session.session_core import SessionCore
 
 
-Action: TypeAlias = Literal["deliver", "wake", "persist", "discard"]
+_Action: TypeAlias = Literal["deliver", "wake", "persist", "discard"]
 
 _ADDRESSED = frozenset(("user", "notification"))
 """Categories that want an answer: if the agent accepts no input now, they start a run afterwards."""
@@ -156,7 +156,7 @@ class SignalDelivery:
         """Whether the agent accepts input while it runs."""
         return "steer" in self._session.driver.capabilities
 
-    def _accept(self, action: Action, signal: Signal, context: RequestContext | None) -> Accepted:
+    def _accept(self, action: _Action, signal: Signal, context: RequestContext | None) -> Accepted:
         run_id = ""
         try:
             if action == "wake" and self._would_cut_off(signal):
@@ -171,7 +171,7 @@ class SignalDelivery:
             self._session.append(Error(message=error.message, code="signal_failed"))
         return Accepted(action=action, run_id=run_id)
 
-    def _carry_out(self, action: Action, signal: Signal, context: RequestContext | None) -> str:
+    def _carry_out(self, action: _Action, signal: Signal, context: RequestContext | None) -> str:
         """Returns the id of the run that receives it; empty when that is a later one."""
         session = self._session
         if action == "discard":

@@ -22,11 +22,11 @@ from harness.errors import UsageError
 from harness.events import Signal
 from harness.formatting.fences import fenced
 
-Category: TypeAlias = Literal["user", "state", "reactive", "notification"]
+_Category: TypeAlias = Literal["user", "state", "reactive", "notification"]
 Contents: TypeAlias = str | list[dict[str, Any]]
 """Text, or parts: `{type: text, text}` and `{type: file, data, mediaType, filename?}`."""
 
-_NORMAL: dict[str, tuple[Category, str]] = {
+_NORMAL: dict[str, tuple[_Category, str]] = {
     "user": ("user", "user"),
     "state": ("state", "state"),
     "reactive": ("reactive", "system-reminder"),

@@ -22,7 +22,7 @@ from harness.folds.changes.patches import (
     is_patch,
 )
 
-Arguments: TypeAlias = Mapping[str, Any]
+_Arguments: TypeAlias = Mapping[str, Any]
 
 _BEFORE = ("old_string", "old_str", "oldText", "oldString", "old_text", "search", "before", "original")
 _AFTER = ("new_string", "new_str", "newText", "newString", "new_text", "replace", "after", "replacement")
@@ -127,7 +127,7 @@ def _patched(arguments: Any, writes: Sequence[Write]) -> Iterator[PatchedFile]:
             return
 
 
-def _listed(change: Arguments) -> Iterator[PatchedFile]:
+def _listed(change: _Arguments) -> Iterator[PatchedFile]:
     """One of several changes: a path, a kind, and a diff, or the whole text of a new or deleted file."""
     path, text, kind = change.get("path"), change.get("diff"), change.get("kind")
     data = kind if isinstance(kind, dict) else {"type": kind}
@@ -200,7 +200,7 @@ def _of_arguments(write: Write, arguments: Any) -> Edit | None:
     return None if content is None else Edit(path=write.path, change=write.change, content=content)
 
 
-def _passages(arguments: Arguments, line: int | None) -> Iterator[Passage]:
+def _passages(arguments: _Arguments, line: int | None) -> Iterator[Passage]:
     old, new = _first_text(arguments, _BEFORE), _first_text(arguments, _AFTER)
     if _count(arguments, _PLACES) is not None:
         inserted = _first_text(arguments, _INSERTED)
@@ -218,7 +218,7 @@ def _passages(arguments: Arguments, line: int | None) -> Iterator[Passage]:
         yield from _passages(each, None)
 
 
-def _previewed(preview: Any) -> dict[str, Arguments]:
+def _previewed(preview: Any) -> dict[str, _Arguments]:
     """Path → the change as it was shown, where all of its diff was."""
     return {
         each["path"]: each
@@ -229,7 +229,7 @@ def _previewed(preview: Any) -> dict[str, Arguments]:
     }
 
 
-def _with_preview(edit: Edit, previews: Mapping[str, Arguments]) -> Edit:
+def _with_preview(edit: Edit, previews: Mapping[str, _Arguments]) -> Edit:
     """A preview was made of the file itself: it also has the earlier content of an overwritten file."""
     preview = previews.get(edit.path)
     if preview is None or edit.change in ("delete", "move"):
@@ -242,13 +242,13 @@ def _with_preview(edit: Edit, previews: Mapping[str, Arguments]) -> Edit:
     return msgspec.structs.replace(edit, passages=hunks)
 
 
-def _records(value: Any) -> Iterator[Arguments]:
+def _records(value: Any) -> Iterator[_Arguments]:
     return (each for each in value if isinstance(each, dict)) if isinstance(value, list) else iter(())
 
 
-def _first_text(arguments: Arguments, names: Iterable[str]) -> str | None:
+def _first_text(arguments: _Arguments, names: Iterable[str]) -> str | None:
     return next((arguments[name] for name in names if isinstance(arguments.get(name), str)), None)
 
 
-def _count(arguments: Arguments, names: Iterable[str]) -> int | None:
+def _count(arguments: _Arguments, names: Iterable[str]) -> int | None:
     return next((arguments[name] for name in names if isinstance(arguments.get(name), int)), None)

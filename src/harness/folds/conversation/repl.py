@@ -12,7 +12,7 @@ from harness.folds.conversation.graph import Graph
 from harness.folds.run_events import events as wire
 from harness.folds.run_events.events import TotalUsage, WireEvent
 
-Phase: TypeAlias = Literal["idle", "reasoning", "code", "executing", "done", "error", "permission"]
+_Phase: TypeAlias = Literal["idle", "reasoning", "code", "executing", "done", "error", "permission"]
 
 
 class ReplResult(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
@@ -25,7 +25,7 @@ class ReplResult(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel
 
 class ReplTurn(msgspec.Struct, kw_only=True, rename="camel"):
     iteration: int
-    phase: Phase = "idle"
+    phase: _Phase = "idle"
     reasoning: str | None = None
     code: str | None = None
     stdout: str = ""

@@ -23,7 +23,7 @@ from harness.folds.run_events import events as wire
 from harness.folds.run_events.events import WireEvent, context_of
 from harness.formatting.json_text import compact
 
-Status: TypeAlias = Literal["streaming", "complete", "error"]
+_Status: TypeAlias = Literal["streaming", "complete", "error"]
 
 
 class _Content(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel", tag_field="kind"):
@@ -90,7 +90,7 @@ class ViewNode(msgspec.Struct, kw_only=True, rename="camel"):
     run_id: str
     role: Literal["user", "assistant"]
     content: Content
-    status: Status
+    status: _Status
     branches: list[list[ViewNode]]
 
 
@@ -98,7 +98,7 @@ def project_thread(graph: Graph) -> list[ViewNode]:
     return _Projection(graph).thread()
 
 
-def run_status(graph: Graph, run_id: str) -> Status:
+def run_status(graph: Graph, run_id: str) -> _Status:
     """A part of a run without a start and an end has the status of the run."""
     nodes, last = graph.nodes, graph.last_node_by_run_id
     run_ids: set[str] = set()
@@ -137,7 +137,7 @@ class _Projection:
         self._edges = dict(graph.edges)
         self._runs = graph.last_node_by_run_id.keys()
         self._visited: set[str] = set()
-        self._statuses: dict[str, Status] = {}
+        self._statuses: dict[str, _Status] = {}
         self._view_nodes: list[ViewNode] = []
         self._texts: dict[int, list[str]] = {}
         """Texts of views made from several nodes, by the `id` of the view: joined once, at the end."""
@@ -267,7 +267,7 @@ class _Projection:
             if isinstance(program, ReplContent):
                 program.stdout, program.error = event.stdout, event.error
 
-    def _status(self, run_id: str) -> Status:
+    def _status(self, run_id: str) -> _Status:
         if run_id not in self._statuses:
             self._statuses[run_id] = run_status(self._graph, run_id)
         return self._statuses[run_id]

@@ -109,7 +109,7 @@ _HANDLERS: Mapping[type[Event], Callable[[ChildRun, Any], Sequence[HarnessEvent]
 }
 
 
-Ending: TypeAlias = Literal["complete", "aborted", "error"]
+_Ending: TypeAlias = Literal["complete", "aborted", "error"]
 
 _TOOLS_THAT_ASK = {"question": "ask_user", "plan": "submit_plan"}
 _ABORTED = "Aborted by the user"
@@ -195,14 +195,14 @@ class Lifecycle:
         answer: Sequence[HarnessEvent] = ()
         if self.tree.said is not None and run.is_running:
             answer = [*run.begin_message(event), *run.complete("", event.text)]
-        reason: Ending = "complete" if event.success else "error"
+        reason: _Ending = "complete" if event.success else "error"
         if event.outcome == "interrupted":
             reason = "aborted"
         elif run.cut_off:
             reason = "error"
         return [*events, *answer, *self._end_run(run, reason, event.outcome)]
 
-    def _end_run(self, run: TopRun, reason: Ending, outcome: str = "") -> list[HarnessEvent]:
+    def _end_run(self, run: TopRun, reason: _Ending, outcome: str = "") -> list[HarnessEvent]:
         state = self.state
         open_relays = [relay for relay in self.tree.relays if relay.run_id == run.run_id]
         events = [

@@ -88,7 +88,7 @@ def stop_reason(result: Result) -> str:
     return reason or _STOPS.get(result.outcome, "end_turn")
 
 
-Handler: TypeAlias = "Callable[[AcpFold, Any, RunNode, list[Update]], None]"
+_Handler: TypeAlias = "Callable[[AcpFold, Any, RunNode, list[Update]], None]"
 
 
 class AcpFold:
@@ -393,7 +393,7 @@ class AcpFold:
         self._names.add(name)
         return name
 
-    _HANDLERS: ClassVar[Mapping[type[Event], Handler]] = {
+    _HANDLERS: ClassVar[Mapping[type[Event], _Handler]] = {
         TextDelta: _on_text,
         Message: _on_message,
         ReasoningDelta: _on_reasoning,

@@ -56,7 +56,7 @@ class _Item(NamedTuple):
 
     event: Event
     run: RunNode
-    handler: Handler
+    handler: _Handler
     ended: Sequence[RunNode]
     rest: str | None
     """Of a message: what is not shown of it yet."""
@@ -64,7 +64,7 @@ class _Item(NamedTuple):
     """Of a result: what nobody has said before."""
 
 
-Handler: TypeAlias = "Callable[[AgUiFold, Any, RunNode, list[Wire]], None]"
+_Handler: TypeAlias = "Callable[[AgUiFold, Any, RunNode, list[Wire]], None]"
 
 
 class AgUiFold:
@@ -518,7 +518,7 @@ class AgUiFold:
             wire["timestamp"] = event.timestamp_ms
         return wire
 
-    _HANDLERS: ClassVar[Mapping[type[Event], Handler]] = {
+    _HANDLERS: ClassVar[Mapping[type[Event], _Handler]] = {
         TextDelta: _on_text,
         Message: _on_message,
         ReasoningDelta: _on_reasoning,

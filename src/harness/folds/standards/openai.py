@@ -233,7 +233,7 @@ class _Piece(NamedTuple):
     texts: list[str]
 
 
-Handler: TypeAlias = "Callable[[ResponseFold, Any, _Item, list[Wire]], None]"
+_Handler: TypeAlias = "Callable[[ResponseFold, Any, _Item, list[Wire]], None]"
 
 
 class ResponseFold:
@@ -560,7 +560,7 @@ class ResponseFold:
             "output_tokens_details": {"reasoning_tokens": counts.get("reasoning")},
         }
 
-    _HANDLERS: ClassVar[Mapping[type[Event], Handler]] = {
+    _HANDLERS: ClassVar[Mapping[type[Event], _Handler]] = {
         TextDelta: _on_text,
         ReasoningDelta: _on_reasoning,
         Message: _on_message,

@@ -83,7 +83,7 @@ class _Run(msgspec.Struct, gc=False):
     """Whether the model call is going on; else it only waits for its usage."""
 
 
-Handler: TypeAlias = "Callable[[SpanFold, Any, _Run], None]"
+_Handler: TypeAlias = "Callable[[SpanFold, Any, _Run], None]"
 
 
 class SpanFold:
@@ -369,7 +369,7 @@ class SpanFold:
         attributes = {key: value for key, value in about.items() if value not in (None, "")}
         return TraceSpan(trace, id, parent, name, kind, at_ms, at_ms, attributes)
 
-    _HANDLERS: ClassVar[Mapping[type[Event], Handler]] = {
+    _HANDLERS: ClassVar[Mapping[type[Event], _Handler]] = {
         SessionStart: _on_start,
         StepStart: _on_step,
         StepEnd: _on_step_end,

@@ -170,7 +170,7 @@ PHRASES: tuple[Phrase, ...] = (
 # writes for one literal after the other costs less than the import.
 
 
-Hit: TypeAlias = tuple[int, int]
+_Hit: TypeAlias = tuple[int, int]
 """The literal's number, and where it ends."""
 _FIRST_BYTES = 32 * 1024
 """So much is looked through literal by literal, by all searches of the process together."""
@@ -192,19 +192,19 @@ class LiteralSearch:
         self._database: Any = None
         self._scratch = threading.local()
 
-    def hits(self, text: bytes) -> list[Hit]:
+    def hits(self, text: bytes) -> list[_Hit]:
         """All occurrences, also those that overlap, in any order."""
         if self._database is None:
             LiteralSearch.seen_bytes += len(text)
             if LiteralSearch.seen_bytes <= _FIRST_BYTES:
                 return self._one_by_one(text)
             self._build()
-        hits: list[Hit] = []
+        hits: list[_Hit] = []
         self._database.scan(text, _collect, context=hits.append, scratch=self._own_scratch())
         return hits
 
-    def _one_by_one(self, text: bytes) -> list[Hit]:
-        hits: list[Hit] = []
+    def _one_by_one(self, text: bytes) -> list[_Hit]:
+        hits: list[_Hit] = []
         for number, literal in enumerate(self._literals):
             start = text.find(literal)
             while start >= 0:
@@ -246,5 +246,5 @@ def _escaped(literal: bytes) -> bytes:
     return b"".join(b"\\x%02x" % byte for byte in literal)
 
 
-def _collect(number: int, _start: int, end: int, _flags: int, add: Callable[[Hit], None]) -> None:
+def _collect(number: int, _start: int, end: int, _flags: int, add: Callable[[_Hit], None]) -> None:
     add((number, end))

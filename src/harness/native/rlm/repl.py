@@ -37,7 +37,7 @@ _MOST_CALLS = 1000
 _LAST_WORDS_BYTES = 2048
 
 Stream: TypeAlias = Literal["stdout", "stderr"]
-Function: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
+_Function: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
 """What code may call: named arguments in, JSON out. What it raises is raised in the code, with the same message."""
 
 
@@ -89,7 +89,7 @@ class Repl:
         self,
         context: str,
         limits: ReplLimits,
-        functions: Mapping[str, Function],
+        functions: Mapping[str, _Function],
         on_output: Callable[[Stream, str], None],
     ) -> None:
         self._context = context

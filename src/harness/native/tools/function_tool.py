@@ -31,7 +31,7 @@ from harness.contracts.tool import (
 from harness.errors import UsageError
 from harness.events import Operation
 
-Function: TypeAlias = Callable[..., Any]
+_Function: TypeAlias = Callable[..., Any]
 Operations: TypeAlias = Callable[[dict[str, Any]], Sequence[Operation]] | Sequence[Operation]
 
 _DESCRIBABLE = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -42,7 +42,7 @@ class FunctionTool(Tool):
 
     def __init__(
         self,
-        function: Function,
+        function: _Function,
         *,
         name: str = "",
         description: str = "",
@@ -99,7 +99,7 @@ class FunctionTool(Tool):
 
 
 @overload
-def tool(function: Function, /) -> FunctionTool: ...
+def tool(function: _Function, /) -> FunctionTool: ...
 
 
 @overload
@@ -110,12 +110,12 @@ def tool(
     operations: Operations = (),
     permission: Callable[[dict[str, Any]], ToolPermission] | None = None,
     quick: bool = False,
-) -> Callable[[Function], FunctionTool]: ...
+) -> Callable[[_Function], FunctionTool]: ...
 
 
 def tool(
-    function: Function | None = None, /, **options: Any
-) -> FunctionTool | Callable[[Function], FunctionTool]:
+    function: _Function | None = None, /, **options: Any
+) -> FunctionTool | Callable[[_Function], FunctionTool]:
     """Make a tool of a function. Raises UsageError if its arguments cannot be described."""
     if function is not None:
         return FunctionTool(function)
@@ -142,7 +142,7 @@ def output_of(value: Any) -> ToolOutput:
     return ToolOutput(text=text, result=value)
 
 
-def _arguments_of(function: Function, name: str) -> tuple[type[msgspec.Struct], str]:
+def _arguments_of(function: _Function, name: str) -> tuple[type[msgspec.Struct], str]:
     """A struct of the function's parameters, and the name of the parameter for the context."""
     try:
         hints = get_type_hints(function, include_extras=True)

@@ -52,7 +52,7 @@ from harness.formats.fields import count_of, first_text, items_of, record_of, te
 from harness.protocols.opencode.stream import without_project
 from harness.protocols.opencode.tool_servers import added
 
-Answered: TypeAlias = Callable[[int, Any], Moves]
+_Answered: TypeAlias = Callable[[int, Any], Moves]
 """(status, body) of an answer → moves."""
 
 _OWN = ("todoread", "todowrite", "question")
@@ -135,7 +135,7 @@ class OpencodeServe(Driver):
         self._agent = _READ_ONLY_AGENT if is_read_only else ""
         self._rules = _RULES.get(request.permissions, [])
         """Of the session."""
-        self._requests: dict[int, tuple[int, Answered]] = {}
+        self._requests: dict[int, tuple[int, _Answered]] = {}
         """Number of a request → the turn in which it was sent, and what takes its answer."""
         self._turn = 0
         self._sent = 0
@@ -263,7 +263,7 @@ class OpencodeServe(Driver):
             return [self._send("POST", f"/question/{_name(native.id)}/reject")]
         return [self._send("POST", f"/permission/{_name(native.id)}/reply", {"reply": "reject"})]
 
-    def _send(self, method: str, path: str, body: Any = None, then: Answered | None = None) -> Send:
+    def _send(self, method: str, path: str, body: Any = None, then: _Answered | None = None) -> Send:
         """`then` takes the answer, unless another turn has started by then."""
         self._sent += 1
         if then is not None:

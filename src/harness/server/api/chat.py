@@ -247,10 +247,10 @@ async def _rlm_chat(wanted: ChatRequest) -> ChatRun:
     return _RunChat(await asyncio.to_thread(start, request, store=MemoryStore()))
 
 
-Conversation: TypeAlias = tuple[str, list[Turn], str]
+_Conversation: TypeAlias = tuple[str, list[Turn], str]
 
 
-def conversation(messages: Sequence[ChatMessage]) -> Conversation:
+def conversation(messages: Sequence[ChatMessage]) -> _Conversation:
     """The system prompt, the earlier turns, and the message to answer. Raises UsageError."""
     system = "\n\n".join(text_of(message.content) for message in messages if message.role == "system")
     turns = [_turn(message) for message in messages if message.role != "system"]
