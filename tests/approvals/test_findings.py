@@ -29,7 +29,7 @@ FINDINGS: Mapping[str, tuple[str, ...]] = {
         "tests/runs/test_questions.py::test_what_was_withdrawn_and_comes_again_otherwise_is_asked_about",
     ),
     "a tool of a server is taken for a built-in one by its arguments": (
-        "tests/protocols/acp/test_acp_asked_calls.py::test_a_tool_without_a_name_is_not_known_by_its_arguments_or_kind",
+        "tests/protocols/test_acp_asked_calls.py::test_a_tool_without_a_name_is_not_known_by_its_arguments_or_kind",
     ),
     "accept-edits writes anywhere": (
         "tests/approvals/test_decide.py::test_each_mode_allows_what_it_says_and_nothing_else",
@@ -71,7 +71,7 @@ FINDINGS: Mapping[str, tuple[str, ...]] = {
     "refusals without end": (
         "tests/runs/test_questions.py::test_a_program_that_is_refused_again_and_again_is_ended",
         "tests/runs/test_questions.py::test_a_program_that_is_allowed_something_between_its_refusals_is_ended_too",
-        "tests/protocols/acp/test_acp_asked_calls.py::test_refusals_end",
+        "tests/protocols/test_acp_asked_calls.py::test_refusals_end",
     ),
     "always is a right to run or write anything": (
         "tests/approvals/test_grants.py::test_a_form_covers_operands_and_no_option_that_was_not_seen",
@@ -82,8 +82,8 @@ FINDINGS: Mapping[str, tuple[str, ...]] = {
         "tests/runs/test_granted_modes.py::test_an_agent_that_cannot_be_asked_is_refused_in_the_same_words",
     ),
     "one question of Droid stands for several calls": (
-        "tests/protocols/acp/test_acp_asked_calls.py::test_a_question_of_droid_stands_for_every_call_that_was_not_asked_about",
-        "tests/protocols/acp/test_acp_asked_calls.py::test_a_question_for_several_calls_that_shows_one_says_so",
+        "tests/protocols/test_acp_asked_calls.py::test_a_question_of_droid_stands_for_every_call_that_was_not_asked_about",
+        "tests/protocols/test_acp_asked_calls.py::test_a_question_for_several_calls_that_shows_one_says_so",
     ),
     "an old Claude Code is not held to ask": (
         "tests/runs/test_granted_modes.py::test_claude_is_asked_only_in_versions_that_were_seen_to_ask",
@@ -99,11 +99,11 @@ FINDINGS: Mapping[str, tuple[str, ...]] = {
         "tests/runs/test_questions.py::test_always_that_is_not_offered_is_no_answer",
     ),
     "own words do not reach Kimi": (
-        "tests/protocols/acp/test_acp_forms.py::test_own_words_that_a_form_has_no_place_for_are_given_as_a_message",
+        "tests/protocols/test_acp_forms.py::test_own_words_that_a_form_has_no_place_for_are_given_as_a_message",
     ),
     "an interrupted command of Goose lives on": (
         "tests/runs/test_left_behind.py::test_no_command_of_goose_outlives_the_turn_that_was_interrupted",
-        "tests/protocols/acp/test_acp.py::test_a_program_that_leaves_commands_is_ended_with_the_interrupted_call",
+        "tests/protocols/test_acp.py::test_a_program_that_leaves_commands_is_ended_with_the_interrupted_call",
     ),
     "costs of a held conversation of Goose are wrong": (
         "tests/agents/test_goose.py::test_every_turn_of_a_held_conversation_costs_what_it_added",

@@ -29,7 +29,7 @@ from harness.events.operation import Spawn
 from harness.log.raw import RawExit, RawOutput, RawStart
 from harness.runs.pipeline import Pipeline
 
-RECORDINGS = Path(__file__).parents[2] / "recordings" / "two-way"
+RECORDINGS = Path(__file__).parents[1] / "recordings" / "two-way"
 AGENTS = ("goose", "gemini", "qwen", "kimi", "copilot", "cline", "droid", "grok")
 
 _TOKENS = {"input tokens", "output tokens", "cached tokens"}
