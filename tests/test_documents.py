@@ -21,7 +21,7 @@ PATH = re.compile(r"`((?:[\w.-]+/)+(?:[\w.-]+\.(?:py|md|toml))?)`")
 """A file or a folder with a slash at its end; `<name>` stands for something that does not exist yet."""
 ANCHOR = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-WITH_A_TEST_OF_ITS_OWN = ("harness.md",)
+WITH_A_TEST_OF_ITS_OWN = tuple(page.name for page in (ROOT / "docs").glob("harness*.md"))
 
 
 def _generator() -> ModuleType:

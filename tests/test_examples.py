@@ -24,7 +24,7 @@ import postgres_server
 from lacking import lacking
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-PAGES = [EXAMPLES.parent / "docs" / name for name in ("harness.md", "python.md")]
+PAGES = [*sorted((EXAMPLES.parent / "docs").glob("harness*.md")), EXAMPLES.parent / "docs" / "python.md"]
 
 
 def _run(

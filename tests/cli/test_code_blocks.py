@@ -31,7 +31,11 @@ GENERATED = {
 }
 """`make check` compares them with the code that they are made from."""
 ELSEWHERE = {
-    "docs/harness.md": "tests/session/test_harness_documents.py",
+    **{
+        f"docs/{page.name}": "tests/session/test_harness_documents.py"
+        for page in (ROOT / "docs").glob("harness*.md")
+        if "```" in page.read_text(encoding="utf-8")
+    },
     "docs/sql.md": "tests/cli/test_cli_query.py",
     "docs/lab.md": "tests/lab/test_lab_docs.py",
     "docs/scripts.md": "tests/lab/test_lab_docs.py",

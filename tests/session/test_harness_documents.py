@@ -1,4 +1,4 @@
-"""docs/harness.md: every program in it runs as it stands, every fragment works, and every parameter is named."""
+"""docs/harness.md and the pages beside it: every program in it runs as it stands, every fragment works, and every parameter is named."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from harness.session.harness import Harness
 from harness_kit import Model, Record, call, opened
 from running_kit import in_loop, started
 
-PAGE = (Path(__file__).parents[2] / "docs" / "harness.md").read_text(encoding="utf-8")
+PAGE = "".join(
+    page.read_text(encoding="utf-8")
+    for page in sorted((Path(__file__).parents[2] / "docs").glob("harness*.md"))
+)
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 PROGRAMS = [block for block in BLOCKS if "asyncio.run(" in block or ".sync() as" in block]
 FRAGMENTS = [block for block in BLOCKS if block not in PROGRAMS]

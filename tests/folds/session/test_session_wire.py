@@ -35,7 +35,7 @@ def test_there_is_an_event_of_every_name() -> None:
 
 
 def test_every_event_is_documented_with_its_fields() -> None:
-    page = Path(__file__).parents[3].joinpath("docs", "harness.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[3].joinpath("docs", "harness-events.md").read_text(encoding="utf-8")
     for name, kind in EVENTS.items():
         fields = [
             f"`{field.encode_name}{'' if field.required else '?'}`" for field in msgspec.structs.fields(kind)
