@@ -14,7 +14,7 @@ from harness.config import data_directory
 from harness.errors import LogLocked, StoreError, UnknownSession, UsageError
 from harness.fleet.plans import plan as plans
 from harness.fleet.plans.digests import path_digest
-from harness.fleet.plans.plan import FleetCase, FleetPlan, FleetTask
+from harness.fleet.plans.plan import FleetCase, FleetPlan, FleetTask, Variant
 from harness.fleet.records.attempt import Attempt
 from harness.fleet.records.contract import FleetRecords
 from harness.fleet.records.files import FileRecords
@@ -182,9 +182,7 @@ def create_fleet(plan: FleetPlan, reference: str, database: str = "") -> Fleet:
         name=fleet.name,
         tasks=tuple(_frozen(task, fleet.directory) for task in plan.tasks),
         hidden=tuple(sorted({os.path.abspath(here) for task in plan.tasks for here in task.files.values()})),
-        variants=tuple(
-            replace(one, added=_frozen_files(one.added, fleet.directory, one.digest)) for one in plan.variants
-        ),
+        variants=tuple(_frozen_variant(one, fleet.directory) for one in plan.variants),
     )
     frozen = replace(frozen, digests=_digests(frozen, fleet.directory))
     stored = plans.decode(fleet.records.save_plan(plans.encode(frozen)))
@@ -204,6 +202,7 @@ def _digests(plan: FleetPlan, directory: str) -> dict[str, str]:
     """Of all that was copied into the fleet's folder."""
     groups = [*(task.files for task in plan.tasks), *(variant.added for variant in plan.variants)]
     paths = [task.workspace for task in plan.tasks] + [path for group in groups for path in group.values()]
+    paths += [variant.tape for variant in plan.variants if variant.tape]
     known: dict[str, str] = {}
     return {path: path_digest(path, known) for path in paths if path.startswith(f"{directory}{os.sep}")}
 
@@ -216,6 +215,11 @@ def _frozen(task: FleetTask, directory: str) -> FleetTask:
     context = _copied(task.context, directory, task.digest, "context") if task.context else ""
     files = _frozen_files(task.files, directory, task.digest)
     return replace(task, workspace=workspace, context=context, files=files)
+
+
+def _frozen_variant(variant: Variant, directory: str) -> Variant:
+    tape = _copied(variant.tape, directory, variant.digest, "tape") if variant.tape else ""
+    return replace(variant, added=_frozen_files(variant.added, directory, variant.digest), tape=tape)
 
 
 def _frozen_files(files: dict[str, str], directory: str, digest: str) -> dict[str, str]:

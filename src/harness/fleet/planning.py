@@ -27,8 +27,11 @@ from harness.fleet.tasks.load import load_tasks
 from harness.models.registry import SCRIPTED
 from harness.models.scripted import open_script
 from harness.runs.launch import dropped_options, find_binary, not_found
+from harness.runs.replay_request import recorded_tape
 from harness.workspace.git_calls import GitCalls, GitFailed
 
+_TAPE = "/tape"
+"""No file of a workspace is called so."""
 _DROPPED_HINT = "leave it out: the runs would be the same without it"
 
 
@@ -80,6 +83,7 @@ def completed(plan: FleetPlan, resolve_model: Callable[[Variant], Variant], *, i
     _require_known_providers(plan)
     _require_fitting_budget(plan)
     _require_scripts(variants)
+    _require_tapes(plan.tasks, variants)
     if is_local and not all(map(_needs_container, plan.tasks)):
         _require_agents(variants)
     known: dict[str, str] = {}
@@ -95,8 +99,36 @@ def completed(plan: FleetPlan, resolve_model: Callable[[Variant], Variant], *, i
             + more,
             hint="leave them out of `tasks`",
         )
-    variants = tuple(replace(one, digest=files_digest(one.added, known)) for one in variants)
+    variants = tuple(replace(one, digest=files_digest(_files_of(one), known)) for one in variants)
     return replace(plan, tasks=tuple(_fixed(task, known) for task in tasks), variants=variants)
+
+
+def _files_of(variant: Variant) -> dict[str, str]:
+    """What its digest is of."""
+    return {**variant.added, **({_TAPE: variant.tape} if variant.tape else {})}
+
+
+def _require_tapes(tasks: Sequence[FleetTask], variants: Sequence[Variant]) -> None:
+    """A run parts from a tape of another agent, or of another prompt, at its first call."""
+    for variant in variants:
+        if variant.fork_at is not None and not variant.tape:
+            raise UsageError(
+                f"agent {variant.name!r}: fork_at counts the answers of a tape", hint="name a `tape`"
+            )
+        if not variant.tape:
+            continue
+        recording = recorded_tape(variant.tape)
+        if recording.start.agent != load(variant.agent).name:
+            raise UsageError(
+                f"agent {variant.name!r}: its tape was recorded with {recording.start.agent}",
+                hint="a tape is played by the agent that made it",
+            )
+        for task in tasks:
+            if task.prompt.strip() != recording.prompts[0].strip():
+                raise UsageError(
+                    f"agent {variant.name!r}: its tape was recorded with another prompt than that of {task.id}",
+                    hint="give the task the prompt of the tape",
+                )
 
 
 def dropped_fields(variant: Variant) -> dict[str, str]:

@@ -29,6 +29,7 @@ from harness.fleet.plans.plan import FleetCase, FleetPlan, WorkspaceKind
 from harness.fleet.snapshot import Snapshots
 from harness.log.private_files import make_private_directory
 from harness.process.invocation import find_program
+from harness.runs.replay_request import as_recorded
 from harness.workspace.checkout import check_out
 from harness.workspace.files import open_folder
 from harness.workspace.git_calls import GitFailed
@@ -84,7 +85,9 @@ class CaseWorkspace:
         """Raises WorkspaceFailed, StepStopped."""
         remove(self.place)
         try:
-            self._require_unchanged([self._case.task.workspace, *self._case.variant.added.values()])
+            variant = self._case.variant
+            tapes = [variant.tape] if variant.tape else []
+            self._require_unchanged([self._case.task.workspace, *variant.added.values(), *tapes])
             make_private_directory(self._home)
             with open(os.path.join(self._home, ".gitconfig"), "w", encoding="utf-8") as file:
                 file.write("[user]\n\tname = Harness\n\temail = harness@localhost\n")
@@ -201,7 +204,7 @@ class CaseWorkspace:
         """
         case, variant = self._case, self._case.variant
         if self.container is None:
-            return case.request(plan, self.repo, self.env(), hidden)
+            return as_recorded(case.request(plan, self.repo, self.env(), hidden))
         request = case.request(plan, self.repo, self.env())
         agent = load(variant.agent)
         own = agent.command(request, ()).env

@@ -124,6 +124,21 @@ def _described(entries: list[RawEntry], path: str, source: str) -> RecordedRun:
     )
 
 
+def as_recorded(request: Request) -> Request:
+    """A request whose gateway plays a recording, with the model that was asked for in it; any other as it is."""
+    if request.gateway is None or not request.gateway.recording:
+        return request
+    recording = recorded_tape(request.gateway.recording)
+    return replace(request, gateway=_with_model(request.gateway, recording))
+
+
+def _with_model(options: GatewayOptions, recording: RecordedRun) -> GatewayOptions:
+    own_models = load_part(recording.start.agent, "gateway")
+    if own_models is not None and own_models.wire != "chat":  # its vendor's, which need no settings
+        return replace(options, recorded_model=recording.model)
+    return options
+
+
 def replay_request(
     recorded: RecordedRun,
     *,
@@ -146,10 +161,7 @@ def replay_request(
     kept: dict[str, Any] = {name: start.request[name] for name in _KEPT if name in start.request}
     kept = {name: value for name, value in kept.items() if name not in left_out}
     kept = {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
-    options = options or GatewayOptions()
-    own_models = load_part(start.agent, "gateway")
-    if own_models is not None and own_models.wire != "chat":  # its vendor's, which need no settings
-        options = replace(options, recorded_model=recorded.model)
+    options = _with_model(options or GatewayOptions(), recorded)
     return Request(
         agent=start.agent,
         prompt=start.prompt if prompt is None else prompt,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 from collections.abc import Mapping
@@ -82,6 +83,10 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     """Through a gateway, and its runs reach nothing else, nor write but the workspace."""
     allow_hosts: tuple[str, ...] = ()
     """Hosts that sealed runs may reach besides, on port 443."""
+    tape: str = ""
+    """A recorded run (`harness sessions export`), whose answers come first: all its runs begin in the same state. Sealed."""
+    fork_at: int | None = None
+    """After so many of them the model goes on; None: the recording answers to its end."""
     effort: str = ""
     temperature: float | None = None
     max_output_tokens: int | None = None
@@ -102,6 +107,11 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
 
     @property
     def gateway_options(self) -> GatewayOptions | None:
+        if self.tape:
+            source = os.path.basename(self.tape)
+            return GatewayOptions(
+                recording=self.tape, source=source, fork_at=self.fork_at, allow_hosts=self.allow_hosts
+            )
         wants_one = self.gateway or bool(self.sealed)
         return GatewayOptions(allow_hosts=self.allow_hosts) if wants_one else None
 
@@ -173,8 +183,8 @@ class FleetPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, d
 
         All variants have a run of a task before any has the next, so that a fleet that ends early is a fair sample.
         """
-        # Where the added files are is no part of a variant; what is in them is.
-        variants = [(one, exact_json.encode(replace(one, added={}))) for one in self.variants]
+        # Where the added files and the tape are is no part of a variant; what is in them is.
+        variants = [(one, exact_json.encode(replace(one, added={}, tape=""))) for one in self.variants]
         blocks = [
             [
                 FleetCase(_case_id(task, encoded, repeat), task, variant, repeat)
@@ -216,7 +226,7 @@ class FleetCase(NamedTuple):
             copy_of=self.task.workspace,
             sandbox=variant.sandbox,
             gateway=variant.gateway_options,
-            sealed=variant.sealed,
+            sealed=variant.sealed or ("write" if variant.tape else ""),
             hidden=hidden,
             effort=variant.effort,
             temperature=variant.temperature,

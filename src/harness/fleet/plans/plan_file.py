@@ -186,6 +186,7 @@ class PlanText:
                 "name": table.name or "/".join(filter(None, (table.agent, table.model))),
                 "added": {there: self._path(here) for there, here in table.added.items()},
                 "mcp": tuple(map(self._path, table.mcp)),
+                "tape": self._path(table.tape) if table.tape else "",
                 "model": self._model(table.model),
             }
             found.append(Variant(**fields))

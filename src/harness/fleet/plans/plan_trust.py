@@ -24,6 +24,8 @@ def commands_of(plan: FleetPlan) -> list[str]:
                 lines[f"{what} of {variant.name}: {words}"] = None
         for path in variant.mcp:
             lines[f"MCP servers of {variant.name}: {path}"] = None
+        if variant.tape:
+            lines[f"what the answers recorded in {variant.tape} call for, sealed"] = None
     for there, here in plan.container.mounts.items():
         lines[f"mount {here} as {there}"] = None
     return list(lines)
