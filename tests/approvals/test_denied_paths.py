@@ -105,6 +105,20 @@ tar c --files-from=list
 wc --files0-from=list
 cpio -o
 cat /dev/fd/3
+cat .e<->
+zsh -c 'cat a<1-9>'
+sqlite3 :memory: "select readfile('.e'||'nv')"
+Rscript -e 'readLines(paste0(".e", "nv"))'
+deno eval 'Deno.readTextFileSync(".e" + "nv")'
+n=$(cat $F); echo $n
+n=.env; m=$n; n=x; cat $m
+CDPATH=$(pwd)/..; cd y && cat key
+PATH=$x; cat a
+a=(.*); cat "${a[@]}"
+F=$(ls -a | head -3); cat $F
+git commit -m "$(cat <<EOF\\n$(cat $F)\\nEOF\\n)"
+git commit -m "$(cat <<'EOF'\\nx\\nEOF\\ncat $F\\n)"
+make -j$(cat $F)
 """
 CANNOT_NAME_IT = """
 npm test
@@ -137,6 +151,10 @@ sed -n 1,200p src/a.py | head
 sed -n '1p;3,5p' src/a.py
 sed -i 's/a - b/a + b/' src/a.py
 nl -ba src/a.py | sed -n '1,3p'
+DATE=$(date +%s); echo $DATE
+n=$(ls | wc -l); echo $n
+make -j$(nproc)
+git commit -m "$(cat <<'EOF'\\nFix the thing\\n\\nIt was broken.\\nEOF\\n)"
 """
 IS_IT = """
 F=.env; cat $F
@@ -156,6 +174,7 @@ bash -c 'cd src && sed -n 1p ../.env'
 def test_a_line_that_could_name_a_denied_path_is_never_allowed_unasked(
     line: str, workspace: WorkFolder
 ) -> None:
+    line = line.replace("\\n", "\n")
     rules = [Rule(answer="deny", path=".env")]
     decision = decide([TABLE.call("Bash", {"command": line})], FULL_ACCESS, rules, workspace)
     assert decision.answer != "allow", decision.why
@@ -170,6 +189,7 @@ def test_a_variable_that_the_line_sets_itself_is_what_it_is_set_to(line: str, wo
 
 @pytest.mark.parametrize("line", CANNOT_NAME_IT.strip().split("\n"))
 def test_ordinary_lines_are_allowed_where_a_rule_denies_a_path(line: str, workspace: WorkFolder) -> None:
+    line = line.replace("\\n", "\n")
     rules = [Rule(answer="deny", path=".env")]
     decision = decide([TABLE.call("Bash", {"command": line})], FULL_ACCESS, rules, workspace)
     assert decision.answer == "allow", decision.why
@@ -185,6 +205,47 @@ def test_git_that_shows_files_is_asked_about_where_one_of_them_is_denied(
     assert decide([call], FULL_ACCESS, rules, workspace).answer == "ask"
     status = TABLE.call("Bash", {"command": "git status"})
     assert decide([status], FULL_ACCESS, rules, workspace).answer == "allow"
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("git log --oneline -5", "allow"),
+        ("git log --oneline --graph --all -n 20 2>&1 | head", "allow"),
+        ("git status && git diff --stat", "allow"),
+        ("git diff --name-only HEAD~1", "allow"),
+        ("git show --stat HEAD", "allow"),
+        ("git show HEAD:src/a.py", "allow"),
+        ("git log --since='2 days ago' --format='%h %s'", "allow"),
+        ("git log --oneline -5 -p", "ask"),
+        ("git log --oneline --pat", "ask"),
+        ("git log --oneline -u", "ask"),
+        ("git log --oneline $x", "ask"),
+        ("git log --oneline -L1,5:src/a.py", "ask"),
+        ("git log --stat --oneline && git log -p", "ask"),
+        ("git log --oneline; git show", "ask"),
+        ("git diff --stat -p", "ask"),
+        ("git diff --stat --patch-with-raw", "ask"),
+        ("git diff", "ask"),
+        ("git show HEAD", "ask"),
+        ("git show HEAD:.env", "deny"),
+        ("git show HEAD:src/a.py HEAD", "ask"),
+        ("git show :/fix", "ask"),
+        ("git -C . log --oneline", "ask"),
+        ("git -c diff.external=x diff --stat", "ask"),
+        ("git log --format='%h; %s' -p", "ask"),
+        ("diff -r . x", "ask"),
+        ("rm -rf .", "ask"),
+        ("rm -rf src", "allow"),
+        ("docker build .", "ask"),
+    ],
+)
+def test_what_shows_names_or_one_file_is_not_asked_about(
+    line: str, answer: str, workspace: WorkFolder
+) -> None:
+    (Path(workspace.root) / ".env").write_text("secret")
+    call, rules = TABLE.call("Bash", {"command": line}), [Rule(answer="deny", path=".env")]
+    assert decide([call], FULL_ACCESS, rules, workspace).answer == answer
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,10 @@ from harness.approvals.rules import Rule, is_path_of, matched
 from harness.approvals.work_folder import WorkFolder
 
 _READ_BELOW = names(
-    "7z 7za 7zz ack ag bzip2 cp cpio ditto egrep fgrep grep gzip install ln mv pax rar rclone rg rsync scp sftp tar xz zip zstd"
+    "7z 7za 7zz ack ag bzip2 chmod chown cp cpio diff ditto docker egrep fgrep grep gzip install ln mv pax podman rar rclone rg rm"
+    " rsync scp sftp tar xz zip zstd"
 )
-"""Programs that read every file below a folder, or give the folder another name."""
+"""Programs that read or change every file below a folder, or give the folder another name."""
 _WITHOUT_A_FOLDER = names("ack ag rg")
 _OF_ALL_FILES = names(
     "archive bundle cat-file checkout-index clone diff fast-export format-patch grep log show stash worktree"
@@ -62,16 +63,55 @@ def _folders_in_line(line: str, call: ProposedCall, workspace: WorkFolder) -> It
     )
     for words in commands:
         name = words[0].rpartition("/")[2]
-        if name == "git" and _OF_ALL_FILES.intersection(words):
-            yield from workspace.reals(".", call.cwd)
         named = [word for word in words[1:] if not word.startswith("-")] if name in _READ_BELOW else ()
         for word, place in product(named, places):
             for path in (word, *matched(word, place, workspace)):
                 yield from filter(os.path.isdir, workspace.reals(path, place))
     searching = _commands_in(with_whole_words(line)) if _is_plain(line) else commands
+    if any(map(_shows_files, searching)):
+        yield from workspace.reals(".", call.cwd)
     if any(map(_searches_here, searching)):
         for place in places:
             yield from workspace.reals(".", place)
+
+
+_PLAIN_OPTION = re.compile(
+    r"-\d+|-n\d*|--(?:oneline|graph|all|decorate|reverse|no-merges|merges|first-parent|follow|branches|tags|abbrev-commit"
+    r"|no-color|cached|staged|stat|shortstat|numstat|name-only|name-status|no-patch)"
+    r"|--(?:max-count|since|after|until|before|author|committer|grep|format|pretty|date|decorate)=[^$`*?\[{]*"
+)
+_OF_NAMES = frozenset({"--stat", "--shortstat", "--numstat", "--name-only", "--name-status", "--no-patch"})
+_SEPARATORS, _QUIET = names("&& || ; |"), names("2>&1 2>/dev/null")
+_PLAIN_WORD = re.compile(r"[\w./@^~][\w./@^~-]*")
+_OF_A_REVISION = re.compile(r"[\w/.@^~-]+:[\w./-]+")
+
+
+def _shows_files(words: list[str]) -> bool:
+    """Whether it is a command of git that shows what is in files of the repository."""
+    words = list(
+        takewhile(lambda word: word not in _SEPARATORS, words)
+    )  # what follows is looked at by itself
+    is_git = bool(words) and words[0].rpartition("/")[2] == "git"
+    return is_git and bool(_OF_ALL_FILES.intersection(words)) and not _shows_no_content(words)
+
+
+def _shows_no_content(words: list[str]) -> bool:
+    """Whether a command of git shows names and messages alone, or one file that it names.
+
+    A whitelist: options may be shortened, and one that is not known may show everything (`--patch`).
+    """
+    words = list(
+        takewhile(lambda word: word not in _SEPARATORS, words)
+    )  # what follows is looked at by itself
+    name, rest = (words[1] if len(words) > 1 else ""), [word for word in words[2:] if word not in _QUIET]
+    options = [word for word in rest if word.startswith("-")]
+    others = [word for word in rest if not word.startswith("-")]
+    if words[0] != "git" or not all(map(_PLAIN_OPTION.fullmatch, options)):
+        return False
+    if name == "show" and not options and len(others) == 1 and _OF_A_REVISION.fullmatch(others[0]):
+        return True
+    is_of_names = name == "log" or (name in ("diff", "show") and bool(_OF_NAMES & {*options}))
+    return is_of_names and all(map(_PLAIN_WORD.fullmatch, others))
 
 
 def _is_plain(line: str) -> bool:

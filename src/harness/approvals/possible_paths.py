@@ -22,13 +22,17 @@ _SUBSTITUTE = "$_"
 _UNKNOWN = re.compile(r"\$(?:['{@*-]|\w)|`|\{[^{}\s]*\.\.[^{}\s]*\}|^~[-+\w]|/(?:proc|dev/fd)/")
 """In a word that is not known before it runs; `$?` and the like are numbers. Where `/proc/self/cwd` leads only the process
 knows."""
-_GROUP = re.compile(r"[^\s;&|$<>(]\([^)]")
-"""To zsh, and to bash if it is told so, part of a glob: `.e(nv)`."""
+_GROUP = re.compile(r"[^\s;&|$<>(]\([^)]|<\d*-\d*>")
+"""To zsh, and to bash if it is told so, part of a glob: `.e(nv)`, `a<1-9>`."""
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _QUOTES = re.compile(r"[\\'\"]")
 _SEPARATES = re.compile(r"[\s;&|<>()]")
 _OPENS_NOTHING = names("echo printf : [ [[ exit kill return shift sleep test true false wait")
 """What these are given they print, compare or count."""
+_SETS_ONLY = re.compile(
+    r"(?!(?:CDPATH|ENV|BASH_ENV|FIGNORE|GLOBIGNORE|HOME|IFS|OLDPWD|PATH|PWD|ZDOTDIR)\+?=)[A-Za-z_][A-Za-z0-9_]*\+?=[^(]*\Z"
+)
+"""A variable, none by which other words would mean something else. Where it is used it is not known."""
 _KEYWORDS = names("! do elif else if then time until while {")
 _TAKES_NAMES = names("cpio eval parallel pax setopt shopt source xargs .")
 """What these open or run stands elsewhere, or they change what a glob means."""
@@ -37,7 +41,7 @@ _FROM_A_LIST = re.compile(r"-T|--(?:files0?-from|input-file|pathspec-from-file)"
 _RUNS_FOR_EACH = re.compile(r"-(?:exec|ok|x$|X$)|--exec")
 _FINDERS = names("bfs fd fdfind find")
 """With such an option they run something on every file that they find."""
-_TAKES_A_PROGRAM = names("awk ed emacs ex gawk gdb mawk vi vim")
+_TAKES_A_PROGRAM = names("awk duckdb ed emacs ex gawk gdb mawk mysql psql sqlite3 vi vim")
 """Programs that are given another one as text, in which a name can be put together."""
 _SED_OPTIONS = frozenset({"-n", "-E", "-r", "-i", "-s", "-u", "-z", "-nE", "-En", "-nr"})
 _SED_OPENS_NOTHING = re.compile(
@@ -50,13 +54,21 @@ _SCRIPT_OF_A_SHELL = re.compile(
 )
 """Behind nothing that quotes anything, and with quotes of its own that end in it: put into the line, it reads as it will."""
 _INTERPRETERS = names(
-    "ash bash bun dash deno fish ksh lua node osascript perl php pwsh python python2 python3 ruby sh tclsh zsh"
+    "R Rscript ash bash bun clojure dash deno elixir fish ghc groovy guile irb julia ksh lua node osascript perl php pwsh"
+    " python python2 python3 racket ruby sbcl scala sh swift tclsh zsh"
 )
-_TEXT_FOLLOWS = re.compile(r"-$|-\w*[cepErR]|--(?:eval|print|command|execute)")
+_TEXT_FOLLOWS = re.compile(r"-$|-\w*[cepErR]|--(?:eval|print|command|execute)|eval$|repl$")
+
+
+_A_NUMBER = re.compile(r"\$\(\s*(?:nproc|getconf _NPROCESSORS_ONLN|sysctl -n hw\.n?cpu)\s*\)")
+_TEXT_OF_A_MESSAGE = re.compile(r"\$\(cat <<-?[ ]?(['\"])(\w+)\1\n([^$`]*?)\n[ \t]*\2\n?[ \t]*\)")
+"""How a message of several lines is given: `git commit -m "$(cat <<'EOF' … EOF)"`. Its text stays, to be looked at like all else,
+since old shells do not find its end where it is."""
 
 
 def could_open(line: str) -> bool:
     """Whether a line could come to open a path that does not stand in it."""
+    line = _TEXT_OF_A_MESSAGE.sub(r"\n\3\n", _A_NUMBER.sub("1", line))
     return any(_could_open(one) for one in settled(line))
 
 
@@ -90,7 +102,7 @@ def _has_unknown(text: str) -> bool:
 def _opens_unknown(words: Sequence[str]) -> bool:
     """Whether something is opened that is not known. What a quote hides from the shell is looked at, too."""
     name = next((word for word in words if word not in _KEYWORDS), "")
-    if name in _OPENS_NOTHING:
+    if name in _OPENS_NOTHING or all(map(_SETS_ONLY.match, words)):
         return False
     if any(map(_FROM_A_LIST.match, words)):
         return True
@@ -125,8 +137,8 @@ def _is_plain_sed(words: Sequence[str]) -> bool:
 def _has_program_as_text(words: Sequence[str]) -> bool:
     """`python -c …`, `node -e …`, or without a file: then it comes from a pipe or a here-document."""
     for word in words:
-        if not word.startswith("-"):
-            return False
         if _TEXT_FOLLOWS.match(word):
             return True
+        if not word.startswith("-"):
+            return False
     return True
