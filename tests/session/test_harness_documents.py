@@ -21,10 +21,17 @@ from harness.session.harness import Harness
 from harness_kit import Model, Record, call, opened
 from running_kit import in_loop, started
 
-PAGE = "".join(
-    page.read_text(encoding="utf-8")
-    for page in sorted((Path(__file__).parents[2] / "docs").glob("harness*.md"))
+PAGES = (
+    "harness.md",
+    "harness-messages.md",
+    "harness-agents.md",
+    "harness-events.md",
+    "harness-questions.md",
+    "harness-threads.md",
+    "harness-tests.md",
+    "harness-compared.md",
 )
+PAGE = "".join((Path(__file__).parents[2] / "docs" / name).read_text(encoding="utf-8") for name in PAGES)
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 PROGRAMS = [block for block in BLOCKS if "asyncio.run(" in block or ".sync() as" in block]
 FRAGMENTS = [block for block in BLOCKS if block not in PROGRAMS]
@@ -97,3 +104,7 @@ def test_every_argument_of_a_harness_is_explained(name: str) -> None:
 def test_every_field_of_what_a_harness_is_made_of_is_named(kind: type[Any]) -> None:
     known = re.findall(r"`?(\w+)(?:`|=)", PAGE)
     assert [name for name in kind.__struct_fields__ if name not in known] == []
+
+
+def test_no_page_of_the_class_is_left_out() -> None:
+    assert {page.name for page in (Path(__file__).parents[2] / "docs").glob("harness*.md")} == set(PAGES)
