@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import stored_homes
 from acp_editor import Editor, Refused, allow_once, environment_of, never
 from fake_collector import FakeCollector
+from python_programs import PYTHON
 
 SCRIPT = """
 pause_ms = 2
@@ -113,6 +115,70 @@ def test_a_turn_with_a_question_and_one_that_is_stopped(desk: Desk, version: int
         (row,) = editor.call("session/list")["sessions"]
         assert (row["sessionId"], row["cwd"], row["title"]) == (session, str(desk.work), "write")
         assert editor.close() == 0
+
+
+class ClaudeDesk(Desk):
+    """With a program that speaks as Claude Code does."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home)
+        fake = Path(__file__).parents[1] / "session" / "fake_claude.py"
+        program = home / "claude"
+        program.write_text(
+            f'#!/bin/sh\nFAKE_VERSION=2.1.325 exec {PYTHON} -I -S {shlex.quote(str(fake))} "$@"\n'
+        )
+        program.chmod(0o755)
+        path = f"{home}:{self.environment['PATH']}"
+        self.environment |= {"PATH": path, "FAKE_NOTES": str(home / "notes")}
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return ("--agent", "claude")
+
+
+def asked_by_a_program(desk: Desk) -> tuple[Editor, str]:
+    first = desk.editor(permits=never)
+    session = first.call("session/new", **desk.place())["sessionId"]
+    first.begin("session/prompt", sessionId=session, prompt=words("run"))
+    first.until(lambda: first.asked)
+    return first, session
+
+
+def test_a_program_that_asks_outlives_its_editor_and_another_one_answers(tmp_path: Path) -> None:
+    desk = ClaudeDesk(tmp_path)
+    first, session = asked_by_a_program(desk)
+    with first, desk.editor() as second:
+        assert first.process.stdin is not None
+        first.process.stdin.close()  # the editor is gone
+        load(second, desk, session)
+        second.until(lambda: second.asked)
+        second.until(lambda: "completed" in str(second.updates))
+        assert first.close() == 0
+        assert second.call("session/prompt", sessionId=session, prompt=words("hi")) == {
+            "stopReason": "end_turn"
+        }
+
+
+def test_where_the_program_has_died_nobody_is_asked_for_nothing(tmp_path: Path) -> None:
+    desk = ClaudeDesk(tmp_path)
+    first, session = asked_by_a_program(desk)
+    first.kill()
+    with desk.editor() as second:
+        load(second, desk, session)
+        assert "ended before there was an answer" in second.text()
+        assert "Send a message to continue" in second.text()
+        assert second.call("session/prompt", sessionId=session, prompt=words("hi")) == {
+            "stopReason": "end_turn"
+        }
+        assert not second.asked
+
+
+def test_a_run_that_failed_says_why(tmp_path: Path) -> None:
+    desk = ClaudeDesk(tmp_path)
+    with desk.editor() as editor:
+        session = editor.call("session/new", **desk.place())["sessionId"]
+        with pytest.raises(Refused, match="Not logged in"):
+            editor.call("session/prompt", sessionId=session, prompt=words("expired"))
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -285,6 +351,24 @@ def test_the_official_client_drives_it(desk: Desk) -> None:
             assert {"agent_message_chunk", "tool_call", "tool_call_update"} <= {*client.updates}
             listed = await connection.list_sessions()
             assert [one.session_id for one in listed.sessions] == [new.session_id]
+
+    asyncio.run(drive())
+
+
+def test_the_next_prompt_may_follow_at_once(desk: Desk) -> None:
+    turn = '[ { tool = "bash", input = { command = "date >> made.txt" } } ], [ { text = "Yes." } ]'
+    desk.script.write_text(f"turns = [ {', '.join([turn] * 4)} ]")
+    desk.environment["HARNESS_UNDO"] = "true"  # there is still work to do after the last word of a run
+
+    async def drive() -> None:
+        command = (sys.executable, "-m", "harness", "acp", *desk.options)
+        spawned = acp.spawn_agent_process(OfficialClient(), *command, env=desk.environment, cwd=desk.work)
+        async with spawned as (connection, _process):
+            await connection.initialize(protocol_version=1)
+            session = (await connection.new_session(cwd=str(desk.work), mcp_servers=[])).session_id
+            for _ in range(4):
+                done = await connection.prompt(prompt=[acp.text_block("write")], session_id=session)
+                assert done.stop_reason == "end_turn"
 
     asyncio.run(drive())
 

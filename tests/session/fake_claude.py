@@ -4,7 +4,7 @@ It notes how it was called in the file `$FAKE_NOTES`, one JSON object a line, an
 it makes it sit there after its first words, `fail` makes it end badly. As the version `$FAKE_VERSION` says, it takes
 one prompt, or holds a conversation: there `run` makes it ask for a command, `which` ask a question, `plan` hand in a
 plan, `wait` sit there until it is steered or interrupted, `deaf` until it is interrupted, `die` end without a word,
-and `later` makes it begin another turn by itself. `use NAME JSON` makes it ask for a tool of its MCP server, and call it;
+`expired` say that it has no login, and `later` makes it begin another turn by itself. `use NAME JSON` makes it ask for a tool of its MCP server, and call it;
 `sneak` the same without asking.
 """
 
@@ -106,8 +106,8 @@ def use(name: str, given: dict[str, Any], *, asks: bool) -> str:
     return f"{'failed' if result['isError'] else 'gave'}: {result['content'][0]['text']}"
 
 
-def turn(text: str) -> str:
-    """The answer to a prompt; empty when it was interrupted."""
+def turn(text: str) -> str | None:
+    """The answer to a prompt; empty when it was interrupted, None when it has ended already."""
     if "die" in text:
         os._exit(9)
     if text.startswith("use "):
@@ -116,6 +116,12 @@ def turn(text: str) -> str:
     if text.startswith("sneak "):
         _, name, given = text.split(" ", 2)
         return use(name, json.loads(given), asks=False)
+    if "expired" in text:
+        content = [{"type": "text", "text": "Not logged in"}]
+        message = {"id": "m0", "role": "assistant", "content": content, "model": "<synthetic>"}
+        say(type="assistant", message=message, error="authentication_failed", parent_tool_use_id=None)
+        say(type="result", is_error=True, subtype="success", result="", usage={}, num_turns=1)
+        return None
     if "run" in text:
         ask("Bash", {"command": "make", "description": "build"})
     if "which" in text:
@@ -153,6 +159,8 @@ def converse(arguments: list[str]) -> int:
         note(said=words_in(record), parts=[part["type"] for part in record["message"]["content"]])
         say(type="system", subtype="init", cwd=os.getcwd(), tools=["Bash"], model="claude-test")
         answer = turn(words_in(record).rpartition("</conversation-briefing>")[2].strip())
+        if answer is None:
+            continue
         content = [{"type": "text", "text": answer}]
         if answer:
             message = {"id": f"m{time.monotonic_ns()}", "role": "assistant", "content": content}

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 SUMMARY = "be an agent of ACP for an editor, with any agent behind it"
 
+_STAYS_S = 1800.0
+"""So long it waits for an answer to an agent program when its editor is gone."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
@@ -82,6 +85,7 @@ async def _serve(
     host = AcpHost(store, backend, default, settings, histories=has_histories, is_reachable=True)
     try:
         await serve(partial(AcpConnection, host), 0, target)
+        await host.wait_for_answers(_STAYS_S)
     finally:
         await host.close()
 

@@ -41,6 +41,7 @@ from harness.version import __version__
 
 _MOST_SESSIONS = 64
 _MOST_REQUESTS = 256
+_LOOKS, _LOOK_S = 100, 0.02
 _INFO = {"name": "harness", "title": "Harness", "version": __version__}
 _LOGIN = "agents"
 Fields = dict[str, Any]
@@ -241,6 +242,7 @@ class AcpConnection:
         if session_id not in self._sessions and len(self._sessions) >= _MOST_SESSIONS:
             raise RpcError(INVALID_REQUEST, f"{_MOST_SESSIONS} sessions are open: close one")
         opened = await self._host.open(session_id)
+        await self._host.revive(opened)
         self._detach(session_id)
         attached = self._sessions[session_id] = OpenInEditor(session_id, opened, cwd)
         self._watch(attached, opened.log_id, is_told=is_told)
@@ -299,8 +301,7 @@ class AcpConnection:
             return (
                 {"stopReason": "end_turn"} if self._version == 1 else {"messageId": f"command-{self._count}"}
             )
-        is_running = self._host.backend.status(watch.log_id).is_running
-        if self._version == 1 and (watch.turn is not None or is_running):
+        if self._version == 1 and (await self._is_answering(watch) or watch.turn is not None):
             raise RpcError(INVALID_REQUEST, "a prompt is being answered: cancel it first, or wait")
         turn = watch.prompted(prompt.text)
         try:
@@ -314,6 +315,14 @@ class AcpConnection:
             self._count += 1
             return {"messageId": f"prompt-{self._count}"}
         return {"stopReason": await turn.done}
+
+    async def _is_answering(self, watch: SessionWatch) -> bool:
+        """A run that has said its last word takes a moment to be over: clients send the next prompt at once."""
+        for _ in range(_LOOKS):
+            if watch.turn is not None or not self._host.backend.status(watch.log_id).is_running:
+                break
+            await asyncio.sleep(_LOOK_S)
+        return watch.turn is not None or self._host.backend.status(watch.log_id).is_running
 
     async def _continue(self, attached: OpenInEditor) -> SessionWatch:
         """The conversation that answers prompts; one that continues the session, if it is none itself."""

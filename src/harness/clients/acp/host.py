@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
@@ -17,7 +18,8 @@ from harness.clients.conversations.backend import Backend, Setup
 from harness.clients.conversations.conversation import setup_of
 from harness.clients.conversations.local_socket import LocalSocketServer
 from harness.config import Settings
-from harness.errors import UnknownSession
+from harness.contracts.request import OWN_AGENT
+from harness.errors import HarnessError, UnknownSession
 from harness.events import Event
 from harness.log.ids import is_log_id
 from harness.log.store import Metadata, Query, Store
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 PAGE = 50
 _MOST_LISTED = 2_000
 _LONGEST_TITLE = 200
+_LOOK_S = 0.1
 
 
 class AcpHost:
@@ -113,6 +116,31 @@ class AcpHost:
             return OpenedSession(found.log_id, self.store.metadata(found.log_id))
         metadata = Metadata(session_id=session_id, agent_name=found.agent, cwd=found.cwd, name=found.title)
         return OpenedSession("", metadata, found)
+
+    async def revive(self, opened: OpenedSession) -> None:
+        """Load a conversation in which a process died: what it asked can be answered then, or is said to be lost."""
+        log_id, about = opened.log_id, opened.metadata
+        if not log_id or about.kind != "thread" or not about.activity or self.backend.hub(log_id) is not None:
+            return
+        if not await asyncio.to_thread(self.store.is_live, log_id):
+            with suppress(HarnessError):  # then it is only watched
+                await self.backend.load(log_id)
+                self.opened(log_id)
+
+    async def wait_for_answers(self, seconds: float) -> None:
+        """While programs wait for an answer: they would end with this process. Other clients may give it.
+
+        What the built-in agent asks stays open in the log.
+        """
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + seconds
+        programs = [one for one in self._sockets if self.store.metadata(one).agent_name != OWN_AGENT]
+        asking = [one for one in programs if self.backend.status(one).is_waiting]
+        while loop.time() < until_s:
+            states = [self.backend.status(one) for one in asking]
+            if not any(state.is_waiting or state.is_running for state in states):
+                return
+            await asyncio.sleep(_LOOK_S)
 
     async def continued(self, opened: OpenedSession, cwd: str) -> str:
         """The id of the conversation in which prompts for a session are answered. Raises HarnessError."""

@@ -11,7 +11,7 @@ from harness.clients.acp.wire import INTERNAL_ERROR, RpcError
 from harness.clients.conversations.backend import Backend
 from harness.clients.conversations.log_tail import LogTail
 from harness.errors import HarnessError
-from harness.events import Event, Message, Relay, Result
+from harness.events import Error, Event, Message, Relay, Result
 from harness.folds.standards.acp import FAILURES, AcpFold, AcpOptions, stop_reason
 from harness.log.store import Store
 
@@ -33,12 +33,14 @@ class PromptTurn:
         self.done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Why it stopped, or RpcError."""
         self.run_id = ""
+        self.trouble = ""
+        """What the run said of its trouble."""
 
     def end(self, result: Result) -> None:
         if self.done.done():
             return
         if result.outcome in FAILURES:
-            words = result.text or f"the run ended as {result.outcome}"
+            words = result.text or self.trouble or f"the run ended as {result.outcome}"
             self.done.set_exception(RpcError(INTERNAL_ERROR, words[:2000], {"outcome": result.outcome}))
         else:
             self.done.set_result(stop_reason(result))
@@ -141,6 +143,8 @@ class SessionWatch:
         turn = self.turn
         if turn is not None and not turn.run_id and self._fold.is_top(event):
             turn.run_id = event.run_id
+        if turn is not None and isinstance(event, Error) and event.run_id == turn.run_id:
+            turn.trouble = event.message
         is_open = self._fold.open_questions
         if isinstance(event, Relay) and event.id in is_open:
             self._ask(event)

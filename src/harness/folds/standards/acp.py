@@ -374,6 +374,10 @@ class AcpFold:
             title = event.message or event.code or event.type
             severity = event.type.lower()
             out.append({"sessionUpdate": "notice", "severity": severity, "title": title})
+        elif isinstance(event, Warning) and event.code == "question_lost":  # what to do now has to be seen
+            block = {"type": "text", "text": f"\n\n({event.message})"}
+            about = {"messageId": f"notice-{event.seq}", "content": block}
+            out.append({"sessionUpdate": "agent_message_chunk", **about})
 
     def _on_session(self, event: SessionStart, run: RunNode, out: list[Update]) -> None:
         del out
