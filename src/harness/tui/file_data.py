@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
 from harness.agents.registry import load
 from harness.clients.changes.undo import UndoAnswer, UndoCall, undo_of
-from harness.clients.commands import Command, Submit
-from harness.clients.conversations.backend import ConversationStatus, Setup
-from harness.clients.conversations.local_socket import LocalSocketServer
+from harness.clients.commands import Command
+from harness.clients.conversations.backend import Setup
 from harness.clients.conversations.log_tail import LogTail
+from harness.clients.conversations.own_conversations import OwnConversations
 from harness.clients.inbox.source import FileInbox
 from harness.clients.sessions.histories import HistorySessions
 from harness.clients.sessions.model_calls import SentCalls, call_table, sheet
@@ -33,70 +31,6 @@ from harness.usage.prices import Prices
 from harness.usage.stored_accounts import StoredAccounts, day_of
 from harness.usage.table import table
 
-if TYPE_CHECKING:
-    from harness.clients.conversations.backend_thread import BackendThread
-
-
-# The conversations that run in this program. They have a local socket like those of `harness chat`, and end with it.
-
-
-class HostedConversations:
-    """Contract: used from any thread. Its thread starts with the first conversation."""
-
-    def __init__(self, store: FileStore, default: Callable[[], Setup]) -> None:
-        """`default`: the setup for what a conversation leaves open; called when it is needed."""
-        self._store = store
-        self._default = default
-        self._started: BackendThread | None = None
-        self._sockets: dict[str, LocalSocketServer] = {}
-        self._lock = threading.Lock()
-
-    @property
-    def running(self) -> int:
-        return sum(self._status(log_id).is_running for log_id in list(self._sockets))
-
-    def create(self, setup: Setup, prompt: str) -> str:
-        """Create a conversation; returns its id. Raises HarnessError."""
-        backend = self._backend()
-        log_id = backend.create(setup)
-        self._listen(log_id)
-        backend.carry_out(log_id, Submit(prompt=prompt))
-        return log_id
-
-    def carry_out(self, log_id: str, command: Command) -> None:
-        """Also for a conversation at rest, which is then loaded here. Raises HarnessError."""
-        self._backend().carry_out(log_id, command)
-        self._listen(log_id)
-
-    def close(self) -> None:
-        """Stop everything that runs."""
-        for socket in self._sockets.values():
-            socket.close()
-        if self._started is not None:
-            with suppress(HarnessError):
-                self._started.close()
-
-    def _listen(self, log_id: str) -> None:
-        if log_id not in self._sockets:
-            carry_out, status = partial(self.carry_out, log_id), partial(self._status, log_id)
-            self._sockets[log_id] = LocalSocketServer(log_id, carry_out, status)
-
-    def _status(self, log_id: str) -> ConversationStatus:
-        return self._started.status(log_id) if self._started is not None else ConversationStatus()
-
-    def _backend(self) -> BackendThread:
-        from harness.clients.conversations.backend_thread import BackendThread
-
-        with self._lock:
-            if self._started is None:
-                self._started = BackendThread(self._store, self._default(), self._notify)
-        return self._started
-
-    def _notify(self, log_id: str) -> None:
-        if (socket := self._sockets.get(log_id)) is not None:
-            socket.notify()
-
-
 _MOST_OFFERED = 5
 
 
@@ -111,12 +45,13 @@ class FileScreenData(SourceData):
         super().__init__(lambda: FileInbox(store, prices, can_continue=True))
         self._store = store
         self._prices = prices
-        self._own = HostedConversations(store, default)
+        self._own = OwnConversations(store, default)
         self._files = FileSearch()
 
     def close(self) -> None:
         super().close()
-        self._own.close()
+        with suppress(HarnessError):
+            self._own.close()
 
     @property
     def hosted(self) -> int:

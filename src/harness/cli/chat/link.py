@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from harness.clients.commands import Command, Configuration, Configure
 from harness.clients.conversations.backend import ConversationStatus, Setup
-from harness.clients.conversations.backend_thread import BackendThread
-from harness.clients.conversations.local_socket import LocalSocketClient, LocalSocketServer
+from harness.clients.conversations.local_socket import LocalSocketClient
 from harness.clients.conversations.log_tail import LogTail
+from harness.clients.conversations.own_conversations import OwnConversations
 from harness.log.store import Store
 from harness.session.open_thread import complete
 
@@ -57,55 +57,43 @@ class LocalLink:
         self.setup = setup
         self._store = store
         self._wake = wake
-        self._channel: LocalSocketServer | None = None
-        self._backend = BackendThread(store, setup, lambda _log_id: self._changed())
-        self._backend.check(setup)
-
-    def _changed(self) -> None:
-        """Called in the event loop."""
-        self._wake()
-        if self._channel is not None:
-            self._channel.notify()
+        self._own = OwnConversations(store, lambda: setup, wake)
+        self._own.check(setup)
 
     def open(self, log_id: str) -> None:
         """Continue a session: itself if it is a conversation, else in a new one with its history."""
         metadata = self._store.metadata(log_id)
         before = self.log_id
         if metadata.kind != "thread":
-            log_id = self._backend.create(replace(self.setup, continues=log_id))
+            log_id = self._own.create(replace(self.setup, continues=log_id))
         else:
             complete(self._store, log_id)  # what a process that died has asked takes no answer any more
         if before and before != log_id:
-            self._backend.unload(before)
-        self._use(log_id)
+            self._own.unload(before)
+        self._own.reach(log_id)
+        self.log_id = log_id
 
     def rewind(self, message_id: str) -> None:
         """Go on from before that message of the user, in a new session; the one so far stays. Raises HarnessError."""
         before = self.log_id
-        log_id = self._backend.create(replace(self.setup, continues=before, before=message_id))
-        self._backend.unload(before)
-        self._use(log_id)
-
-    def _use(self, log_id: str) -> None:
+        log_id = self._own.create(replace(self.setup, continues=before, before=message_id))
+        self._own.unload(before)
         self.log_id = log_id
-        if self._channel is not None:
-            self._channel.close()
-        self._channel = LocalSocketServer(log_id, self.send, self.status)
 
     def send(self, command: Command) -> None:
         if not self.log_id and isinstance(command, Configure):
             self._configure(command.config)
             return
         if not self.log_id:
-            self._use(self._backend.create(self.setup))
-        self._backend.carry_out(self.log_id, command)
+            self.log_id = self._own.create(self.setup)
+        self._own.carry_out(self.log_id, command)
 
     def _configure(self, config: Configuration) -> None:
         changes = {
             name: value for name in config.__struct_fields__ if (value := getattr(config, name)) is not None
         }
         setup = replace(self.setup, **changes)
-        self._backend.check(setup)
+        self._own.check(setup)
         self.setup = setup
 
     @property
@@ -114,10 +102,10 @@ class LocalLink:
 
     def status(self) -> ConversationStatus:
         """From any thread: it only reads."""
-        return self._backend.status(self.log_id) if self.log_id else ConversationStatus(can_submit=True)
+        return self._own.status(self.log_id) if self.log_id else ConversationStatus(can_submit=True)
 
     def tail(self, cursor: int) -> LogTail:
-        return LogTail(self._store, self.log_id, self._backend.hub, self._wake, cursor)
+        return LogTail(self._store, self.log_id, self._own.hub, self._wake, cursor)
 
     @property
     def store(self) -> Store:
@@ -125,9 +113,7 @@ class LocalLink:
 
     def close(self) -> None:
         """Stops what runs."""
-        if self._channel is not None:
-            self._channel.close()
-        self._backend.close()
+        self._own.close()
 
 
 class SocketLink:
