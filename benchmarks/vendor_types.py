@@ -34,6 +34,11 @@ MODELS = {
     "chat": ("openai-chat/gpt-5.5", "openai-chat/gpt-4.1"),
     "gemini": ("gemini/gemini-2.5-pro",),
 }
+KNOWN = {
+    # Their newest types leave it out, since new models refuse it; the API takes it for older ones, if somebody asks for it.
+    "anthropic": (".temperature",),
+}
+"""Fields that the types do not know, and that are right all the same."""
 SCHEMA = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "count": {"type": "integer"}},
@@ -174,7 +179,7 @@ def check() -> int:
         problems = []
         for title, body in made:
             try:
-                lost = list(unknown(body, checks[api](body)))
+                lost = [one for one in unknown(body, checks[api](body)) if one not in KNOWN.get(api, ())]
             except ValueError as error:
                 lost = [str(error).replace("\n", " ")[:1500]]
             problems += [f"  {title}: {one}" for one in lost]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.contracts.tool import ToolContext
 from harness.errors import UsageError
-from harness.events import Relay, ToolEnd, ToolStart
+from harness.events import Relay, RelayReply, ToolEnd, ToolStart
 from harness.folds.session.events import HarnessEvent
 from harness.native.tools.function_tool import tool
+from harness.native.tools.write import WriteTool
 from harness.session.builtin.ask_user import AskUserTool
 from harness.session.config import Subagent
 from harness.session.harness import Harness
+from harness.workspace.roots import ToolWorkspace
 from harness_kit import Model, call, log_of, opened
 from running_kit import (
     YOLO,
@@ -338,6 +341,26 @@ async def test_a_decision_that_no_one_knows_approves_nothing() -> None:
         assert harness.session.respond_to_tool_approval(decision="decline")
         await sending
         assert model.results() == ["Tool call was not approved by the user"]
+
+
+@in_loop
+async def test_a_declined_call_did_nothing_in_the_log(tmp_path: Path) -> None:
+    model = Model(call("write", filePath="a.txt", content="x"), "Well.")
+    async with opened(model, cwd=str(tmp_path), tools=[WriteTool(ToolWorkspace(str(tmp_path)))]) as (
+        harness,
+        record,
+    ):
+        sending = started(harness.send_message(content="go"))
+        await record.until_emitted("tool_approval_required")
+        assert harness.session.respond_to_tool_approval(decision="decline")
+        await sending
+        assert model.results() == ["Tool call was not approved by the user"]
+        [end] = [event for event in log_of(harness) if isinstance(event, ToolEnd)]
+        assert not end.has_failed
+        assert end.operations is not None
+        assert [one.success for one in end.operations] == [False]
+        [reply] = [event for event in log_of(harness) if isinstance(event, RelayReply)]
+        assert reply.reason == ""
 
 
 @in_loop

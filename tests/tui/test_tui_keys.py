@@ -347,8 +347,9 @@ def test_a_new_conversation_is_confined_where_that_is_chosen() -> None:
         await seen.write("tidy up")
         await seen.press("tab", "down", "down", "right")
         await seen.shows("‹ to the folder (namespaces) ›")
-        await seen.press("down", "down", "enter")
-        assert data.started[0][0].sandbox is True
+        await seen.press("down", *"gpt", "down", "down", "enter")
+        setup, _ = data.started[0]
+        assert (setup.sandbox, setup.model) == (True, "gpt")
 
     drive(data, script, size=(100, 40))
 

@@ -43,9 +43,9 @@ def in_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     return work
 
 
-def _checkpoint(store: UndoStore) -> tuple[int, list[str]]:
+def _checkpoint(store: UndoStore, writes: frozenset[str] = frozenset()) -> tuple[int, list[str]]:
     with store.writing():
-        checkpoint = take(store, Moment(), most_bytes=_PLENTY)
+        checkpoint = take(store, Moment(writes=writes), most_bytes=_PLENTY)
     return checkpoint.seq, checkpoint.not_taken
 
 
@@ -58,7 +58,7 @@ def _take_back(store: UndoStore, windows: list[tuple[Window, frozenset[str]]]) -
             planner.take_back(window, lambda path, *_, yours=yours: "yours" if path in yours else "")
         plan = planner.plan()
         assert carry_out(store, plan) == {}
-    after, more = _checkpoint(store)
+    after, more = _checkpoint(store, plan.writes)
     return Undone(plan, Window(before, after), not_taken + more)
 
 

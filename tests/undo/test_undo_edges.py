@@ -19,7 +19,7 @@ from harness.undo.plan import Planner, UndoPlan
 from harness.undo.recorder import why_not_recorded
 from harness.undo.store import Checkpoint, UndoStore, folder_of
 from harness.undo.turns import Authorship, CallTime, Window, Work, recorded_turn
-from harness.undo.undoing import StalePlan, UndoChoice, redo, undo
+from harness.undo.undoing import StalePlan, UndoChoice, last_undo, redo, undo
 from harness.undo.upkeep import make_room, sweep
 from harness.undo.writing import carry_out
 
@@ -142,6 +142,31 @@ def test_an_agent_hides_nothing_by_making_it_ignored(workspace: Path) -> None:
     assert carry_out(store, plan) == {}
     assert (workspace / "src/f").read_text() == "before\n"
     assert (workspace / "src/large").read_bytes()[:1] == b"x"
+
+
+def test_a_redo_is_exact_where_what_came_back_is_ignored_by_now(workspace: Path) -> None:
+    modules, large = workspace / "node_modules/m", workspace / "data.tar"
+    modules.mkdir(parents=True)
+    for number in range(300):
+        (modules / f"{number}.js").write_text(f"{number}\n")
+    large.write_bytes(b"x" * (2 << 20))
+    checkpoint(workspace, Moment("log", "run", "before"))
+    shutil.rmtree(workspace / "node_modules")
+    large.unlink()
+    (workspace / ".gitignore").write_text("node_modules/\n*.tar\n")
+    checkpoint(workspace, Moment("log", "run", "after"))
+    (workspace / ".gitignore").write_text("mine/\nnode_modules/\n*.tar\n")
+    store = UndoStore(str(workspace))
+    turn = recorded_turn(store, "run")
+    assert turn is not None
+    undo(store, [turn], _nothing_known, expect=undo(store, [turn], _nothing_known).plan.digest)
+    assert len([*modules.iterdir()]) == 300
+    undone = last_undo(store, "log")
+    assert undone is not None
+    plan = redo(store, undone).plan
+    assert plan.kept == {}
+    redo(store, undone, expect=plan.digest)
+    assert [*workspace.iterdir()] == [workspace / ".gitignore"]
 
 
 def test_a_workspace_that_is_gone_is_not_one_in_which_all_was_deleted(workspace: Path) -> None:

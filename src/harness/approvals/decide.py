@@ -159,6 +159,10 @@ def _asking_rule(call: ProposedCall, rules: Sequence[Rule], workspace: WorkFolde
     return ""
 
 
+_WITH = {"environment": "it runs with variables that an earlier command has set"}
+"""Arguments of our own tool, in words."""
+
+
 def _by_mode(call: ProposedCall, mode: AccessMode, workspace: WorkFolder) -> tuple[Answer, str]:
     answer = mode.answer(call.category)
     match call.category:
@@ -167,8 +171,9 @@ def _by_mode(call: ProposedCall, mode: AccessMode, workspace: WorkFolder) -> tup
         case "execute" if "execute" not in mode.answers and mode.answer("read") == "allow" and call.command:
             # Proved to read only: what holds for reading holds for it, unless every command is to be asked about.
             argument = changing_argument(call)
-            reason = f"it has the argument {argument}" if argument else ""
-            reason = reason or why_asked(call.command, workspace, call.cwd or call.place)
+            reason = why_asked(call.command, workspace, call.cwd or call.place)
+            if argument and not reason:
+                reason = _WITH.get(argument, f"it has the argument {argument}")
             return ("ask", reason) if reason else ("allow", "it is proved to read only, below the folder")
     if answer == "allow":
         return "allow", _ALLOWED.get(call.category, "this kind of call is allowed")

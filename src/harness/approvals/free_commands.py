@@ -120,6 +120,7 @@ _SCRIPTS_OF_GREP = ("egrep", "fgrep")
 """Scripts, on many systems, that start the first `grep` on PATH."""
 _OTHERS = frozenset({"find", "sed"})
 """With a grammar of their own."""
+_LOOKING = frozenset({"cd", *_PROGRAMS, *_OTHERS}) - {"which", "date"}
 _FIND_TESTS = names(
     "-print -print0 -not -o -a -or -and -empty -prune -ls -depth -xdev -mount -readable -writable -executable -true"
     " -false"
@@ -132,6 +133,15 @@ _SED_PRINTS = re.compile(r"(?:\d+|\$)(?:,(?:\d+|\$|\+\d+))?p(?:;(?:\d+|\$)(?:,(?
 _COUNT = re.compile(r"[+-]?\d+[kKMG]?")
 _PROGRAM_NAME = re.compile(r"[\w.+-]+")
 _OUTSIDE = "it names a path outside of the folder"
+
+
+def only_looks(line: str) -> bool:
+    """Whether it is a plain line of programs of the table, which do the same whatever a shell has exported before.
+
+    That says nothing of what they look at: it is for whoever starts them, and allows nothing.
+    """
+    plain = parse(line)
+    return plain is not None and all(name in _LOOKING for name, *_ in plain.commands)
 
 
 def why_asked(line: str, workspace: WorkFolder, cwd: str = "") -> str:

@@ -25,7 +25,6 @@ from harness.session.checks import check_context, checked_limits
 from harness.session.config import RequestContext, check_event
 from harness.session.outputs import Output, Value, WantedOutput
 from harness.session.parking import ParkingRules
-from harness.session.permissions import NOT_APPROVED
 from harness.session.run_outcomes import RunOutcome
 from harness.session.run_stream import RunStream
 from harness.session.runs import RunRequest, Runs
@@ -93,7 +92,7 @@ class Approvals:
             approved=is_approved,
             always=decision == "always_allow" and not option,
             choice=option,
-            reason=reason if is_approved else reason or NOT_APPROVED,
+            reason=reason,
         )
         check_event(reply, "Invalid reason")
         check_reply(relay, reply)

@@ -38,6 +38,7 @@ from harness.contracts.tool import (
     category_of,
 )
 from harness.errors import UsageError
+from harness.native.loop.tool_messages import SAID_NO
 from harness.questions.choices import label_of
 from harness.questions.permissions import PermissionVerdict, rule_of, stated_call, verdict_of
 from harness.session.builtin.ask_user import AskUserTool
@@ -121,7 +122,9 @@ class SessionGrant(msgspec.Struct, frozen=True, kw_only=True):
 
 def declined(reason: str) -> ToolOutput:
     """The result that the model sees for a call that was not allowed: not an error; the run continues."""
-    return ToolOutput(text=NOT_APPROVED if reason in ("", NOT_APPROVED) else f"{NOT_APPROVED}: {reason}")
+    return ToolOutput(
+        text=NOT_APPROVED if reason in ("", SAID_NO, NOT_APPROVED) else f"{NOT_APPROVED}: {reason}"
+    )
 
 
 def check_resolver(resolver: CategoryResolver | None) -> None:

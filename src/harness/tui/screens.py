@@ -268,7 +268,7 @@ _FREE, _CONFINED = "no", "to the folder"
 
 
 class StartScreen(Screen[ConversationStart | None]):
-    """A new conversation: which agent, where, when it asks, whether it is confined, and the first message."""
+    """A new conversation: which agent and model, where, when it asks, whether it is confined, and the first message."""
 
     DEFAULT_CSS = """
     StartScreen Input { border: none; height: 1; padding: 0; margin: 0 0 0 14; }
@@ -290,6 +290,8 @@ class StartScreen(Screen[ConversationStart | None]):
         yield ChoiceField("agent", [self._agent or "…"], self._palette, id="start-agent")
         yield ChoiceField("asks you", list(_PERMISSIONS), self._palette, id="start-asks")
         yield ChoiceField("confined", ["…"], self._palette, id="start-sandbox")
+        yield TextBlock(self._palette, id="start-model-label")
+        yield Input(placeholder="the usual one", id="start-model", compact=True)
         yield TextBlock(self._palette, id="start-folder-label")
         yield Input(self._folder, id="start-folder", compact=True)
         yield TextBlock(self._palette, id="start-text-label")
@@ -298,6 +300,7 @@ class StartScreen(Screen[ConversationStart | None]):
     def on_mount(self) -> None:
         self.query_one(ComposerText).text = self.draft
         show: dict[str, list[Line]] = {
+            "start-model-label": [[("dim", "  model")]],
             "start-folder-label": [[("dim", "  folder")]],
             "start-text-label": [(), [("dim", "  what is to be done  (↵ starts it, tab moves)")]],
         }
@@ -333,6 +336,7 @@ class StartScreen(Screen[ConversationStart | None]):
         setup = Setup(
             agent=self.query_one("#start-agent", ChoiceField).value,
             permission_mode=_PERMISSIONS[self.query_one("#start-asks", ChoiceField).value],
+            model=self.query_one("#start-model", Input).value.strip(),
             cwd=self.query_one("#start-folder", Input).value.strip(),
             sandbox=self.query_one("#start-sandbox", ChoiceField).value.startswith(_CONFINED),
         )

@@ -41,7 +41,7 @@ class UndoingView(InboxView):
                 self.say(error.words)
                 return
             if answer.is_done:
-                self.say(summary_of(answer, is_redo=is_redo))
+                self.say(summary_of(answer, is_redo=is_redo, redo="Z"))
                 return
             key, verb = ("Z", "brings them back") if is_redo else ("z", "takes them back")
             ending = "There is nothing to do."

@@ -42,6 +42,8 @@ class Moment(NamedTuple):
     """When the prompt was there."""
     is_released: Callable[[], bool] = lambda: False
     """Whether the agent may have begun."""
+    writes: frozenset[str] = frozenset()
+    """What an undo has just written: it is taken in any case, for a redo."""
 
 
 def take(store: UndoStore, moment: Moment, *, most_bytes: int) -> Checkpoint:
@@ -103,7 +105,7 @@ class _Taking:
         self._rows: list[tuple[str, PathState, int]] = []
         self._not_taken: list[str] = []
         own = frozenset({os.path.realpath(undo_directory())})
-        self.walk = Walk(store.root, store.known, store.folders, own)
+        self.walk = Walk(store.root, store.known, store.folders, own, moment.writes)
         self.new: dict[str, Seen] = {}
 
     def carry_out(self) -> Checkpoint:

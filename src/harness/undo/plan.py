@@ -55,6 +55,11 @@ class UndoPlan(NamedTuple):
         text = repr([(step.path, step.now, step.target) for step in self.steps])
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
+    @property
+    def writes(self) -> frozenset[str]:
+        """What is there when it was carried out."""
+        return frozenset(step.path for step in self.steps if step.act != "remove")
+
 
 class Planner:
     """Contract: `store.known` is how the workspace is now."""

@@ -10,7 +10,7 @@ from harness.errors import UsageError
 from harness.undo.checkpoints import Moment, take
 from harness.undo.git_place import GitPlace, git_place
 from harness.undo.plan import Keeper, Planner, UndoPlan
-from harness.undo.store import Checkpoint, Phase, Undo, UndoStore
+from harness.undo.store import Checkpoint, Undo, UndoStore
 from harness.undo.turns import Authorship, RecordedTurn, Window, Work
 from harness.undo.upkeep import make_room
 from harness.undo.writing import carry_out, clean_up
@@ -106,7 +106,7 @@ def _carry_out(
     most_bytes = make_room(store)
     with store.writing():
         clean_up(store)
-        now = _take(store, log_id, "undo", most_bytes)
+        now = take(store, Moment(log_id, "", "undo"), most_bytes=most_bytes)
         planner = Planner(store)
         make_plan(planner, now)
         plan = planner.plan()
@@ -118,12 +118,9 @@ def _carry_out(
                 "the files have changed since this was shown; nothing was done", hint="look again"
             )
         failed = carry_out(store, plan)
-        after = _take(store, log_id, "undone", most_bytes)
+        moment = Moment(log_id, "", "undone", writes=plan.writes)
+        after = take(store, moment, most_bytes=most_bytes)
         return undoing._replace(failed=failed, is_done=True), (now.seq, after.seq)
-
-
-def _take(store: UndoStore, log_id: str, phase: Phase, most_bytes: int) -> Checkpoint:
-    return take(store, Moment(log_id, "", phase), most_bytes=most_bytes)
 
 
 def _moved(before: GitPlace | None, now: GitPlace | None) -> tuple[GitPlace, GitPlace] | None:

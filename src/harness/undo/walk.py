@@ -48,11 +48,15 @@ class Walk:
         states: Mapping[str, Seen],
         folders: Mapping[str, tuple[int, int]],
         excluded: frozenset[str] = frozenset(),
+        writes: frozenset[str] = frozenset(),
     ) -> None:
-        """`folders`: the time and inode of each folder that was listed last time. `excluded`: absolute paths."""
+        """`folders`: the time and inode of each folder that was listed last time. `excluded`: absolute paths. `writes`:
+        what is taken in any case.
+        """
         self._root = root
         self._states = states
         self._excluded = excluded
+        self._writes = writes
         self._last = folders if self._has_same_rules() else {}
         self._children: dict[str, list[tuple[str, bool]]] = {}
         self.folders: dict[str, tuple[int, int]] = {}
@@ -141,7 +145,7 @@ class Walk:
 
     def _room(self, path: str, is_ignored: bool) -> int:
         """What was taken stays taken when it becomes ignored: an agent hides nothing that way."""
-        if not is_ignored:
+        if not is_ignored or path in self._writes:
             return LARGEST
         entry = self._states.get(path)
         return LARGEST if entry is not None and entry.state.kind == "f" else LARGEST_IGNORED
@@ -149,7 +153,7 @@ class Walk:
     def _has_room(self, path: str) -> bool:
         """Whether an ignored folder is taken. One that was is given up only when it has grown a lot."""
         entry = self._states.get(path)
-        if self._is_small(path, 1):
+        if path in self._writes or self._is_small(path, 1):
             return True
         if entry is None or entry.state.kind != "d":
             return False

@@ -35,6 +35,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command, Fetch, List, Read, Search, Skill, Spawn, Tasks, Write
+from harness.folds.refused_calls import RefusedCalls
 from harness.log.run_tree import RunTree
 from harness.stage import Aside, View, ViewOptions
 
@@ -66,6 +67,7 @@ class Activities:
         self._wants_reasoning = reasoning
         self._session_id = ""
         self._tree = RunTree()
+        self._refused = RefusedCalls()
         self._known_spawns: set[str] = set()
         """Calls that spawned, and sub-agents that were spawned: their child runs emit the activity."""
         self._thought = ""
@@ -73,6 +75,7 @@ class Activities:
         self._last_ms = 0
 
     def feed(self, event: Event) -> Sequence[Activity]:
+        event = self._refused.seen(event)
         self._tree.feed(event)
         thought = self._flush_thought(event) if self._thought else []
         activities = [*thought, *self._translate(event)]

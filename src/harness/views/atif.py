@@ -31,6 +31,7 @@ from harness.events import (
     UsageDelta,
     Warning,
 )
+from harness.folds.refused_calls import RefusedCalls
 from harness.folds.standards.vocabulary import file_parts
 from harness.formatting.json_text import pretty
 from harness.log.run_tree import RunNode, RunTree
@@ -56,6 +57,7 @@ def open(options: ViewOptions) -> AtifView:
 class AtifView:
     def __init__(self) -> None:
         self._tree = RunTree()
+        self._refused = RefusedCalls()
         self._top = _Trajectory()
         self._below: dict[str, _Trajectory] = {}
         """Of the sub-agents, by run."""
@@ -64,6 +66,7 @@ class AtifView:
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
         tree = self._tree
+        event = self._refused.seen(event)
         run = tree.feed(event)
         if tree.latest != self._latest or (tree.began and not run.depth):
             self._latest = tree.latest

@@ -32,6 +32,7 @@ from harness.events import (
 )
 from harness.events.operation import Command
 from harness.folds.finished import Finished, FinishedCall, FinishedFold, Thought
+from harness.folds.refused_calls import RefusedCalls
 from harness.formatting.amounts import OpenUsage, duration, money, tokens
 from harness.formatting.calls import gist, words
 from harness.formatting.escapes import single_line
@@ -50,6 +51,7 @@ class HtmlDocument:
     def __init__(self) -> None:
         self._out: list[str] = []
         self._tree = RunTree()
+        self._refused = RefusedCalls()
         self._names: dict[str, str] = {}
         self._cwd = ""
         self._start: SessionStart | None = None
@@ -68,6 +70,7 @@ class HtmlDocument:
         }
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
+        event = self._refused.seen(event)
         self._tree.feed(event)
         for item in self._finished.feed(event):
             self._write(item)

@@ -19,6 +19,7 @@ from harness.events import (
     UsageDelta,
 )
 from harness.folds.finished import Finished, FinishedFold
+from harness.folds.refused_calls import RefusedCalls
 from harness.formatting.amounts import OpenUsage, total_line
 from harness.formatting.escapes import neutralised, revealed, single_line
 from harness.formatting.fences import closed, code_span, fenced, quoted
@@ -33,6 +34,7 @@ class Markdown:
     def __init__(self) -> None:
         self._out: list[str] = []
         self._tree = RunTree()
+        self._refused = RefusedCalls()
         self._names: dict[str, str] = {}
         self._speaker = ""
         """The run that the last block belongs to."""
@@ -50,6 +52,7 @@ class Markdown:
         }
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
+        event = self._refused.seen(event)
         self._tree.feed(event)
         self._write_messages(self._finished.feed(event))
         handler = self._handlers.get(type(event))

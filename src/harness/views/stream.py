@@ -24,6 +24,7 @@ from harness.events import (
     ToolStart,
     UsageDelta,
 )
+from harness.folds.refused_calls import RefusedCalls
 from harness.formatting.amounts import UsageData, computed, usage_data
 from harness.formatting.json_text import compact, encode_blocks
 from harness.log.run_tree import RunNode, RunTree
@@ -126,6 +127,7 @@ class StreamView:
     def __init__(self, options: ViewOptions) -> None:
         self._shows_usage = options.usage
         self._tree = RunTree()
+        self._refused = RefusedCalls()
         self._session_id = ""
         self._open_questions: set[str] = set()
         """Questions that wait for an answer."""
@@ -144,7 +146,8 @@ class StreamView:
                     tree.feed(event)
                 lines.append(TextDeltaLine(at_ms, event.text))
                 continue
-            line = self._line(event, at_ms, tree.feed(event))
+            one = self._refused.seen(event)
+            line = self._line(one, at_ms, tree.feed(one))
             if line is not None:
                 lines.append(line)
         return encode_blocks(lines)

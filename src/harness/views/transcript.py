@@ -40,6 +40,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Spawn
+from harness.folds.refused_calls import RefusedCalls
 from harness.formatting.amounts import OpenUsage, age, duration, money, tokens
 from harness.formatting.approval import (
     STEERING,
@@ -89,6 +90,7 @@ class Transcript:
         self._page = Page(width=options.width, color=options.color)
         self._markdown = MarkdownLines(self._page.width) if draws_markdown else None
         self._tree = RunTree()
+        self._refused = RefusedCalls()
         self._calls: dict[tuple[str, str], _Call] = {}
         self._names: dict[str, str] = {}
         self._tasks: dict[str, dict[str, str]] = {}
@@ -129,6 +131,7 @@ class Transcript:
 
     def feed(self, event: Event, /) -> Sequence[bytes]:
         self._is_thinking = False
+        event = self._refused.seen(event)
         self._tree.feed(event)
         for run in self._tree.ended:
             self._show_open(run.id)
@@ -194,8 +197,10 @@ class Transcript:
             self._end_text()
         elif event.role == "assistant":
             self._page.block(self._lead(event), "dim", event.text, most=_CHILD_TEXT_LINES)
-        elif is_top:
-            self._show_prompt(event.text, "" if event.role == "user" else "dim")
+        elif is_top and event.role == "user":
+            self._show_prompt(event.text)
+        elif is_top:  # what the model is told besides
+            self._notice(event, "· ", "dim", event.text)
 
     def _on_tool_start(self, event: ToolStart) -> None:
         self._calls[event.run_id, event.call_id] = _Call(event)
@@ -211,7 +216,7 @@ class Transcript:
             call = _Call(ToolStart(call_id=event.call_id, tool_name=event.tool_name, run_id=event.run_id))
         if not call.is_shown:
             self._show(call, event)
-        if event.success is False and event.output:
+        if event.success is False and event.output and not self._refused.is_end:  # why is said already
             for line in excerpt(event.output, _FAILURE_LINES):
                 self._line(event, ("dim", f"    {line}"))
 
@@ -271,9 +276,9 @@ class Transcript:
         elif words := steering_words(event):
             self._line(event, ("dim", f"· {words}"))
 
-    def _show_prompt(self, text: str, style: Style = "") -> None:
+    def _show_prompt(self, text: str) -> None:
         self._begin(object())
-        self._page.block([("cyan", _PROMPT)], style, text, most=_PROMPT_LINES)
+        self._page.block([("cyan", _PROMPT)], "", text, most=_PROMPT_LINES)
 
     def _on_error(self, event: Error) -> None:
         self._failed_run = event.run_id

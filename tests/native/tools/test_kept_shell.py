@@ -175,7 +175,7 @@ def test_what_others_write_in_between_is_no_state() -> None:
 
 def test_a_call_says_where_it_runs_and_which_variables_hold(talk: Conversation) -> None:
     talk.call("cd sub; export SECRET=hunter2")
-    words = talk.words(command="ls")
+    words = talk.words(command="make")
     assert words["workdir"] == "sub"
     assert words["environment"].startswith("SECRET (")
     assert "hunter2" not in repr(words)
@@ -183,8 +183,22 @@ def test_a_call_says_where_it_runs_and_which_variables_hold(talk: Conversation) 
     assert permission.params is not None
     assert permission.params.keys() == {"command", "workdir", "environment"}
     talk.call("export SECRET=other")
-    assert talk.words(command="ls")["environment"] != words["environment"]
+    assert talk.words(command="make")["environment"] != words["environment"]
     assert "environment" not in Conversation(talk.bench).words(command="ls", environment="PATH (0)")
+
+
+def test_what_only_looks_runs_without_the_variables_and_leaves_them(talk: Conversation) -> None:
+    """Else each `ls` would be asked about as soon as an environment of Python is active."""
+    talk.bench.write("tools/ls", "#!/bin/sh\necho not yours\n")
+    (talk.bench.root / "tools/ls").chmod(0o755)
+    talk.call("export PATH=$PWD/tools:$PATH KEPT=1")
+    for line in ("ls sub", "cd sub && ls inner", "grep -c x sub/inner/a.txt | head -1"):
+        assert "environment" not in talk.words(command=line)
+        assert "not yours" not in talk.text(line)
+    talk.call("cd ..")
+    for line in ("echo $KEPT", "which ls", "ls > a", "ls; make", "KEPT=2 ls", "ls $(cat a)", "python3 -V"):
+        assert talk.words(command=line)["environment"].startswith("KEPT PATH (")
+    assert talk.text("echo $KEPT; ls") == "1\nnot yours"
 
 
 def test_what_was_allowed_is_asked_about_again_with_other_variables_or_elsewhere(talk: Conversation) -> None:
@@ -208,7 +222,9 @@ def test_what_was_allowed_is_asked_about_again_with_other_variables_or_elsewhere
     assert answer(talk.words(command="ls"), rules[0]) == "allow"
     talk.call("export PATH=$PWD/sub:$PATH")
     assert [answer(talk.words(**line), rule) for rule in rules] == ["ask", "ask"]
-    assert answer(talk.words(command="ls"), rules[0]) == "ask"
+    with_path = talk.words(**line)["environment"]
+    assert answer({"command": "ls", "environment": with_path}, rules[0]) == "ask"
+    assert answer(talk.words(command="ls"), rules[0]) == "allow"  # it runs without them
 
 
 def test_what_a_person_was_asked_is_what_runs_in_another_process(talk: Conversation) -> None:
@@ -218,9 +234,9 @@ def test_what_a_person_was_asked_is_what_runs_in_another_process(talk: Conversat
     later = Conversation(talk.bench)
     assert later.run(later.words(asked, command="pwd")).text == f"stdout:\n{root}/sub\nexit code: 0"
     talk.call("export A=1")
-    asked = talk.words(command="pwd")
+    asked = talk.words(command="echo $A")
     with pytest.raises(ToolFailure, match="export it again"):
-        later.run(later.words(asked, command="pwd"))
+        later.run(later.words(asked, command="echo $A"))
 
 
 def test_commands_in_the_background_begin_there_and_change_nothing(talk: Conversation) -> None:

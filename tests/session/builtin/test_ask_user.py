@@ -195,3 +195,27 @@ def test_specs_say_what_is_needed() -> None:
     assert ask["properties"]["options"]["items"]["required"] == ["label"]
     assert ask["properties"]["selectionMode"]["enum"] == ["multi_select", "single_select"]
     assert submit["required"] == ["plan"]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_questions_may_be_asked_as_other_agents_models_do(restarts: bool) -> None:
+    first = {"question": "Which?", "header": "Colour", "multiSelect": False, "options": CHOICES}
+    second = {"question": "Sure?", "options": ["yes", "no"], "multiSelect": True}
+    asking = Asking(asks({"questions": [first, second]}, name="AskUserQuestion"), "The end.")
+    assert asking.play("red", ["yes", "no"], restarts=restarts) == [
+        "Which?\nUser answered: red\nSure?\nUser answered: yes, no"
+    ]
+    assert [relay.question for relay in asking.relays] == ["Which?", "Sure?"]
+    assert asking.relays[0].payload == {
+        "question": "Which?",
+        "options": CHOICES,
+        "selectionMode": "single_select",
+    }
+    assert asking.relays[1].payload["selectionMode"] == "multi_select"
+    single = Asking(asks({"questions": [first]}, name="question"), "The end.")
+    assert single.play("blue", restarts=restarts) == ["User answered: blue"]
+
+
+def test_a_plan_may_be_handed_in_as_other_agents_models_do() -> None:
+    asking = Asking(asks({"plan": "1. look"}, name="ExitPlanMode"), "The end.")
+    assert asking.play({"action": "approved"}) == ["Plan approved. Carry it out as it was approved."]

@@ -168,7 +168,7 @@ def _undo(conversation: TerminalConversation, argument: str) -> None:
         if not digest:
             raise UsageError("nothing was shown that could be taken back", hint="/undo [TURN] shows it")
         answer = undo_of(conversation.link.store, log_id, UndoCall(turn=turn, expect=digest))
-        conversation.terminal.say(f"· {summary_of(answer)}")
+        conversation.terminal.say(f"· {summary_of(answer, redo='/redo')}")
         return
     show_undo(conversation, conversation.link.log_id, argument, "there is nothing to do")
 
@@ -219,7 +219,7 @@ COMMANDS = {
     "/attach": SlashCommand(
         "[FILE|none]", "a picture, PDF or text for the next prompt; @FILE in a prompt does the same", _attach
     ),
-    "/compact": SlashCommand("[WHAT MATTERS]", "sum up the conversation, which makes room", _compact),
+    "/compact": SlashCommand("[FOCUS]", "sum up the conversation, which makes room", _compact),
     "/resume": SlashCommand("[ID]", "list the latest sessions, or continue one", _resume),
     "/status": SlashCommand("", "agent, model, mode, permissions, folder, session, tokens", _status),
     "/undo": SlashCommand(

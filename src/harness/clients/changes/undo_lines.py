@@ -41,14 +41,14 @@ def count_of(answer: UndoAnswer) -> int:
     return sum(file.act != "keep" for file in answer.files)
 
 
-def summary_of(answer: UndoAnswer, *, is_redo: bool = False) -> str:
-    """What was done, in one line."""
+def summary_of(answer: UndoAnswer, *, is_redo: bool = False, redo: str = "`harness redo`") -> str:
+    """What was done, in one line. `redo`: what brings it back, where this is read."""
     count, kept = count_of(answer), sum(file.act == "keep" for file in answer.files)
     files = "1 file" if count == 1 else f"{count} files"
     stays = f"; {kept} kept as {'it is' if kept == 1 else 'they are'}" if kept else ""
     if is_redo:
         return f"Brought back: {files}{stays}."
-    return f"Taken back: {files}{stays}. `redo` brings them again."
+    return f"Taken back: {files}{stays}. {redo} brings them again."
 
 
 def turn_lines(turns: Sequence[UndoableTurn]) -> list[str]:

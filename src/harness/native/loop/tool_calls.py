@@ -49,7 +49,15 @@ from harness.native.loop.instructions import in_words, names_of, nested_instruct
 from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.native.loop.loop_guard import LoopGuard
 from harness.native.loop.outbox import EventChannel
-from harness.native.loop.tool_messages import bounded, data_of, failure_words, problem_of
+from harness.native.loop.tool_messages import (
+    SAID_NO,
+    bounded,
+    data_of,
+    failure_words,
+    happening,
+    problem_of,
+    without_effect,
+)
 from harness.native.tools.function_tool import is_quick, output_of
 from harness.native.tools.spellings import in_our_words
 from harness.questions.choices import choices_of, granted, preview_of
@@ -262,7 +270,8 @@ class ToolExecutor:
             self.answered[call.id] = tuple(answers)
         call, refusal = await self._guarded(call, tool)
         if refusal is not None:
-            return self._end(call, call_id, self._options.refusal(refusal))
+            operations = _operations(tool, call.input)
+            return self._end(call, call_id, without_effect(self._options.refusal(refusal), operations))
         return self._admitted(call, call_id, tool, answers)
 
     async def _guarded(self, call: Call, tool: Tool) -> tuple[Call, str | None]:
@@ -304,7 +313,7 @@ class ToolExecutor:
             ToolStart(call_id=call_id, tool_name=call.name, input=call.input, operations=operations)
         )
         if refusal is not None:
-            return self._end(call, call_id, self._options.refusal(refusal))
+            return self._end(call, call_id, without_effect(self._options.refusal(refusal), operations))
         if tool is None or problem:
             return self._end(call, call_id, ToolOutput(text=problem, success=False))
         admitted = self._admitted(call, call_id, tool, [])
@@ -356,7 +365,7 @@ class ToolExecutor:
 
     def _refusal_after(self, relay: Relay, tool: Tool, reply: RelayReply) -> str | None:
         if not reply.approved:
-            return reply.reason or "the user said no"
+            return reply.reason or SAID_NO
         for permission in granted(relay, reply, tool):
             self._options.permissions.grant(permission)
         return None
@@ -497,7 +506,7 @@ class ToolExecutor:
         text, attachments = bounded(output, self._longest_output)
         if self._options.stops_repeats:
             text += self.guard.notice(call, text)
-        if output.success and (operations := output.operations):
+        if output.success and (operations := happening(output)):
             text += self._instructions(operations)
         self._put_end(
             ToolEnd(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 
 from harness.contracts.model import Attachment, Call
 from harness.contracts.tool import StaleFile, ToolFailure, ToolOutput
+from harness.events import Operation
 from harness.models.turn_cache import text_of, titled_text, true_media_type
 
 MOST_ATTACHED_CHARACTERS = 20_000_000
@@ -73,10 +75,26 @@ def problem_of(call: Call) -> str:
     return ""
 
 
+SAID_NO = "the user said no"
+"""Why, where they have given no reason."""
+
+
 def denied(reason: str) -> ToolOutput:
     """What a refused call gives, unless the options give another text."""
     text = msgspec.json.encode({"status": "denied", "reason": reason}).decode()
     return ToolOutput(text=text, success=False)
+
+
+def without_effect(refusal: ToolOutput, operations: Sequence[Operation]) -> ToolOutput:
+    """Also where a refusal is no failure, nothing of what was to be done has been done."""
+    if not (refusal.success and operations):
+        return refusal
+    return replace(refusal, operations=[replace(one, success=False) for one in operations])
+
+
+def happening(output: ToolOutput) -> list[Operation]:
+    """What a call has done, as far as it says so itself."""
+    return [one for one in output.operations or () if one.success is not False]
 
 
 def failure_words(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, cast
 
 from msgspec.structs import replace
 
+from harness.approvals.free_commands import only_looks
 from harness.approvals.globs import escaped
 from harness.contracts.tool import (
     Stream,
@@ -130,7 +131,9 @@ class BashTool(Tool):
             place = self._place(asked) if asked.workdir else shell.place()
             if place and os.path.realpath(place) != self._workspace.root:
                 plain[WORKDIR] = self._workspace.shown(place)
-            plain |= {ENVIRONMENT: shell.environment} if shell.environment else {}
+            # What only looks needs no variables of earlier commands, and need not be asked about because of them.
+            if shell.environment and not only_looks(asked.command):
+                plain[ENVIRONMENT] = shell.environment
         if asked.timeout != DEFAULT_TIMEOUT_S:
             plain["timeout"] = asked.timeout
         return {**plain, "background": True} if asked.background else plain
@@ -154,23 +157,31 @@ class BashTool(Tool):
             listener.refused = refused
         finally:
             listener.close()
-        notice = self._keep(shell, end, context.env, invocation.cwd) if end is not None else ""
+        is_whole = bool(environment) or not shell.environment
+        notice = (
+            self._keep(shell, end, context.env if is_whole else None, invocation.cwd)
+            if end is not None
+            else ""
+        )
         return self._output(asked, ending, listener, notice)
 
     def _place(self, asked: BashArguments) -> str:
         return self._workspace.named(asked.workdir)
 
-    def _keep(self, shell: KeptShell, end: ShellEnd, env: Mapping[str, str], began_in: str) -> str:
+    def _keep(self, shell: KeptShell, end: ShellEnd, env: Mapping[str, str] | None, began_in: str) -> str:
         """Keep what the shell has told; returns what the model has to know of it.
 
-        A folder that was only said for one call is left with it, and one outside of the workspace always.
+        A folder that was only said for one call is left with it, and one outside of the workspace always. `env`: what it
+        was given; None: not what earlier ones have exported, which stays as it is.
         """
         if (told := end.state()) is None:
             return ""
         has_moved = told.cwd != os.path.realpath(began_in)
         is_inside = self._workspace.holds(told.cwd)
         cwd = told.cwd if is_inside else ""
-        shell.keep(told.env, env, cwd if has_moved else shell.cwd)
+        shell.cwd = cwd if has_moved else shell.cwd
+        if env is not None:
+            shell.keep(told.env, env)
         if not has_moved:
             return ""
         if not is_inside:

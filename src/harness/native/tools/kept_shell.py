@@ -60,9 +60,8 @@ class KeptShell(Resource):
         changed = {**env, **self._changes}
         return {name: value for name, value in changed.items() if value is not None}
 
-    def keep(self, told: Mapping[str, str], env: Mapping[str, str], cwd: str) -> None:
+    def keep(self, told: Mapping[str, str], env: Mapping[str, str]) -> None:
         """`told`: the variables at the end of a line; `env`: those that the first line was given."""
-        self.cwd = cwd
         after = {name: value for name, value in told.items() if name not in _NOT_KEPT}
         before = {
             name: value for name, value in env.items() if name not in _NOT_KEPT and _NAME.fullmatch(name)

@@ -22,6 +22,8 @@ _SPELLINGS = {
     "todo": "todowrite todo_write update_plan write_todos todos",
     "agent": "task spawn_agent subagent dispatch_agent delegate",
     "fetch": "webfetch web_fetch fetch_url read_url browse",
+    "ask_user": "askuserquestion ask_user_question question ask ask_followup_question request_user_input ask_question",
+    "submit_plan": "exitplanmode exit_plan_mode present_plan plan_exit",
     "skill": "use_skill load_skill activate_skill",
 }
 _OURS = {spelling: name for name, spellings in _SPELLINGS.items() for spelling in spellings.split()}

@@ -15,6 +15,8 @@ _DESCRIPTION = (
     "confirmed, or when the choice is theirs. With options (2 to 4) they choose, without them they write. "
     "selectionMode says whether one option or several may be chosen."
 )
+_ELSEWHERE = ("multiSelect", "multiple", "header")
+"""Arguments that other agents' tools have besides ours."""
 ANSWER_SCHEMA: dict[str, Any] = {
     "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]
 }
@@ -39,7 +41,22 @@ class AskUserTool(Tool):
         del arguments
         return ToolPermission("ask_user")
 
+    def plain(self, arguments: dict[str, Any], *_: object) -> dict[str, Any]:
+        """As other agents' models ask: several questions in a list, options as plain words."""
+        questions = arguments.get("questions")
+        if not isinstance(questions, list) or "question" in arguments:
+            return _plain(arguments)
+        plain = [_plain(one) for one in questions if isinstance(one, dict)]
+        return plain[0] if len(plain) == 1 else {"questions": plain} if plain else arguments
+
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        questions = arguments.get("questions")
+        if not isinstance(questions, list):
+            return await self._ask(arguments, context)
+        answers = [(one.get("question"), await self._ask(one, context)) for one in questions]
+        return ToolOutput(text="\n".join(f"{question}\n{answer.text}" for question, answer in answers))
+
+    async def _ask(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         asked = read(AskUserArguments, arguments, "ask_user")
         options = [] if isinstance(asked.options, UnsetType) else asked.options
         if not isinstance(asked.selection_mode, UnsetType) and not options:
@@ -56,6 +73,16 @@ class AskUserTool(Tool):
         if answer is UNSET:
             return ToolOutput(text=_readable(payload))
         return ToolOutput(text=f"User answered: {answer_text(answer)}")
+
+
+def _plain(arguments: dict[str, Any]) -> dict[str, Any]:
+    """One question in our own words."""
+    plain = dict(arguments)
+    if isinstance(options := plain.get("options"), list):
+        plain["options"] = [{"label": one} if isinstance(one, str) else one for one in options]
+    if plain.get("options") and (plain.get("multiSelect") or plain.get("multiple")) is True:
+        plain.setdefault("selectionMode", "multi_select")
+    return {name: value for name, value in plain.items() if name not in _ELSEWHERE}
 
 
 def question_payload(
