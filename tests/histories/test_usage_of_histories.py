@@ -13,6 +13,7 @@ from harness.config.files import Settings
 from harness.contracts.history import Home
 from harness.events.usage import CLASSES
 from harness.histories.catalogue import Catalogue
+from harness.histories.catalogue_usage import UsageChoice
 from harness.histories.registry import load_all
 from harness.usage.prices import load
 from stored_corpus import Corpus, Truth, day_of
@@ -106,6 +107,18 @@ def test_what_changes_the_price_of_a_call_is_read(
 ) -> None:
     home = _claude_home(tmp_path, [_prompt("Hello"), _answer("msg_1", usage)], spaces=spaces)
     assert _cost_usd(home, tmp_path) == pytest.approx(cost_usd)
+
+
+@pytest.mark.parametrize("stamp", ["1960-01-01T00:00:00.000Z", "1969-12-31T23:59:59.999Z", "never"])
+def test_what_was_used_at_an_odd_time_counts(stamp: str, tmp_path: Path) -> None:
+    """The clock of a machine, or a record, may be wrong."""
+    answer = _answer("msg_1", {"input_tokens": 1_000, "output_tokens": 100}, timestamp=stamp)
+    home = _claude_home(tmp_path, [_prompt("Hello", timestamp=stamp), answer])
+    catalogue = Catalogue(str(tmp_path / "catalogue.sqlite"), load_all())
+    catalogue.refresh(home)
+    catalogue.read(catalogue.sessions())
+    (found,) = catalogue.usage.sums((), UsageChoice())
+    assert found.usage.input == 1_000
 
 
 @pytest.mark.parametrize("spaces", [False, True])

@@ -278,17 +278,20 @@ class MixedWalk:
     def _call(
         self, words: list[str], env: dict[str, str], given: str | None
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            words,
-            cwd=self._cwd,
-            env=env,
-            input=given if given is not None else "",
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_STEP_S,
-            check=False,
-        )
+        try:
+            return subprocess.run(
+                words,
+                cwd=self._cwd,
+                env=env,
+                input=given if given is not None else "",
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_STEP_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            return subprocess.CompletedProcess(words, 124, str(error.stdout), f"{error.stderr}: {error}")
 
 
 def _events(stream: str) -> list[dict[str, Any]]:

@@ -110,7 +110,10 @@ _SOMETHING = " OR ".join(f"{name} > 0" for name in COUNTS)
 
 
 def _condition(choice: UsageChoice) -> tuple[str, tuple[int | str, ...]]:
-    conditions, values = [f"at_ms >= ? AND ({_SOMETHING})"], list[int | str]([choice.since_ms])
+    conditions, values = [f"({_SOMETHING})"], list[int | str]()
+    if choice.since_ms > 0:  # a clock may have been before 1970
+        conditions.append("at_ms >= ?")
+        values.append(choice.since_ms)
     if choice.without:
         conditions.append("session NOT IN (SELECT value FROM json_each(?))")
         values.append(as_json(choice.without))
