@@ -220,9 +220,9 @@ def test_stores_with_whole_seconds_and_runs_that_end_at_once_are_told_apart() ->
 
 @pytest.mark.parametrize("name", ["claude/2.1.325/fork", "opencode/1.18.33/fork"])
 @pytest.mark.parametrize("is_reversed", [False, True])
-@pytest.mark.parametrize("is_forked_by_us", [False, True])
+@pytest.mark.parametrize("fork_by", ["its agent", "Harness", "a slow Harness"])
 def test_what_a_fork_has_copied_of_a_run_of_ours_counts_once(
-    tmp_path: Path, name: str, is_reversed: bool, is_forked_by_us: bool
+    tmp_path: Path, name: str, is_reversed: bool, fork_by: str
 ) -> None:
     """The catalogue counts a copied model call in the session that it has read last."""
     home = next(case.unpack(tmp_path / "home") for case in cases() if str(case) == name)
@@ -234,17 +234,21 @@ def test_what_a_fork_has_copied_of_a_run_of_ours_counts_once(
     stored = catalogue.runs([original.number, fork.number])
     truth = sum(row.usage.all_tokens for row in catalogue.usage.rows())
     first = _recorded(original, stored[original.number][0])
-    second = _recorded(fork, stored[fork.number][1])
-    joined = join_usage([first, second] if is_forked_by_us else [first], catalogue)
+    ours = [first]
+    if fork_by != "its agent":  # the slow one began before the copies were written
+        end_ms = stored[original.number][0].started_ms + 2_000
+        last = stored[fork.number][1]
+        ours.append(_recorded(fork, last, last.started_ms - end_ms if "slow" in fork_by else 500))
+    joined = join_usage(ours, catalogue)
     others = catalogue.usage.sums((), UsageChoice(without=joined.sessions))
     counted = [one.usage for one in joined.invocations] + [one.usage for one in others]
     assert sum(usage.all_tokens for usage in counted) == truth == 2 * 1250
 
 
-def _recorded(session: CataloguedSession, run: CataloguedRun) -> AccountedRun:
+def _recorded(session: CataloguedSession, run: CataloguedRun, ahead_ms: int = 500) -> AccountedRun:
     """Harness has seen the same."""
     at_ms = run.started_ms
-    run_id = new_run_id(at_ms - 500)
+    run_id = new_run_id(at_ms - ahead_ms)
     return AccountedRun(
         log_id=run_id,
         run_id=run_id,

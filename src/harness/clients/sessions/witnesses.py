@@ -235,8 +235,11 @@ def _join_copies(sessions: Mapping[int, _JoinedSession], catalogue: Catalogue) -
     while waiting:  # a fork may have been forked
         session, owner = owners[part := waiting.pop()]
         for copy in same[part]:
-            if copy in owners:
-                continue
+            if copy in owners:  # some stores write copies with the time of the fork, which may be one of ours
+                fork, its_owner = owners[copy]
+                if _start_of(its_owner) <= _start_of(owner):
+                    continue
+                fork.group_of(its_owner).theirs.pop(copy, None)
             owners[copy] = session, owner
             session.group_of(owner).theirs[copy] = owner
             copied.add(copy)
